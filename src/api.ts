@@ -28,7 +28,7 @@ import { SpendApi } from "./budgets/reservations/api.ts"
 import { BudgetAlertsApi } from "./budgets/alerts/api.ts"
 import { ApprovalsApi } from "./budgets/approvals/api.ts"
 import { BudgetCapsApi } from "./budgets/caps/api.ts"
-import { PlansApi } from "./budgets/plans/api.ts"
+import { AllPlansApi, PlansApi } from "./budgets/plans/api.ts"
 import { AnomaliesApi } from "./insights/anomalies/api.ts"
 import { SecurityApi } from "./operations/security/api.ts"
 import { SyntheticPrincipalsApi } from "./operations/synthetic-principals/api.ts"
@@ -86,6 +86,7 @@ export class Api extends HttpApi.make("application-manager")
     BudgetAlertsApi,
     ApprovalsApi,
     PlansApi,
+    AllPlansApi,
     InsightsApi,
     UsageApi,
     SubscriptionsApi,

@@ -68,7 +68,7 @@ import { ApprovalsHandlers } from "./budgets/approvals/handlers.ts"
 import { BudgetCapsHandlers } from "./budgets/caps/handlers.ts"
 import { SpendHandlers } from "./budgets/reservations/handlers.ts"
 import { BudgetsLayer, LedgerLayer } from "./budgets/layers.ts"
-import { PlansHandlers } from "./budgets/plans/handlers.ts"
+import { AllPlansHandlers, PlansHandlers } from "./budgets/plans/handlers.ts"
 import { Plans } from "./budgets/plans/service.ts"
 import { AnomaliesHandlers } from "./insights/anomalies/handlers.ts"
 import { BillingHandlers } from "./insights/billing/handlers.ts"
@@ -179,6 +179,7 @@ const Handlers = Layer.mergeAll(
   BudgetAlertsHandlers,
   ApprovalsHandlers,
   PlansHandlers,
+  AllPlansHandlers,
   InsightsHandlers,
   UsageHandlers,
   SubscriptionsHandlers,

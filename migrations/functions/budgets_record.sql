@@ -48,7 +48,8 @@ BEGIN
   WHERE q.ordinality = ANY (fresh);
   IF FOUND THEN
     outcome := budgets_close(moment, true, ARRAY(
-      SELECT closings[place] FROM unnest(fresh) place WHERE place <= cardinality(closings) ORDER BY place), NULL);
+      SELECT c FROM unnest(closings) c
+      WHERE c.id IN (SELECT q.id FROM unnest(requests) WITH ORDINALITY q WHERE q.ordinality = ANY (fresh))), NULL);
     IF EXISTS (SELECT FROM json_array_elements_text(outcome->'verdicts') v WHERE v <> 'done') THEN
       RAISE EXCEPTION 'recorded usage was not charged: %', outcome->'verdicts';
     END IF;

@@ -1,5 +1,7 @@
 import { HttpApi } from "effect/http-api"
 import { Api } from "../api.ts"
+import { builtInApplications } from "../applications/applications/domain.ts"
+import { builtInRoles } from "../applications/roles/domain.ts"
 import { capabilitiesOf, resources } from "../kernel/authority/capability.ts"
 
 /** Method and path of every operation of the API, by `group.endpoint`. */
@@ -22,3 +24,9 @@ export const capabilities = (): Readonly<Record<string, ReadonlyArray<string>>> 
       capabilitiesOf(resource).map((capability) => capability.slice(resource.length + 1))
     ])
   )
+
+/** What every installation has and keeps: the slugs of applications, and the names of roles of the first of them. */
+export const builtIn = () => ({
+  applications: builtInApplications.map(({ slug }) => slug),
+  roles: builtInRoles.map(({ name }) => name)
+})

@@ -2,9 +2,10 @@ import { Context, DateTime, Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { DatabaseConnection } from "../../platform/database/connection.ts"
 import { sessionLayer } from "../../platform/database/database.ts"
+import { Notifications } from "../../platform/database/notifications.ts"
 import { type Candidate, ChainRepository, type ChainState, type Link, passStart } from "./chain-repository.ts"
 import { isDue, makeCheckpoints } from "./checkpoints.ts"
-import { checkpointEvery } from "../log/domain.ts"
+import { chainGrowth, checkpointEvery } from "../log/domain.ts"
 import { CheckpointRepository } from "./checkpoint-repository.ts"
 import { canonicalEntry, linkHash } from "./link.ts"
 import { AuditRepository } from "../log/repository.ts"
@@ -13,7 +14,7 @@ import { AuditRepository } from "../log/repository.ts"
 export const batchSize = 1000
 
 const busyPoll = "20 millis"
-const idlePoll = "100 millis"
+const idlePoll = "50 millis"
 /** A server that says nothing for so long is taken for gone. */
 const patience = "60 seconds"
 
@@ -67,7 +68,7 @@ export const linkBatch = Effect.fn("AuditChainer.linkBatch")(function* <E = neve
   )
 })
 
-const link = Effect.gen(function* () {
+const link = Effect.fnUntraced(function* (onGrowth: (sequence: number) => Effect.Effect<void>) {
   const sql = yield* SqlClient.SqlClient
   const chain = yield* ChainRepository
   const checkpoints = yield* makeCheckpoints
@@ -87,6 +88,7 @@ const link = Effect.gen(function* () {
     )
     const linked = after.sequence - state.sequence
     state = after
+    if (linked > 0) yield* onGrowth(state.sequence)
     if (linked === 0 && isDue(last, state.sequence, yield* DateTime.now)) {
       yield* sql.withTransaction(signWhenDue(state))
     }
@@ -94,14 +96,17 @@ const link = Effect.gen(function* () {
   }
 })
 
-const leadAndLink = Effect.fnUntraced(function* (onLead: () => void) {
+const leadAndLink = Effect.fnUntraced(function* (
+  onLead: () => void,
+  onGrowth: (sequence: number) => Effect.Effect<void>
+) {
   const chain = yield* ChainRepository
   yield* chain.lead.pipe(
     Effect.timeout(patience),
     Effect.repeat({ until: (leads) => leads, schedule: Schedule.spaced("500 millis") })
   )
   onLead()
-  return yield* link
+  return yield* link(onGrowth)
 })
 
 /**
@@ -113,11 +118,15 @@ export class AuditChainer extends Context.Service<AuditChainer, Record<never, ne
     AuditChainer,
     Effect.gen(function* () {
       const { options } = yield* DatabaseConnection
+      const notifications = yield* Notifications
       const session = Layer.mergeAll(ChainRepository.layer, CheckpointRepository.layer, AuditRepository.layer).pipe(
         Layer.provideMerge(sessionLayer(options))
       )
       let isDown = false
-      yield* leadAndLink(() => void (isDown = false)).pipe(
+      yield* leadAndLink(
+        () => void (isDown = false),
+        (sequence) => notifications.send(chainGrowth, String(sequence))
+      ).pipe(
         Effect.provide(Layer.fresh(session)),
         Effect.scoped,
         Effect.catchCause((cause) => {

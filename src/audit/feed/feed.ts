@@ -1,14 +1,17 @@
-import { Clock, Context, DateTime, Effect, Layer, Option, Schedule, Schema, Semaphore, Stream } from "effect"
+import { Clock, Context, DateTime, Effect, Latch, Layer, Option, Schema, Semaphore, Stream } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
+import { Notifications } from "../../platform/database/notifications.ts"
 import { eventStream, LiveAuthorization, OpenStreams, type ServerSentEvent } from "../../platform/http/event-stream.ts"
-import { AuditEntry, type AuditFilter } from "../log/domain.ts"
+import { AuditEntry, type AuditFilter, chainGrowth } from "../log/domain.ts"
 import { FeedRepository } from "./repository.ts"
 import { ProofRepository } from "../chain/proof-repository.ts"
 
-/** The most entries that are read from the database at once. */
-const atOnce = 5000
+/** The most entries that are read from the database at once; one may have 64 KiB. */
+const atOnce = 500
+/** How often the head is looked at where no notification says that it has moved. */
+const idlePoll = "100 millis"
 /** How many batches the slowest follower may be behind; what it misses then it reads from the database. */
 const batchesKept = 8
 /** How long a page is looked for among entries that it does not have; the next page continues there. */
@@ -65,7 +68,11 @@ export class AuditFeed extends Context.Service<AuditFeed>()("app/audit/AuditFeed
     const database = yield* Database
     const proof = yield* ProofRepository
     const repository = yield* FeedRepository
+    const notifications = yield* Notifications
     const streams = yield* OpenStreams
+
+    const growth = yield* Latch.make()
+    yield* notifications.subscribe(chainGrowth, { onMessage: () => growth.open, onGap: growth.open })
 
     const waits = Effect.logDebug("The audit feed waits for the database")
     const read = (after: number, upTo: number): Effect.Effect<Batch> =>
@@ -80,16 +87,20 @@ export class AuditFeed extends Context.Service<AuditFeed>()("app/audit/AuditFeed
     const batches = yield* Stream.suspend(() => {
       let position: number | undefined
       const next = Effect.gen(function* () {
+        yield* growth.close
         const head = yield* repository.head
-        if (position !== undefined && head <= position) return []
+        if (position !== undefined && head <= position) {
+          yield* Effect.race(growth.await, Effect.sleep(idlePoll))
+          return []
+        }
         const batch: Batch =
           position === undefined
             ? { after: head, upTo: head, entries: [] }
             : yield* read(position, Math.min(head, position + atOnce))
         position = batch.upTo
         return [batch]
-      }).pipe(Effect.catchCause(() => Effect.as(waits, [])))
-      return Stream.flatMap(Stream.fromEffectSchedule(next, Schedule.spaced("100 millis")), Stream.fromIterable)
+      }).pipe(Effect.catchCause(() => waits.pipe(Effect.andThen(Effect.sleep(idlePoll)), Effect.as([]))))
+      return Stream.flatMap(Stream.fromEffectRepeat(next), Stream.fromIterable)
     }).pipe(Stream.share({ capacity: batchesKept, strategy: "sliding", replay: 1 }))
 
     const follow = Effect.fn("AuditFeed.follow")(function* (selection: Selection, after: number | undefined) {

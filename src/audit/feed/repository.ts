@@ -2,6 +2,7 @@ import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AuditEntry, type AuditFilter } from "../log/domain.ts"
 import { entryColumns, filterConditions } from "../log/repository.ts"
+import { readRows } from "../../platform/database/table.ts"
 
 /** What a feed of the log reads; whose rows it sees is up to the transaction. */
 export class FeedRepository extends Context.Service<
@@ -17,7 +18,7 @@ export class FeedRepository extends Context.Service<
     FeedRepository,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const decode = Schema.decodeUnknownEffect(Schema.Array(AuditEntry))
+      const entries = readRows(AuditEntry)
       const head = SqlSchema.findOne({
         Request: Schema.Void,
         Result: Schema.Struct({ sequence: Schema.Int }),
@@ -40,10 +41,7 @@ export class FeedRepository extends Context.Service<
                 ...filterConditions(sql, filter)
               ])} LIMIT 1
             ) e
-            WHERE l.sequence > ${after}::bigint AND l.sequence <= ${upTo}::bigint ORDER BY l.sequence`.pipe(
-            Effect.flatMap(decode),
-            Effect.orDie
-          )
+            WHERE l.sequence > ${after}::bigint AND l.sequence <= ${upTo}::bigint ORDER BY l.sequence`.pipe(entries)
         )
       })
     })

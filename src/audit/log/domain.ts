@@ -142,6 +142,9 @@ export class AuditEntryNotFound extends Problem<AuditEntryNotFound>()("AuditEntr
 
 export const checkpointActions = auditActions("AuditCheckpoint", ["AuditCheckpointSigned"])
 
+/** The topic of the notifications that the chain has grown, with its newest sequence. */
+export const chainGrowth = "audit-chain"
+
 /** How many links a checkpoint may be behind the head. */
 export const checkpointEvery = 1000
 

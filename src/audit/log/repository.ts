@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Schema } from "effect"
+import { Context, DateTime, Effect, Layer } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import {
   type AuditCursor,
@@ -8,6 +8,7 @@ import {
   type AuditOrigin,
   StoredEntryDetail
 } from "./domain.ts"
+import { readRows } from "../../platform/database/table.ts"
 
 /** A row as it is written: the draft with everything that the request and the principal add to it. */
 export interface AuditRow extends AuditOrigin {
@@ -32,7 +33,7 @@ export class AuditRepository extends Context.Service<AuditRepository>()("app/aud
       Result: StoredEntryDetail,
       execute: (id) => sql`SELECT ${columns}, changes, ${hash} AS hash FROM audit_entries WHERE id = ${id}`
     })
-    const decode = Schema.decodeUnknownEffect(Schema.Array(AuditEntry))
+    const entries = readRows(AuditEntry)
 
     return {
       insert: Effect.fn("AuditRepository.insert")((rows: ReadonlyArray<AuditRow>) =>
@@ -63,10 +64,7 @@ export class AuditRepository extends Context.Service<AuditRepository>()("app/aud
         ]
         return sql`
             SELECT ${columns}, NULL::jsonb AS changes FROM audit_entries
-            WHERE ${sql.and(conditions)} ORDER BY occurred_at DESC, id DESC LIMIT ${limit}`.pipe(
-          Effect.flatMap(decode),
-          Effect.orDie
-        )
+            WHERE ${sql.and(conditions)} ORDER BY occurred_at DESC, id DESC LIMIT ${limit}`.pipe(entries)
       }),
       find: Effect.fn("AuditRepository.find")((id: AuditEntryId) => Effect.orDie(selectOne(id))),
       // Writers of entries queue behind this, so it gives up rather than block them or deadlock.

@@ -7,6 +7,7 @@ import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { IdempotencyKeyReused, HandlesIdempotency } from "../../platform/idempotency/domain.ts"
+import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
@@ -120,3 +121,24 @@ export class PlansApi extends HttpApiGroup.make("plans")
   .annotateMerge(
     OpenApi.annotations({ title: "Plans", description: "Budgets of agents for a unit of work, drawn on call by call." })
   ) {}
+
+export class AllPlansApi extends HttpApiGroup.make("allPlans")
+  .add(
+    endpoint.get("list", "/", {
+      summary: "List plans",
+      description:
+        "Of all agents that the caller may see, the newest first: a tenant's caller sees its tenant's, a system caller all of them, an agent its own.",
+      access: read,
+      query: {
+        status: Schema.optionalKey(PlanStatus),
+        agentId: Schema.optionalKey(AgentId),
+        tenantId: Schema.optionalKey(TenantId),
+        ...pageQuery(position)
+      },
+      success: page(Plan, position)
+    })
+  )
+  .middleware(FlushSettlements)
+  .middleware(Access)
+  .prefix("/api/plans")
+  .annotateMerge(OpenApi.annotations({ title: "All plans", description: "The plans of all agents." })) {}

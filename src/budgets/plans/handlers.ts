@@ -3,7 +3,7 @@ import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
 import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { Plans } from "./service.ts"
-import { PlansApi } from "./api.ts"
+import { AllPlansApi, PlansApi } from "./api.ts"
 
 export const PlansHandlers = groupHandlers(
   PlansApi,
@@ -19,6 +19,16 @@ export const PlansHandlers = groupHandlers(
       complete: ({ params: { agentId, planId } }) => plans.complete(agentId, planId),
       abort: ({ params: { agentId, planId } }) => plans.abort(agentId, planId),
       heartbeat: ({ params: { agentId, planId } }) => plans.heartbeat(agentId, planId)
+    })
+  })
+)
+
+export const AllPlansHandlers = groupHandlers(
+  AllPlansApi,
+  Effect.fn(function* (handlers) {
+    const plans = yield* Plans
+    return handlers.handleAll({
+      list: ({ query: { cursor, limit, ...filter } }) => plans.listAll(filter, cursor, limit ?? pageLimitDefault)
     })
   })
 )

@@ -54,9 +54,16 @@ const Outcome = Schema.Union([
 export type PlanOutcome = typeof Outcome.Type
 
 const Key = Schema.Struct({ agentId: AgentId, id: PlanId, at: Schema.UndefinedOr(Schema.DateTimeUtcFromDate) })
+/** Which plans are listed; what is given must all match. */
+export interface PlanFilter {
+  readonly tenantId?: TenantId | undefined
+  readonly agentId?: AgentId | undefined
+  readonly status?: PlanStatus | undefined
+}
+
 const Page = Schema.Struct({
-  tenantId: TenantId,
-  agentId: AgentId,
+  tenantId: Schema.UndefinedOr(TenantId),
+  agentId: Schema.UndefinedOr(AgentId),
   status: Schema.UndefinedOr(PlanStatus),
   after: Schema.UndefinedOr(PlanId),
   limit: Schema.Int,
@@ -81,14 +88,17 @@ export class PlansRepository extends Context.Service<PlansRepository>()("app/bud
       execute: ({ after, agentId, at, limit, status, tenantId }) => sql`
           SELECT budget_plan_json(l, budget_moment(${at ?? null}::timestamptz)) AS plan FROM budget_plans l
           WHERE ${sql.and([
-            sql`l.tenant_id = ${tenantId}`,
-            sql`l.agent_id = ${agentId}`,
+            ...(tenantId === undefined ? [] : [sql`l.tenant_id = ${tenantId}`]),
+            ...(agentId === undefined ? [] : [sql`l.agent_id = ${agentId}`]),
+            // Those that run are few, and an index has no others.
+            ...(status === "active" || status === "suspended" ? [sql`l.status IN ('active', 'suspended')`] : []),
             ...(status === undefined
               ? []
               : [
                   sql`budget_plan_status(l.status, l.heartbeat_by, l.dead_at, budget_moment(${at ?? null}::timestamptz)) = ${status}`
                 ]),
-            ...(after === undefined ? [] : [sql`l.id < ${after}`])
+            ...(after === undefined ? [] : [sql`l.id < ${after}`]),
+            sql`true`
           ])}
           ORDER BY l.id DESC LIMIT ${limit}`
     })
@@ -114,16 +124,12 @@ export class PlansRepository extends Context.Service<PlansRepository>()("app/bud
       ),
       /** The newest first. */
       list: Effect.fn("PlansRepository.list")(
-        (
-          tenantId: TenantId,
-          agentId: AgentId,
-          status: PlanStatus | undefined,
-          after: PlanId | undefined,
-          limit: number,
-          at: Moment
-        ) =>
-          Effect.map(Effect.orDie(selectPage({ tenantId, agentId, status, after, limit, at })), (rows) =>
-            rows.map(({ plan }) => plan)
+        (filter: PlanFilter, after: PlanId | undefined, limit: number, at: Moment) =>
+          Effect.map(
+            Effect.orDie(
+              selectPage({ tenantId: undefined, agentId: undefined, status: undefined, ...filter, after, limit, at })
+            ),
+            (rows) => rows.map(({ plan }) => plan)
           )
       ),
       /** What the first change under a key came to; undefined where there was none. */

@@ -1,15 +1,15 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { type AgentId, AgentNotActive, isActiveAt } from "../../identity/agents/domain.ts"
+import { AgentId, AgentNotActive, isActiveAt } from "../../identity/agents/domain.ts"
 import { allowsTaskType } from "../../identity/agent-templates/limits-domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { type IdempotencyKeyReused, checkReplay } from "../../platform/idempotency/domain.ts"
 import { type AuditAction } from "../../kernel/authority/audit-action.ts"
-import { slice } from "../../kernel/http/page.ts"
+import { emptySlice, slice } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
-import { auditedRequester, requester } from "../attribution/service.ts"
+import { auditedRequester, requester, withinTenant } from "../attribution/service.ts"
 import { applicableCaps, CapIndexes, revisionsOf } from "../ledger/cap-index.ts"
 import { allTenants, PlanId, PlanNotActive, PlanNotFound, type PlanStatus, type StoredCap } from "../ledger/domain.ts"
 import { denialOf, problemOf } from "../ledger/problems.ts"
@@ -34,7 +34,7 @@ import {
   PlanHasOpenReservations,
   type PlanStart
 } from "./domain.ts"
-import { type PlanOutcome, PlansRepository, type StoredPlan } from "./repository.ts"
+import { type PlanFilter, type PlanOutcome, PlansRepository, type StoredPlan } from "./repository.ts"
 
 /** A change of a plan, with the caps that it holds budget on, in their places. */
 interface ChangeUnderCaps {
@@ -117,8 +117,23 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
       const now = yield* statementMoment
       const rows = yield* database.transaction(
         tenantId,
-        repository.list(tenantId, agentId, status, after, limit + 1, now)
+        repository.list({ tenantId, agentId, status }, after, limit + 1, now)
       )
+      return slice(rows.map(toPlan), limit, (plan) => plan.id)
+    })
+
+    /** Those that the caller may see: of its tenant, and of an agent its own. */
+    const listAll = Effect.fn("Plans.listAll")(function* (
+      filter: PlanFilter,
+      after: PlanId | undefined,
+      limit: number
+    ) {
+      const principal = yield* CurrentPrincipal
+      const within = withinTenant(principal, filter)
+      const own = principal.kind === "agent" ? AgentId.make(principal.name.slice("agent:".length)) : within?.agentId
+      if (within === undefined || (within.agentId !== undefined && within.agentId !== own)) return emptySlice
+      const found = repository.list({ ...within, agentId: own }, after, limit + 1, yield* statementMoment)
+      const rows = yield* database.transaction(scopeOf(principal), found)
       return slice(rows.map(toPlan), limit, (plan) => plan.id)
     })
 
@@ -247,6 +262,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
     return {
       start,
       list,
+      listAll,
       get: (agentId: AgentId, id: PlanId) => Effect.map(find(agentId, id), toPlan),
       extend,
       complete,

@@ -10,4 +10,10 @@ declare module "virtual:capabilities" {
   export default capabilities
 }
 
+/** What every installation has and keeps: the slugs of applications, and the names of roles of this service. */
+declare module "virtual:built-in" {
+  const builtIn: { readonly applications: ReadonlyArray<string>; readonly roles: ReadonlyArray<string> }
+  export default builtIn
+}
+
 declare module "*.css"

@@ -10,13 +10,17 @@ import { missing } from "../../kernel/authority/capability.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
+import { PayloadTooLarge } from "../../kernel/problems/problems.ts"
 import { Database, statementMoment } from "../../platform/database/database.ts"
 import { faultsOf } from "../../platform/http/validation.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type CloudEvent, ownTypePrefix, receivedActions, usageRecorded } from "./domain.ts"
-import { type EventRequest, type GivenEvent, invalidEvents, receivedEvents } from "./received-event.ts"
+import { type EventRequest, type GivenEvent, invalidEvents, maxFaults, receivedEvents } from "./received-event.ts"
 import { ReceivedEventsRepository } from "./repository.ts"
+
+/** The counters of the ledger are locked for as long as a batch is charged. */
+const maxUsages = 500
 
 /** An event with what it is taken once by. */
 interface DigestedEvent extends GivenEvent {
@@ -99,7 +103,7 @@ export class EventIngestion extends Context.Service<EventIngestion>()("app/event
           const digest = hash("sha256", `${event.source}\n${event.id}`)
           if (byDigest.has(digest)) continue
           byDigest.set(digest, { ...given, digest })
-          if (event.type !== usageRecorded) continue
+          if (event.type !== usageRecorded || faults.length >= maxFaults) continue
           const lacking = missing(capabilities, ["spend:write"])
           if (lacking.length > 0) return yield* new Forbidden({ missing: lacking })
           yield* Effect.match(decodeUsage(event.data ?? {}), {
@@ -111,6 +115,9 @@ export class EventIngestion extends Context.Service<EventIngestion>()("app/event
           })
         }
         if (faults.length > 0) return yield* invalidEvents(faults)
+        if (usages.size > maxUsages) {
+          return yield* new PayloadTooLarge({ detail: `A batch may have ${maxUsages} events of usage at most.` })
+        }
         const distinct = [...byDigest.values()]
         const accepted = yield* usages.size === 0 ? take(tenantId, distinct) : takeAndCharge(tenantId, distinct, usages)
         return { accepted, repeated: events.length - accepted }

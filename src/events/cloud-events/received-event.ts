@@ -14,6 +14,8 @@ import { batchType, type CloudEvent, structuredType } from "./domain.ts"
 /** What an event may have at most. */
 const maxEventBytes = 65_536
 const maxDepth = 64
+/** A batch may have a million faults; nobody mends more than these at a time. */
+export const maxFaults = 100
 
 /** Attributes that this service sets. */
 const overwritten = new Set(["tenantid", "sequence", "authtype", "authid"])
@@ -31,7 +33,7 @@ export interface GivenEvent {
   readonly path: Fault["path"]
 }
 
-/** The events of a request, without the attributes that this service sets; every fault is reported. */
+/** The events of a request, without the attributes that this service sets; the first hundred faults are reported. */
 export const receivedEvents = Effect.fnUntraced(function* ({ bytes, headers }: EventRequest) {
   const contentType = (headers["content-type"] ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? ""
   if (contentType === batchType) {
@@ -73,19 +75,27 @@ const parsed = Effect.fnUntraced(function* (bytes: Uint8Array) {
   return repeated === undefined ? value : yield* new MalformedJson({ detail: `${repeated}: The member is there twice` })
 })
 
+/** What the binary mode has in the body or in Content-Type. */
+const ofBody = new Set(["ce-data", "ce-data_base64", "ce-datacontenttype"])
+
 /** Attributes in headers, percent-encoded, and the data as the body. */
 const inBinaryMode = Effect.fnUntraced(function* (headers: EventRequest["headers"], bytes: Uint8Array) {
-  const attributes: Record<string, unknown> = {}
+  const given: Array<readonly [name: string, value: string]> = []
   for (const [name, value] of Object.entries(headers)) {
     if (!name.startsWith("ce-") || value === undefined) continue
-    attributes[name.slice(3)] = yield* Effect.try({
+    if (ofBody.has(name)) {
+      return yield* new ValidationFailed({ errors: [{ path: ["headers", name], message: "Expected it in the body" }] })
+    }
+    const decoded = yield* Effect.try({
       try: () => decodeURIComponent(value),
       catch: () =>
         new ValidationFailed({ errors: [{ path: ["headers", name], message: "Expected percent-encoded UTF-8" }] })
     })
+    given.push([name.slice(3), decoded])
   }
   const contentType = headers["content-type"]
-  if (contentType !== undefined) attributes.datacontenttype = contentType
+  if (contentType !== undefined) given.push(["datacontenttype", contentType])
+  const attributes = Object.fromEntries(given)
   if (bytes.length === 0) return attributes
   if (contentType === undefined || /\bjson\b/i.test(contentType)) return { ...attributes, data: yield* parsed(bytes) }
   const text = /^text\/|\bxml\b/i.test(contentType) ? textOf(bytes) : undefined
@@ -100,12 +110,13 @@ const validated = Effect.fnUntraced(function* (
 ) {
   const faults: Array<Fault> = []
   const events = given.map((value, index) => {
+    if (faults.length >= maxFaults) return value
     const path = pathOf(index)
     if (!isJson(value)) {
       faults.push({ path, message: "Expected a CloudEvent" })
       return value
     }
-    faults.push(...faultsOf(value, path))
+    faults.push(...faultsOf(value, path).slice(0, maxFaults - faults.length))
     return Object.fromEntries(Object.entries(value).filter(([name, one]) => !overwritten.has(name) && one !== null))
   })
   if (faults.length > 0) return yield* invalidEvents(faults)
@@ -142,19 +153,28 @@ const faultsOf = (
   for (const [name, value] of Object.entries(event)) {
     if (name === "data" || name === "data_base64" || value === null) continue
     if (!/^[a-z0-9]{1,64}$/.test(name)) fault(name, "Expected a name of lower-case letters and digits")
-    else if (typeof value === "object") fault(name, "Expected a string, a number or a boolean")
-    else if (name === "time" && !(typeof value === "string" && decodesAsInstant(value))) {
+    else if (typeof value === "object") fault(name, "Expected a string, an integer or a boolean")
+    else if (typeof value === "number" && (value | 0) !== value) fault(name, "Expected an integer of 32 bits")
+    else if (typeof value === "string" && /\p{Cc}/u.test(value)) fault(name, "Expected text without control characters")
+    else if (name === "datacontenttype" && !(typeof value === "string" && isMediaType(value))) {
+      fault(name, "Expected a media type")
+    } else if (name === "time" && !(typeof value === "string" && decodesAsInstant(value))) {
       fault(name, "Expected an RFC 3339 timestamp")
-    } else if (/^(?:subject|datacontenttype|dataschema)$/.test(name) && (typeof value !== "string" || value === "")) {
+    } else if (/^(?:subject|dataschema)$/.test(name) && (typeof value !== "string" || value === "")) {
       fault(name, "Expected a string that is not empty")
     }
   }
   if (!isStorable(event, 0)) {
-    faults.push({ path, message: `Expected text without NUL and lone surrogates, nested ${maxDepth} deep at most` })
+    faults.push({
+      path,
+      message: `Expected text without NUL and lone surrogates, and finite numbers, nested ${maxDepth} deep at most`
+    })
   }
   return faults
 }
 
+const isMediaType = (text: string): boolean =>
+  text.length <= 255 && /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+ *(?:;[\x20-\x7e]*)?$/.test(text)
 const isUriReference = (text: string): boolean => /^[^\s<>"{}|\\^`]+$/.test(text)
 const isBase64 = (value: unknown): boolean =>
   typeof value === "string" && /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(value)
@@ -164,6 +184,7 @@ const isText = (text: string): boolean => text.isWellFormed() && !text.includes(
 /** Whether PostgreSQL can store a value. */
 const isStorable = (value: unknown, depth: number): boolean => {
   if (typeof value === "string") return isText(value)
+  if (typeof value === "number") return Number.isFinite(value)
   if (typeof value !== "object" || value === null) return true
   if (depth >= maxDepth) return false
   return Object.entries(value).every(([name, one]) => isText(name) && isStorable(one, depth + 1))

@@ -52,8 +52,8 @@ export const Filter: Schema.Codec<Filter> = Schema.Union([
 export const passes = (filter: Filter, event: Readonly<Record<string, unknown>>): boolean => {
   const each = (attributes: Attributes, test: (value: string, wanted: string) => boolean) =>
     Object.entries(attributes).every(([name, wanted]) => {
-      const value = event[name]
-      return value !== undefined && name !== "data" && test(String(value), wanted)
+      const isAttribute = Object.hasOwn(event, name) && name !== "data" && event[name] !== undefined
+      return isAttribute && test(String(event[name]), wanted)
     })
   if ("exact" in filter) return each(filter.exact, (value, wanted) => value === wanted)
   if ("prefix" in filter) return each(filter.prefix, (value, wanted) => value.startsWith(wanted))
@@ -100,6 +100,17 @@ export const Url = Schema.String.pipe(
     Schema.isPattern(/^https?:\/\/[\x21-\x7e]+$/u, { expected: "an http or https URL" })
   )
 ).annotate({ format: "uri", examples: ["https://crm.example/hooks/events"] })
+
+/**
+ * The address of a target as events and audit entries show it. Whoever knows that of an incoming webhook of Slack may use it,
+ * and other receivers expect a key in the query.
+ */
+export const redactedUrl = (url: string, kind: Target["kind"]): string => {
+  const parsed = URL.parse(url)
+  if (parsed === null) return url
+  if (kind === "slack") return `${parsed.origin}/${redactedSecret}`
+  return parsed.search === "" ? url : `${parsed.origin}${parsed.pathname}?${redactedSecret}`
+}
 
 export const DeliveryId = Uuid.pipe(Schema.brand("EventDeliveryId"))
 export type DeliveryId = typeof DeliveryId.Type

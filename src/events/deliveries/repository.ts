@@ -13,6 +13,7 @@ import {
   type TakenDelivery,
   TargetId
 } from "./domain.ts"
+import { readRows } from "../../platform/database/table.ts"
 
 /** How long a replica has for an attempt that it took, longer than one can last. */
 export const leaseSeconds = 30
@@ -123,8 +124,7 @@ export class DeliveryRepository extends Context.Service<DeliveryRepository>()("a
       coalesce((SELECT e.changes->'after'->>'id' FROM audit_entries e
         WHERE e.id = d.entry_id AND e.occurred_at = d.occurred_at AND e.action_type = 'EventReceived'),
         d.entry_id::text) AS webhook_id`)
-    const decode = Schema.decodeUnknownEffect(Schema.Array(StoredDelivery))
-    const deliveries = (statement: Effect.Effect<unknown, unknown>) => Effect.orDie(Effect.flatMap(statement, decode))
+    const deliveries = readRows(StoredDelivery)
 
     return {
       /**

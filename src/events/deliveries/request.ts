@@ -42,20 +42,23 @@ const json = (value: unknown, contentType = "application/json"): DeliveryRequest
   body: JSON.stringify(value)
 })
 
-/** The binary mode of the HTTP binding: attributes in headers. Data in base64 stays in the structured mode. */
-const binary = ({ data, datacontenttype, ...attributes }: CloudEvent): DeliveryRequest => {
-  if (attributes.data_base64 !== undefined) {
-    return contentOf("cloudevents", false, { data, datacontenttype, ...attributes } as CloudEvent)
+/** Servers refuse more, and so an event whose attributes take more could not be delivered. */
+const maxHeaderBytes = 6144
+
+/**
+ * The binary mode of the HTTP binding: attributes in headers. What is not for headers stays in the structured mode: data in
+ * base64, and attributes that are too long.
+ */
+const binary = (event: CloudEvent): DeliveryRequest => {
+  const { data, datacontenttype: contentType = "application/json", ...attributes } = event
+  const headers = Object.entries(attributes).map(([name, value]) => [`ce-${name}`, headerValue(String(value))] as const)
+  const length = headers.reduce((sum, [name, value]) => sum + name.length + value.length, contentType.length)
+  if (attributes.data_base64 !== undefined || length > maxHeaderBytes || /[^\x20-\x7e]/.test(contentType)) {
+    return contentOf("cloudevents", false, event)
   }
-  const contentType = datacontenttype ?? "application/json"
   const isText = typeof data === "string" && !/\bjson\b/i.test(contentType)
   return {
-    headers: {
-      "content-type": contentType,
-      ...Object.fromEntries(
-        Object.entries(attributes).map(([name, value]) => [`ce-${name}`, headerValue(String(value))])
-      )
-    },
+    headers: { "content-type": contentType, ...Object.fromEntries(headers) },
     body: isText ? data : data === undefined ? "" : JSON.stringify(data)
   }
 }

@@ -28,10 +28,14 @@ import { type DeliverableTarget, type SealedSecrets, TargetRepository } from "./
 import { makeBatcher } from "../../platform/database/batcher.ts"
 
 /** How many entries are dispatched in one transaction. */
-const dispatchedAtOnce = 1000
+const dispatchedAtOnce = 500
 /** How many attempts a replica makes at once, in all and to one target. */
 const maxAttempts = 64
 const maxAttemptsOfTarget = 32
+/** A target has fewer until it answers quickly, and all such targets together have half of what there is. */
+const maxAttemptsOfUnproven = 4
+const maxAttemptsOfAllUnproven = maxAttempts / 2
+const quickMillis = 1000
 /** Fewer are not taken at once: each round trip costs as much as an attempt. */
 const minTaken = 16
 /** A response is of interest for its status only. */
@@ -205,41 +209,69 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
     })
 
     const running = new Map<TargetId, number>()
+    const quick = new Set<TargetId>()
     const failing = new Set<TargetId>()
     let attempts = 0
+    let turn = 0
 
-    /** Takes deliveries that are due and begins their attempts. A target whose last attempt failed gets one at a time. */
-    const begin = Effect.gen(function* () {
+    /** How many attempts each of some targets may have now; each time another one comes first, so that all have a turn. */
+    const roomOf = (isWanted: (id: TargetId) => boolean, maximumOf: (id: TargetId) => number) => {
+      const ids = [...known.active.keys()].filter(isWanted)
+      const first = turn % Math.max(1, ids.length)
+      return [...ids.slice(first), ...ids.slice(0, first)]
+        .map((id) => ({ id, free: maximumOf(id) - (running.get(id) ?? 0) }))
+        .filter(({ free }) => free > 0)
+    }
+
+    /** Takes deliveries that are due: those of quick targets, and then some of the others. */
+    const take = Effect.gen(function* () {
       const free = maxAttempts - attempts
-      if (known.active.size === 0 || free < minTaken) return []
-      const wanted = Array.from(known.active.keys(), (id) => ({
-        id,
-        free: (failing.has(id) ? 1 : maxAttemptsOfTarget) - (running.get(id) ?? 0)
-      })).filter((target) => target.free > 0)
-      if (wanted.length === 0) return []
+      turn += 1
       const moment = yield* statementMoment
-      const taken = yield* database.transaction(
-        "all",
-        Effect.andThen(repository.relaxed, repository.take(wanted, free, moment))
+      const proven = roomOf(
+        (id) => quick.has(id),
+        () => maxAttemptsOfTarget
       )
+      const unproven = roomOf(
+        (id) => !quick.has(id),
+        (id) => (failing.has(id) ? 1 : maxAttemptsOfUnproven)
+      )
+      let left = maxAttemptsOfAllUnproven
+      for (const [id, count] of running) if (!quick.has(id)) left -= count
+      const taken = proven.length === 0 ? [] : yield* repository.take(proven, free, moment)
+      const rest = Math.min(left, free - taken.length)
+      return unproven.length === 0 || rest <= 0
+        ? taken
+        : [...taken, ...(yield* repository.take(unproven, rest, moment))]
+    })
+
+    /** Begins the attempts of what is due. */
+    const begin = Effect.gen(function* () {
+      if (known.active.size === 0 || maxAttempts - attempts < minTaken) return []
+      const taken = yield* database.transaction("all", Effect.andThen(repository.relaxed, take))
       return taken.flatMap((delivery) => {
         const target = known.active.get(delivery.targetId)
         if (target === undefined) return []
         attempts += 1
         running.set(target.id, (running.get(target.id) ?? 0) + 1)
-        const end = (exit: Exit.Exit<AttemptResult>) => {
+        const end = (exit: Exit.Exit<AttemptResult>, millis: number) => {
           attempts -= 1
-          running.set(target.id, (running.get(target.id) ?? 1) - 1)
-          if (Exit.isSuccess(exit) && exit.value.isDelivered) failing.delete(target.id)
+          const count = (running.get(target.id) ?? 1) - 1
+          if (count === 0) running.delete(target.id)
+          else running.set(target.id, count)
+          const isDelivered = Exit.isSuccess(exit) && exit.value.isDelivered
+          if (isDelivered) failing.delete(target.id)
           else failing.add(target.id)
+          if (isDelivered && millis <= quickMillis) quick.add(target.id)
+          else quick.delete(target.id)
           wake.openUnsafe()
         }
         return [
-          attempt(target, delivery).pipe(
-            Effect.onExit((exit) => Effect.sync(() => end(exit))),
-            Effect.flatMap(storing.submit),
-            Effect.ignoreCause
-          )
+          Effect.flatMap(Clock.currentTimeMillis, (begun) =>
+            attempt(target, delivery).pipe(
+              Effect.onExit((exit) => Effect.map(Clock.currentTimeMillis, (now) => end(exit, now - begun)))
+            )
+          ).pipe(Effect.flatMap(storing.submit), Effect.ignoreCause)
         ]
       })
     }).pipe(Effect.withSpan("Deliveries.begin"))

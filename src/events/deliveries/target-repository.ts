@@ -4,7 +4,7 @@ import { Change } from "../../audit/log/domain.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { slice } from "../../kernel/http/page.ts"
-import { violations } from "../../platform/database/table.ts"
+import { readRows, violations } from "../../platform/database/table.ts"
 import { Target, TargetId, type TargetKind } from "./domain.ts"
 
 const columns =
@@ -27,8 +27,7 @@ export class TargetRepository extends Context.Service<TargetRepository>()("app/e
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const all = sql.literal(columns)
-    const decode = Schema.decodeUnknownEffect(Schema.Array(Target))
-    const rows = (statement: Effect.Effect<unknown, unknown>) => Effect.orDie(Effect.flatMap(statement, decode))
+    const rows = readRows(Target)
     const one = (kinds: Kinds, id: TargetId, lock: string) =>
       Effect.map(
         rows(sql`SELECT ${all} FROM event_targets WHERE id = ${id} AND kind = ANY(${kinds}) ${sql.literal(lock)}`),
@@ -78,9 +77,11 @@ export class TargetRepository extends Context.Service<TargetRepository>()("app/e
         Change.use(() =>
           Effect.andThen(
             Effect.orDie(sql`SELECT revision FROM event_dispatch FOR UPDATE`),
-            one(kinds, id, "FOR UPDATE")
+            one(kinds, id, "FOR NO KEY UPDATE")
           )
         ),
+      /** Keeps it from being deleted. Dispatch goes on, since deliveries of every tenant wait for that. */
+      hold: (kinds: Kinds, id: TargetId) => Change.use(() => one(kinds, id, "FOR KEY SHARE")),
       insert: (target: Target, sealedSecret: Uint8Array | null) =>
         Change.use(() =>
           announce.pipe(

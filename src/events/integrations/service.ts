@@ -17,6 +17,7 @@ import {
   integrationActions,
   IntegrationNotFound,
   overlapSecondsDefault,
+  redactedUrl,
   type Target,
   TargetId
 } from "../deliveries/domain.ts"
@@ -55,6 +56,7 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
     )
     const find = (id: TargetId) => found(database.asCaller(targets.find(integrationKinds, id)))
     const lock = (id: TargetId) => found(targets.lock(integrationKinds, id))
+    const hold = (id: TargetId) => found(targets.hold(integrationKinds, id))
     const create = Effect.fn("Integrations.create")(
       function* (input: IntegrationCreation) {
         yield* requireTargetAddress(input.url, "url", integrations.allowPrivateAddresses)
@@ -78,8 +80,8 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
         }
         const secret = yield* newSecret(random)
         yield* targets.insert(target, yield* deliveries.sealSecret(target.id, secret))
-        const { entries, value } = changes.created(integrationActions.IntegrationCreated, toIntegration(target))
-        return { entries, value: { ...value, secret } satisfies CreatedIntegration }
+        const { entries } = changes.created(integrationActions.IntegrationCreated, toAudited(target))
+        return { entries, value: { ...toIntegration(target), secret } satisfies CreatedIntegration }
       },
       audit.change,
       Effect.tap(deliveries.wake)
@@ -95,7 +97,8 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
         if (wanted === before) return unchanged(toIntegration(before))
         const after = { ...wanted, updatedAt: yield* DateTime.now }
         yield* targets.update(after)
-        return changes.updated(integrationActions.IntegrationUpdated, toIntegration(before), toIntegration(after))
+        const { entries } = changes.updated(integrationActions.IntegrationUpdated, toAudited(before), toAudited(after))
+        return { entries, value: toIntegration(after) }
       },
       audit.change,
       Effect.tap(deliveries.wake)
@@ -104,7 +107,7 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
     const remove = Effect.fn("Integrations.delete")(function* (id: TargetId) {
       const before = yield* lock(id)
       yield* targets.delete(id)
-      return changes.deleted(integrationActions.IntegrationDeleted, toIntegration(before))
+      return changes.deleted(integrationActions.IntegrationDeleted, toAudited(before))
     }, audit.change)
 
     const rotateSecret = Effect.fn("Integrations.rotateSecret")(function* (
@@ -142,7 +145,7 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
 
     const retry = Effect.fn("Integrations.retry")(
       function* (id: TargetId, deliveryId: DeliveryId) {
-        const target = yield* lock(id)
+        const target = yield* hold(id)
         const delivery = yield* queue.retry(id, deliveryId, yield* statementMoment)
         if (Option.isNone(delivery)) return yield* new DeliveryNotFound({})
         return acted("IntegrationDeliveryRetried", target, delivery.value, { deliveryId })
@@ -153,7 +156,7 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
 
     const replay = Effect.fn("Integrations.replay")(
       function* (id: TargetId, since: DateTime.Utc) {
-        const target = yield* lock(id)
+        const target = yield* hold(id)
         const own = ownTypes().filter(({ type }) => matchesType(target.eventTypes, type))
         const made = yield* queue.replay(target, since, own, target.eventTypes, yield* statementMoment)
         return acted(
@@ -201,6 +204,10 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
 }) {
   static readonly layer = Layer.effect(this, this.make)
 }
+
+/** An integration as an audit entry has it. */
+const toAudited = (target: Target): Integration =>
+  toIntegration({ ...target, url: redactedUrl(target.url, target.kind) })
 
 const acted = <A>(action: keyof typeof integrationActions, { id, tenantId }: Target, value: A, after?: object) =>
   ({

@@ -14,6 +14,7 @@ import {
   EventSubscriptionNotFound,
   overlapSecondsDefault,
   redactedSecret,
+  redactedUrl,
   type Target,
   TargetId
 } from "../deliveries/domain.ts"
@@ -91,10 +92,10 @@ export class EventSubscriptions extends Context.Service<EventSubscriptions>()("a
       }
       const sealedSecret = secret === undefined ? null : yield* deliveries.sealSecret(target.id, secret)
       return yield* audit.change(
-        Effect.as(
-          targets.insert(target, sealedSecret),
-          changes.created(eventSubscriptionActions.EventSubscriptionCreated, toSubscription(target))
-        )
+        Effect.as(targets.insert(target, sealedSecret), {
+          ...changes.created(eventSubscriptionActions.EventSubscriptionCreated, toAudited(target)),
+          value: toSubscription(target)
+        })
       )
     }, Effect.tap(deliveries.wake))
 
@@ -115,11 +116,9 @@ export class EventSubscriptions extends Context.Service<EventSubscriptions>()("a
             const until = DateTime.add(now, { seconds: overlapSecondsDefault })
             yield* targets.rotateSecret(id, yield* deliveries.sealSecret(id, secret), until)
           }
-          return changes.updated(
-            eventSubscriptionActions.EventSubscriptionUpdated,
-            toSubscription(before),
-            toSubscription(after)
-          )
+          const { EventSubscriptionUpdated } = eventSubscriptionActions
+          const { entries } = changes.updated(EventSubscriptionUpdated, toAudited(before), toAudited(after))
+          return { entries, value: toSubscription(after) }
         })
       )
     }, Effect.tap(deliveries.wake))
@@ -127,7 +126,7 @@ export class EventSubscriptions extends Context.Service<EventSubscriptions>()("a
     const remove = Effect.fn("EventSubscriptions.delete")(function* (id: TargetId) {
       const before = yield* found(targets.lock(kinds, id))
       yield* targets.delete(id)
-      return changes.deleted(eventSubscriptionActions.EventSubscriptionDeleted, toSubscription(before))
+      return changes.deleted(eventSubscriptionActions.EventSubscriptionDeleted, toAudited(before))
     }, audit.change)
 
     return {
@@ -157,6 +156,10 @@ const termsOf = ({ config, filters, sink, types }: EventSubscriptionCreation | E
   filters: filters ?? [],
   config: { ...config, ...(config?.secret === undefined ? {} : { secret: redactedSecret }) } as Target["config"]
 })
+
+/** A subscription as an audit entry has it. */
+const toAudited = (target: Target): EventSubscription =>
+  toSubscription({ ...target, url: redactedUrl(target.url, target.kind) })
 
 const noSecretYet = Effect.suspend(() =>
   Effect.fail(

@@ -4,6 +4,7 @@ import { Change } from "../../audit/log/domain.ts"
 import { type AgentId } from "../../identity/agents/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
+import { readRows } from "../../platform/database/table.ts"
 import { AnomalyDimension, AnomalyId, AnomalyKind, AnomalyNotFound, AnomalyStatus, Contributor } from "./domain.ts"
 
 export const StoredAnomaly = Schema.Struct({
@@ -68,20 +69,13 @@ const oneEpisode = "72 hours"
 const contributors = 5
 const columns = { agent: "agent_id", model: "model", "task-type": "task_type", plan: "plan_id" } as const
 
-/** Reads the rows of a statement through a schema. */
-const rows = <S extends Schema.Codec<unknown, unknown>>(row: S) => {
-  const decode = Schema.decodeUnknownEffect(Schema.Array(row))
-  return (statement: Effect.Effect<unknown, unknown>) =>
-    Effect.orDie(Effect.flatMap(statement, (found) => decode(found))) as Effect.Effect<ReadonlyArray<S["Type"]>>
-}
-
 /** A day in UTC as PostgreSQL takes it. */
 const dayText = (at: number): string => new Date(at).toISOString().slice(0, 10)
 
 export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()("app/insights/AnomaliesRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const stored = rows(StoredAnomaly)
+    const stored = readRows(StoredAnomaly)
     const one = (statement: Effect.Effect<unknown, unknown>) =>
       Effect.flatMap(stored(statement), ([row]) =>
         row === undefined ? Effect.fail(new AnomalyNotFound({})) : Effect.succeed(row)
@@ -117,7 +111,7 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
 
       /** The hour up to which anomalies were looked for, locked; none while another replica looks. */
       progress: Effect.map(
-        rows(Progress)(sql`
+        readRows(Progress)(sql`
           SELECT CASE WHEN isfinite(through) THEN through END AS through FROM anomaly_progress FOR UPDATE SKIP LOCKED`),
         ([row]) => row
       ),
@@ -129,7 +123,7 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
       /** The tenants that were charged in a range. */
       tenants: Effect.fn("AnomaliesRepository.tenants")((from: number, to: number) =>
         Effect.map(
-          rows(Schema.Struct({ tenantId: TenantId }))(sql`
+          readRows(Schema.Struct({ tenantId: TenantId }))(sql`
             SELECT t.id AS tenant_id FROM tenants t WHERE EXISTS (
               SELECT FROM usage_cells c WHERE c.tenant_id = t.id AND c.dimension = 0 AND c.grain = 'h'
                 AND c.day BETWEEN ${dayText(from)}::date AND ${dayText(to)}::date
@@ -140,7 +134,7 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
 
       /** The cost of each hour of each key, in order. */
       hours: Effect.fn("AnomaliesRepository.hours")((tenantId: TenantId, from: number, to: number) =>
-        rows(HourOfKey)(sql`
+        readRows(HourOfKey)(sql`
           SELECT d.name AS dimension, c.key, c.start, sum(c.cost)::bigint AS cost
           FROM (VALUES (0::smallint, 'total'), (1::smallint, 'agent'), (2::smallint, 'model'), (4::smallint, 'task-type'))
             AS d(code, name)
@@ -152,7 +146,7 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
 
       /** What each plan cost, with its first and its last day. */
       plans: Effect.fn("AnomaliesRepository.plans")((tenantId: TenantId, from: number, to: number) =>
-        rows(PlanCost)(sql`
+        readRows(PlanCost)(sql`
           SELECT key, min(start) AS first, max(start) AS last, sum(cost)::bigint AS cost FROM usage_cells
           WHERE tenant_id = ${tenantId} AND dimension = 6 AND grain = 'd' AND day BETWEEN ${dayText(from)}::date
             AND ${dayText(to)}::date AND start >= ${new Date(from)} AND start < ${new Date(to)} AND key <> ''

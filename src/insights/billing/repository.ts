@@ -8,6 +8,7 @@ import { usageConditions } from "../usage/repository.ts"
 import { BilledRow } from "./columns-domain.ts"
 import { type ReportDimension } from "../reports/domain.ts"
 import { BillingStatementNotFound, type StatementId } from "./domain.ts"
+import { readRows } from "../../platform/database/table.ts"
 
 /** The charges that a report is about; times are epoch milliseconds. */
 export interface Billed {
@@ -39,13 +40,14 @@ const isRequest = "u.method NOT IN ('released', 'refunded', 'cached')"
 const meters = `
   (SELECT * FROM (
     SELECT w.meter, w.rate,
-      CASE WHEN w.rate IS NULL AND w.is_priced THEN u.cost - w.explained ELSE w.quantity END AS quantity,
-      CASE WHEN w.rate IS NULL AND w.is_priced THEN u.cost - w.explained ELSE w.billed END AS billed
+      CASE WHEN w.is_rest AND w.is_priced THEN u.cost - w.explained ELSE w.quantity END AS quantity,
+      CASE WHEN w.is_rest AND w.is_priced THEN u.cost - w.explained ELSE w.billed END AS billed
     FROM (SELECT v.*, sum(v.billed) FILTER (WHERE v.rate IS NOT NULL) OVER () AS explained,
         u.input_tokens IS NOT NULL AND u.rates IS NOT NULL
           AND coalesce(sum(v.billed) FILTER (WHERE v.rate IS NOT NULL) OVER () <= u.cost, false) AS is_priced
     FROM (
-      SELECT t.meter, t.tokens AS quantity, t.rate, ceil(t.tokens * t.rate / 1000000) AS billed
+      SELECT t.meter, t.tokens AS quantity, t.rate, ceil(t.tokens * t.rate / 1000000) AS billed,
+        false AS is_rest
       FROM (VALUES
         ('input', greatest(0, u.input_tokens - coalesce(u.cached_input_tokens, 0) - coalesce(u.cache_write_tokens, 0)),
           (u.rates->>'input')::numeric),
@@ -57,9 +59,9 @@ const meters = `
         ('reasoning', coalesce(u.reasoning_tokens, 0), (u.rates->>'reasoning')::numeric)
       ) t(meter, tokens, rate)
       UNION ALL
-      SELECT CASE u.method WHEN 'refunded' THEN 'refund' ELSE 'spend' END, u.cost, NULL::numeric, u.cost
+      SELECT CASE u.method WHEN 'refunded' THEN 'refund' ELSE 'spend' END, u.cost, NULL::numeric, u.cost, true
     ) v
-    ) w WHERE w.is_priced OR w.rate IS NULL
+    ) w WHERE w.is_rest OR (w.is_priced AND w.rate IS NOT NULL)
   ) x WHERE x.quantity <> 0)`
 
 const rowsOf = (sql: SqlClient.SqlClient, { filter, from, to }: Billed, grain: Grain): Statement.Fragment => {
@@ -100,8 +102,8 @@ const atOnce = 1000
 export class BillingRepository extends Context.Service<BillingRepository>()("app/insights/BillingRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const decodeRows = Schema.decodeUnknownEffect(Schema.Array(BilledRow))
-    const decodeStatements = Schema.decodeUnknownEffect(Schema.Array(Schema.Struct({ envelope: StatementEnvelope })))
+    const billedRows = readRows(BilledRow)
+    const statements = readRows(Schema.Struct({ envelope: StatementEnvelope }))
     const encodeEnvelope = Schema.encodeSync(Schema.fromJsonString(StatementEnvelope))
 
     return {
@@ -116,7 +118,7 @@ export class BillingRepository extends Context.Service<BillingRepository>()("app
         yield* sql`SET LOCAL statement_timeout = '10min'`
         yield* sql`DECLARE ${cursor} NO SCROLL CURSOR FOR ${rowsOf(sql, billed, grain)}`
         while (true) {
-          const rows = yield* decodeRows(yield* sql`FETCH ${sql.literal(`${atOnce}`)} FROM ${cursor}`)
+          const rows = yield* billedRows(sql`FETCH ${sql.literal(`${atOnce}`)} FROM ${cursor}`)
           if (rows.length > 0) yield* use(rows)
           if (rows.length < atOnce) break
         }
@@ -133,8 +135,7 @@ export class BillingRepository extends Context.Service<BillingRepository>()("app
       }),
       statement: Effect.fn("BillingRepository.statement")((id: StatementId) =>
         sql`SELECT envelope FROM billing_statements WHERE id = ${id}`.pipe(
-          Effect.flatMap(decodeStatements),
-          Effect.orDie,
+          statements,
           Effect.flatMap(([found]) =>
             found === undefined ? Effect.fail(new BillingStatementNotFound({})) : Effect.succeed(found.envelope)
           )

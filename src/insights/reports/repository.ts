@@ -1,5 +1,6 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
+import { readRows } from "../../platform/database/table.ts"
 import { type UsageDimension, usageDimensions, type UsageFilter } from "../usage/domain.ts"
 import { type ItemPlace, type Segment } from "./domain.ts"
 
@@ -54,12 +55,6 @@ const rolledUp = (filter: UsageFilter, grouping: Grouping): number | undefined =
 /** Whether sums over a filter have quarters of an hour: only those of all rows do. */
 export const hasQuarters = (filter: UsageFilter, grouping: Grouping): boolean => rolledUp(filter, grouping) === 0
 
-const decode = <S extends Schema.Codec<unknown, unknown>>(row: S) => {
-  const read = Schema.decodeUnknownEffect(Schema.Array(row))
-  return (statement: Effect.Effect<unknown, unknown>) =>
-    Effect.orDie(Effect.flatMap(statement, (rows) => read(rows))) as Effect.Effect<ReadonlyArray<S["Type"]>>
-}
-
 /** A moment in PostgreSQL's text, which has no sign before years of five digits. */
 const momentAt = (at: number): string => new Date(at).toISOString().replace(/^\+0*/, "")
 const moments = (some: ReadonlyArray<number>): string => `{${some.map((at) => `"${momentAt(at)}"`).join()}}`
@@ -76,7 +71,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
     // PostgreSQL reads all files of zones to list them.
     const zones = yield* Effect.cached(
       Effect.map(
-        decode(Schema.Struct({ name: Schema.String }))(sql`SELECT name FROM pg_timezone_names`),
+        readRows(Schema.Struct({ name: Schema.String }))(sql`SELECT name FROM pg_timezone_names`),
         (found) => new Set(found.map(({ name }) => name))
       )
     )
@@ -104,7 +99,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
     return {
       /** Up to when everything that was charged is counted, if that is not now. */
       pendingSince: Effect.map(
-        decode(Schema.Struct({ at: Schema.NullOr(Schema.DateTimeUtcFromDate) }))(
+        readRows(Schema.Struct({ at: Schema.NullOr(Schema.DateTimeUtcFromDate) }))(
           sql`SELECT min(occurred_at) AS at FROM usage_outbox`
         ),
         ([row]) => row?.at ?? undefined
@@ -114,7 +109,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       days: Effect.fn("ReportsRepository.days")((timeZone: string, from: number, to: number) =>
         Effect.flatMap(isZone(timeZone), (exists) =>
           exists
-            ? decode(Day)(sql`
+            ? readRows(Day)(sql`
           SELECT to_char(d, 'YYYY-MM-DD') AS date, budget_local_moment(d::date, z.name) AS start
           FROM (SELECT ${timeZone}::text AS name) z,
             generate_series((${momentAt(from)}::timestamptz AT TIME ZONE z.name)::date - 1,
@@ -126,13 +121,13 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
 
       /** The sums of all; none where there is nothing to sum. */
       totals: Effect.fn("ReportsRepository.totals")((source: Source) =>
-        decode(Sums)(sql`SELECT * FROM usage_report(${report(source, "total", boundsOf(source))})`)
+        readRows(Sums)(sql`SELECT * FROM usage_report(${report(source, "total", boundsOf(source))})`)
       ),
 
       /** The sums of each key, by cost; with each the cost of all. */
       ranked: Effect.fn("ReportsRepository.ranked")(
         (source: Source, grouping: Grouping, after: ItemPlace | undefined, limit: number) =>
-          decode(Keyed)(sql`
+          readRows(Keyed)(sql`
             SELECT * FROM (
               SELECT r.*, sum(r.cost) OVER ()::bigint AS total
               FROM usage_report(${report(source, grouping, boundsOf(source))}) r
@@ -147,19 +142,19 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
 
       /** The sums between each two of `cuts`; `place` is that of the earlier cut. */
       placed: Effect.fn("ReportsRepository.placed")((source: Source, cuts: ReadonlyArray<number>) =>
-        decode(Placed)(sql`SELECT * FROM usage_report(${report(source, "total", cuts)}) ORDER BY place`)
+        readRows(Placed)(sql`SELECT * FROM usage_report(${report(source, "total", cuts)}) ORDER BY place`)
       ),
 
       /** The cost and the requests of each key between each two of `cuts`. */
       series: Effect.fn("ReportsRepository.series")(
         (source: Source, grouping: Grouping, cuts: ReadonlyArray<number>, keys?: ReadonlyArray<string>) =>
-          decode(Point)(sql`SELECT * FROM usage_series(${report(source, grouping, cuts, keys)})`)
+          readRows(Point)(sql`SELECT * FROM usage_series(${report(source, grouping, cuts, keys)})`)
       ),
 
       /** The buckets of the percentiles of each key's latencies, or of those between each two of `cuts`. */
       latencies: Effect.fn("ReportsRepository.latencies")(
         (source: Source, grouping: Grouping, cuts: ReadonlyArray<number>, keys?: ReadonlyArray<string>) =>
-          decode(Latencies)(sql`SELECT * FROM usage_percentiles(${report(source, grouping, cuts, keys)})`)
+          readRows(Latencies)(sql`SELECT * FROM usage_percentiles(${report(source, grouping, cuts, keys)})`)
       ),
 
       /** The names of what some keys identify. */
@@ -167,7 +162,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
         const known = named[grouping]
         if (known === undefined || keys.length === 0) return Effect.succeed([])
         const [table, type] = known
-        return decode(Labelled)(sql`
+        return readRows(Labelled)(sql`
           SELECT id::text AS key, name AS label FROM ${sql(table)}
           WHERE id = ANY (${keys}::text[]::${sql.literal(type)}[]) AND name IS NOT NULL`)
       })

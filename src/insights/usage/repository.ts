@@ -2,6 +2,7 @@ import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { TenantId } from "../../kernel/identifier.ts"
 import { type Range, usageDimensions, type UsageFilter, type UsagePlace, UsageRow, usageTexts } from "./domain.ts"
+import { readRows } from "../../platform/database/table.ts"
 
 /** A row as a list has it, and its place there. */
 const ListedRow = Schema.Struct({
@@ -124,8 +125,8 @@ const between = (sql: SqlClient.SqlClient, { from, to }: Range) =>
 export class UsageRepository extends Context.Service<UsageRepository>()("app/insights/UsageRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const decodeRows = Schema.decodeUnknownEffect(Schema.Array(ListedRow))
-    const decodeLines = Schema.decodeUnknownEffect(Schema.Array(Lines))
+    const listed = readRows(ListedRow)
+    const exportedLines = readRows(Lines)
     const tenants = SqlSchema.findAll({
       Request: Schema.UndefinedOr(Schema.Never),
       Result: Schema.Struct({ id: TenantId }),
@@ -165,7 +166,7 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
               ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}
             ) u
             WHERE ${filter.tenantId === undefined ? sql`true` : sql`t.id = ${filter.tenantId}`}
-            ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}`.pipe(Effect.flatMap(decodeRows), Effect.orDie)
+            ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}`.pipe(listed)
         }
       ),
       /** The tenants that an export reads one after the other. */
@@ -212,8 +213,7 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
                   ) u
                 ) l
               ) a CROSS JOIN LATERAL generate_series(1, cardinality(a.lines), ${linesTogether}::integer) AS g(first)`),
-            Effect.flatMap(decodeLines),
-            Effect.orDie
+            exportedLines
           )
         }
       ),

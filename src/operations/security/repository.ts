@@ -7,7 +7,7 @@ import { Capability } from "../../kernel/authority/capability.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
-import { violations } from "../../platform/database/table.ts"
+import { readRows, violations } from "../../platform/database/table.ts"
 import {
   FindingId,
   type FindingStatus,
@@ -109,20 +109,13 @@ export interface IdentityRead {
 const uuidIn = (text: string): string =>
   `CASE WHEN ${text} ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN ${text}::uuid END`
 
-/** Reads the rows of a statement through a schema. */
-const rows = <S extends Schema.Codec<unknown, unknown>>(row: S) => {
-  const decode = Schema.decodeUnknownEffect(Schema.Array(row))
-  return (statement: Effect.Effect<unknown, unknown>) =>
-    Effect.orDie(Effect.flatMap(statement, (found) => decode(found))) as Effect.Effect<ReadonlyArray<S["Type"]>>
-}
-
 /** Reads the tables of every identity that is no person; its own are the reports, their findings and what was decided. */
 export class SecurityRepository extends Context.Service<SecurityRepository>()("app/security/SecurityRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const identities = rows(StoredIdentity)
-    const reports = rows(StoredReport)
-    const findings = rows(StoredFinding)
+    const identities = readRows(StoredIdentity)
+    const reports = readRows(StoredReport)
+    const findings = readRows(StoredFinding)
 
     const usedBy = (principal: string, usedSince: Date) => sql`ARRAY(
       SELECT u.capability FROM capability_uses u WHERE u.principal = ${sql.literal(principal)}
@@ -284,7 +277,7 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
       ),
 
       /** The oldest report that waits, locked; none where other replicas work at all of them. */
-      pending: rows(Schema.Struct({ id: ReportId, tenantId: Schema.NullOr(TenantId), kind: ReportKind }))(sql`
+      pending: readRows(Schema.Struct({ id: ReportId, tenantId: Schema.NullOr(TenantId), kind: ReportKind }))(sql`
         SELECT id, tenant_id, kind FROM security_reports WHERE status = 'pending' ORDER BY id LIMIT 1
         FOR UPDATE SKIP LOCKED`).pipe(Effect.map(([report]) => report)),
 

@@ -19,6 +19,13 @@ export const violations =
       return Problem === undefined ? Effect.die(error) : Effect.fail(new Problem({}) as InstanceType<P[keyof P]>)
     })
 
+/** Reads the rows of a statement through a schema; whatever fails is a defect. */
+export const readRows = <S extends Schema.Top & { readonly DecodingServices: never }>(row: S) => {
+  const decode = Schema.decodeUnknownEffect(Schema.Array(row))
+  return (statement: Effect.Effect<unknown, unknown>): Effect.Effect<ReadonlyArray<S["Type"]>> =>
+    Effect.orDie(Effect.flatMap(statement, (rows) => decode(rows))) as Effect.Effect<ReadonlyArray<S["Type"]>>
+}
+
 /** A model whose rows have an `id`, which lists are ordered by. */
 type Keyed = Model.Any & {
   readonly Type: { readonly id: string | number }
@@ -49,9 +56,7 @@ export const makeTable = Effect.fnUntraced(function* <S extends Keyed, NotFound,
   const { batchedBy, name, notFound, permit, spanPrefix } = options
   const sql = yield* SqlClient.SqlClient
   const statements = yield* SqlModel.makeRepository(model, { tableName: name, spanPrefix, idColumn: "id" as never })
-  const decode = Schema.decodeUnknownEffect(Schema.Array<Keyed>(model))
-  const rows = (statement: Effect.Effect<unknown, unknown>): Effect.Effect<ReadonlyArray<Row>> =>
-    Effect.orDie(Effect.flatMap(statement, decode))
+  const rows: (statement: Effect.Effect<unknown, unknown>) => Effect.Effect<ReadonlyArray<Row>> = readRows<Keyed>(model)
   const found = (row: Row | undefined): Effect.Effect<Row, NotFound> =>
     row === undefined ? Effect.fail(new notFound({})) : Effect.succeed(row)
   const one = (statement: Effect.Effect<unknown, unknown>) => Effect.flatMap(rows(statement), ([row]) => found(row))

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Stream } from "effect"
+import { type Array as Arr, Context, Effect, Layer, Stream } from "effect"
 import { Sse } from "effect/encoding"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal, RateLimited } from "../../kernel/authority/principal.ts"
@@ -20,8 +20,9 @@ export interface ServerSentEvent {
 export const eventStream = (events: Stream.Stream<ServerSentEvent>, ended: Effect.Effect<void>) =>
   HttpServerResponse.stream(
     events.pipe(
-      // Events that are available together are sent together.
-      Stream.mapArray((together) => [together.map(textOf).join("")]),
+      Stream.mapArray(joined),
+      // A client that is slow holds one piece, not all of them.
+      Stream.rechunk(1),
       Stream.merge(
         Stream.map(Stream.tick(heartbeatEvery), () => heartbeat),
         { haltStrategy: "left" }
@@ -32,7 +33,31 @@ export const eventStream = (events: Stream.Stream<ServerSentEvent>, ended: Effec
     { contentType: "text/event-stream", headers: { "x-accel-buffering": "no" } }
   )
 
-const textOf = ({ data, event, id }: ServerSentEvent): string => Sse.encoder.write({ _tag: "Event", event, id, data })
+const texts = new WeakMap<ServerSentEvent, string>()
+
+/** The text of an event, which is the same for all clients that it is sent to. */
+const textOf = (one: ServerSentEvent): string => {
+  let text = texts.get(one)
+  if (text === undefined) {
+    const { data, event, id } = one
+    texts.set(one, (text = Sse.encoder.write({ _tag: "Event", event, id, data })))
+  }
+  return text
+}
+
+const pieceLength = 16_384
+
+/** Events that are available together are sent together, in pieces of about this length. */
+const joined = (events: Arr.NonEmptyReadonlyArray<ServerSentEvent>): Arr.NonEmptyReadonlyArray<string> => {
+  const pieces: Arr.NonEmptyArray<string> = [""]
+  for (const event of events) {
+    const text = textOf(event)
+    const last = pieces.at(-1) ?? ""
+    if (last === "" || last.length + text.length <= pieceLength) pieces[pieces.length - 1] = last + text
+    else pieces.push(text)
+  }
+  return pieces
+}
 
 /** The continued authorization of streaming answers. */
 export class LiveAuthorization extends Context.Service<

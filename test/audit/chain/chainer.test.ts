@@ -5,6 +5,7 @@ import { Reactivity } from "effect/reactivity"
 import { AttestationKeys } from "../../../src/audit/signing-keys/service.ts"
 import { AuditChainer, linkBatch } from "../../../src/audit/chain/chainer.ts"
 import { ChainRepository } from "../../../src/audit/chain/chain-repository.ts"
+import { Notifications } from "../../../src/platform/database/notifications.ts"
 import { DatabaseConnection } from "../../../src/platform/database/connection.ts"
 import { SealBroken } from "../../../src/platform/crypto/sealing.ts"
 import { chainOf, chainSession, faultsOfChain, linkAll, writeEntries } from "../../support/chain.ts"
@@ -17,7 +18,7 @@ const noKeys = Layer.mock(AttestationKeys)({ signer: () => Effect.fail(new SealB
 
 const chainer = (database: TestDatabase) =>
   AuditChainer.layer.pipe(
-    Layer.provide(noKeys),
+    Layer.provide([noKeys, Layer.mock(Notifications)({ send: () => Effect.void })]),
     Layer.provide(
       Layer.succeed(DatabaseConnection, DatabaseConnection.of({ options: database, embeddedIn: Option.none() }))
     ),

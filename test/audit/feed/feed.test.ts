@@ -7,6 +7,7 @@ import { ProofRepository } from "../../../src/audit/chain/proof-repository.ts"
 import { AuditEntry, AuditEntryId, type AuditFilter } from "../../../src/audit/log/domain.ts"
 import { TenantId } from "../../../src/kernel/identifier.ts"
 import { OpenStreams } from "../../../src/platform/http/event-stream.ts"
+import { Notifications } from "../../../src/platform/database/notifications.ts"
 import { Database } from "../../../src/platform/database/database.ts"
 import { CurrentPrincipal, serviceAccount } from "../../../src/kernel/authority/principal.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
@@ -37,6 +38,9 @@ const follow = Effect.fnUntraced(function* (
 const write = (database: TestDatabase, count: number, prefix?: string) =>
   asSuperuser(database, (sql) => writeEntries(sql, count, prefix))
 
+/** Nothing tells that the log has grown. */
+const silent = Layer.mock(Notifications)({ subscribe: () => Effect.void })
+
 const until = <A>(ask: () => A, isReached: (value: A) => boolean) => eventually(Effect.sync(ask), isReached)
 
 it.effect("nobody asks for the head of the log while nobody follows it", () =>
@@ -44,6 +48,7 @@ it.effect("nobody asks for the head of the log while nobody follows it", () =>
     let asked = 0
     const repositories = Layer.mergeAll(
       Layer.mock(Database)({}),
+      silent,
       Layer.mock(ProofRepository)({}),
       OpenStreams.layer,
       Layer.mock(FeedRepository)({
@@ -72,6 +77,7 @@ const feedInMemory = Effect.gen(function* () {
   const log = { head: 0, reads: 0 }
   const repositories = Layer.mergeAll(
     Layer.mock(Database)({ transaction: (_, work) => work as never }),
+    silent,
     Layer.mock(ProofRepository)({ next: (behind) => Effect.succeed(behind < log.head ? behind + 1 : undefined) }),
     Layer.mock(FeedRepository)({
       head: Effect.sync(() => log.head),
@@ -92,6 +98,7 @@ it.effect("retention is known by the oldest link that is left", () =>
   Effect.gen(function* () {
     const repositories = Layer.mergeAll(
       Layer.mock(Database)({}),
+      silent,
       Layer.mock(ProofRepository)({ next: (behind) => Effect.succeed(behind < 50 ? 50 : undefined) }),
       Layer.mock(FeedRepository)({ head: Effect.succeed(60) }),
       OpenStreams.layer

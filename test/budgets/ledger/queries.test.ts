@@ -168,7 +168,10 @@ it.live(
         yield* ledger.capsOf(tenantId)
         yield* ledger.planOf(planId)
         const found = yield* PlansRepository
-        assert.isNotEmpty(yield* found.list(tenantId, agentId, undefined, undefined, 51, at))
+        assert.isNotEmpty(yield* found.list({ tenantId, agentId }, undefined, 51, at))
+        yield* found.list({ tenantId }, undefined, 51, at)
+        yield* found.list({ status: "active" }, undefined, 51, at)
+        yield* found.list({}, undefined, 51, at)
         yield* found.find(agentId, planId, at)
         yield* (yield* LineageRepository).haveOneHolder("system", `agent:${agentId}`)
         const [cap] = yield* caps.list({ tenantId }, undefined, 1)

@@ -34,6 +34,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       capability: "plans:read",
       systemOnly: false
     },
+    { name: "list all", method: "GET", path: "/api/plans", capability: "plans:read", systemOnly: false },
     { name: "get", method: "GET", path: anyPlan, capability: "plans:read", systemOnly: false },
     {
       name: "extend",
@@ -47,6 +48,26 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     { name: "abort", method: "POST", path: `${anyPlan}/abort`, capability: "plans:write", systemOnly: false },
     { name: "heartbeat", method: "POST", path: `${anyPlan}/heartbeat`, capability: "plans:write", systemOnly: false }
   ])
+
+  it.effect("of all agents of a tenant are listed, by status and agent, and none of another tenant", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { agentId, call, planCall, start } = yield* makeSetting(service, [])
+      const other = yield* make(service, "/api/agents", registration(), (yield* makeSetting(service, [])).key)
+      const { id: first } = yield* start()
+      const { id: second } = yield* start()
+      yield* planCall(first, "complete")
+      const idsOf = (query: string) =>
+        Effect.map(call("GET", `/api/plans${query}`), ({ body }): ReadonlyArray<string> =>
+          body.items.map(({ id }: { readonly id: string }) => id)
+        )
+      assert.deepStrictEqual(yield* idsOf(""), [second, first])
+      assert.deepStrictEqual(yield* idsOf("?status=active"), [second])
+      assert.deepStrictEqual(yield* idsOf(`?status=completed&agentId=${agentId}`), [first])
+      assert.deepStrictEqual(yield* idsOf(`?agentId=${other.id}`), [])
+      assert.deepStrictEqual(yield* idsOf(`?tenantId=${other.tenantId}`), [])
+    })
+  )
 
   it.effect("201: starts, draws, settles, and completes; the cap holds the budget and is charged once", () =>
     Effect.gen(function* () {

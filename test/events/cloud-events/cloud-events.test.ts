@@ -301,6 +301,16 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
       assert.deepStrictEqual(yield* faults(event({ data: { a: "\0" } })), ["payload"])
       assert.deepStrictEqual(yield* faults(event({ data_base64: "AA==" })), ["payload.data_base64"])
       assert.deepStrictEqual(yield* faults(event(), batch), ["payload"])
+      for (const name of ["id", "type", "source", "subject", "myext", "datacontenttype"]) {
+        assert.deepStrictEqual(yield* faults(event({ [name]: "a\r\nb" })), [`payload.${name}`], name)
+      }
+      assert.deepStrictEqual(yield* faults(event({ datacontenttype: "json" })), ["payload.datacontenttype"])
+      assertProblem(yield* publish("[".repeat(500_000), key), 400, "malformed-json")
+      const deep = `${"[".repeat(10_000)}${"]".repeat(10_000)}`
+      assertProblem(yield* publish(`{"specversion":"1.0","data":${deep}}`, key), 400, "validation-failed")
+      assert.deepStrictEqual(yield* faults(event({ ext: 1.5 })), ["payload.ext"])
+      assert.deepStrictEqual(yield* faults(JSON.stringify(event()).replace("42", "1e400")), ["payload"])
+      assert.lengthOf(yield* faults(`[${Array(300_000).fill("{}").join()}]`, batch), 100)
       assertProblem(yield* publish("{", key), 400, "malformed-json")
       assertProblem(yield* publish('{"id":"1","id":"2"}', key), 400, "malformed-json")
       assertProblem(yield* publish(event(), key, "application/json"), 415, "unsupported-media-type")

@@ -5,7 +5,7 @@ import { Audit } from "../../../src/audit/log/service.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { ReservationService } from "../../../src/budgets/reservations/service.ts"
 import { EventIngestion } from "../../../src/events/cloud-events/ingestion.ts"
-import { retryPauseMillis, retryPausesMillis } from "../../../src/events/deliveries/domain.ts"
+import { redactedUrl, retryPauseMillis, retryPausesMillis } from "../../../src/events/deliveries/domain.ts"
 import { DeliveryRepository } from "../../../src/events/deliveries/repository.ts"
 import { deliveryRequest } from "../../../src/events/deliveries/request.ts"
 import { Deliveries } from "../../../src/events/deliveries/service.ts"
@@ -15,6 +15,7 @@ import { OutboundHttp } from "../../../src/platform/outbound/outbound-http.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 import { HandClock, OwnDatabase, poolOnOwnDatabase } from "../../support/clock.ts"
 import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 describe("retries", () => {
   it("follow the schedule of Standard Webhooks with jitter, and end", () => {
@@ -80,16 +81,55 @@ describe("a message for Slack", () => {
   })
 })
 
+const inBinaryMode = (more: object) => {
+  const event = { specversion: "1.0", id: "1", source: "/x", type: "com.example.x", data: { a: 1 }, ...more } as const
+  return deliveryRequest({ kind: "subscription", config: { contentMode: "binary" } }, [], event, 0)
+}
+
+describe("the binary mode", () => {
+  it("has attributes in headers, in which no sender starts another one", () => {
+    const { body, headers } = inBinaryMode({ subject: 'a b\r\nX-Forged: "1" ä%', myext: 7 })
+    assert.deepStrictEqual(JSON.parse(body), { a: 1 })
+    assert.strictEqual(headers["ce-subject"], "a%20b%0D%0AX-Forged:%20%221%22%20%C3%A4%25")
+    assert.strictEqual(headers["ce-myext"], "7")
+    for (const value of Object.values(headers)) assert.match(value, /^[\x20-\x7e]*$/)
+  })
+
+  it.each([
+    ["attributes that no server takes as headers", { myext: "x".repeat(10_000) }],
+    ["a media type that is no header", { datacontenttype: "text/plain\r\nX-Forged: 1", data: "text" }],
+    ["data in base64", { data: undefined, data_base64: "AA==" }]
+  ])("becomes the structured mode for %s", (_, more) => {
+    const { body, headers } = inBinaryMode(more)
+    assert.strictEqual(headers["content-type"], "application/cloudevents+json; charset=utf-8")
+    assert.deepInclude(JSON.parse(body), JSON.parse(JSON.stringify(more)))
+  })
+})
+
+it.each([
+  ["https://hooks.slack.com/services/T0/B0/secret", "slack", "https://hooks.slack.com/********"],
+  ["https://crm.example/hook?key=secret&x=1", "webhook", "https://crm.example/hook?********"],
+  ["https://crm.example/hook", "cloudevents", "https://crm.example/hook"]
+] as const)("%s of a target of kind %s is %s in an audit entry", (url, kind, shown) => {
+  assert.strictEqual(redactedUrl(url, kind), shown)
+})
+
 /** A receiver that never succeeds, and when it was asked. */
 const asked: Array<number> = []
+/** How many requests there were to receivers that never succeed, never answer and answer at once. */
+const begun = new Map<string, number>()
 const failingReceiver = Layer.effect(
   OutboundHttp,
   Effect.map(HandClock, (hand) =>
     OutboundHttp.of({
-      send: () =>
-        Effect.sync(() => {
-          asked.push(hand.millis)
-          return { status: 503, headers: {}, text: "", isCut: false }
+      send: ({ url }) =>
+        Effect.suspend(() => {
+          const { hostname } = new URL(url)
+          const [manner = ""] = hostname.split("-")
+          begun.set(manner, (begun.get(manner) ?? 0) + 1)
+          if (manner === "slow") return Effect.never
+          if (manner !== "quick") asked.push(hand.millis)
+          return Effect.succeed({ status: manner === "quick" ? 204 : 503, headers: {}, text: "", isCut: false })
         })
     })
   )
@@ -165,6 +205,46 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("a de
       yield* HandClock.adjust(86_400_000)
       yield* deliveries.pass
       assert.lengthOf(asked, 10)
+    })
+  )
+})
+
+layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("many slow receivers", (it) => {
+  it.effect("leave half of the attempts to those that are quick, however many they are", () =>
+    Effect.gen(function* () {
+      const deliveries = yield* Deliveries
+      const database = yield* OwnDatabase
+      begun.clear()
+      const add = (manner: string, targets: number, each: number) =>
+        asSuperuser(
+          database,
+          (sql) => sql`
+            WITH entry AS (
+              INSERT INTO audit_entries (occurred_at, action_type, entity_type, user_id, actor_type, outcome)
+              VALUES (now(), 'UserCreated', 'TrialUser', 'system', 'system', 'success') RETURNING id, occurred_at
+            ), target AS (
+              INSERT INTO event_targets (id, kind, name, url, event_types, filters, config, status, after_sequence,
+                created_at, created_by, updated_at)
+              SELECT gen_random_uuid(), 'webhook', 'n', ${`https://${manner}-`} || n || '.invalid', '{*}', '[]', '{}',
+                'active', 0, now(), 'system', now() FROM generate_series(1, ${targets}::integer) n
+              RETURNING id
+            ), delivery AS (
+              INSERT INTO event_deliveries (target_id, entry_id, occurred_at, sequence, type, status, due_at, created_at)
+              SELECT target.id, entry.id, entry.occurred_at, 1, 'com.application-manager.trial-user.created', 'pending',
+                '-infinity', now() FROM entry, target, generate_series(1, ${each}::integer)
+            )
+            UPDATE event_dispatch SET revision = revision + 1`
+        )
+      yield* add("quick", 1, 50)
+      yield* deliveries.pass
+      assert.deepStrictEqual([...begun], [["quick", 4]])
+      yield* add("slow", 20, 10)
+      yield* Effect.forkChild(deliveries.pass)
+      const started = () => [begun.get("quick"), begun.get("slow")]
+      yield* eventually(Effect.sync(started), ([quick, slow]) => quick === 36 && slow === 32)
+      yield* Effect.forkChild(deliveries.pass)
+      yield* eventually(Effect.sync(started), ([quick]) => quick === 50)
+      assert.deepStrictEqual(started(), [50, 32])
     })
   )
 })

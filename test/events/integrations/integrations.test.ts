@@ -181,6 +181,31 @@ layer(serviceLayer({ Integrations__AllowPrivateAddresses: "true" }), {
     })
   )
 
+  it.effect("a replay and a retry wait for no dispatch, and none waits for them", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const receiver = yield* startReceiver
+      const { id } = yield* integrate(receiver.url)
+      yield* createUser()
+      const [delivery] = yield* deliveriesOf(id, (items) => items[0]?.status === "delivered")
+      yield* asSuperuser(service.database, (sql) =>
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`SELECT FROM event_dispatch FOR UPDATE`
+            yield* sql`SELECT FROM event_targets WHERE id = ${id} FOR KEY SHARE`
+            const retried = yield* service.call("POST", `${path}/${id}/deliveries/${delivery.id}/retry`)
+            assert.strictEqual(retried.status, 200, retried.text)
+            const since = delivery.attempts[0].at.slice(0, 10)
+            const replayed = yield* service.call("POST", `${path}/${id}/replay`, {
+              body: { since: `${since}T00:00:00Z` }
+            })
+            assert.strictEqual(replayed.status, 200, replayed.text)
+          })
+        )
+      )
+    })
+  )
+
   it.effect("410 disables an integration, and an event tells", () =>
     Effect.gen(function* () {
       const service = yield* TestService

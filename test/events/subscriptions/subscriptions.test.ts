@@ -23,6 +23,7 @@ describe("filters of subscriptions", () => {
     [{ prefix: { subject: "other/" } }, false],
     [{ suffix: { subject: "/1" } }, true],
     [{ suffix: { absent: "x" } }, false],
+    [{ prefix: { constructor: "function" } }, false],
     [{ all: [{ exact: { source: "/x" } }, { prefix: { type: "com" } }] }, true],
     [{ all: [{ exact: { source: "/x" } }, { prefix: { type: "org" } }] }, false],
     [{ any: [{ exact: { source: "/z" } }, { prefix: { type: "com" } }] }, true],

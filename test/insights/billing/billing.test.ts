@@ -237,6 +237,17 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     )
   }
 
+  it.effect("bills a call whose prices are not known by its cost, in FOCUS too", () =>
+    Effect.gen(function* () {
+      const { report, write } = yield* setting
+      const call = { at: range.from, provider: "vllm", model: "of-no-price", input_tokens: 10, output_tokens: 5 }
+      yield* write([{ ...call, method: "provider_usage", cost: 12_500 }])
+      const { text } = yield* report({ format: "focus", columns: ["SkuId", "BilledCost"] })
+      const billed = parseCsv(text).rows.map(({ BilledCost }) => nano(BilledCost ?? ""))
+      assert.deepStrictEqual(billed, [12_500n])
+    })
+  )
+
   it.effect("has the columns that were chosen, and names those that a version does not have", () =>
     Effect.gen(function* () {
       const { report, write } = yield* setting

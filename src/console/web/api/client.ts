@@ -71,17 +71,20 @@ const problemOf = (text: string): Readonly<Record<string, unknown>> => {
   }
 }
 
-/** Sends a request with the session's cookie; fails with a `Failure` for every answer that is no success. */
+/** Sends a request with the session's cookie, or with the key in its headers alone; fails with a `Failure` for every answer that is no success. */
 export const send = async (path: string, init: RequestInit = {}): Promise<Response> => {
-  const answer = await fetch(path, init).catch((cause: unknown) => {
-    if (cause instanceof DOMException && cause.name === "AbortError") throw cause
-    throw new Failure(0, {
-      title: "Not reachable",
-      detail: "The service cannot be reached. Check the connection and try again."
-    })
-  })
+  const hasKey = new Headers(init.headers).has("x-api-key")
+  const answer = await fetch(path, { ...init, credentials: hasKey ? "omit" : "same-origin" }).catch(
+    (cause: unknown) => {
+      if (cause instanceof DOMException && cause.name === "AbortError") throw cause
+      throw new Failure(0, {
+        title: "Not reachable",
+        detail: "The service cannot be reached. Check the connection and try again."
+      })
+    }
+  )
   if (answer.ok) return answer
-  if (answer.status === 401) signedOut.dispatchEvent(new Event("signed-out"))
+  if (answer.status === 401 && !hasKey) signedOut.dispatchEvent(new Event("signed-out"))
   throw new Failure(answer.status, problemOf(await answer.text()))
 }
 

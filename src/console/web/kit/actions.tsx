@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect, useState } from "react"
+import { Link, useLocation, useSearchParams } from "wouter"
 import { useChange } from "../api/hooks.ts"
 import { curlOf } from "../api/client.ts"
 import { type Input, type Operation } from "../api/operations.ts"
@@ -80,22 +81,28 @@ export const Confirm = <Name extends Operation>({
   children,
   done,
   input,
+  kind = "bad",
   name,
   onClose,
-  title
+  onDone = onClose,
+  title,
+  wide = false
 }: {
   /** The verb on the button. */
   readonly action: string
   readonly children: ReactNode
   readonly done: string
   readonly input: Input<Name>
+  readonly kind?: "main" | "bad"
   readonly name: Name
   readonly onClose: () => void
+  readonly onDone?: () => void
   readonly title: string
+  readonly wide?: boolean
 }) => {
   const change = useChange(name, done)
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Dialog title={title} onClose={onClose} wide={wide}>
       <div className="in">
         {children}
         {change.error === null ? null : (
@@ -110,9 +117,9 @@ export const Confirm = <Name extends Operation>({
         </button>
         <button
           type="button"
-          className="btn bad"
+          className={`btn ${kind}`}
           disabled={change.isPending}
-          onClick={() => change.mutate(input, { onSuccess: onClose })}
+          onClick={() => change.mutate(input, { onSuccess: onDone })}
         >
           {action}
         </button>
@@ -178,6 +185,32 @@ export const Tabs = ({
         {tabs[chosen]?.[1]}
       </div>
     </div>
+  )
+}
+
+/** The parts of a page, each with an address of its own: `tab` of the URL says which is shown, the first when absent. */
+export const TabLinks = ({
+  label,
+  tabs
+}: {
+  readonly label: string
+  readonly tabs: ReadonlyArray<readonly [key: string, title: string]>
+}) => {
+  const [path] = useLocation()
+  const [search] = useSearchParams()
+  const chosen = search.get("tab") ?? tabs[0]?.[0]
+  return (
+    <nav className="tabs" aria-label={label}>
+      {tabs.map(([key, title], index) => (
+        <Link
+          key={key}
+          href={index === 0 ? path : `${path}?tab=${key}`}
+          aria-current={key === chosen ? "page" : undefined}
+        >
+          {title}
+        </Link>
+      ))}
+    </nav>
   )
 }
 

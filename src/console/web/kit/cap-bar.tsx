@@ -1,3 +1,4 @@
+import { Link } from "wouter"
 import { type Row } from "../api/operations.ts"
 import { Moment, percent, quantity } from "./format.tsx"
 
@@ -11,12 +12,22 @@ export const scopeText = (scope: Readonly<Record<string, string | number>>): str
   return parts.length === 0 ? "everything" : parts.join(", ")
 }
 
+const whenFull = {
+  hard: "refuses what is beyond",
+  approval: "holds what is beyond for approval",
+  soft: "only alerts"
+} as const
+
 /** A cap in three parts: spent, reserved, free; with its thresholds and where it is going. */
 export const CapBar = ({
   cap,
+  href,
+  mode = "hard",
   thresholds = [80]
 }: {
   readonly cap: Cap
+  readonly href?: string
+  readonly mode?: keyof typeof whenFull
   readonly thresholds?: ReadonlyArray<number>
 }) => {
   const total = Math.max(cap.limit + cap.grants, cap.spent + cap.reserved, Number.MIN_VALUE)
@@ -26,7 +37,13 @@ export const CapBar = ({
   return (
     <div className={`cap ${toneOf(cap)}`}>
       <div className="row">
-        <b>{cap.name}</b>
+        {href === undefined ? (
+          <b>{cap.name}</b>
+        ) : (
+          <Link href={href}>
+            <b>{cap.name}</b>
+          </Link>
+        )}
         <span className="chip">{scopeText(cap.scope)}</span>
         <span className="num">
           {spent} of {quantity(allowed, cap.unit)}
@@ -53,7 +70,7 @@ export const CapBar = ({
         <span>{quantity(cap.headroom, cap.unit)} free</span>
         <span className="end">
           {cap.state === "exhausted" || cap.state === "over" ? (
-            "refuses what is beyond"
+            whenFull[mode]
           ) : cap.exhaustsAt === null ? (
             cap.projected === null ? null : (
               `${quantity(cap.projected, cap.unit)} by the end of the period`

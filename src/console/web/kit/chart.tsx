@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "react"
+import { useEffect, useRef, useState } from "react"
 import type uPlot from "uplot"
 import { usd } from "./format.tsx"
 
@@ -10,22 +10,47 @@ export interface Series {
 
 const colours = ["--c1", "--c2", "--c3", "--c4", "--c5"]
 
+/** The token with the colour of a series; those after the fifth share one. */
+export const colourOf = (index: number): string => colours[index] ?? "--ink-3"
+
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" })
+const hourOfDay = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" })
+
+/** Counts how often the theme has changed: a canvas keeps the colours that it was drawn with. */
+const useThemeChanges = (): number => {
+  const [changes, setChanges] = useState(0)
+  useEffect(() => {
+    const count = () => setChanges((before) => before + 1)
+    const system = matchMedia("(prefers-color-scheme: dark)")
+    const chosen = new MutationObserver(count)
+    system.addEventListener("change", count)
+    chosen.observe(document.documentElement, { attributeFilter: ["style"] })
+    return () => {
+      system.removeEventListener("change", count)
+      chosen.disconnect()
+    }
+  }, [])
+  return changes
+}
 
 /** Bars over time, one colour a series, stacked; the table beside a chart says the same in words. */
 export const Bars = ({
   format = usd,
+  isHourly = false,
   label,
   series,
   times
 }: {
   readonly format?: (value: number) => string
+  /** Whether the moments are hours, shown in local time, and not days, which are those of UTC. */
+  readonly isHourly?: boolean
   readonly label: string
   readonly series: ReadonlyArray<Series>
   /** Epoch seconds. */
   readonly times: ReadonlyArray<number>
 }) => {
   const place = useRef<HTMLDivElement>(null)
+  const theme = useThemeChanges()
   useEffect(() => {
     const element = place.current
     if (element === null || times.length === 0) return
@@ -48,11 +73,19 @@ export const Bars = ({
           legend: { show: false },
           cursor: { y: false, points: { show: false } },
           scales: {
-            x: { time: true, range: (_, low, high) => [low - 43_200, high + 43_200] },
+            x: {
+              time: true,
+              range: (_, low, high) => (isHourly ? [low - 1800, high + 1800] : [low - 43_200, high + 43_200])
+            },
             y: { range: (_, __, high) => [0, high || 1] }
           },
           axes: [
-            { ...axis, grid: { show: false }, values: (_, at) => at.map((moment) => day.format(moment * 1000)) },
+            {
+              ...axis,
+              size: 32,
+              grid: { show: false },
+              values: (_, at) => at.map((moment) => (isHourly ? hourOfDay : day).format(moment * 1000))
+            },
             { ...axis, size: 70, values: (_, at) => at.map((value) => format(value)) }
           ],
           series: [
@@ -60,7 +93,7 @@ export const Bars = ({
             ...series
               .map(({ label }, index) => ({
                 label,
-                fill: colour(colours[index % colours.length]!),
+                fill: colour(colourOf(index)),
                 paths,
                 points: { show: false }
               }))
@@ -77,6 +110,6 @@ export const Bars = ({
       observer.disconnect()
       chart?.destroy()
     }
-  }, [series, times, format])
+  }, [series, times, format, isHourly, theme])
   return <div ref={place} className="chart" role="img" aria-label={label} />
 }

@@ -20,7 +20,7 @@ export const percent = (value: number, digits = 1): string => `${value.toFixed(d
 
 /** A quantity in the unit of its cap or quota. */
 export const quantity = (value: number, unit: string): string =>
-  unit === "usd" ? usd(value) : `${count(value)} ${unit}`
+  unit === "usd" ? usd(value) : `${count(value)} ${value === 1 ? unit.replace(/s$/, "") : unit}`
 
 const steps = [
   ["year", 31_536_000],
@@ -68,3 +68,27 @@ export const words = (name: string): string => {
     .toLowerCase()
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
+
+/** Every time zone, the browser's own and UTC first. */
+export const timeZones = (): ReadonlyArray<string> => [
+  ...new Set([ownTimeZone, "UTC", ...Intl.supportedValuesOf("timeZone")])
+]
+
+/** The browser's time zone. */
+export const ownTimeZone = new Intl.DateTimeFormat().resolvedOptions().timeZone
+
+/** How long until a moment, to the second: "4 min 12 s". */
+export const remaining = (at: string, now: number): string => {
+  const seconds = Math.max(0, Math.floor((Date.parse(at) - now) / 1000))
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60]
+  if (hours >= 48) return `${Math.floor(hours / 24)} days`
+  if (hours > 0) return `${hours} h ${minutes} min`
+  return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`
+}
+
+/** A text of any length in a table: what does not fit is cut, and shown by the pointer. */
+export const Cut = ({ text }: { readonly text: string }) => (
+  <span className="cut" title={text}>
+    {text}
+  </span>
+)

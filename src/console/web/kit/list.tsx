@@ -1,4 +1,4 @@
-import { type ReactNode } from "react"
+import { type ReactNode, useState } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
 import { usePage } from "../api/hooks.ts"
 import { type Input, type Operation, type Row } from "../api/operations.ts"
@@ -9,7 +9,35 @@ import { Empty, Failed, Loading } from "./states.tsx"
 export interface Column<Item> {
   readonly title: string
   readonly cell: (item: Item) => ReactNode
-  readonly isNumber?: boolean
+  readonly isNumber?: boolean | undefined
+  /** Takes the width that the others leave. */
+  readonly isWide?: boolean | undefined
+}
+
+/** Actions stay in sight when the table is wider than its place. */
+const classOf = ({ isNumber, isWide, title }: Pick<Column<never>, "isNumber" | "isWide" | "title">) =>
+  title === "" ? "n stick" : isNumber === true ? "n" : isWide === true ? "fill" : undefined
+
+/** The rows that were chosen, by key; they stay chosen on other pages of the list. */
+export interface Selection<Item> {
+  readonly chosen: ReadonlyMap<string, Item>
+  readonly choose: (rows: ReadonlyArray<readonly [key: string, row: Item]>, isOn: boolean) => void
+  readonly clear: () => void
+}
+
+/** Rows that are chosen to be changed together. */
+export const useSelection = <Item,>(): Selection<Item> => {
+  const [chosen, setChosen] = useState<ReadonlyMap<string, Item>>(new Map())
+  const choose: Selection<Item>["choose"] = (rows, isOn) =>
+    setChosen((before) => {
+      const next = new Map(before)
+      for (const [key, row] of rows) {
+        if (isOn) next.set(key, row)
+        else next.delete(key)
+      }
+      return next
+    })
+  return { chosen, choose, clear: () => setChosen(new Map()) }
 }
 
 /** Rows as a table. */
@@ -17,21 +45,42 @@ export const Table = <Item,>({
   columns,
   keyOf,
   label,
+  nameOf,
   rows,
-  rowClass
+  rowClass,
+  selection
 }: {
   readonly columns: ReadonlyArray<Column<Item>>
   readonly keyOf: (item: Item) => string
   readonly label: string
+  /** What a row is called beside its checkbox. */
+  readonly nameOf?: ((item: Item) => string) | undefined
   readonly rows: ReadonlyArray<Item>
-  readonly rowClass?: (item: Item) => string | undefined
+  readonly rowClass?: ((item: Item) => string | undefined) | undefined
+  /** Makes rows choosable. */
+  readonly selection?: Selection<Item> | undefined
 }) => (
   <div className="scroll" tabIndex={0} role="region" aria-label={label}>
     <table>
       <thead>
         <tr>
+          {selection === undefined ? null : (
+            <th scope="col">
+              <input
+                type="checkbox"
+                aria-label="Choose all on this page"
+                checked={rows.every((row) => selection.chosen.has(keyOf(row)))}
+                onChange={(event) =>
+                  selection.choose(
+                    rows.map((row) => [keyOf(row), row]),
+                    event.target.checked
+                  )
+                }
+              />
+            </th>
+          )}
           {columns.map(({ isNumber, title }) => (
-            <th key={title} scope="col" className={isNumber === true ? "n" : undefined}>
+            <th key={title} scope="col" className={classOf({ isNumber, title })}>
               {title === "" ? <span className="hidden">Actions</span> : title}
             </th>
           ))}
@@ -40,8 +89,18 @@ export const Table = <Item,>({
       <tbody>
         {rows.map((row) => (
           <tr key={keyOf(row)} className={rowClass?.(row)}>
-            {columns.map(({ cell, isNumber, title }) => (
-              <td key={title} className={isNumber === true ? "n" : undefined}>
+            {selection === undefined ? null : (
+              <td>
+                <input
+                  type="checkbox"
+                  aria-label={`Choose ${nameOf?.(row) ?? keyOf(row)}`}
+                  checked={selection.chosen.has(keyOf(row))}
+                  onChange={(event) => selection.choose([[keyOf(row), row]], event.target.checked)}
+                />
+              </td>
+            )}
+            {columns.map(({ cell, isNumber, isWide, title }) => (
+              <td key={title} className={classOf({ isNumber, isWide, title })}>
                 {cell(row)}
               </td>
             ))}
@@ -94,13 +153,15 @@ export const Search = ({
   </form>
 )
 
-/** A filter with few values. */
+/** A filter with few values; one that is required has no "any". */
 export const Choice = ({
+  isRequired = false,
   label,
   onChange,
   options,
   value = ""
 }: {
+  readonly isRequired?: boolean
   readonly label: string
   readonly onChange: (value: string) => void
   readonly options: ReadonlyArray<readonly [value: string, text: string]>
@@ -112,7 +173,7 @@ export const Choice = ({
     value={value}
     onChange={(event) => onChange(event.target.value)}
   >
-    <option value="">{label}: any</option>
+    {isRequired ? null : <option value="">{label}: any</option>}
     {options.map(([option, text]) => (
       <option key={option} value={option}>
         {label}: {text}
@@ -131,7 +192,9 @@ export const List = <Name extends Operation>({
   keyOf,
   label,
   name,
-  rowClass
+  nameOf,
+  rowClass,
+  selection
 }: {
   readonly columns: ReadonlyArray<Column<Row<Name>>>
   /** What is said when there is nothing at all. */
@@ -142,7 +205,9 @@ export const List = <Name extends Operation>({
   readonly keyOf: (row: Row<Name>) => string
   readonly label: string
   readonly name: Name
+  readonly nameOf?: (row: Row<Name>) => string
   readonly rowClass?: (row: Row<Name>) => string | undefined
+  readonly selection?: Selection<Row<Name>>
 }) => {
   const [search] = useSearchParams()
   const [path] = useLocation()
@@ -176,7 +241,9 @@ export const List = <Name extends Operation>({
           columns={columns}
           rows={items}
           keyOf={keyOf}
-          {...(rowClass === undefined ? {} : { rowClass })}
+          nameOf={nameOf}
+          rowClass={rowClass}
+          selection={selection}
         />
       )}
       {cursor === undefined && nextCursor === null ? null : (

@@ -60,3 +60,18 @@ export const ScopePicker = ({
     </fieldset>
   )
 }
+
+/** The first of some capabilities, and how many more there are. */
+export const ScopeChips = ({ scopes }: { readonly scopes: ReadonlyArray<string> }) =>
+  scopes.length === 0 ? (
+    <span className="soft">none</span>
+  ) : (
+    <span title={scopes.join("\n")}>
+      {scopes.slice(0, 2).map((scope) => (
+        <span key={scope} className="chip">
+          {scope}
+        </span>
+      ))}
+      {scopes.length > 2 ? <small> and {scopes.length - 2} more</small> : null}
+    </span>
+  )

@@ -5,12 +5,14 @@ import { Dialog } from "./dialog.tsx"
 /** Shows a secret this once; it closes only after it was confirmed that the secret is kept. */
 export const SecretDialog = ({
   children,
+  note = "Copy it now: it is shown this once, and only its digest is stored.",
   onClose,
   secret,
   title,
   what
 }: {
   readonly children?: ReactNode
+  readonly note?: string
   readonly onClose: () => void
   readonly secret: string
   readonly title: string
@@ -21,7 +23,7 @@ export const SecretDialog = ({
   return (
     <Dialog title={title} closes={false} onClose={onClose} wide>
       <div className="in">
-        <p>Copy it now: it is shown this once, and only its digest is stored.</p>
+        <p>{note}</p>
         <div className="secret">
           <span data-testid="secret">{secret}</span>
           <Copy text={secret} what={what} />

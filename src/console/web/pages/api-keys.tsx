@@ -7,7 +7,7 @@ import { Dialog } from "../kit/dialog.tsx"
 import { Form, instantOf, numberOf, textOf, TextField } from "../kit/form.tsx"
 import { Moment } from "../kit/format.tsx"
 import { List } from "../kit/list.tsx"
-import { ScopePicker } from "../kit/scopes.tsx"
+import { ScopeChips, ScopePicker } from "../kit/scopes.tsx"
 import { SecretDialog } from "../kit/secret.tsx"
 import { Empty } from "../kit/states.tsx"
 import { Page } from "../shell/shell.tsx"
@@ -189,19 +189,7 @@ export default function ApiKeys() {
             )
           },
           { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
-          {
-            title: "Scopes",
-            cell: ({ scopes }) => (
-              <span title={scopes.join("\n")}>
-                {scopes.slice(0, 2).map((scope) => (
-                  <span key={scope} className="chip">
-                    {scope}
-                  </span>
-                ))}
-                {scopes.length > 2 ? <small> and {scopes.length - 2} more</small> : null}
-              </span>
-            )
-          },
+          { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },
           { title: "Used", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
           { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> },
           { title: "Made", cell: ({ createdAt }) => <Moment at={createdAt} /> },
