@@ -36,7 +36,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { body, status, text } = yield* call("GET", "/api/dashboard/settings")
       assert.deepStrictEqual([status, body.environment], [200, "Development"])
       assert.notInclude(text, serviceKey)
-      const settings: ReadonlyArray<{ readonly key: string }> = body.settings
+      const settings: ReadonlyArray<{ readonly key: string; readonly value: string | null; readonly source: string }> =
+        body.settings
       const of = (key: string) => settings.find((setting) => setting.key === key)
       assert.include(of("Api:ApiKey"), { value: "***", source: "environment Api__ApiKey" })
       assert.include(of("Redis:Url"), { value: null, source: "default" })
