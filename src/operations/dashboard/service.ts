@@ -1,7 +1,9 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { quantityOf } from "../../budgets/ledger/quantity-domain.ts"
 import { Database } from "../../platform/database/database.ts"
-import { type CountTrend, type UsdTrend } from "./domain.ts"
+import { serviceVersion } from "../../platform/runtime/version.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { type CountTrend, type EffectiveSettings, type UsdTrend } from "./domain.ts"
 import { type Arrivals, DashboardRepository } from "./repository.ts"
 
 const days = 7
@@ -45,7 +47,9 @@ export class Dashboard extends Context.Service<Dashboard>()("app/dashboard/Dashb
       }
     })
 
-    return { metrics }
+    const { describe, environment } = yield* Settings
+    const settings: EffectiveSettings = { version: serviceVersion, environment, settings: describe() }
+    return { metrics, settings }
   })
 }) {
   static readonly layerNoDeps = Layer.effect(this, this.make)
