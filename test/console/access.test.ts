@@ -4,7 +4,7 @@ import { ClaimLinks } from "../../src/identity/sign-in/initial-admin-setup.ts"
 import { makeAccount } from "../support/accounts.ts"
 import { assertQuiet, Browser, executablePath, openConsole, openWindow, settled, step } from "../support/browser.ts"
 import { makeDatabase } from "../support/database.ts"
-import { sharedServiceLayer, startServer, TestService } from "../support/service.ts"
+import { sharedServiceLayer, startServer, startService, TestService } from "../support/service.ts"
 
 describe.skipIf(executablePath === undefined)("access in the console", () => {
   layer(Layer.merge(sharedServiceLayer, Browser.layer), { excludeTestServices: true, timeout: "60 seconds" })((it) => {
@@ -54,7 +54,8 @@ describe.skipIf(executablePath === undefined)("access in the console", () => {
 
     it.effect("a key is made, shown once, used, rotated and revoked", () =>
       Effect.gen(function* () {
-        const service = yield* TestService
+        // Of its own, so that its key is on the first page.
+        const service = yield* startService(yield* makeDatabase)
         const window = yield* openConsole(service)
         const { page } = window
         yield* window.visit("/api-keys")

@@ -2,13 +2,15 @@ import { assert, describe, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import * as fs from "node:fs"
 import { assertQuiet, Browser, executablePath, openConsole, settled, step } from "../support/browser.ts"
-import { sharedServiceLayer, TestService } from "../support/service.ts"
+import { makeDatabase } from "../support/database.ts"
+import { sharedServiceLayer, startService, TestService } from "../support/service.ts"
 
 describe.skipIf(executablePath === undefined)("trust in the console", () => {
   layer(Layer.merge(sharedServiceLayer, Browser.layer), { excludeTestServices: true, timeout: "60 seconds" })((it) => {
     it.effect("an audit entry is found, shows what changed, and is exported; the chain is verified", () =>
       Effect.gen(function* () {
-        const service = yield* TestService
+        // Of its own: others tamper with the chain of theirs.
+        const service = yield* startService(yield* makeDatabase)
         const made = yield* service.call("POST", "/api/tenants", { body: { name: "Looked at", slug: "looked-at" } })
         const id: string = made.body.id
         yield* service.call("PATCH", `/api/tenants/${id}`, { body: { name: "Looked at again" } })

@@ -168,7 +168,7 @@ export const attempts: ReadonlyArray<Attempt> = [
     about: "an application that had more",
     prepare: Effect.fnUntraced(function* (service) {
       const registered = yield* makeRegistration(service, beyond)
-      yield* service.call("POST", `/api/applications/${registered.client_id}/approve`)
+      yield* service.call("POST", `/api/applications/${registered.client_id}/approve`, { body: {} })
       yield* registered.put({ scope: "agents:read" })
       yield* registered.put({ scope: "agents:read dashboard:read" })
       return on({ id: registered.client_id }, {})

@@ -49,5 +49,6 @@ export const forecastOf = (spent: bigint, start: number, end: number, now: numbe
 export const exhaustionOf = (spent: bigint, limit: bigint, start: number, now: number): bigint | undefined => {
   if (spent <= 0n) return undefined
   const left = limit > spent ? limit - spent : 0n
-  return BigInt(now) + (left * BigInt(Math.max(now - start, 1))) / spent
+  const elapsed = BigInt(Math.max(now - start, 1))
+  return BigInt(now) + (left * elapsed) / spent
 }

@@ -1,4 +1,3 @@
-import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { ApplicationId, ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
@@ -29,8 +28,7 @@ export class RegistrationsApi extends HttpApiGroup.make("registrations")
         "Issues an API key of the tenant, which the application reads once at its registration URI, or widens the key that it has. The caller needs every scope that it grants, and the key ends with the caller's own authority at the latest.",
       access: write,
       params,
-      // A request without a body takes the defaults.
-      payload: [RegistrationApproval, Schema.Null],
+      payload: RegistrationApproval,
       success: RegistrationView,
       error: [
         ApplicationNotFound,

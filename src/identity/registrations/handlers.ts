@@ -9,7 +9,7 @@ export const RegistrationsHandlers = groupHandlers(
     const registrations = yield* Registrations
     return handlers.handleAll({
       get: ({ params }) => registrations.get(params.id),
-      approve: ({ params, payload }) => registrations.approve(params.id, payload ?? {}),
+      approve: ({ params, payload }) => registrations.approve(params.id, payload),
       reject: ({ params }) => registrations.reject(params.id)
     })
   })

@@ -22,7 +22,7 @@ type Service = TestService["Service"]
 
 const decide = (service: Service, id: string, decision: "approve" | "reject", body?: unknown, key?: string) =>
   service.call("POST", `/api/applications/${id}/${decision}`, {
-    ...(body === undefined ? {} : { body }),
+    ...(body === undefined && decision === "reject" ? {} : { body: body ?? {} }),
     ...(key === undefined ? {} : { key })
   })
 
