@@ -5,7 +5,7 @@ import { OwnerLayer } from "../platform/database/connection.ts"
 import { Unusable } from "./start-failure.ts"
 import { Settings } from "../platform/settings/settings.ts"
 
-const rows = 12_000
+const rows = 24_000
 const days = 60
 
 const Made = Schema.Struct({ id: Schema.Union([Schema.String, Schema.Int]) })
