@@ -16,7 +16,7 @@ interface Violation {
 export type Look = readonly [width: number, colorScheme: "light" | "dark"]
 
 /** Looks at every page that needs no id: it has no axe violation, does not overflow, and asks no other origin for anything. */
-export const checkPages = (looks: ReadonlyArray<Look>): void =>
+export const checkPages = (looks: ReadonlyArray<Look>): void => {
   describe.skipIf(executablePath === undefined)("the pages of the console", () => {
     layer(Layer.merge(sharedServiceLayer, Browser.layer), { excludeTestServices: true, timeout: "60 seconds" })(
       (it) => {
@@ -44,6 +44,7 @@ export const checkPages = (looks: ReadonlyArray<Look>): void =>
       }
     )
   })
+}
 
 const violations = async () => {
   const { axe } = globalThis as unknown as {
