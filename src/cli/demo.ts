@@ -62,7 +62,7 @@ const people = [
   ["Wilhelmina Charlotte", "Featherstonehaugh-Cholmondeley", "A company with a name that is longer than its column"]
 ] as const
 
-/** What every page of the console has something to show of: made by the API, as anybody would. */
+/** What every page of the console has something to show of: made by calls of the API. */
 const makeThings = Effect.fnUntraced(function* (url: string, key: Redacted.Redacted) {
   const call = yield* caller(url, key)
   const { items: agents } = yield* call(Agents, "/api/agents?limit=200")

@@ -21,7 +21,7 @@ describe.skipIf(executablePath === undefined)("money in the console", () => {
       Effect.gen(function* () {
         const service = yield* TestService
         const taskType = `task-${crypto.randomUUID()}`
-        // Nobody approves what they asked for themselves.
+        // An approver does not decide on its own request.
         const { key } = yield* makeKey(service, ["spend:*"])
         const window = yield* openConsole(service)
         const { page } = window

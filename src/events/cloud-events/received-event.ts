@@ -14,7 +14,7 @@ import { batchType, type CloudEvent, structuredType } from "./domain.ts"
 /** What an event may have at most. */
 const maxEventBytes = 65_536
 const maxDepth = 64
-/** A batch may have a million faults; nobody mends more than these at a time. */
+/** A batch may have a million faults; more than these are not mended at a time. */
 export const maxFaults = 100
 
 /** Attributes that this service sets. */

@@ -19,7 +19,7 @@ const OptionalMoment = Model.Field({
   json: Schema.NullOr(Instant)
 })
 
-/** What a synthetic principal is for: `canary` is a trap, whose key authenticates nobody. */
+/** What a synthetic principal is for: `canary` is a trap, whose key is never accepted. */
 export const SyntheticKind = Schema.Literals(["monitor", "test", "canary"]).annotate({ examples: ["monitor"] })
 export type SyntheticKind = typeof SyntheticKind.Type
 
@@ -135,7 +135,7 @@ export const apiKeyActions = auditActions("ApiKey", [
   "ApiKeyRevoked"
 ])
 
-/** Somebody used the key of a canary, which is a trap. */
+/** The key of a canary, which is a trap, was used. */
 export const canaryActions = auditActions("SyntheticPrincipal", ["CanaryTouched"])
 
 export class ApiKeyNotFound extends Problem<ApiKeyNotFound>()("ApiKeyNotFound", {

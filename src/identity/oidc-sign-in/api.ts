@@ -37,7 +37,7 @@ export class OidcSignInApi extends HttpApiGroup.make("oidcSignIn")
     endpoint.get("providers", "/providers", {
       summary: "List the providers to sign in with",
       description:
-        "For a page that offers them: active providers of kind `login`, of no tenant and, with `tenantId`, of that one, so that nobody learns who the tenants are. No credential.",
+        "For a page that offers them: active providers of kind `login`, of no tenant and, with `tenantId`, of that one, so that the tenants stay unknown. No credential.",
       query: { tenantId: Schema.optionalKey(TenantId) },
       success: LoginProviders,
       error: RateLimited

@@ -39,7 +39,7 @@ export class AccountIdentitiesRepository extends Context.Service<AccountIdentiti
       })
       return {
         find: Effect.fn("AccountIdentitiesRepository.find")((identity: Identity) => Effect.orDie(select(identity))),
-        /** Lets one first sign-in with a provider pass at a time; none where nobody signs in with it any more. */
+        /** Lets one first sign-in with a provider pass at a time; none where no sign-in uses it any more. */
         lockProvider: Effect.fn("AccountIdentitiesRepository.lockProvider")((id: IdentityProviderId) =>
           Change.use(() => Effect.orDie(lockProvider(id)))
         ),

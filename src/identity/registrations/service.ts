@@ -403,7 +403,7 @@ const decodeNamed = Schema.decodeUnknownOption(Schema.Struct({ client_id: Schema
 const placeOf = (id: ApplicationId) => `application-secret:${id}`
 const secondsOf = (moment: DateTime.Utc): number => Math.floor(moment.epochMilliseconds / 1000)
 
-/** Runs a change of a client, whose entries name nobody who signed in. */
+/** Runs a change of a client, whose entries name no account. */
 const asClient = <A, E, R>(work: (origin: AuditOrigin) => Effect.Effect<A, E, R>) =>
   Effect.flatMap(auditOrigin, (origin) => asSystem(work(origin)))
 

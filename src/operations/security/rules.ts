@@ -228,8 +228,7 @@ export const rules: ReadonlyArray<Rule> = [
     owasp: insecureAuthentication,
     kinds: ["identity-provider"],
     reports: ["access", "keys"],
-    remedy:
-      "Test the provider and mend its address, or disable it: nobody signs in with it, and revoked keys stay unknown.",
+    remedy: "Test the provider and mend its address, or disable it: no sign-in uses it, and revoked keys stay unknown.",
     evidence: ({ failingSince }) =>
       failingSince === null ? undefined : `Its keys could not be fetched since ${day(failingSince)}`
   },

@@ -49,7 +49,7 @@ export class SyntheticPrincipalsApi extends HttpApiGroup.make("syntheticPrincipa
       .post("create", "/", {
         summary: "Create a synthetic principal",
         description:
-          "A principal of a tenant for monitoring or tests, whose doings count in no report, or a canary, whose key authenticates nobody and raises the alarm when it is used. `key` is in this response only. The caller needs every scope that it grants.",
+          "A principal of a tenant for monitoring or tests, whose doings count in no report, or a canary, whose key is never accepted and raises the alarm when it is used. `key` is in this response only. The caller needs every scope that it grants.",
         access: write,
         payload: SyntheticPrincipalCreation,
         success: Created(NewSyntheticPrincipalView),

@@ -99,7 +99,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.strictEqual(approved.status, 200, approved.text)
       assert.deepInclude(approved.body, { status: "active", grantedScopes: ["agents:read", "llm:complete"] })
       assert.notInclude(approved.text, "amk_")
-      // HEAD shows nobody the secret, so it does not count.
+      // HEAD shows no secret, so it does not count.
       assert.strictEqual((yield* client.head).status, 200)
       const answers = yield* Effect.all(
         Array.from({ length: 4 }, () => client.get),

@@ -533,7 +533,7 @@ const Delegations = ({ agent, show }: Part) => (
     keyOf={({ id }) => id}
     rowClass={({ status }) => (status === "active" ? undefined : "gone")}
     empty={
-      <Empty title="The agent acts for nobody but itself">
+      <Empty title="The agent acts only for itself">
         <p>A delegation lets it exchange the tokens of an account or of another agent.</p>
       </Empty>
     }

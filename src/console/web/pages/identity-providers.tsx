@@ -249,7 +249,7 @@ const Dialogs = ({ onClose, provider, what }: Shown & { readonly onClose: () => 
           onClose={onClose}
         >
           <p>
-            {provider.kind === "login" ? "Nobody signs in with it" : "Its tokens are not exchanged"} until it is active
+            {provider.kind === "login" ? "No sign-in uses it" : "Its tokens are not exchanged"} until it is active
             again. Sessions that it opened go on.
           </p>
         </Confirm>

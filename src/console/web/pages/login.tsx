@@ -1,6 +1,7 @@
 import { type ReactNode, useEffect, useState } from "react"
 import { useLocation, useSearchParams } from "wouter"
 import { call, Failure } from "../api/client.ts"
+import { useCall } from "../api/hooks.ts"
 import { Form, textOf, TextField } from "../kit/form.tsx"
 import { Mark } from "../kit/icons.tsx"
 import { renewSession, useSession } from "../shell/session.tsx"
@@ -30,7 +31,21 @@ const nextOf = (search: URLSearchParams): string => {
   return next.startsWith("/") && !next.startsWith("//") ? next : "/"
 }
 
-/** Sign-in with address and password. */
+/** The identity providers to sign in with instead, where there are any. */
+const Providers = () => {
+  const { data: providers = [] } = useCall("oidcSignIn.providers", {})
+  return providers.length === 0 ? null : (
+    <div className="in stack">
+      {providers.map(({ id, name, startUrl }) => (
+        <a key={id} className="btn" href={startUrl}>
+          Sign in with {name}
+        </a>
+      ))}
+    </div>
+  )
+}
+
+/** Sign-in with address and password, or with an identity provider. */
 export const Login = () => {
   const [search] = useSearchParams()
   const [, go] = useLocation()
@@ -75,6 +90,7 @@ export const Login = () => {
           <TextField label="Tenant id" name="tenantId" hint="Your address has accounts in several tenants." />
         ) : null}
       </Form>
+      <Providers />
     </Gate>
   )
 }

@@ -285,7 +285,7 @@ export const Inventory = () => {
             title: "Owner",
             cell: ({ owner, ownerIsLive }) =>
               owner === null ? (
-                <span className="tag warn">nobody named</span>
+                <span className="tag warn">no owner</span>
               ) : (
                 <span title={owner}>
                   {short(owner)} {ownerIsLive === false ? <span className="tag warn">gone</span> : null}

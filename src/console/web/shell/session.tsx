@@ -9,7 +9,7 @@ export type Caller = Answer<"auth.me">
 
 export const sessionKey = ["session"] as const
 
-/** The caller; null when nobody is signed in. */
+/** The caller; null without a sign-in. */
 export const useSession = () =>
   useQuery({
     queryKey: sessionKey,
