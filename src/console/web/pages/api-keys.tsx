@@ -1,6 +1,6 @@
 import { useState } from "react"
 import { useSearchParams } from "wouter"
-import { useChange } from "../api/hooks.ts"
+import { useCall, useChange } from "../api/hooks.ts"
 import { type Answer, type Row } from "../api/operations.ts"
 import { Act, Confirm, Copy, CopyCurl, FormActions, Tabs } from "../kit/actions.tsx"
 import { Dialog } from "../kit/dialog.tsx"
@@ -18,15 +18,21 @@ type NewKey = Answer<"apiKeys.create">
 /** The same call for the clients that people use, with the key and this service's address. */
 const Snippets = ({ secret }: { readonly secret: string }) => {
   const base = location.origin
+  const { data: models } = useCall("llm.models", {})
+  // A fresh installation has a model that echoes, and needs no account with a provider.
+  const model = models?.find(({ kind }) => kind === "chat")?.id ?? "loopback-1"
   const snippets = [
-    ["curl", `curl ${base}/v1/models -H "Authorization: Bearer ${secret}"`],
+    [
+      "curl",
+      `curl ${base}/v1/chat/completions \\\n  -H "Authorization: Bearer ${secret}" -H "Content-Type: application/json" \\\n  -d '{"model":"${model}","messages":[{"role":"user","content":"Hello"}]}'`
+    ],
     [
       "OpenAI SDK",
-      `import OpenAI from "openai"\n\nconst client = new OpenAI({ baseURL: "${base}/v1", apiKey: "${secret}" })\nconst answer = await client.chat.completions.create({\n  model: "gpt-5",\n  messages: [{ role: "user", content: "Hello" }]\n})`
+      `import OpenAI from "openai"\n\nconst client = new OpenAI({ baseURL: "${base}/v1", apiKey: "${secret}" })\nconst answer = await client.chat.completions.create({\n  model: "${model}",\n  messages: [{ role: "user", content: "Hello" }]\n})`
     ],
     [
       "Anthropic SDK",
-      `import Anthropic from "@anthropic-ai/sdk"\n\nconst client = new Anthropic({ baseURL: "${base}", apiKey: "${secret}" })\nconst answer = await client.messages.create({\n  model: "claude-sonnet-5",\n  max_tokens: 256,\n  messages: [{ role: "user", content: "Hello" }]\n})`
+      `import Anthropic from "@anthropic-ai/sdk"\n\nconst client = new Anthropic({ baseURL: "${base}", apiKey: "${secret}" })\nconst answer = await client.messages.create({\n  model: "${model}",\n  max_tokens: 256,\n  messages: [{ role: "user", content: "Hello" }]\n})`
     ]
   ] as const
   return (
