@@ -1,18 +1,22 @@
 import { type PgClient } from "@effect/sql-pg"
-import { Effect, Schedule } from "effect"
+import { type Duration, Effect, Schedule } from "effect"
 
 /** What comes soon is seen soon; asking costs processor time, so what takes long is asked for less often. */
 const patiently = Schedule.min([Schedule.exponential("10 millis", 1.5), Schedule.spaced("100 millis")])
 
-/** Asks again until the answer is as wished; a minute without it is a defect that shows the last answer. */
-export const eventually = <A, E, R>(ask: Effect.Effect<A, E, R>, isReached: (answer: A) => boolean) =>
+/** Asks again until the answer is as wished; a minute, or `longest`, without it is a defect that shows the last answer. */
+export const eventually = <A, E, R>(
+  ask: Effect.Effect<A, E, R>,
+  isReached: (answer: A) => boolean,
+  longest: Duration.Input = "1 minute"
+) =>
   Effect.gen(function* () {
     let last: A | undefined
     return yield* ask.pipe(
       Effect.tap((answer) => Effect.sync(() => (last = answer))),
       Effect.repeat({ until: isReached, schedule: patiently }),
       Effect.timeoutOrElse({
-        duration: "60 seconds",
+        duration: longest,
         orElse: () => Effect.suspend(() => Effect.die(new Error(`Not reached; last: ${JSON.stringify(last)}`)))
       })
     )
