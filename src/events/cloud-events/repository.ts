@@ -4,7 +4,7 @@ import { Change } from "../../audit/log/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Moment, momentText } from "../../platform/database/database.ts"
 
-/** So few that whoever publishes one of them again at this moment waits for milliseconds. */
+/** So few that a publication of one of them at this moment waits for milliseconds only. */
 const forgottenAtOnce = 5000
 
 /** Events of others, by a digest of their source and id in hex. */

@@ -32,7 +32,7 @@ import {
 
 const read = requires("integrations:read")
 const write = requires("integrations:write")
-/** What sends events to another place than before: whoever may not read them must not have them sent. */
+/** What sends events to another place than before; a caller that cannot read events cannot have them sent either. */
 const send = requires("integrations:write", { and: ["events:read"] })
 const position = cursor(TargetId)
 const deliveryPosition = cursor(DeliveryId)

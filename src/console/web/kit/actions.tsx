@@ -8,7 +8,7 @@ import { Dialog } from "./dialog.tsx"
 import { Icon, type IconName } from "./icons.tsx"
 import { announce } from "./toast.tsx"
 
-/** A button for something that needs a capability: who lacks it is told so. */
+/** A button for something that needs a capability; it says which, where the caller lacks it. */
 export const Act = ({
   children,
   icon,

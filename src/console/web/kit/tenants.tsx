@@ -43,15 +43,13 @@ export const TenantChoice = ({
   readonly value?: string | undefined
 }) => {
   const { tenants } = useTenants()
-  if (tenants === undefined) return null
+  if (tenants === undefined || tenants.length < 2) return null
   return (
-    <div className="filters">
-      <Choice
-        label="Tenant"
-        value={value}
-        onChange={onChange}
-        options={tenants.map(({ id, name }) => [id, name] as const)}
-      />
-    </div>
+    <Choice
+      label="Tenant"
+      value={value}
+      onChange={onChange}
+      options={tenants.map(({ id, name }) => [id, name] as const)}
+    />
   )
 }

@@ -129,7 +129,9 @@ export default function Accounts() {
         </>
       }
     >
-      <TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />
+      <div className="filters">
+        <TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />
+      </div>
       <List
         name="accounts.list"
         input={{ query: filters.values }}

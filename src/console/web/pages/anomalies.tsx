@@ -7,8 +7,9 @@ import { Dialog } from "../kit/dialog.tsx"
 import { Form, textOf, TextField } from "../kit/form.tsx"
 import { Moment, relative, usd, words } from "../kit/format.tsx"
 import { Choice, List, useFilters } from "../kit/list.tsx"
-import { shortId, useAgents, useTenants } from "../kit/names.tsx"
+import { shortId, useAgents } from "../kit/names.tsx"
 import { Empty } from "../kit/states.tsx"
+import { TenantChoice } from "../kit/tenants.tsx"
 import { Page } from "../shell/shell.tsx"
 
 type Anomaly = Row<"anomalies.list">
@@ -93,7 +94,6 @@ export default function Anomalies() {
   const [shown, setShown] = useState<Shown | undefined>()
   const { isFiltered, set, values } = useFilters(["status", "kind", "dimension", "tenantId"])
   const agents = useAgents()
-  const tenants = useTenants()
   const nameOf = ({ dimension, key }: Pick<Anomaly, "dimension" | "key">) =>
     dimension === "agent"
       ? (agents.find(([id]) => id === key)?.[1] ?? shortId(key))
@@ -128,14 +128,7 @@ export default function Anomalies() {
           ])}
           onChange={(value) => set("dimension", value)}
         />
-        {tenants.length < 2 ? null : (
-          <Choice
-            label="Tenant"
-            value={values.tenantId}
-            options={tenants}
-            onChange={(value) => set("tenantId", value)}
-          />
-        )}
+        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
       </div>
       <List
         name="anomalies.list"

@@ -9,10 +9,11 @@ import { Dialog } from "../kit/dialog.tsx"
 import { CheckField, Form, numberOf, textOf, TextField } from "../kit/form.tsx"
 import { count, remaining, usd } from "../kit/format.tsx"
 import { Choice, List, useFilters } from "../kit/list.tsx"
-import { AgentName, useAgents, useTenants } from "../kit/names.tsx"
+import { AgentName, useAgents } from "../kit/names.tsx"
 import { Empty } from "../kit/states.tsx"
 import { announce } from "../kit/toast.tsx"
 import { useCan } from "../shell/session.tsx"
+import { TenantChoice } from "../kit/tenants.tsx"
 import { Page } from "../shell/shell.tsx"
 
 type Pending = Row<"approvals.list">
@@ -124,7 +125,6 @@ export default function Approvals() {
   const [chosen, setChosen] = useState<ReadonlyArray<Pending>>([])
   const { isFiltered, set, values } = useFilters(["agentId", "tenantId"])
   const agents = useAgents()
-  const tenants = useTenants()
   const close = () => {
     setShown(undefined)
     setChosen([])
@@ -153,14 +153,7 @@ export default function Approvals() {
     >
       <div className="filters">
         <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-        {tenants.length < 2 ? null : (
-          <Choice
-            label="Tenant"
-            value={values.tenantId}
-            options={tenants}
-            onChange={(value) => set("tenantId", value)}
-          />
-        )}
+        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
       </div>
       <List
         name="approvals.list"

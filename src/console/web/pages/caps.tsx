@@ -5,9 +5,9 @@ import { type Row } from "../api/operations.ts"
 import { Act, Confirm, CopyCurl } from "../kit/actions.tsx"
 import { CapBar, scopeText } from "../kit/cap-bar.tsx"
 import { count, quantity } from "../kit/format.tsx"
-import { Choice, List, useFilters } from "../kit/list.tsx"
-import { useTenants } from "../kit/names.tsx"
+import { List, useFilters } from "../kit/list.tsx"
 import { Empty } from "../kit/states.tsx"
+import { TenantChoice } from "../kit/tenants.tsx"
 import { Page } from "../shell/shell.tsx"
 import { CapForm } from "./cap-form.tsx"
 
@@ -81,7 +81,6 @@ type Shown = { readonly what: "create" } | { readonly what: "edit" | "pause" | "
 /** Every cap with its use: made, changed, paused and deleted. */
 export default function Caps() {
   const [shown, setShown] = useState<Shown | undefined>()
-  const tenants = useTenants()
   const { isFiltered, set, values } = useFilters(["tenantId"])
   const close = () => setShown(undefined)
   return (
@@ -97,16 +96,9 @@ export default function Caps() {
         </>
       }
     >
-      {tenants.length < 2 ? null : (
-        <div className="filters">
-          <Choice
-            label="Tenant"
-            value={values.tenantId}
-            options={tenants}
-            onChange={(value) => set("tenantId", value)}
-          />
-        </div>
-      )}
+      <div className="filters">
+        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
+      </div>
       <List
         name="budgetCaps.list"
         input={{ query: { ...values, limit: 20 } }}

@@ -7,8 +7,9 @@ import { Dialog } from "../kit/dialog.tsx"
 import { Form, numberOf, textOf, TextField } from "../kit/form.tsx"
 import { Moment, usd } from "../kit/format.tsx"
 import { Choice, List, useFilters } from "../kit/list.tsx"
-import { AgentName, shortId, useAgents, useTenants } from "../kit/names.tsx"
+import { AgentName, shortId, useAgents } from "../kit/names.tsx"
 import { Empty } from "../kit/states.tsx"
+import { TenantChoice } from "../kit/tenants.tsx"
 import { Page } from "../shell/shell.tsx"
 
 type Plan = Row<"allPlans.list">
@@ -127,7 +128,6 @@ export default function Plans() {
   const [shown, setShown] = useState<{ readonly what: "extend" | keyof typeof endings; readonly plan: Plan }>()
   const { set, values } = useFilters(["status", "agentId", "tenantId"])
   const agents = useAgents()
-  const tenants = useTenants()
   const close = () => setShown(undefined)
   // Those that run are what the page is for; every other status is asked for by its name.
   const { status = "active", ...others } = values
@@ -147,14 +147,7 @@ export default function Plans() {
           onChange={(value) => set("status", value)}
         />
         <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-        {tenants.length < 2 ? null : (
-          <Choice
-            label="Tenant"
-            value={values.tenantId}
-            options={tenants}
-            onChange={(value) => set("tenantId", value)}
-          />
-        )}
+        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
       </div>
       <List
         name="allPlans.list"

@@ -2,8 +2,9 @@ import { Link } from "wouter"
 import { CopyCurl } from "../kit/actions.tsx"
 import { count, Moment, usd } from "../kit/format.tsx"
 import { Choice, List, useFilters } from "../kit/list.tsx"
-import { AgentName, shortId, useAgents, useTenants } from "../kit/names.tsx"
+import { AgentName, shortId, useAgents } from "../kit/names.tsx"
 import { Empty } from "../kit/states.tsx"
+import { TenantChoice } from "../kit/tenants.tsx"
 import { Page } from "../shell/shell.tsx"
 
 const states = ["held", "open", "settled", "released", "denied", "expired"] as const
@@ -13,7 +14,6 @@ const tones = { held: "warn", open: "ok", denied: "bad", expired: "", released: 
 export default function Reservations() {
   const { isFiltered, set, values } = useFilters(["state", "agentId", "tenantId", "capId", "planId"])
   const agents = useAgents()
-  const tenants = useTenants()
   return (
     <Page
       title="Reservations"
@@ -28,14 +28,7 @@ export default function Reservations() {
           onChange={(value) => set("state", value)}
         />
         <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-        {tenants.length < 2 ? null : (
-          <Choice
-            label="Tenant"
-            value={values.tenantId}
-            options={tenants}
-            onChange={(value) => set("tenantId", value)}
-          />
-        )}
+        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
         {(["capId", "planId"] as const).map((key) => {
           const value = values[key]
           return value === undefined ? null : (

@@ -4,9 +4,9 @@ import { useCall } from "../api/hooks.ts"
 import { type Row } from "../api/operations.ts"
 import { Act, Confirm, CopyCurl } from "../kit/actions.tsx"
 import { Moment, percent, quantity, usd } from "../kit/format.tsx"
-import { Choice, List, useFilters } from "../kit/list.tsx"
-import { useTenants } from "../kit/names.tsx"
+import { List, useFilters } from "../kit/list.tsx"
 import { Empty } from "../kit/states.tsx"
+import { TenantChoice } from "../kit/tenants.tsx"
 import { Page } from "../shell/shell.tsx"
 import { SubscriptionForm } from "./subscription-form.tsx"
 
@@ -51,7 +51,6 @@ type Shown = { readonly what: "create" } | { readonly what: "edit" | "delete"; r
 /** Quotas at providers that are paid for ahead. */
 export default function Subscriptions() {
   const [shown, setShown] = useState<Shown | undefined>()
-  const tenants = useTenants()
   const { isFiltered, set, values } = useFilters(["tenantId"])
   const close = () => setShown(undefined)
   return (
@@ -67,16 +66,9 @@ export default function Subscriptions() {
         </>
       }
     >
-      {tenants.length < 2 ? null : (
-        <div className="filters">
-          <Choice
-            label="Tenant"
-            value={values.tenantId}
-            options={tenants}
-            onChange={(value) => set("tenantId", value)}
-          />
-        </div>
-      )}
+      <div className="filters">
+        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
+      </div>
       <List
         name="subscriptions.list"
         input={{ query: { ...values, limit: 20 } }}
