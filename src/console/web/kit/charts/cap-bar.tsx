@@ -1,6 +1,6 @@
 import { Link } from "wouter"
-import { type Row } from "../api/operations.ts"
-import { Moment, percent, quantity } from "./format.tsx"
+import { type Row } from "../../api/operations.ts"
+import { Moment, percent, quantity } from "../format.tsx"
 
 type Cap = Row<"budgetCaps.status">
 

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "react"
 import type uPlot from "uplot"
-import { usd } from "./format.tsx"
+import { usd } from "../format.tsx"
 
 /** One series of a chart: a value for each moment. */
 export interface Series {

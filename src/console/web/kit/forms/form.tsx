@@ -1,5 +1,5 @@
 import { createContext, type FormEvent, type ReactNode, useContext, useId } from "react"
-import { Failure } from "../api/client.ts"
+import { Failure } from "../../api/client.ts"
 
 const Cause = createContext<unknown>(undefined)
 

@@ -1,7 +1,7 @@
 import { useState } from "react"
-import { useCan } from "../shell/session.tsx"
+import { useCan } from "../../shell/session.tsx"
 import capabilities from "virtual:capabilities"
-import { words } from "./format.tsx"
+import { words } from "../format.tsx"
 
 /** Chooses capabilities, by resource; what the caller lacks cannot be granted. */
 export const ScopePicker = ({

@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from "react"
-import { Copy } from "./actions.tsx"
-import { Dialog } from "./dialog.tsx"
+import { Copy } from "../actions.tsx"
+import { Dialog } from "../dialog.tsx"
 
 /** Shows a secret this once; it closes only after it was confirmed that the secret is kept. */
 export const SecretDialog = ({

@@ -1,11 +1,11 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query"
 import { type ReactNode } from "react"
-import { FormActions } from "./actions.tsx"
-import { Dialog } from "./dialog.tsx"
-import { Form } from "./form.tsx"
-import { count } from "./format.tsx"
+import { FormActions } from "../actions.tsx"
+import { Dialog } from "../dialog.tsx"
+import { Form } from "../forms/form.tsx"
+import { count } from "../format.tsx"
 import { type Selection } from "./list.tsx"
-import { announce } from "./toast.tsx"
+import { announce } from "../toast.tsx"
 
 /** How many rows are chosen, and what can be done with them together. */
 export const BulkBar = <Item,>({

@@ -1,9 +1,9 @@
 import { type ReactNode, useState } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
-import { usePage } from "../api/hooks.ts"
-import { type Input, type Operation, type Row } from "../api/operations.ts"
-import { Icon } from "./icons.tsx"
-import { Empty, Failed, Loading } from "./states.tsx"
+import { usePage } from "../../api/hooks.ts"
+import { type Input, type Operation, type Row } from "../../api/operations.ts"
+import { Icon } from "../icons.tsx"
+import { Empty, Failed, Loading } from "../states.tsx"
 
 /** A column: its title, how a row shows in it, and whether it holds figures. */
 export interface Column<Item> {

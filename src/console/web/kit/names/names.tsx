@@ -1,38 +1,31 @@
 import { Link } from "wouter"
-import { useCall } from "../api/hooks.ts"
-import { useCan, useCaller } from "../shell/session.tsx"
+import { useCall } from "../../api/hooks.ts"
+import { useCan } from "../../shell/session.tsx"
 
-type Option = readonly [value: string, text: string]
+export type Option = readonly [value: string, text: string]
 
-const most = { query: { limit: 200 } } as const
+/** As many as there can be to choose from. */
+export const mostNames = { query: { limit: 200 } } as const
 
 /** The agents to choose from and to name others by; none without the capability to read them. */
 export const useAgents = (): ReadonlyArray<Option> => {
   const isAllowed = useCan()("agents:read")
-  const { data } = useCall("agents.list", most, { enabled: isAllowed })
+  const { data } = useCall("agents.list", mostNames, { enabled: isAllowed })
   return data?.items.map(({ id, name }) => [id, name] as const) ?? []
 }
 
 /** The API keys to choose from; none without the capability to read them. */
 export const useApiKeys = (): ReadonlyArray<Option> => {
   const isAllowed = useCan()("api-keys:read")
-  const { data } = useCall("apiKeys.list", most, { enabled: isAllowed })
+  const { data } = useCall("apiKeys.list", mostNames, { enabled: isAllowed })
   return data?.items.map(({ id, name }) => [id, name] as const) ?? []
 }
 
 /** The applications to choose from; none without the capability to read them. */
 export const useApplications = (): ReadonlyArray<Option> => {
   const isAllowed = useCan()("applications:read")
-  const { data } = useCall("applications.list", most, { enabled: isAllowed })
+  const { data } = useCall("applications.list", mostNames, { enabled: isAllowed })
   return data?.items.map(({ id, name }) => [String(id), name] as const) ?? []
-}
-
-/** The tenants to choose from; none for a caller of one tenant. */
-export const useTenants = (): ReadonlyArray<Option> => {
-  const isAllowed = useCan()("tenants:read")
-  const { tenant } = useCaller()
-  const { data } = useCall("tenants.list", most, { enabled: isAllowed && tenant === null })
-  return data?.items.map(({ id, name }) => [id, name] as const) ?? []
 }
 
 /** The beginning of an id, which tells a few of them apart. */

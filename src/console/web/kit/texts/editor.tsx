@@ -1,9 +1,9 @@
 import { memo, type RefObject, useCallback, useEffect, useId, useImperativeHandle, useRef, useState } from "react"
-import { Act } from "./actions.tsx"
-import { textOf } from "./form.tsx"
-import { count } from "./format.tsx"
-import { Icon } from "./icons.tsx"
-import { announce } from "./toast.tsx"
+import { Act } from "../actions.tsx"
+import { textOf } from "../forms/form.tsx"
+import { count } from "../format.tsx"
+import { Icon } from "../icons.tsx"
+import { announce } from "../toast.tsx"
 // A whole import of types leaves nothing behind: the worker's module is for its own thread alone.
 import type { SyntaxCheck, SyntaxFault } from "./syntax-worker.ts"
 

@@ -1,19 +1,28 @@
 import { type ReactNode, useState } from "react"
 import { Link, useParams, useSearchParams } from "wouter"
-import { useCall, useChange } from "../api/hooks.ts"
-import { type Answer, type Payload, type Row } from "../api/operations.ts"
-import { Act, Confirm, Copy, CopyCurl, FormActions, TabLinks } from "../kit/actions.tsx"
-import { CapBar } from "../kit/cap-bar.tsx"
-import { Dialog } from "../kit/dialog.tsx"
-import { CheckField, Form, instantOf, numberOf, SelectField, TextArea, textOf, TextField } from "../kit/form.tsx"
-import { count, Moment, usd } from "../kit/format.tsx"
-import { List } from "../kit/list.tsx"
-import { ScopeChips, ScopePicker } from "../kit/scopes.tsx"
-import { SecretDialog } from "../kit/secret.tsx"
-import { Answered, Empty } from "../kit/states.tsx"
-import { TenantName } from "../kit/tenants.tsx"
-import { useCan } from "../shell/session.tsx"
-import { Page } from "../shell/shell.tsx"
+import { useCall, useChange } from "../../api/hooks.ts"
+import { type Answer, type Payload, type Row } from "../../api/operations.ts"
+import { Act, Confirm, Copy, CopyCurl, FormActions, TabLinks } from "../../kit/actions.tsx"
+import { CapBar } from "../../kit/charts/cap-bar.tsx"
+import { Dialog } from "../../kit/dialog.tsx"
+import {
+  CheckField,
+  Form,
+  instantOf,
+  numberOf,
+  SelectField,
+  TextArea,
+  textOf,
+  TextField
+} from "../../kit/forms/form.tsx"
+import { count, Moment, usd } from "../../kit/format.tsx"
+import { List } from "../../kit/lists/list.tsx"
+import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
+import { SecretDialog } from "../../kit/forms/secret.tsx"
+import { Answered, Empty } from "../../kit/states.tsx"
+import { TenantName } from "../../kit/names/tenants.tsx"
+import { useCan } from "../../shell/session.tsx"
+import { Page } from "../../shell/shell.tsx"
 
 type Agent = Answer<"agents.get">
 type Key = Row<"agentKeys.list">

@@ -1,7 +1,7 @@
-import { useCall } from "../api/hooks.ts"
-import { type Row } from "../api/operations.ts"
-import { ownSlug } from "./built-in.ts"
-import { useCan } from "../shell/session.tsx"
+import { useCall } from "../../api/hooks.ts"
+import { type Row } from "../../api/operations.ts"
+import { ownSlug } from "../../kit/names/built-in.ts"
+import { useCan } from "../../shell/session.tsx"
 
 /** The roles that accounts can have, which are those of this service itself; undefined where the caller may not see them. */
 export const useOwnRoles = (): ReadonlyArray<Row<"roles.list">> | undefined => {

@@ -1,13 +1,13 @@
 import { useState } from "react"
 import { Link } from "wouter"
-import { call } from "../api/client.ts"
-import { type Row } from "../api/operations.ts"
-import { Act, Confirm, CopyCurl } from "../kit/actions.tsx"
-import { BulkBar, BulkDialog } from "../kit/bulk.tsx"
-import { Moment } from "../kit/format.tsx"
-import { Choice, List, Search, useFilters, useSelection } from "../kit/list.tsx"
-import { Empty } from "../kit/states.tsx"
-import { Page } from "../shell/shell.tsx"
+import { call } from "../../api/client.ts"
+import { type Row } from "../../api/operations.ts"
+import { Act, Confirm, CopyCurl } from "../../kit/actions.tsx"
+import { BulkBar, BulkDialog } from "../../kit/lists/bulk.tsx"
+import { Moment } from "../../kit/format.tsx"
+import { Choice, List, Search, useFilters, useSelection } from "../../kit/lists/list.tsx"
+import { Empty } from "../../kit/states.tsx"
+import { Page } from "../../shell/shell.tsx"
 
 type Session = Row<"sessions.list">
 

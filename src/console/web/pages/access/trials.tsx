@@ -1,5 +1,5 @@
-import { call } from "../api/client.ts"
-import { type Row } from "../api/operations.ts"
+import { call } from "../../api/client.ts"
+import { type Row } from "../../api/operations.ts"
 
 type User = Row<"trialUsers.list">
 

@@ -1,13 +1,13 @@
 import { useState } from "react"
-import { useChange } from "../api/hooks.ts"
-import { type Answer, type Row } from "../api/operations.ts"
-import { Act, Confirm, FormActions } from "../kit/actions.tsx"
-import { Dialog } from "../kit/dialog.tsx"
-import { Form, numberOf, TextField } from "../kit/form.tsx"
-import { Moment } from "../kit/format.tsx"
-import { List } from "../kit/list.tsx"
-import { SecretDialog } from "../kit/secret.tsx"
-import { Empty } from "../kit/states.tsx"
+import { useChange } from "../../api/hooks.ts"
+import { type Answer, type Row } from "../../api/operations.ts"
+import { Act, Confirm, FormActions } from "../../kit/actions.tsx"
+import { Dialog } from "../../kit/dialog.tsx"
+import { Form, numberOf, TextField } from "../../kit/forms/form.tsx"
+import { Moment } from "../../kit/format.tsx"
+import { List } from "../../kit/lists/list.tsx"
+import { SecretDialog } from "../../kit/forms/secret.tsx"
+import { Empty } from "../../kit/states.tsx"
 
 type Token = Row<"registrationTokens.list">
 type NewToken = Answer<"registrationTokens.create">

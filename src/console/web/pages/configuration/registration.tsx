@@ -1,12 +1,12 @@
 import { useState } from "react"
-import { useCall, useChange } from "../api/hooks.ts"
-import { type Answer } from "../api/operations.ts"
-import { Act, Confirm, FormActions } from "../kit/actions.tsx"
-import { Dialog } from "../kit/dialog.tsx"
-import { Form, textOf } from "../kit/form.tsx"
-import { Moment } from "../kit/format.tsx"
-import { ScopePicker } from "../kit/scopes.tsx"
-import { TenantField } from "../kit/tenants.tsx"
+import { useCall, useChange } from "../../api/hooks.ts"
+import { type Answer } from "../../api/operations.ts"
+import { Act, Confirm, FormActions } from "../../kit/actions.tsx"
+import { Dialog } from "../../kit/dialog.tsx"
+import { Form, textOf } from "../../kit/forms/form.tsx"
+import { Moment } from "../../kit/format.tsx"
+import { ScopePicker } from "../../kit/forms/scopes.tsx"
+import { TenantField } from "../../kit/names/tenants.tsx"
 
 type Registered = Answer<"registrations.get">
 

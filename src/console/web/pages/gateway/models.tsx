@@ -1,11 +1,11 @@
 import { Link } from "wouter"
-import { useCall } from "../api/hooks.ts"
-import { type Answer } from "../api/operations.ts"
-import { CopyCurl } from "../kit/actions.tsx"
-import { shortCount, usd } from "../kit/format.tsx"
-import { Choice, Search, Table, useFilters } from "../kit/list.tsx"
-import { Answered, Empty } from "../kit/states.tsx"
-import { Page } from "../shell/shell.tsx"
+import { useCall } from "../../api/hooks.ts"
+import { type Answer } from "../../api/operations.ts"
+import { CopyCurl } from "../../kit/actions.tsx"
+import { shortCount, usd } from "../../kit/format.tsx"
+import { Choice, Search, Table, useFilters } from "../../kit/lists/list.tsx"
+import { Answered, Empty } from "../../kit/states.tsx"
+import { Page } from "../../shell/shell.tsx"
 
 type Model = Answer<"llm.models">[number]
 

@@ -1,12 +1,12 @@
 import { useEffect, useRef, useState } from "react"
 import { Link, useSearchParams } from "wouter"
-import { addressOf, Failure, send } from "../api/client.ts"
-import { queries, useCall } from "../api/hooks.ts"
-import { type Payload } from "../api/operations.ts"
-import { CopyCurl } from "../kit/actions.tsx"
-import { count, usd } from "../kit/format.tsx"
-import { useCan } from "../shell/session.tsx"
-import { Page } from "../shell/shell.tsx"
+import { addressOf, Failure, send } from "../../api/client.ts"
+import { queries, useCall } from "../../api/hooks.ts"
+import { type Payload } from "../../api/operations.ts"
+import { CopyCurl } from "../../kit/actions.tsx"
+import { count, usd } from "../../kit/format.tsx"
+import { useCan } from "../../shell/session.tsx"
+import { Page } from "../../shell/shell.tsx"
 
 type Request = Payload<"llmCalls.complete">
 

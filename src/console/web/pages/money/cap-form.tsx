@@ -1,12 +1,12 @@
 import { useState } from "react"
-import { queries, useChange } from "../api/hooks.ts"
-import { type Payload, type Row } from "../api/operations.ts"
-import { FormActions } from "../kit/actions.tsx"
-import { Dialog } from "../kit/dialog.tsx"
-import { Form, numberOf, SelectField, textOf, TextField } from "../kit/form.tsx"
-import { timeZones } from "../kit/format.tsx"
-import { useAgents, useApiKeys, useApplications, useTenants } from "../kit/names.tsx"
-import { useCaller } from "../shell/session.tsx"
+import { queries, useChange } from "../../api/hooks.ts"
+import { type Payload, type Row } from "../../api/operations.ts"
+import { FormActions } from "../../kit/actions.tsx"
+import { Dialog } from "../../kit/dialog.tsx"
+import { Form, numberOf, SelectField, textOf, TextField } from "../../kit/forms/form.tsx"
+import { timeZones } from "../../kit/format.tsx"
+import { useAgents, useApiKeys, useApplications } from "../../kit/names/names.tsx"
+import { TenantField } from "../../kit/names/tenants.tsx"
 
 type Cap = Row<"budgetCaps.list">
 type NewCap = Payload<"budgetCaps.create">
@@ -126,8 +126,6 @@ export const CapForm = ({ cap, onClose }: { readonly cap?: Cap; readonly onClose
   const create = useChange("budgetCaps.create", "The cap is made")
   const update = useChange("budgetCaps.update", "The cap is changed")
   const change = cap === undefined ? create : update
-  const { tenant } = useCaller()
-  const tenants = useTenants()
   const submit = (data: FormData) => {
     const shared = {
       name: textOf(data, "name") ?? "",
@@ -246,13 +244,7 @@ export const CapForm = ({ cap, onClose }: { readonly cap?: Cap; readonly onClose
           </div>
         </fieldset>
         {cap === undefined ? <Scope /> : null}
-        {cap === undefined && tenant === null && tenants.length > 0 ? (
-          <SelectField
-            label="Tenant"
-            name="tenantId"
-            options={[["", "The default tenant"], ["all", "Over all tenants"], ...tenants]}
-          />
-        ) : null}
+        {cap === undefined ? <TenantField others={[["all", "Over all tenants"]]} /> : null}
       </Form>
     </Dialog>
   )

@@ -1,11 +1,11 @@
 import { Link } from "wouter"
-import { CopyCurl } from "../kit/actions.tsx"
-import { count, Moment, usd } from "../kit/format.tsx"
-import { Choice, List, useFilters } from "../kit/list.tsx"
-import { AgentName, shortId, useAgents } from "../kit/names.tsx"
-import { Empty } from "../kit/states.tsx"
-import { TenantChoice } from "../kit/tenants.tsx"
-import { Page } from "../shell/shell.tsx"
+import { CopyCurl } from "../../kit/actions.tsx"
+import { count, Moment, usd } from "../../kit/format.tsx"
+import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { AgentName, shortId, useAgents } from "../../kit/names/names.tsx"
+import { Empty } from "../../kit/states.tsx"
+import { TenantChoice } from "../../kit/names/tenants.tsx"
+import { Page } from "../../shell/shell.tsx"
 
 const states = ["held", "open", "settled", "released", "denied", "expired"] as const
 const tones = { held: "warn", open: "ok", denied: "bad", expired: "", released: "", settled: "" } as const

@@ -1,9 +1,9 @@
-import { useChange } from "../api/hooks.ts"
-import { type Row } from "../api/operations.ts"
-import { FormActions } from "../kit/actions.tsx"
-import { Dialog } from "../kit/dialog.tsx"
-import { Form, numberOf, SelectField, textOf, TextField } from "../kit/form.tsx"
-import { useTenants } from "../kit/names.tsx"
+import { useChange } from "../../api/hooks.ts"
+import { type Row } from "../../api/operations.ts"
+import { FormActions } from "../../kit/actions.tsx"
+import { Dialog } from "../../kit/dialog.tsx"
+import { Form, numberOf, SelectField, textOf, TextField } from "../../kit/forms/form.tsx"
+import { TenantField } from "../../kit/names/tenants.tsx"
 
 type Subscription = Row<"subscriptions.list">
 
@@ -18,7 +18,6 @@ const periods = ["month", "day", "week", "quarter", "year"] as const
 export const SubscriptionForm = ({ of, onClose }: { readonly of?: Subscription; readonly onClose: () => void }) => {
   const create = useChange("subscriptions.create", "The subscription is added")
   const update = useChange("subscriptions.update", "The subscription is changed")
-  const tenants = useTenants()
   const change = of === undefined ? create : update
   const submit = (data: FormData) => {
     const tenantId = textOf(data, "tenantId")
@@ -102,9 +101,7 @@ export const SubscriptionForm = ({ of, onClose }: { readonly of?: Subscription; 
             ]}
           />
           {of === undefined ? (
-            tenants.length < 2 ? null : (
-              <SelectField label="Tenant" name="tenantId" options={[["", "The default tenant"], ...tenants]} />
-            )
+            <TenantField />
           ) : (
             <SelectField
               label="A new quota or price applies"

@@ -1,8 +1,8 @@
 import { useState } from "react"
 import { useLocation } from "wouter"
-import { call } from "../api/client.ts"
-import { Form, textOf, TextField } from "../kit/form.tsx"
-import { renewSession } from "../shell/session.tsx"
+import { call } from "../../api/client.ts"
+import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
+import { renewSession } from "../../shell/session.tsx"
 import { Gate } from "./login.tsx"
 
 // Behind the #, so that it is in no request and no log; taken out of the address once it is read.

@@ -1,12 +1,12 @@
 import { Link } from "wouter"
-import { useCall } from "../api/hooks.ts"
-import { CopyCurl } from "../kit/actions.tsx"
-import { CapBar } from "../kit/cap-bar.tsx"
-import { Bars } from "../kit/chart.tsx"
-import { count, Moment, percent, short, usd, words } from "../kit/format.tsx"
-import { Answered, Empty } from "../kit/states.tsx"
-import { useCaller, useCan } from "../shell/session.tsx"
-import { Page } from "../shell/shell.tsx"
+import { useCall } from "../../api/hooks.ts"
+import { CopyCurl } from "../../kit/actions.tsx"
+import { CapBar } from "../../kit/charts/cap-bar.tsx"
+import { Bars } from "../../kit/charts/chart.tsx"
+import { count, Moment, percent, short, usd, words } from "../../kit/format.tsx"
+import { Answered, Empty } from "../../kit/states.tsx"
+import { useCaller, useCan } from "../../shell/session.tsx"
+import { Page } from "../../shell/shell.tsx"
 
 const Change = ({ percent: change }: { readonly percent: number | null }) =>
   change === null ? null : (

@@ -1,10 +1,10 @@
 import { type ReactNode, useEffect, useState } from "react"
 import { useLocation, useSearchParams } from "wouter"
-import { call, Failure } from "../api/client.ts"
-import { useCall } from "../api/hooks.ts"
-import { Form, textOf, TextField } from "../kit/form.tsx"
-import { Mark } from "../kit/icons.tsx"
-import { renewSession, useSession } from "../shell/session.tsx"
+import { call, Failure } from "../../api/client.ts"
+import { useCall } from "../../api/hooks.ts"
+import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
+import { Mark } from "../../kit/icons.tsx"
+import { renewSession, useSession } from "../../shell/session.tsx"
 
 /** A page without navigation: one card. */
 export const Gate = ({ children, title }: { readonly children: ReactNode; readonly title: string }) => {

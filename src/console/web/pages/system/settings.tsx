@@ -1,10 +1,10 @@
-import { call } from "../api/client.ts"
-import { useCall } from "../api/hooks.ts"
-import { Act, CopyCurl } from "../kit/actions.tsx"
-import { Search, Table, useFilters } from "../kit/list.tsx"
-import { Answered, Empty } from "../kit/states.tsx"
-import { announce } from "../kit/toast.tsx"
-import { Page } from "../shell/shell.tsx"
+import { call } from "../../api/client.ts"
+import { useCall } from "../../api/hooks.ts"
+import { Act, CopyCurl } from "../../kit/actions.tsx"
+import { Search, Table, useFilters } from "../../kit/lists/list.tsx"
+import { Answered, Empty } from "../../kit/states.tsx"
+import { announce } from "../../kit/toast.tsx"
+import { Page } from "../../shell/shell.tsx"
 
 /** Saves what a question about this installation needs as answer: version, health, figures and settings, without secrets. */
 const saveBundle = async () => {

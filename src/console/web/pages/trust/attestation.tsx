@@ -1,13 +1,13 @@
 import { useState } from "react"
-import { useChange } from "../api/hooks.ts"
-import { type Row } from "../api/operations.ts"
-import { Act, CopyCurl, FormActions } from "../kit/actions.tsx"
-import { Dialog } from "../kit/dialog.tsx"
-import { CheckField, Form, numberOf, SelectField, TextArea, textOf, TextField } from "../kit/form.tsx"
-import { Moment } from "../kit/format.tsx"
-import { List } from "../kit/list.tsx"
-import { Empty } from "../kit/states.tsx"
-import { Page } from "../shell/shell.tsx"
+import { useChange } from "../../api/hooks.ts"
+import { type Row } from "../../api/operations.ts"
+import { Act, CopyCurl, FormActions } from "../../kit/actions.tsx"
+import { Dialog } from "../../kit/dialog.tsx"
+import { CheckField, Form, numberOf, SelectField, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
+import { Moment } from "../../kit/format.tsx"
+import { List } from "../../kit/lists/list.tsx"
+import { Empty } from "../../kit/states.tsx"
+import { Page } from "../../shell/shell.tsx"
 
 type Key = Row<"attestationKeys.list">
 

@@ -1,16 +1,16 @@
 import { useMutation } from "@tanstack/react-query"
 import { useState } from "react"
-import { addressOf, send } from "../api/client.ts"
-import { useCall } from "../api/hooks.ts"
-import { CopyCurl } from "../kit/actions.tsx"
-import { save } from "../kit/download.ts"
-import { CheckField, Form, SelectField, textOf } from "../kit/form.tsx"
-import { count, usd } from "../kit/format.tsx"
-import { Table } from "../kit/list.tsx"
-import { useTenants } from "../kit/names.tsx"
-import { Answered, Empty } from "../kit/states.tsx"
-import { announce } from "../kit/toast.tsx"
-import { Page } from "../shell/shell.tsx"
+import { addressOf, send } from "../../api/client.ts"
+import { useCall } from "../../api/hooks.ts"
+import { CopyCurl } from "../../kit/actions.tsx"
+import { save } from "../../kit/download.ts"
+import { CheckField, Form, SelectField, textOf } from "../../kit/forms/form.tsx"
+import { count, usd } from "../../kit/format.tsx"
+import { Table } from "../../kit/lists/list.tsx"
+import { TenantName, useTenants } from "../../kit/names/tenants.tsx"
+import { Answered, Empty } from "../../kit/states.tsx"
+import { announce } from "../../kit/toast.tsx"
+import { Page } from "../../shell/shell.tsx"
 
 type Line = Readonly<Record<string, string | number | null>>
 interface Report {
@@ -77,7 +77,6 @@ const Preview = ({ month, tenantId }: { readonly month: string; readonly tenantI
       ...(tenantId === undefined ? {} : { tenantId })
     }
   })
-  const tenants = useTenants()
   return (
     <section className="card">
       <header>
@@ -101,7 +100,7 @@ const Preview = ({ month, tenantId }: { readonly month: string; readonly tenantI
                 columns={[
                   {
                     title: "Tenant",
-                    cell: ({ tenantId: of }) => tenants.find(([id]) => id === of)?.[1] ?? String(of ?? "none")
+                    cell: ({ tenantId: of }) => (of == null ? "none" : <TenantName id={String(of)} />)
                   },
                   { title: "Provider", cell: ({ provider }) => provider ?? "none" },
                   { title: "Model", cell: ({ model }) => model ?? "none" },
@@ -132,7 +131,7 @@ export default function Billing() {
   const [month, setMonth] = useState(months[0]!)
   const [tenantId, setTenantId] = useState<string | undefined>()
   const [format, setFormat] = useState("csv")
-  const tenants = useTenants()
+  const { tenants } = useTenants()
   const download = useMutation({
     mutationFn: (data: FormData) => {
       const isSigned = data.has("sign")

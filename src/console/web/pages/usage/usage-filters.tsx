@@ -1,5 +1,6 @@
-import { Choice, useFilters } from "../kit/list.tsx"
-import { shortId, useAgents, useApiKeys, useApplications, useTenants } from "../kit/names.tsx"
+import { Choice, useFilters } from "../../kit/lists/list.tsx"
+import { shortId, useAgents, useApiKeys, useApplications } from "../../kit/names/names.tsx"
+import { useTenants } from "../../kit/names/tenants.tsx"
 
 /** What usage is filtered by and grouped by: the dimension, its filter in requests, and its name. */
 export const dimensions = {
@@ -26,7 +27,7 @@ export const UsageFilterChoices = ({ set, values }: UsageFilters) => {
   const agents = useAgents()
   const applications = useApplications()
   const keys = useApiKeys()
-  const tenants = useTenants()
+  const { tenants } = useTenants()
   const chosen = { agentId: agents, applicationId: applications, apiKeyId: keys, tenantId: tenants } as const
   const rest = Object.values(dimensions).filter(([filter]) => !(filter in chosen))
   return (
