@@ -1,5 +1,5 @@
 import { useState } from "react"
-import { useCan } from "../../shell/session.tsx"
+import { useHas } from "../../shell/session.tsx"
 import capabilities from "virtual:capabilities"
 import { words } from "../format.tsx"
 
@@ -13,7 +13,7 @@ export const ScopePicker = ({
   readonly onChange: (scopes: ReadonlyArray<string>) => void
   readonly scopes: ReadonlyArray<string>
 }) => {
-  const may = useCan()
+  const has = useHas()
   const [filter, setFilter] = useState("")
   const toggle = (scope: string, isOn: boolean) =>
     onChange(isOn ? [...scopes, scope] : scopes.filter((held) => held !== scope))
@@ -39,7 +39,7 @@ export const ScopePicker = ({
             {actions.map((action) => {
               const scope = `${resource}:${action}`
               const id = `scope-${resource}-${action}`
-              const isHeld = may(scope)
+              const isHeld = has(scope)
               return (
                 <span key={action} className="check" title={isHeld ? scope : `You do not have ${scope}`}>
                   <input

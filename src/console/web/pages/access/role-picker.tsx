@@ -1,7 +1,7 @@
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
 import { ownSlug } from "../../kit/names/built-in.ts"
-import { useCan } from "../../shell/session.tsx"
+import { useCan, useRefusal } from "../../shell/session.tsx"
 
 /** The roles that accounts can have, which are those of this service itself; undefined where the caller may not see them. */
 export const useOwnRoles = (): ReadonlyArray<Row<"roles.list">> | undefined => {
@@ -24,12 +24,19 @@ export const RolePicker = ({
   readonly onChange: (roles: ReadonlyArray<number>) => void
 }) => {
   const roles = useOwnRoles()
+  const refusal = useRefusal()("roles:read")
   return (
     <fieldset className="scopes">
       <legend className="label">{label}</legend>
       {roles === undefined ? (
         <p className="soft">
-          To choose roles you need <code>roles:read</code> and <code>applications:read</code>.
+          {refusal === "installation-only" ? (
+            "Only accounts of the whole installation see and choose roles."
+          ) : (
+            <>
+              To choose roles you need <code>roles:read</code> and <code>applications:read</code>.
+            </>
+          )}
         </p>
       ) : (
         <div className="choices">

@@ -9,7 +9,7 @@ import { Form, SelectField, TextArea, textOf, TextField } from "../../kit/forms/
 import { count, Moment } from "../../kit/format.tsx"
 import { List, Table } from "../../kit/lists/list.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
-import { useCan, useCaller } from "../../shell/session.tsx"
+import { useCan } from "../../shell/session.tsx"
 import { Page } from "../../shell/shell.tsx"
 
 type Health = Answer<"llm.health">["providers"][number]
@@ -332,12 +332,10 @@ const Versions = ({ onOpen }: { readonly onOpen: (overlay: Overlay) => void }) =
 export default function Gateway() {
   const [shown, setShown] = useState<Overlay | undefined>()
   const may = useCan()
-  const { tenant } = useCaller()
-  const isAdmin = may("llm:admin") && tenant === null
+  const isAdmin = may("llm:admin")
   const newest = usePage("llmAdmin.versions", { query: { limit: 1 } }, { enabled: isAdmin }).data?.items[0]
   const reload = useChange("llmAdmin.reload", "The configuration was read again")
   const close = () => setShown(undefined)
-  const unless = tenant === null ? undefined : "Only for accounts of the whole installation"
   return (
     <Page
       title="Providers"
@@ -346,10 +344,10 @@ export default function Gateway() {
         <>
           <CopyCurl name="llm.health" input={{}} />
           <Act onClick={() => setShown({ what: "address" })}>Test an address</Act>
-          <Act needs="llm:admin" unless={unless} onClick={() => reload.mutate({})}>
+          <Act needs="llm:admin" onClick={() => reload.mutate({})}>
             Read keys again
           </Act>
-          <Act kind="main" needs="llm:admin" unless={unless} onClick={() => setShown({ what: "edit" })}>
+          <Act kind="main" needs="llm:admin" onClick={() => setShown({ what: "edit" })}>
             Change the configuration
           </Act>
         </>
