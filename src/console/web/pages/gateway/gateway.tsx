@@ -9,6 +9,7 @@ import { Form, SelectField, TextArea, textOf, TextField } from "../../kit/forms/
 import { count, Moment } from "../../kit/format.tsx"
 import { List, Table } from "../../kit/lists/list.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
+import { Compare } from "../../kit/texts/diff.tsx"
 import { useCan } from "../../shell/session.tsx"
 import { Page } from "../../shell/shell.tsx"
 
@@ -214,7 +215,7 @@ const Rollback = ({
   onClose,
   version
 }: {
-  readonly newest: number
+  readonly newest: Version
   readonly onClose: () => void
   readonly version: Version
 }) => {
@@ -225,16 +226,22 @@ const Rollback = ({
         cause={change.error}
         onSubmit={() =>
           change.mutate(
-            { body: { version: version.version }, headers: { "if-match": `"${newest}"` } },
+            { body: { version: version.version }, headers: { "if-match": `"${newest.version}"` } },
             { onSuccess: onClose }
           )
         }
         actions={<FormActions action="Roll back" isPending={change.isPending} onClose={onClose} />}
       >
         <p>
-          Version {newest} stops running, and a version {newest + 1} with this content runs at once. No version is lost.
+          Version {newest.version} stops running, and a version {newest.version + 1} with the content of version{" "}
+          {version.version} runs at once. No version is lost. This is what changes:
         </p>
-        <pre tabIndex={0}>{indented(version.content)}</pre>
+        <Compare
+          id={`gateway ${newest.version} ${version.version}`}
+          label={`From version ${newest.version} to version ${version.version}`}
+          before={indented(newest.content)}
+          after={indented(version.content)}
+        />
       </Form>
     </Dialog>
   )
@@ -365,7 +372,7 @@ export default function Gateway() {
       {shown?.what === "edit" ? <Edit newest={newest} onClose={close} /> : null}
       {shown?.what === "show" ? <Shown version={shown.version} onClose={close} /> : null}
       {shown?.what === "rollback" ? (
-        <Rollback version={shown.version} newest={newest?.version ?? shown.version.version} onClose={close} />
+        <Rollback version={shown.version} newest={newest ?? shown.version} onClose={close} />
       ) : null}
     </Page>
   )
