@@ -94,7 +94,7 @@ interface Measured {
 
 /** Runs in every page from its start. */
 const watch = () => {
-  const measured: Measured = globalThis
+  const measured = globalThis as Measured
   measured.keyMillis = []
   const look = () => {
     if (document.querySelector("h1") === null || document.querySelector(".skeleton, [aria-busy=true]") !== null)
