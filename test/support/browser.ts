@@ -92,10 +92,14 @@ export const openWindow = (service: TestService["Service"]) =>
   })
 
 /** A window in which an account with these capabilities is signed in. */
-export const openConsole = (service: TestService["Service"], capabilities: ReadonlyArray<string> = ["*:*"]) =>
+export const openConsole = (
+  service: TestService["Service"],
+  capabilities: ReadonlyArray<string> = ["*:*"],
+  members: Readonly<Record<string, unknown>> = {}
+) =>
   Effect.gen(function* () {
     const window = yield* openWindow(service)
-    const account = yield* makeAccount(service, capabilities)
+    const account = yield* makeAccount(service, capabilities, members)
     const value = yield* signIn(service, account)
     yield* step(() => window.context.addCookies([{ name: "am_session", value, url: service.url, httpOnly: true }]))
     return window
