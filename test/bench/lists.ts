@@ -52,10 +52,24 @@ const fills = [
     FROM ${series} ORDER BY i`
 ]
 
+const print = (text: string) => process.stdout.write(`${text}\n`)
+
 interface Page {
   readonly rows: number
   readonly next: string | null
 }
+
+/** Fills a table without its indexes, which are made afterwards. */
+const fill = (sql: PgClient.PgClient, statement: string) =>
+  Effect.gen(function* () {
+    const table = /INSERT INTO (\w+)/.exec(statement)?.[1] ?? ""
+    const indexes = yield* sql<{ readonly name: string; readonly definition: string }>`
+      SELECT indexrelid::regclass::text AS name, pg_get_indexdef(indexrelid) AS definition FROM pg_index i
+      WHERE indrelid = ${table}::regclass AND NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conindid = i.indexrelid)`
+    for (const { name: index } of indexes) yield* sql.unsafe(`DROP INDEX ${index}`)
+    yield* sql.unsafe(statement)
+    for (const { definition } of indexes) yield* sql.unsafe(definition)
+  })
 
 const get = async (url: string, query: string, key: string): Promise<Page> => {
   const response = await fetch(`${url}?limit=50&${query}`, { headers: { "x-api-key": key } })
@@ -106,11 +120,7 @@ const call = async (method: string, target: string, body: object) => {
   return (await response.json()) as { readonly id: string; readonly key: string }
 }
 try {
-  for (const fill of fills) {
-    const started = performance.now()
-    await onDatabase(directory, (sql) => sql.unsafe(fill))
-    console.log(`${((performance.now() - started) / 1000).toFixed(0)} s  ${fill.slice(0, 40)}…`)
-  }
+  for (const statement of fills) await onDatabase(directory, (sql) => fill(sql, statement))
   await onDatabase(directory, (sql) => sql.unsafe("VACUUM ANALYZE"))
   const ids = await onDatabase(
     directory,
@@ -140,7 +150,7 @@ try {
     const { longest, median, page } = await measure(url, query, key)
     const isSlow = median >= wantedMillis
     if (isSlow) missed++
-    console.log(
+    print(
       `${isSlow ? "SLOW" : "    "} ${what.padEnd(70)} ${median.toFixed(1).padStart(8)} ms, at most ${longest.toFixed(1).padStart(8)} ms, ${page.rows} rows${page.next === null ? "" : ", more"}`
     )
     return page
@@ -162,7 +172,7 @@ try {
       }
     }
   }
-  console.log(missed === 0 ? `All below ${wantedMillis} ms.` : `${missed} took ${wantedMillis} ms or longer.`)
+  print(missed === 0 ? `All below ${wantedMillis} ms.` : `${missed} took ${wantedMillis} ms or longer.`)
   process.exitCode = missed === 0 ? 0 : 1
 } finally {
   await service.stop()

@@ -10,6 +10,7 @@ interface Row {
   readonly name: string
 }
 
+const withoutCaller = (rows: ReadonlyArray<Row>) => rows.filter(({ name }) => name !== "administrator")
 const names = (rows: ReadonlyArray<Row>) => rows.map(({ name }) => name)
 
 /** A tenant with keys of these names, made in this order, and what its administrator lists of them. */
@@ -91,7 +92,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           UPDATE api_keys SET last_used_at = '2026-01-02 03:04:05.000006Z'::timestamptz + (id = ${made[1]?.id})::integer * interval '1 microsecond'
           WHERE id IN (${made[1]?.id}, ${made[3]?.id})`
       )
-      const withoutCaller = (rows: ReadonlyArray<Row>) => rows.filter(({ name }) => name !== "administrator")
       const used = withoutCaller(yield* listAll("sort=lastUsedAt"))
       assert.deepStrictEqual(names(used), ["beetle", "cat", "Beetle", "beetle", "Ant"])
       assert.deepStrictEqual(
