@@ -1,13 +1,15 @@
 import { type ReactNode, useEffect, useState } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
 import { preparePage, usePage } from "../../api/hooks.ts"
-import { type Input, type Operation, type Row } from "../../api/operations.ts"
+import { type Input, type Operation, type Row, type Sort } from "../../api/operations.ts"
 import { Icon } from "../icons.tsx"
 import { Empty, Failed, Loading } from "../states.tsx"
 
 /** A column: its title, how a row shows in it, and whether it holds figures. */
-export interface Column<Item> {
+export interface Column<Item, Sort extends string = never> {
   readonly title: string
+  /** The member that its title sorts by. */
+  readonly sort?: Sort | undefined
   readonly cell: (item: Item) => ReactNode
   readonly isNumber?: boolean | undefined
   /** Takes the width that the others leave. */
@@ -40,6 +42,27 @@ export const useSelection = <Item,>(): Selection<Item> => {
   return { chosen, choose, clear: () => setChosen(new Map()) }
 }
 
+/** What a table is sorted by: a member, with `-` before it for descending. */
+interface Sorted {
+  readonly by: string | undefined
+  readonly onSort: (sort: string) => void
+}
+
+/** The title of a column, which sorts by it: by names from A on, by moments from the latest. */
+const SortButton = ({ sort, sorted: { by, onSort }, title }: { sort: string; sorted: Sorted; title: string }) => {
+  const first = /At$|Date$/.test(sort) ? `-${sort}` : sort
+  const other = first === sort ? `-${sort}` : sort
+  return (
+    <button type="button" className="sort" onClick={() => onSort(by === first ? other : first)}>
+      {title}
+      <Icon name={by === sort ? "up" : by === `-${sort}` ? "down" : "sort"} size={14} />
+    </button>
+  )
+}
+
+const ariaSort = (sort: string | undefined, by: string | undefined) =>
+  sort === undefined ? undefined : by === sort ? "ascending" : by === `-${sort}` ? "descending" : "none"
+
 /** Rows as a table. */
 export const Table = <Item,>({
   columns,
@@ -48,9 +71,10 @@ export const Table = <Item,>({
   nameOf,
   rows,
   rowClass,
-  selection
+  selection,
+  sorted
 }: {
-  readonly columns: ReadonlyArray<Column<Item>>
+  readonly columns: ReadonlyArray<Column<Item, string>>
   readonly keyOf: (item: Item) => string
   readonly label: string
   /** What a row is called beside its checkbox. */
@@ -59,6 +83,7 @@ export const Table = <Item,>({
   readonly rowClass?: ((item: Item) => string | undefined) | undefined
   /** Makes rows choosable. */
   readonly selection?: Selection<Item> | undefined
+  readonly sorted?: Sorted | undefined
 }) => (
   <div className="scroll" tabIndex={0} role="region" aria-label={label}>
     <table>
@@ -79,9 +104,20 @@ export const Table = <Item,>({
               />
             </th>
           )}
-          {columns.map(({ isNumber, title }) => (
-            <th key={title} scope="col" className={classOf({ isNumber, title })}>
-              {title === "" ? <span className="hidden">Actions</span> : title}
+          {columns.map(({ isNumber, sort, title }) => (
+            <th
+              key={title}
+              scope="col"
+              className={classOf({ isNumber, title })}
+              aria-sort={sorted === undefined ? undefined : ariaSort(sort, sorted.by)}
+            >
+              {title === "" ? (
+                <span className="hidden">Actions</span>
+              ) : sort === undefined || sorted === undefined ? (
+                title
+              ) : (
+                <SortButton sort={sort} sorted={sorted} title={title} />
+              )}
             </th>
           ))}
         </tr>
@@ -182,39 +218,58 @@ export const Choice = ({
   </select>
 )
 
-/** A list of the API a page at a time; the place of the page is in the URL. */
+/**
+ * A list of the API a page at a time. The place of the page is in the URL, with what is searched for and the order, which
+ * begins with the newest rows where it can.
+ */
 export const List = <Name extends Operation>({
   columns,
   empty,
   everySeconds,
+  filters,
   input,
   isFiltered = false,
   keyOf,
   label,
   name,
   nameOf,
+  order,
   rowClass,
+  searches,
   selection
 }: {
-  readonly columns: ReadonlyArray<Column<Row<Name>>>
+  readonly columns: ReadonlyArray<Column<Row<Name>, Sort<Name>>>
   /** What is said when there is nothing at all. */
   readonly empty: ReactNode
   readonly everySeconds?: number
+  /** Stands beside the search. */
+  readonly filters?: ReactNode
   readonly input: Input<Name>
   readonly isFiltered?: boolean
   readonly keyOf: (row: Row<Name>) => string
   readonly label: string
   readonly name: Name
   readonly nameOf?: (row: Row<Name>) => string
+  /** What it is sorted by at first, where that is no column. */
+  readonly order?: `-${Sort<Name>}`
   readonly rowClass?: (row: Row<Name>) => string | undefined
+  /** What a search looks into. */
+  readonly searches?: string
   readonly selection?: Selection<Row<Name>>
 }) => {
   const [search] = useSearchParams()
+  const { set, values } = useFilters(["search", "sort"])
+  const newest = columns.some(({ sort }) => sort === "createdAt") ? "-createdAt" : undefined
+  const isKnown = columns.some(({ sort }) => sort !== undefined && (values.sort === sort || values.sort === `-${sort}`))
+  const by = isKnown ? values.sort : (order ?? newest)
   const [path] = useLocation()
   const cursor = search.get("cursor") ?? undefined
   const given: { readonly query?: object | undefined } = input
   const pageAt = (cursor: string | undefined) =>
-    ({ ...input, query: { limit: 50, ...given.query, cursor } }) as Input<Name>
+    ({
+      ...input,
+      query: { limit: 50, search: searches && values.search, sort: by, ...given.query, cursor }
+    }) as Input<Name>
   const asked = usePage(name, pageAt(cursor), everySeconds === undefined ? {} : { everySeconds })
   const next = asked.isPlaceholderData ? null : (asked.data?.nextCursor ?? null)
   const prepareNext = () => {
@@ -224,9 +279,27 @@ export const List = <Name extends Operation>({
   useEffect(() => {
     if (cursor !== undefined) prepareNext()
   }, [cursor, next])
-  if (asked.error !== null && asked.data === undefined)
-    return <Failed cause={asked.error} retry={() => void asked.refetch()} />
-  if (asked.data === undefined) return <Loading rows={8} />
+  const above =
+    searches === undefined && filters === undefined ? null : (
+      <div className="filters">
+        {searches === undefined ? null : (
+          <Search label={searches} value={values.search} onSearch={(wanted) => set("search", wanted)} />
+        )}
+        {filters}
+      </div>
+    )
+  if (asked.data === undefined) {
+    return (
+      <>
+        {above}
+        {asked.error === null ? (
+          <Loading rows={8} />
+        ) : (
+          <Failed cause={asked.error} retry={() => void asked.refetch()} />
+        )}
+      </>
+    )
+  }
   const { items, nextCursor } = asked.data
   const at = (value: string | undefined) => {
     const next = new URLSearchParams(search)
@@ -234,10 +307,14 @@ export const List = <Name extends Operation>({
     else next.set("cursor", value)
     return `${path}?${next}`
   }
-  return (
+  const rows = (
     <section className="card" aria-busy={asked.isPlaceholderData}>
       {items.length === 0 ? (
-        isFiltered || cursor !== undefined ? (
+        nextCursor !== null ? (
+          <Empty title="Nothing matches so far">
+            <p>The next page goes on with the search.</p>
+          </Empty>
+        ) : isFiltered || values.search !== undefined || cursor !== undefined ? (
           <Empty title="Nothing matches">
             <p>Change or remove a filter.</p>
           </Empty>
@@ -253,6 +330,7 @@ export const List = <Name extends Operation>({
           nameOf={nameOf}
           rowClass={rowClass}
           selection={selection}
+          sorted={{ by, onSort: (sort) => set("sort", sort) }}
         />
       )}
       {cursor === undefined && nextCursor === null ? null : (
@@ -277,5 +355,11 @@ export const List = <Name extends Operation>({
         </nav>
       )}
     </section>
+  )
+  return (
+    <>
+      {above}
+      {rows}
+    </>
   )
 }

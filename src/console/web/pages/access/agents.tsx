@@ -5,7 +5,7 @@ import { Act, CopyCurl, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, numberOf, SelectField, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
-import { Choice, List, Search, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
 import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { TenantField } from "../../kit/names/tenants.tsx"
@@ -86,7 +86,7 @@ const Create = ({ onClose }: { readonly onClose: () => void }) => {
 
 /** Programs that act by themselves, and who they belong to. */
 export default function Agents() {
-  const filters = useFilters(["status", "ownerUserId"])
+  const filters = useFilters(["status"])
   const [isMaking, setMaking] = useState(false)
   return (
     <Page
@@ -101,25 +101,21 @@ export default function Agents() {
         </>
       }
     >
-      <div className="filters">
-        <Search
-          label="Owner"
-          value={filters.values.ownerUserId}
-          onSearch={(owner) => filters.set("ownerUserId", owner)}
-        />
-        <Choice
-          label="Status"
-          value={filters.values.status}
-          onChange={(status) => filters.set("status", status)}
-          options={[
-            ["active", "active"],
-            ["suspended", "suspended"],
-            ["retired", "retired"]
-          ]}
-        />
-      </div>
       <List
         name="agents.list"
+        searches="Name, owner or id"
+        filters={
+          <Choice
+            label="Status"
+            value={filters.values.status}
+            onChange={(status) => filters.set("status", status)}
+            options={[
+              ["active", "active"],
+              ["suspended", "suspended"],
+              ["retired", "retired"]
+            ]}
+          />
+        }
         input={{ query: filters.values }}
         isFiltered={filters.isFiltered}
         label="Agents"
@@ -133,6 +129,7 @@ export default function Agents() {
         columns={[
           {
             title: "Name",
+            sort: "name",
             cell: ({ id, name }) => (
               <Link className="name" title={name} href={`/agents/${id}`}>
                 {name}
@@ -146,8 +143,8 @@ export default function Agents() {
               ownerUserId === null ? <span className="soft">none</span> : <Cut text={ownerUserId} />
           },
           { title: "May be granted", cell: ({ scopeCeiling }) => <ScopeChips scopes={scopeCeiling} /> },
-          { title: "Last seen", cell: ({ lastSeenAt }) => <Moment at={lastSeenAt} /> },
-          { title: "Registered", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+          { title: "Last seen", sort: "lastSeenAt", cell: ({ lastSeenAt }) => <Moment at={lastSeenAt} /> },
+          { title: "Registered", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
         ]}
       />
       {isMaking ? <Create onClose={() => setMaking(false)} /> : null}

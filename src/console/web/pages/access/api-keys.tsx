@@ -178,6 +178,7 @@ export default function ApiKeys() {
         name="apiKeys.list"
         input={{}}
         label="API keys"
+        searches="Name, start of the key or id"
         keyOf={({ id }) => id}
         rowClass={({ status }) => (status === "active" ? undefined : "gone")}
         empty={
@@ -188,6 +189,7 @@ export default function ApiKeys() {
         columns={[
           {
             title: "Name",
+            sort: "name",
             cell: ({ name, start }) => (
               <>
                 <strong>{name}</strong> <code>{start}…</code>
@@ -196,9 +198,9 @@ export default function ApiKeys() {
           },
           { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
           { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },
-          { title: "Used", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
+          { title: "Used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
           { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> },
-          { title: "Made", cell: ({ createdAt }) => <Moment at={createdAt} /> },
+          { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> },
           {
             title: "",
             isNumber: true,

@@ -305,19 +305,21 @@ export default function IdentityProviders() {
         </>
       }
     >
-      <div className="filters">
-        <Choice
-          label="Kind"
-          value={filters.values.kind}
-          onChange={(kind) => filters.set("kind", kind)}
-          options={[
-            ["login", "people"],
-            ["workload", "workloads"]
-          ]}
-        />
-      </div>
       <List
         name="identityProviders.list"
+        searches="Issuer, client or domain"
+        order="-createdAt"
+        filters={
+          <Choice
+            label="Kind"
+            value={filters.values.kind}
+            onChange={(kind) => filters.set("kind", kind)}
+            options={[
+              ["login", "people"],
+              ["workload", "workloads"]
+            ]}
+          />
+        }
         input={{ query: filters.values }}
         isFiltered={filters.isFiltered}
         label="Identity providers"
@@ -329,7 +331,7 @@ export default function IdentityProviders() {
           </Empty>
         }
         columns={[
-          { title: "Issuer", cell: ({ issuer }) => <Cut text={issuer} /> },
+          { title: "Issuer", sort: "issuer", cell: ({ issuer }) => <Cut text={issuer} /> },
           {
             title: "Status",
             cell: ({ status }) => <span className={status === "active" ? "tag ok" : "tag"}>{status}</span>

@@ -127,19 +127,20 @@ export default function Tenants() {
         </>
       }
     >
-      <div className="filters">
-        <Choice
-          label="Status"
-          value={filters.values.status}
-          onChange={(status) => filters.set("status", status)}
-          options={[
-            ["active", "active"],
-            ["suspended", "suspended"]
-          ]}
-        />
-      </div>
       <List
         name="tenants.list"
+        searches="Name, short name or id"
+        filters={
+          <Choice
+            label="Status"
+            value={filters.values.status}
+            onChange={(status) => filters.set("status", status)}
+            options={[
+              ["active", "active"],
+              ["suspended", "suspended"]
+            ]}
+          />
+        }
         input={{ query: filters.values }}
         isFiltered={filters.isFiltered}
         label="Tenants"
@@ -149,6 +150,7 @@ export default function Tenants() {
         columns={[
           {
             title: "Name",
+            sort: "name",
             cell: ({ name }) => (
               <strong className="cut" title={name}>
                 {name}
@@ -160,7 +162,7 @@ export default function Tenants() {
             cell: ({ status }) => <span className={status === "active" ? "tag ok" : "tag warn"}>{status}</span>
           },
           { title: "Short name", cell: ({ slug }) => <code className="cut">{slug}</code> },
-          { title: "Made", cell: ({ createdAt }) => <Moment at={createdAt} style="date" /> },
+          { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} style="date" /> },
           {
             title: "",
             isNumber: true,

@@ -1,15 +1,15 @@
 import { useState } from "react"
 import { Link, useLocation } from "wouter"
 import { call } from "../../api/client.ts"
-import { useCall, useChange } from "../../api/hooks.ts"
-import { type Row } from "../../api/operations.ts"
+import { useChange } from "../../api/hooks.ts"
+import { type Row, type Sort } from "../../api/operations.ts"
 import { Act, CopyCurl, FormActions } from "../../kit/actions.tsx"
 import { BulkBar, BulkDialog } from "../../kit/lists/bulk.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, numberOf, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
-import { Choice, type Column, List, Search, Table, useFilters, useSelection } from "../../kit/lists/list.tsx"
-import { Answered, Empty } from "../../kit/states.tsx"
+import { Choice, type Column, List, useFilters, useSelection } from "../../kit/lists/list.tsx"
+import { Empty } from "../../kit/states.tsx"
 import { daysLeft, extend, TrialState } from "./trials.tsx"
 import { Page } from "../../shell/shell.tsx"
 
@@ -60,53 +60,32 @@ const endSessions = async ({ id }: User) => {
   await Promise.all(sessions.map(({ id: session }) => call("sessions.end", { params: { id: session } })))
 }
 
-const columns: ReadonlyArray<Column<User>> = [
+const columns: ReadonlyArray<Column<User, Sort<"trialUsers.list">>> = [
   {
     title: "Name",
+    sort: "lastName",
     cell: (user) => (
       <Link className="name" title={nameOf(user)} href={`/trial-users/${user.id}`}>
         {nameOf(user)}
       </Link>
     )
   },
-  { title: "E-mail address", cell: ({ email }) => <Cut text={email} /> },
+  { title: "E-mail address", sort: "email", cell: ({ email }) => <Cut text={email} /> },
   { title: "State", cell: (user) => <TrialState user={user} /> },
   { title: "Days left", isNumber: true, cell: ({ trialEndDate }) => daysLeft(trialEndDate) },
-  { title: "Ends", cell: ({ trialEndDate }) => <Moment at={trialEndDate} style="date" /> },
-  { title: "Admitted", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+  { title: "Ends", sort: "trialEndDate", cell: ({ trialEndDate }) => <Moment at={trialEndDate} style="date" /> },
+  { title: "Admitted", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
 ]
-
-/** The one trial user with an e-mail address. */
-const Found = ({ email }: { readonly email: string }) => {
-  const asked = useCall("trialUsers.getByEmail", { params: { email } })
-  if (asked.error !== null && "status" in asked.error && asked.error.status === 404)
-    return (
-      <section className="card">
-        <Empty title="No trial user has this e-mail address">
-          <p>The whole address is compared, without regard to case.</p>
-        </Empty>
-      </section>
-    )
-  return (
-    <Answered asked={asked}>
-      {(user) => (
-        <section className="card">
-          <Table label="Trial users" columns={columns} rows={[user]} keyOf={({ id }) => String(id)} />
-        </section>
-      )}
-    </Answered>
-  )
-}
 
 type Shown = "create" | "extend" | "deactivate" | "activate" | "end"
 
 /** People admitted for a trial. */
 export default function TrialUsers() {
-  const filters = useFilters(["email", "active"])
+  const filters = useFilters(["active"])
   const selection = useSelection<User>()
   const [shown, show] = useState<Shown>()
   const close = () => show(undefined)
-  const { active, email } = filters.values
+  const { active } = filters.values
   const query = active === undefined ? {} : { active }
   const bulk = { selection, nameOf, onClose: close }
   return (
@@ -122,18 +101,6 @@ export default function TrialUsers() {
         </>
       }
     >
-      <div className="filters">
-        <Search label="E-mail address" value={email} onSearch={(value) => filters.set("email", value)} />
-        <Choice
-          label="Active"
-          value={active}
-          onChange={(value) => filters.set("active", value)}
-          options={[
-            ["true", "yes"],
-            ["false", "no"]
-          ]}
-        />
-      </div>
       <BulkBar selection={selection}>
         <Act needs={write} onClick={() => show("extend")}>
           Extend
@@ -148,26 +115,34 @@ export default function TrialUsers() {
           Deactivate
         </Act>
       </BulkBar>
-      {email === undefined ? (
-        <List
-          name="trialUsers.list"
-          input={{ query }}
-          isFiltered={filters.isFiltered}
-          label="Trial users"
-          keyOf={({ id }) => String(id)}
-          nameOf={nameOf}
-          rowClass={({ isActive }) => (isActive ? undefined : "gone")}
-          selection={selection}
-          empty={
-            <Empty title="There is no trial user yet">
-              <p>Admit one here, or let your product do it over the API.</p>
-            </Empty>
-          }
-          columns={columns}
-        />
-      ) : (
-        <Found email={email} />
-      )}
+      <List
+        name="trialUsers.list"
+        searches="Name, e-mail address or organization"
+        filters={
+          <Choice
+            label="Active"
+            value={active}
+            onChange={(value) => filters.set("active", value)}
+            options={[
+              ["true", "yes"],
+              ["false", "no"]
+            ]}
+          />
+        }
+        input={{ query }}
+        isFiltered={filters.isFiltered}
+        label="Trial users"
+        keyOf={({ id }) => String(id)}
+        nameOf={nameOf}
+        rowClass={({ isActive }) => (isActive ? undefined : "gone")}
+        selection={selection}
+        empty={
+          <Empty title="There is no trial user yet">
+            <p>Admit one here, or let your product do it over the API.</p>
+          </Empty>
+        }
+        columns={columns}
+      />
       {shown === "create" ? <Create onClose={close} /> : null}
       {shown === "extend" ? (
         <BulkDialog

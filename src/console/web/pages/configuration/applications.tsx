@@ -96,21 +96,22 @@ export default function Applications() {
         <RegistrationTokens />
       ) : (
         <>
-          <div className="filters">
-            <Choice
-              label="Status"
-              value={filters.values.status}
-              onChange={(status) => filters.set("status", status)}
-              options={[
-                ["active", "active"],
-                ["pending", "waiting for approval"],
-                ["suspended", "suspended"],
-                ["rejected", "rejected"]
-              ]}
-            />
-          </div>
           <List
             name="applications.list"
+            searches="Name, short name or id"
+            filters={
+              <Choice
+                label="Status"
+                value={filters.values.status}
+                onChange={(status) => filters.set("status", status)}
+                options={[
+                  ["active", "active"],
+                  ["pending", "waiting for approval"],
+                  ["suspended", "suspended"],
+                  ["rejected", "rejected"]
+                ]}
+              />
+            }
             input={{ query: filters.values }}
             isFiltered={filters.isFiltered}
             label="Applications"
@@ -119,6 +120,7 @@ export default function Applications() {
             columns={[
               {
                 title: "Name",
+                sort: "name",
                 cell: ({ id, name }) => (
                   <Link className="name" title={name} href={`/applications/${id}`}>
                     {name}
@@ -147,7 +149,7 @@ export default function Applications() {
                 cell: ({ description }) =>
                   description === "" ? <span className="soft">none</span> : <Cut text={description} />
               },
-              { title: "Made", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+              { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
             ]}
           />
         </>

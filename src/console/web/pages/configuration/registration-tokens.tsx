@@ -67,15 +67,15 @@ export const RegistrationTokens = () => {
   const close = () => show(undefined)
   return (
     <>
-      <div className="filters">
-        <span className="acts end">
-          <Act icon="plus" needs={write} onClick={() => show({ what: "create" })}>
-            Make a token
-          </Act>
-        </span>
-      </div>
       <List
         name="registrationTokens.list"
+        filters={
+          <span className="acts end">
+            <Act icon="plus" needs={write} onClick={() => show({ what: "create" })}>
+              Make a token
+            </Act>
+          </span>
+        }
         input={{}}
         label="Registration tokens"
         keyOf={({ id }) => id}
@@ -91,6 +91,7 @@ export const RegistrationTokens = () => {
           { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} /> },
           {
             title: "Made",
+            sort: "createdAt",
             cell: ({ createdAt, createdBy }) => (
               <>
                 <Moment at={createdAt} /> <small>by {createdBy}</small>
