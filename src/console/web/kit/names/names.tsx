@@ -42,3 +42,15 @@ export const AgentName = ({ id }: { readonly id: string | null }) => {
     </Link>
   )
 }
+
+/** Who made a request: an API key by its name, where that can be read, and anyone else as the service calls it. */
+export const PrincipalName = ({ name }: { readonly name: string }) => {
+  const keys = useApiKeys()
+  const [kind, id = ""] = name.split(":")
+  const known = kind === "api-key" ? keys.find(([key]) => key === id)?.[1] : undefined
+  return (
+    <span className="cut" title={name}>
+      {known === undefined ? name : `key ${known}`}
+    </span>
+  )
+}
