@@ -34,10 +34,13 @@ const declarations = (): Plugin => ({
   resolveId: (id) => (id.startsWith("virtual:") ? `\0${id}` : undefined),
   load: async (id) => {
     if (!id.startsWith("\0virtual:")) return
-    const { builtIn, capabilities, routes } = await import("./declarations.ts")
-    const made = { "\0virtual:routes": routes, "\0virtual:capabilities": capabilities, "\0virtual:built-in": builtIn }[
-      id
-    ]
+    const { builtIn, capabilities, installationOnly, routes } = await import("./declarations.ts")
+    const made = {
+      "\0virtual:routes": routes,
+      "\0virtual:capabilities": capabilities,
+      "\0virtual:installation-only": installationOnly,
+      "\0virtual:built-in": builtIn
+    }[id]
     return made === undefined ? undefined : `export default ${JSON.stringify(made())}`
   }
 })

@@ -2,7 +2,17 @@ import { assert, describe, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { ClaimLinks } from "../../src/identity/sign-in/initial-admin-setup.ts"
 import { makeAccount } from "../support/accounts.ts"
-import { assertQuiet, Browser, executablePath, openConsole, openWindow, settled, step } from "../support/browser.ts"
+import { makeTenant } from "../support/authority.ts"
+import {
+  assertQuiet,
+  Browser,
+  consolePaths,
+  executablePath,
+  openConsole,
+  openWindow,
+  settled,
+  step
+} from "../support/browser.ts"
 import { makeDatabase } from "../support/database.ts"
 import { sharedServiceLayer, startServer, startService, TestService } from "../support/service.ts"
 
@@ -104,6 +114,40 @@ describe.skipIf(executablePath === undefined)("access in the console", () => {
         assert.include(yield* step(() => page.innerText("main")), "attestation:read")
         assertQuiet(window)
       }).pipe(Effect.scoped)
+    )
+
+    it.effect(
+      "an operator of a tenant meets no failure on any page, and learns which are of the whole installation",
+      () =>
+        Effect.gen(function* () {
+          const service = yield* TestService
+          const tenantId = yield* makeTenant(service.database)
+          const window = yield* openConsole(service, ["*:*"], { tenantId })
+          const { page } = window
+          const failed: Array<string> = []
+          page.on("response", (answer) => {
+            if (answer.status() >= 400) failed.push(`${answer.status()} ${answer.url()}`)
+          })
+          yield* window.visit("/")
+          const shown = yield* step(() => page.getByRole("navigation", { name: "Main" }).innerText())
+          assert.notInclude(shown, "Tenants")
+          assert.include(shown, "Caps")
+          const closed: Array<string> = []
+          for (const at of consolePaths) {
+            yield* step(() => page.evaluate((path) => history.pushState(null, "", `/console${path}`), at))
+            yield* settled(page)
+            assert.strictEqual(yield* step(() => page.getByRole("alert").count()), 0, at)
+            if (yield* step(() => page.getByText("It is about the whole installation").isVisible())) closed.push(at)
+          }
+          assert.deepStrictEqual(failed, [])
+          assert.includeMembers(closed, ["/tenants", "/trial-users", "/files", "/attestation", "/settings"])
+          const open = ["/", "/caps", "/agents", "/gateway", "/audit"]
+          assert.deepStrictEqual(
+            open.filter((at) => closed.includes(at)),
+            []
+          )
+          assertQuiet(window)
+        }).pipe(Effect.scoped)
     )
   })
 })

@@ -4,9 +4,10 @@ import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
 import { integerParameter } from "../../kernel/http/parameter.ts"
 import {
+  applicationListing,
   Application,
   ApplicationBuiltIn,
   ApplicationId,
@@ -19,7 +20,6 @@ import {
 
 const read = requires("applications:read", { systemOnly: true })
 const write = requires("applications:write", { systemOnly: true })
-const position = cursor(ApplicationId)
 
 export class ApplicationsApi extends HttpApiGroup.make("applications")
   .add(
@@ -27,8 +27,8 @@ export class ApplicationsApi extends HttpApiGroup.make("applications")
       summary: "List applications",
       description: "In the order of their ids.",
       access: read,
-      query: { status: Schema.optionalKey(ApplicationStatus), ...pageQuery(position) },
-      success: page(Application.json, position)
+      query: applicationListing.query({ status: Schema.optionalKey(ApplicationStatus) }),
+      success: page(Application.json, applicationListing.position)
     }),
     endpoint.get("get", "/:id", {
       summary: "Get an application",

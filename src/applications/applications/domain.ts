@@ -3,12 +3,20 @@ import { Model } from "effect/schema"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, IntegerId } from "../../kernel/identifier.ts"
 import { CreatedAt, UpdatedAt } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { optionalAtCreation, serverSet } from "../../kernel/http/server-set.ts"
 import { name, Slug, text } from "../../kernel/text.ts"
 
 export const ApplicationId = IntegerId.pipe(Schema.brand("ApplicationId"))
 export type ApplicationId = typeof ApplicationId.Type
+
+/** How they are listed. */
+export const applicationListing = listing(
+  ApplicationId,
+  { createdAt: "moment", name: "text" },
+  { searches: "the name and the slug" }
+)
 
 const ApplicationName = name(100).annotate({ examples: ["Billing portal"] })
 const Description = text(0, 1000).annotate({ examples: ["Where customers see and pay their bills"] })

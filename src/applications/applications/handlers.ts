@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { Applications } from "./service.ts"
 import { ApplicationsApi } from "./api.ts"
 
@@ -10,7 +9,7 @@ export const ApplicationsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const applications = yield* Applications
     return handlers.handleAll({
-      list: ({ query }) => applications.list({ status: query.status }, query.cursor, query.limit ?? pageLimitDefault),
+      list: ({ query: { status, ...page } }) => applications.list({ status }, page),
       get: ({ params }) => applications.get(params.id),
       create: ({ payload }) => Effect.map(applications.create(payload), created("/api/applications")),
       update: ({ params, payload }) => applications.update(params.id, payload),

@@ -1,7 +1,9 @@
 import { Context, Effect, Layer } from "effect"
 import { Change } from "../../audit/log/domain.ts"
+import { indexedText } from "../../platform/database/list.ts"
 import { makeSlugInsert, makeTable, violations } from "../../platform/database/table.ts"
 import {
+  applicationListing,
   Application,
   type ApplicationId,
   ApplicationInUse,
@@ -17,7 +19,8 @@ export class ApplicationsRepository extends Context.Service<ApplicationsReposito
         name: "applications",
         spanPrefix: "ApplicationsRepository",
         notFound: ApplicationNotFound,
-        permit: Change
+        permit: Change,
+        list: { as: applicationListing, text: indexedText }
       })
       const insertUnderFree = yield* makeSlugInsert(Application, {
         name: "applications",

@@ -5,9 +5,8 @@ import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created, LinkedArray } from "../../kernel/http/location.ts"
-import { arrayQuery } from "../../kernel/http/page.ts"
 import { integerParameter } from "../../kernel/http/parameter.ts"
-import { Role, RoleBuiltIn, RoleId, RoleInUse, RoleNameTaken, RoleNotFound, RolePatch } from "./domain.ts"
+import { roleListing, Role, RoleBuiltIn, RoleId, RoleInUse, RoleNameTaken, RoleNotFound, RolePatch } from "./domain.ts"
 
 const read = requires("roles:read", { systemOnly: true })
 const write = requires("roles:write", { systemOnly: true })
@@ -18,7 +17,7 @@ export class RolesApi extends HttpApiGroup.make("roles")
       summary: "List roles",
       description: "In the order of their ids; `applicationId` leaves one application's.",
       access: read,
-      query: { applicationId: Schema.optionalKey(integerParameter(ApplicationId)), ...arrayQuery(RoleId) },
+      query: roleListing.query({ applicationId: Schema.optionalKey(integerParameter(ApplicationId)) }),
       success: LinkedArray(Role.json)
     }),
     endpoint.get("get", "/:id", {

@@ -5,12 +5,20 @@ import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { capabilitiesOf, Capability, resources } from "../../kernel/authority/capability.ts"
 import { generatedId, IntegerId } from "../../kernel/identifier.ts"
 import { HiddenCreatedAt, HiddenUpdatedAt } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { optionalAtCreation, serverSet } from "../../kernel/http/server-set.ts"
 import { name, text } from "../../kernel/text.ts"
 
 export const RoleId = IntegerId.pipe(Schema.brand("RoleId"))
 export type RoleId = typeof RoleId.Type
+
+/** How they are listed. */
+export const roleListing = listing(
+  RoleId,
+  { createdAt: "id", name: "text" },
+  { searches: "the name and the description", isArray: true }
+)
 
 const RoleName = name(100).annotate({ examples: ["Support"] })
 const Description = text(0, 1000).annotate({ examples: ["Looks after trial users"] })

@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created, linkedPage } from "../../kernel/http/location.ts"
-import { arrayLimitDefault } from "../../kernel/http/page.ts"
 import { Roles } from "./service.ts"
 import { RolesApi } from "./api.ts"
 
@@ -10,11 +9,8 @@ export const RolesHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const roles = yield* Roles
     return handlers.handleAll({
-      list: ({ query, request }) =>
-        Effect.map(
-          roles.list({ applicationId: query.applicationId }, query.cursor, query.limit ?? arrayLimitDefault),
-          linkedPage(request)
-        ),
+      list: ({ query: { applicationId, ...page }, request }) =>
+        Effect.map(roles.list({ applicationId }, page), linkedPage(request)),
       get: ({ params }) => roles.get(params.id),
       create: ({ payload }) => Effect.map(roles.create(payload), created("/api/roles")),
       update: ({ params, payload }) => roles.update(params.id, payload),

@@ -3,7 +3,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { ApplicationId, ApplicationNotFound } from "../applications/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
 import { makeTable, violations } from "../../platform/database/table.ts"
-import { Role, RoleId, RoleInUse, RoleNameTaken, RoleNotFound } from "./domain.ts"
+import { roleListing, Role, RoleId, RoleInUse, RoleNameTaken, RoleNotFound } from "./domain.ts"
 
 export class RolesRepository extends Context.Service<RolesRepository>()("app/roles/RolesRepository", {
   make: Effect.gen(function* () {
@@ -12,7 +12,8 @@ export class RolesRepository extends Context.Service<RolesRepository>()("app/rol
       name: "roles",
       spanPrefix: "RolesRepository",
       notFound: RoleNotFound,
-      permit: Change
+      permit: Change,
+      list: { as: roleListing, text: "lower(t.name || ' ' || t.description)" }
     })
     const selectShared = SqlSchema.findAll({
       Request: Schema.Struct({ applicationId: ApplicationId, ids: Schema.Array(RoleId) }),

@@ -10,6 +10,12 @@ declare module "virtual:capabilities" {
   export default capabilities
 }
 
+/** The capabilities that are of no use to a caller of one tenant. */
+declare module "virtual:installation-only" {
+  const installationOnly: ReadonlyArray<string>
+  export default installationOnly
+}
+
 /** What every installation has and keeps: the slugs of applications, and the names of roles of this service. */
 declare module "virtual:built-in" {
   const builtIn: { readonly applications: ReadonlyArray<string>; readonly roles: ReadonlyArray<string> }

@@ -5,10 +5,10 @@ import { Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
 import { signedOut } from "./api/client.ts"
 import { queries } from "./api/hooks.ts"
 import { Empty, Failed, Loading, NotAllowed } from "./kit/states.tsx"
-import { Claim } from "./pages/claim.tsx"
-import { Login } from "./pages/login.tsx"
+import { Claim } from "./pages/system/claim.tsx"
+import { Login } from "./pages/system/login.tsx"
 import { routes } from "./shell/routes.tsx"
-import { CallerProvider, forgetSession, sessionKey, useCan, useSession } from "./shell/session.tsx"
+import { CallerProvider, forgetSession, sessionKey, useRefusal, useSession } from "./shell/session.tsx"
 import { Page, Shell } from "./shell/shell.tsx"
 import { applyTheme, chosenTheme } from "./shell/theme.ts"
 
@@ -40,11 +40,11 @@ const Guarded = ({
   readonly needs: string | undefined
   readonly title: string
 }) => {
-  const may = useCan()
-  if (needs === undefined || may(needs)) return children
+  const refusal = useRefusal()(needs ?? "")
+  if (needs === undefined || refusal === undefined) return children
   return (
     <Page title={title}>
-      <NotAllowed capability={needs} />
+      <NotAllowed because={refusal} capability={needs} />
     </Page>
   )
 }
@@ -100,6 +100,10 @@ const SignedIn = () => {
 }
 
 applyTheme(chosenTheme())
+
+// The code of the page comes while it is read who is signed in.
+const address = location.pathname.slice("/console".length) || "/"
+void routes.find(({ path }) => new RegExp(`^${path.replaceAll(/:\w+/g, "[^/]+")}$`).test(address))?.load()
 
 createRoot(document.querySelector("#root")!).render(
   <StrictMode>

@@ -125,7 +125,8 @@ export class Admission extends Context.Service<
               meter.hold(made, target, estimate)
               return Effect.succeed(undefined)
             },
-            onFailure: (denied) => (denied.remaining === undefined ? Effect.fail(denied.error) : Effect.succeed(denied))
+            onFailure: (denied) =>
+              denied.remaining === undefined && !denied.couldWait ? Effect.fail(denied.error) : Effect.succeed(denied)
           })
         )
       }
@@ -138,7 +139,9 @@ export class Admission extends Context.Service<
       ) {
         const { most, request, subject } = attempt
         let denied: AdmissionDenied | undefined = first
-        const exact = yield* counted(terms, attempt.target, request, subject)
+        // A cap in requests leaves no more room for a smaller one.
+        const exact =
+          first.remaining === undefined ? undefined : yield* counted(terms, attempt.target, request, subject)
         const again = exact === undefined ? wanted : yield* estimateOf(exact)
         if (exact !== undefined || first.couldWait) {
           denied = yield* reserve(attempt, again, true)

@@ -5,8 +5,9 @@ import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
 import {
+  agentKeyListing,
   AgentKeyId,
   AgentKeyLimit,
   AgentKeyNotFound,
@@ -18,7 +19,6 @@ import {
 
 const read = requires("agents:read")
 const write = requires("agents:write")
-const position = cursor(AgentKeyId)
 
 export class AgentKeysApi extends HttpApiGroup.make("agentKeys")
   .add(
@@ -27,10 +27,8 @@ export class AgentKeysApi extends HttpApiGroup.make("agentKeys")
       description: "With their status, revoked ones too.",
       access: read,
       params: { id: AgentId },
-      query: {
-        ...pageQuery(position)
-      },
-      success: page(AgentKeyView, position),
+      query: agentKeyListing.query({}),
+      success: page(AgentKeyView, agentKeyListing.position),
       error: AgentNotFound
     }),
     endpoint.post("register", "/", {

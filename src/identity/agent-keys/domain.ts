@@ -4,11 +4,15 @@ import { AgentId } from "../agents/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { name, text } from "../../kernel/text.ts"
 
 export const AgentKeyId = Uuid.pipe(Schema.brand("AgentKeyId"))
 export type AgentKeyId = typeof AgentKeyId.Type
+
+/** How they are listed. */
+export const agentKeyListing = listing(AgentKeyId, { createdAt: "id" }, { searches: "the key id" })
 
 export const KeyAlgorithm = Schema.Literals(["ES256", "EdDSA", "PS256", "RS256"]).annotate({ examples: ["ES256"] })
 export type KeyAlgorithm = typeof KeyAlgorithm.Type

@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { AgentKeys } from "./service.ts"
 import { AgentKeysApi } from "./api.ts"
 
@@ -10,7 +9,7 @@ export const AgentKeysHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const keys = yield* AgentKeys
     return handlers.handleAll({
-      list: ({ params, query }) => keys.list(params.id, query.cursor, query.limit ?? pageLimitDefault),
+      list: ({ params, query }) => keys.list(params.id, query),
       register: ({ params, payload }) =>
         Effect.map(keys.register(params.id, payload), created(`/api/agents/${params.id}/keys`)),
       revoke: ({ params, query }) => keys.revoke(params.id, params.keyId, query.revokeCredentials === "true")

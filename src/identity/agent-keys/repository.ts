@@ -2,7 +2,7 @@ import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { type AgentId } from "../agents/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
-import { AgentKey, AgentKeyId, AgentKeyNotFound, AgentKeyTaken } from "./domain.ts"
+import { agentKeyListing, AgentKey, AgentKeyId, AgentKeyNotFound, AgentKeyTaken } from "./domain.ts"
 import { makeTable, violations } from "../../platform/database/table.ts"
 
 export class AgentKeysRepository extends Context.Service<AgentKeysRepository>()("app/agent-keys/AgentKeysRepository", {
@@ -12,7 +12,8 @@ export class AgentKeysRepository extends Context.Service<AgentKeysRepository>()(
       name: "agent_keys",
       spanPrefix: "AgentKeysRepository",
       notFound: AgentKeyNotFound,
-      permit: Change
+      permit: Change,
+      list: { as: agentKeyListing, text: "lower(t.kid)" }
     })
     const updateRevoked = SqlSchema.findOne({
       Request: Schema.Struct({ id: AgentKeyId, at: Schema.DateTimeUtcFromDate, withCredentials: Schema.Boolean }),

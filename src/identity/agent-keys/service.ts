@@ -21,6 +21,7 @@ import {
 import { validateProof } from "./proof.ts"
 import { readPublicKey } from "./public-key.ts"
 import { AgentKeysRepository } from "./repository.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 
 const maxLive = 5
 
@@ -33,13 +34,9 @@ export class AgentKeys extends Context.Service<AgentKeys>()("app/agent-keys/Agen
     const repository = yield* AgentKeysRepository
     const settings = yield* Settings
 
-    const list = Effect.fn("AgentKeys.list")(function* (
-      agentId: AgentId,
-      after: AgentKeyId | undefined,
-      limit: number
-    ) {
+    const list = Effect.fn("AgentKeys.list")(function* (agentId: AgentId, page: ListRequest<AgentKeyId>) {
       yield* agents.get(agentId)
-      const { items, nextCursor } = yield* database.asCaller(repository.list({ agentId }, after, limit))
+      const { items, nextCursor } = yield* database.asCaller(repository.list({ agentId }, page))
       return { items: items.map(toResponse(yield* DateTime.now)), nextCursor }
     })
 

@@ -5,10 +5,11 @@ import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import { AgentLimitsInvalid } from "./limits-domain.ts"
 import {
+  agentTemplateListing,
   AgentTemplate,
   AgentTemplateCreation,
   AgentTemplateId,
@@ -20,7 +21,6 @@ import {
 
 const read = requires("agents:read")
 const write = requires("agents:write")
-const position = cursor(AgentTemplateId)
 const params = { id: AgentTemplateId }
 
 export class AgentTemplatesApi extends HttpApiGroup.make("agentTemplates")
@@ -29,11 +29,10 @@ export class AgentTemplatesApi extends HttpApiGroup.make("agentTemplates")
       summary: "List agent templates",
       description: "In order of creation.",
       access: read,
-      query: {
-        tenantId: Schema.optionalKey(TenantId),
-        ...pageQuery(position)
-      },
-      success: page(AgentTemplate.json, position)
+      query: agentTemplateListing.query({
+        tenantId: Schema.optionalKey(TenantId)
+      }),
+      success: page(AgentTemplate.json, agentTemplateListing.position)
     }),
     endpoint.get("get", "/:id", {
       summary: "Get an agent template",

@@ -3,6 +3,7 @@ import { Model } from "effect/schema"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, UpdatedAt } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import {
@@ -18,6 +19,13 @@ import {
 
 export const AgentTemplateId = Uuid.pipe(Schema.brand("AgentTemplateId"))
 export type AgentTemplateId = typeof AgentTemplateId.Type
+
+/** How they are listed. */
+export const agentTemplateListing = listing(
+  AgentTemplateId,
+  { createdAt: "id", name: "text" },
+  { searches: "the name and the description" }
+)
 
 /** What many agents have in common: the limits that they get when they name none, and may not go beyond. */
 export class AgentTemplate extends Model.Class<AgentTemplate>("AgentTemplate")({

@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { AgentTemplates } from "./service.ts"
 import { AgentTemplatesApi } from "./api.ts"
 
@@ -10,7 +9,7 @@ export const AgentTemplatesHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const templates = yield* AgentTemplates
     return handlers.handleAll({
-      list: ({ query }) => templates.list(query.tenantId, query.cursor, query.limit ?? pageLimitDefault),
+      list: ({ query: { tenantId, ...page } }) => templates.list(tenantId, page),
       get: ({ params }) => templates.get(params.id),
       create: ({ payload }) => Effect.map(templates.create(payload), created("/api/agents/templates")),
       update: ({ params, payload }) => templates.update(params.id, payload),

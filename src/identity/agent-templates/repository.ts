@@ -3,6 +3,7 @@ import { SqlClient } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import {
+  agentTemplateListing,
   AgentTemplate,
   type AgentTemplateId,
   AgentTemplateInUse,
@@ -20,7 +21,8 @@ export class AgentTemplatesRepository extends Context.Service<AgentTemplatesRepo
         name: "agent_templates",
         spanPrefix: "AgentTemplatesRepository",
         notFound: AgentTemplateNotFound,
-        permit: Change
+        permit: Change,
+        list: { as: agentTemplateListing, text: "lower(t.name || ' ' || t.description)" }
       })
 
       return {

@@ -17,6 +17,7 @@ import {
 import { AgentTemplatesRepository } from "./repository.ts"
 import { Tenants } from "../tenants/service.ts"
 import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 
 export class AgentTemplates extends Context.Service<AgentTemplates>()("app/agents/AgentTemplates", {
   make: Effect.gen(function* () {
@@ -75,9 +76,8 @@ export class AgentTemplates extends Context.Service<AgentTemplates>()("app/agent
     }, audit.change)
 
     return {
-      list: Effect.fn("AgentTemplates.list")(
-        (tenantId: TenantId | undefined, after: AgentTemplateId | undefined, limit: number) =>
-          database.asCaller(repository.list({ tenantId }, after, limit))
+      list: Effect.fn("AgentTemplates.list")((tenantId: TenantId | undefined, page: ListRequest<AgentTemplateId>) =>
+        database.asCaller(repository.list({ tenantId }, page))
       ),
       get: Effect.fn("AgentTemplates.get")((id: AgentTemplateId) => database.asCaller(repository.get(id))),
       create,

@@ -5,10 +5,11 @@ import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import { AgentLimitsInvalid } from "../agent-templates/limits-domain.ts"
 import {
+  agentListing,
   Agent,
   AgentId,
   AgentNameTaken,
@@ -23,7 +24,6 @@ import { AgentTemplateNotFound } from "../agent-templates/domain.ts"
 
 const read = requires("agents:read")
 const write = requires("agents:write")
-const position = cursor(AgentId)
 
 export class AgentsApi extends HttpApiGroup.make("agents")
   .add(
@@ -31,13 +31,12 @@ export class AgentsApi extends HttpApiGroup.make("agents")
       summary: "List agents",
       description: "A tenant's caller sees its tenant's agents, a system caller all of them, an agent itself.",
       access: read,
-      query: {
+      query: agentListing.query({
         status: Schema.optionalKey(AgentStatus),
         ownerUserId: Schema.optionalKey(OwnerUserId),
-        tenantId: Schema.optionalKey(TenantId),
-        ...pageQuery(position)
-      },
-      success: page(Agent.json, position)
+        tenantId: Schema.optionalKey(TenantId)
+      }),
+      success: page(Agent.json, agentListing.position)
     }),
     endpoint.get("get", "/:id", {
       summary: "Get an agent",

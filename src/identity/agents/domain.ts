@@ -3,6 +3,7 @@ import { Model } from "effect/schema"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, IntegerId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate, UpdatedAt } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { name } from "../../kernel/text.ts"
@@ -21,6 +22,13 @@ import { Capability, intersection, missing } from "../../kernel/authority/capabi
 
 export const AgentId = Uuid.pipe(Schema.brand("AgentId"))
 export type AgentId = typeof AgentId.Type
+
+/** How they are listed. */
+export const agentListing = listing(
+  AgentId,
+  { createdAt: "moment", name: "text", lastSeenAt: "use" },
+  { searches: "the name and the owner" }
+)
 
 /** Only an active agent gets credentials; a retired one stays retired. */
 export const AgentStatus = Schema.Literals(["active", "suspended", "retired"]).annotate({ examples: ["active"] })

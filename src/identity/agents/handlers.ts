@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { Agents } from "./service.ts"
 import { AgentsApi } from "./api.ts"
 
@@ -10,7 +9,8 @@ export const AgentsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const agents = yield* Agents
     return handlers.handleAll({
-      list: ({ query: { cursor, limit, ...filter } }) => agents.list(filter, cursor, limit ?? pageLimitDefault),
+      list: ({ query: { ownerUserId, status, tenantId, ...page } }) =>
+        agents.list({ ownerUserId, status, tenantId }, page),
       get: ({ params }) => agents.get(params.id),
       register: ({ payload }) => Effect.map(agents.register(payload), created("/api/agents")),
       update: ({ params, payload }) => agents.update(params.id, payload),

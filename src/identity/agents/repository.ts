@@ -1,18 +1,12 @@
-import { Context, Effect, Layer, type Option, Schema } from "effect"
+import { Context, Effect, Layer, type Option } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
-import { TenantId } from "../../kernel/identifier.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
-import { Agent, AgentId, AgentNameTaken, AgentNotFound, AgentStatus, BoundedAgent } from "./domain.ts"
+import { agentListing, Agent, AgentId, AgentNameTaken, AgentNotFound, BoundedAgent } from "./domain.ts"
+import { indexedText } from "../../platform/database/list.ts"
 import { makeTable, violations } from "../../platform/database/table.ts"
 
-const Filter = Schema.Struct({
-  status: Schema.optionalKey(AgentStatus),
-  ownerUserId: Schema.optionalKey(Schema.String),
-  tenantId: Schema.optionalKey(TenantId),
-  only: Schema.optionalKey(AgentId)
-})
-export type AgentFilter = typeof Filter.Type
+export type AgentFilter = { readonly [Key in "status" | "ownerUserId" | "tenantId"]?: Agent[Key] | undefined }
 
 export class AgentsRepository extends Context.Service<AgentsRepository>()("app/agents/AgentsRepository", {
   make: Effect.gen(function* () {
@@ -21,7 +15,8 @@ export class AgentsRepository extends Context.Service<AgentsRepository>()("app/a
       name: "agents",
       spanPrefix: "AgentsRepository",
       notFound: AgentNotFound,
-      permit: Change
+      permit: Change,
+      list: { as: agentListing, text: indexedText, by: { name: "t.lower_name" } }
     })
     const selectBounded = SqlSchema.findOneOption({
       Request: AgentId,

@@ -29,6 +29,7 @@ import { AgentTemplatesRepository } from "../agent-templates/repository.ts"
 import { Tenants } from "../tenants/service.ts"
 import { makeLastUses } from "../../platform/database/last-use.ts"
 import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 
 export class Agents extends Context.Service<Agents>()("app/agents/Agents", {
   make: Effect.gen(function* () {
@@ -41,10 +42,10 @@ export class Agents extends Context.Service<Agents>()("app/agents/Agents", {
 
     const sightings = yield* makeLastUses("agents", repository.seen)
 
-    const list = Effect.fn("Agents.list")(function* (filter: AgentFilter, after: AgentId | undefined, limit: number) {
+    const list = Effect.fn("Agents.list")(function* (filter: AgentFilter, page: ListRequest<AgentId>) {
       const principal = yield* CurrentPrincipal
       const itself = principal.kind === "agent" ? { id: idOf(principal.name) } : {}
-      return yield* database.asCaller(repository.list({ ...filter, ...itself }, after, limit))
+      return yield* database.asCaller(repository.list({ ...filter, ...itself }, page))
     })
 
     const get = Effect.fn("Agents.get")(function* (id: AgentId) {

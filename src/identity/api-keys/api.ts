@@ -1,18 +1,20 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { ApplicationId, ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
+import { integerParameter } from "../../kernel/http/parameter.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import {
   ApiKeyCreation,
   ApiKeyId,
   ApiKeyInactive,
+  apiKeyListing,
   ApiKeyNotFound,
   ApiKeyPatch,
   ApiKeyRotated,
@@ -25,7 +27,6 @@ import {
 
 const read = requires("api-keys:read")
 const write = requires("api-keys:write")
-const position = cursor(ApiKeyId)
 
 export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
   .add(
@@ -34,11 +35,11 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
       description:
         "A tenant's caller sees the keys of its tenant, a system caller all of them. Never the keys themselves.",
       access: read,
-      query: {
+      query: apiKeyListing.query({
         tenantId: Schema.optionalKey(TenantId),
-        ...pageQuery(position)
-      },
-      success: page(ApiKeyView, position)
+        applicationId: Schema.optionalKey(integerParameter(ApplicationId))
+      }),
+      success: page(ApiKeyView, apiKeyListing.position)
     }),
     endpoint.get("get", "/:id", {
       summary: "Get an API key",

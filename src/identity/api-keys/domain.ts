@@ -4,6 +4,7 @@ import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Scopes } from "../../kernel/authority/capability.ts"
 import { generatedId, IntegerId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { name, text } from "../../kernel/text.ts"
@@ -52,6 +53,13 @@ export class ApiKey extends Model.Class<ApiKey>("ApiKey")({
     return this.expiresAt !== null && DateTime.isLessThanOrEqualTo(this.expiresAt, now) ? "expired" : "active"
   }
 }
+
+/** How API keys are listed. */
+export const apiKeyListing = listing(
+  ApiKeyId,
+  { createdAt: "moment", name: "text", lastUsedAt: "use" },
+  { searches: "the name and the first characters of the key" }
+)
 
 const view = {
   id: ApiKeyId,

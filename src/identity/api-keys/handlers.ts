@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { ApiKeys } from "./service.ts"
 import { ApiKeysApi } from "./api.ts"
 
@@ -10,7 +9,7 @@ export const ApiKeysHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const keys = yield* ApiKeys
     return handlers.handleAll({
-      list: ({ query }) => keys.list(query.tenantId, query.cursor, query.limit ?? pageLimitDefault),
+      list: ({ query: { applicationId, tenantId, ...page } }) => keys.list({ applicationId, tenantId }, page),
       get: ({ params }) => keys.get(params.id),
       create: ({ payload }) => Effect.map(keys.create(payload), created("/api/api-keys")),
       update: ({ params, payload }) => keys.update(params.id, payload),

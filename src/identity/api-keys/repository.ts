@@ -6,7 +6,8 @@ import { Capability } from "../../kernel/authority/capability.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
-import { ApiKey, ApiKeyId, ApiKeyNotFound, SyntheticKind } from "./domain.ts"
+import { ApiKey, ApiKeyId, apiKeyListing, ApiKeyNotFound, SyntheticKind } from "./domain.ts"
+import { indexedText } from "../../platform/database/list.ts"
 import { makeTable, violations } from "../../platform/database/table.ts"
 
 /** What authentication needs of a key; read past row-level security, since the tenant is not known yet. */
@@ -31,7 +32,12 @@ export class ApiKeysRepository extends Context.Service<ApiKeysRepository>()("app
       name: "api_keys",
       spanPrefix: "ApiKeysRepository",
       notFound: ApiKeyNotFound,
-      permit: Change
+      permit: Change,
+      list: {
+        as: apiKeyListing,
+        by: { name: "t.lower_name" },
+        text: indexedText
+      }
     })
     const selectCredential = SqlSchema.findOneOption({
       Request: Schema.String,

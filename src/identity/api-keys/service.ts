@@ -6,6 +6,7 @@ import { callerBounds, requireAuthority, requireBounds } from "../../kernel/auth
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
 import { type Capability, distinct, intersection } from "../../kernel/authority/capability.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database } from "../../platform/database/database.ts"
 import {
@@ -43,11 +44,10 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", 
     const repository = yield* ApiKeysRepository
 
     const list = Effect.fn("ApiKeys.list")(function* (
-      tenantId: TenantId | undefined,
-      after: ApiKeyId | undefined,
-      limit: number
+      filter: { readonly tenantId?: TenantId | undefined; readonly applicationId?: number | undefined },
+      page: ListRequest<ApiKeyId>
     ) {
-      const { items, nextCursor } = yield* database.asCaller(repository.list({ tenantId }, after, limit))
+      const { items, nextCursor } = yield* database.asCaller(repository.list(filter, page))
       return { items: items.map(toResponse(yield* DateTime.now)), nextCursor }
     })
 

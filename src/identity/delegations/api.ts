@@ -4,12 +4,18 @@ import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
-import { DelegationCreation, DelegationId, DelegationInvalid, DelegationNotFound, DelegationView } from "./domain.ts"
+import { page } from "../../kernel/http/page.ts"
+import {
+  delegationListing,
+  DelegationCreation,
+  DelegationId,
+  DelegationInvalid,
+  DelegationNotFound,
+  DelegationView
+} from "./domain.ts"
 
 const read = requires("agents:read")
 const write = requires("agents:write")
-const position = cursor(DelegationId)
 
 export class DelegationsApi extends HttpApiGroup.make("delegations")
   .add(
@@ -18,10 +24,8 @@ export class DelegationsApi extends HttpApiGroup.make("delegations")
       description: "For whom the agent may act, or might.",
       access: read,
       params: { id: AgentId },
-      query: {
-        ...pageQuery(position)
-      },
-      success: page(DelegationView, position),
+      query: delegationListing.query({}),
+      success: page(DelegationView, delegationListing.position),
       error: AgentNotFound
     }),
     endpoint.post("create", "/", {

@@ -5,11 +5,19 @@ import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Scopes } from "../../kernel/authority/capability.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Fault, Problem } from "../../kernel/problems/problem.ts"
 import { name, text } from "../../kernel/text.ts"
 
 export const DelegationId = Uuid.pipe(Schema.brand("DelegationId"))
 export type DelegationId = typeof DelegationId.Type
+
+/** How they are listed. */
+export const delegationListing = listing(
+  DelegationId,
+  { createdAt: "id", lastUsedAt: "use" },
+  { searches: "the subject and the reason" }
+)
 
 /** `user`: an account of the tenant or of the whole installation; `agent`: another agent of the tenant; `external`: a user of a registered identity provider. */
 export const SubjectType = Schema.Literals(["user", "agent", "external"]).annotate({ examples: ["agent"] })

@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { Delegations } from "./service.ts"
 import { DelegationsApi } from "./api.ts"
 
@@ -10,7 +9,7 @@ export const DelegationsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const delegations = yield* Delegations
     return handlers.handleAll({
-      list: ({ params, query }) => delegations.list(params.id, query.cursor, query.limit ?? pageLimitDefault),
+      list: ({ params, query }) => delegations.list(params.id, query),
       create: ({ params, payload }) =>
         Effect.map(delegations.create(params.id, payload), created(`/api/agents/${params.id}/delegations`)),
       revoke: ({ params }) => delegations.revoke(params.id, params.grantId)

@@ -2,7 +2,7 @@ import { Context, type DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
-import { Delegation, DelegationId, DelegationNotFound } from "./domain.ts"
+import { delegationListing, Delegation, DelegationId, DelegationNotFound } from "./domain.ts"
 import { makeTable } from "../../platform/database/table.ts"
 
 export class DelegationsRepository extends Context.Service<DelegationsRepository>()(
@@ -14,7 +14,8 @@ export class DelegationsRepository extends Context.Service<DelegationsRepository
         name: "delegation_grants",
         spanPrefix: "DelegationsRepository",
         notFound: DelegationNotFound,
-        permit: Change
+        permit: Change,
+        list: { as: delegationListing, text: "lower(t.subject || ' ' || coalesce(t.reason, ''))" }
       })
       const selectAccount = SqlSchema.findOneOption({
         Request: Uuid,

@@ -22,6 +22,7 @@ import {
 import { DelegationsRepository } from "./repository.ts"
 import { makeLastUses } from "../../platform/database/last-use.ts"
 import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 
 export class Delegations extends Context.Service<Delegations>()("app/delegations/Delegations", {
   make: Effect.gen(function* () {
@@ -35,13 +36,9 @@ export class Delegations extends Context.Service<Delegations>()("app/delegations
 
     const uses = yield* makeLastUses("delegations", repository.used)
 
-    const list = Effect.fn("Delegations.list")(function* (
-      agentId: AgentId,
-      after: DelegationId | undefined,
-      limit: number
-    ) {
+    const list = Effect.fn("Delegations.list")(function* (agentId: AgentId, page: ListRequest<DelegationId>) {
       yield* agents.get(agentId)
-      const { items, nextCursor } = yield* database.asCaller(repository.list({ agentId }, after, limit))
+      const { items, nextCursor } = yield* database.asCaller(repository.list({ agentId }, page))
       return { items: items.map(toResponse(yield* DateTime.now)), nextCursor }
     })
 

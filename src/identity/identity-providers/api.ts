@@ -3,11 +3,12 @@ import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import {
+  identityProviderListing,
   DiscoveryFailed,
   IdentityProviderCreation,
   IdentityProviderId,
@@ -20,7 +21,6 @@ import {
 
 const read = requires("identity-providers:read", { systemOnly: true })
 const write = requires("identity-providers:write", { systemOnly: true })
-const position = cursor(IdentityProviderId)
 const params = { id: IdentityProviderId }
 
 export class IdentityProvidersApi extends HttpApiGroup.make("identityProviders")
@@ -29,12 +29,11 @@ export class IdentityProvidersApi extends HttpApiGroup.make("identityProviders")
       summary: "List identity providers",
       description: "In order of creation.",
       access: read,
-      query: {
+      query: identityProviderListing.query({
         kind: Schema.optionalKey(ProviderKind),
-        tenantId: Schema.optionalKey(TenantId),
-        ...pageQuery(position)
-      },
-      success: page(IdentityProviderView, position)
+        tenantId: Schema.optionalKey(TenantId)
+      }),
+      success: page(IdentityProviderView, identityProviderListing.position)
     }),
     endpoint.get("get", "/:id", {
       summary: "Get an identity provider",

@@ -5,11 +5,19 @@ import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, UpdatedAt } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { name, text } from "../../kernel/text.ts"
 
 export const IdentityProviderId = Uuid.pipe(Schema.brand("IdentityProviderId"))
 export type IdentityProviderId = typeof IdentityProviderId.Type
+
+/** How they are listed. */
+export const identityProviderListing = listing(
+  IdentityProviderId,
+  { createdAt: "id", issuer: "text" },
+  { searches: "the issuer, the client id and the domains" }
+)
 
 /** `login`: people sign in with it; `workload`: its tokens are subjects of the token exchange. */
 export const ProviderKind = Schema.Literals(["login", "workload"]).annotate({

@@ -1,6 +1,5 @@
 import { Effect } from "effect"
 import { created } from "../../kernel/http/location.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { IdentityProvidersApi } from "./api.ts"
 import { IdentityProviders } from "./service.ts"
@@ -10,8 +9,7 @@ export const IdentityProvidersHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const providers = yield* IdentityProviders
     return handlers.handleAll({
-      list: ({ query: { cursor, kind, limit, tenantId } }) =>
-        providers.list({ kind, tenantId }, cursor, limit ?? pageLimitDefault),
+      list: ({ query: { kind, tenantId, ...page } }) => providers.list({ kind, tenantId }, page),
       get: ({ params }) => providers.get(params.id),
       create: ({ payload }) => Effect.map(providers.create(payload), created("/api/identity-providers")),
       update: ({ params, payload }) => providers.update(params.id, payload),

@@ -4,7 +4,7 @@ import { Change } from "../../audit/log/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { makeTable, violations } from "../../platform/database/table.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
-import { IdentityProvider, IdentityProviderNotFound } from "./domain.ts"
+import { identityProviderListing, IdentityProvider, IdentityProviderNotFound } from "./domain.ts"
 
 export class IdentityProvidersRepository extends Context.Service<IdentityProvidersRepository>()(
   "app/identity/IdentityProvidersRepository",
@@ -15,7 +15,11 @@ export class IdentityProvidersRepository extends Context.Service<IdentityProvide
         name: "identity_providers",
         spanPrefix: "IdentityProvidersRepository",
         notFound: IdentityProviderNotFound,
-        permit: Change
+        permit: Change,
+        list: {
+          as: identityProviderListing,
+          text: "lower(t.issuer || ' ' || coalesce(t.client_id, '') || ' ' || array_to_string(t.domains, ' '))"
+        }
       })
       const selectWorkload = SqlSchema.findAll({
         Request: Schema.String,

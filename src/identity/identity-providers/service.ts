@@ -27,6 +27,7 @@ import {
 } from "./domain.ts"
 import { ProviderMetadata } from "./metadata.ts"
 import { IdentityProvidersRepository } from "./repository.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 
 /** The providers that the installation trusts, as its administrators entered them. */
 export class IdentityProviders extends Context.Service<IdentityProviders>()("app/identity/IdentityProviders", {
@@ -45,10 +46,9 @@ export class IdentityProviders extends Context.Service<IdentityProviders>()("app
 
     const list = Effect.fn("IdentityProviders.list")(function* (
       filter: { readonly kind?: IdentityProvider["kind"] | undefined; readonly tenantId?: TenantId | undefined },
-      after: IdentityProviderId | undefined,
-      limit: number
+      page: ListRequest<IdentityProviderId>
     ) {
-      const { items, nextCursor } = yield* database.asCaller(repository.list(filter, after, limit))
+      const { items, nextCursor } = yield* database.asCaller(repository.list(filter, page))
       return { items: items.map(toResponse), nextCursor }
     })
 

@@ -2,10 +2,11 @@ import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
 import {
+  registrationTokenListing,
   NewRegistrationToken,
   RegistrationTokenCreation,
   RegistrationTokenId,
@@ -15,7 +16,6 @@ import {
 
 const read = requires("applications:read", { systemOnly: true })
 const write = requires("applications:write", { systemOnly: true })
-const position = cursor(RegistrationTokenId)
 const params = { id: RegistrationTokenId }
 
 export class RegistrationTokensApi extends HttpApiGroup.make("registrationTokens")
@@ -24,8 +24,8 @@ export class RegistrationTokensApi extends HttpApiGroup.make("registrationTokens
       summary: "List registration tokens",
       description: "In order of creation, used up and expired ones too; never the tokens themselves.",
       access: read,
-      query: pageQuery(position),
-      success: page(RegistrationTokenView, position)
+      query: registrationTokenListing.query({}),
+      success: page(RegistrationTokenView, registrationTokenListing.position)
     }),
     endpoint.get("get", "/:id", {
       summary: "Get a registration token",

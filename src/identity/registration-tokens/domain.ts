@@ -3,10 +3,14 @@ import { Model } from "effect/schema"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 
 export const RegistrationTokenId = Uuid.pipe(Schema.brand("RegistrationTokenId"))
 export type RegistrationTokenId = typeof RegistrationTokenId.Type
+
+/** How they are listed. */
+export const registrationTokenListing = listing(RegistrationTokenId, { createdAt: "id" }, { searches: "who made it" })
 
 const Uses = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 10_000 }))).annotate({
   description: "How many applications may register with it",

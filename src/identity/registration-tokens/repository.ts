@@ -3,7 +3,12 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { makeTable } from "../../platform/database/table.ts"
-import { RegistrationToken, type RegistrationTokenId, RegistrationTokenNotFound } from "./domain.ts"
+import {
+  registrationTokenListing,
+  RegistrationToken,
+  type RegistrationTokenId,
+  RegistrationTokenNotFound
+} from "./domain.ts"
 
 export class RegistrationTokensRepository extends Context.Service<RegistrationTokensRepository>()(
   "app/identity/RegistrationTokensRepository",
@@ -14,7 +19,8 @@ export class RegistrationTokensRepository extends Context.Service<RegistrationTo
         name: "registration_tokens",
         spanPrefix: "RegistrationTokensRepository",
         notFound: RegistrationTokenNotFound,
-        permit: Change
+        permit: Change,
+        list: { as: registrationTokenListing, text: "lower(t.created_by)" }
       })
       const At = Schema.Struct({ sha256: Schema.Uint8Array, now: InstantFromDate })
       const live = SqlSchema.findOneOption({

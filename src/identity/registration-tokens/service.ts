@@ -15,6 +15,7 @@ import {
   RegistrationTokenView
 } from "./domain.ts"
 import { RegistrationTokensRepository } from "./repository.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 
 const lifetimeSecondsDefault = 86_400
 
@@ -26,11 +27,8 @@ export class RegistrationTokens extends Context.Service<RegistrationTokens>()("a
     const random = yield* SecureRandom.SecureRandom
     const repository = yield* RegistrationTokensRepository
 
-    const list = Effect.fn("RegistrationTokens.list")(function* (
-      after: RegistrationTokenId | undefined,
-      limit: number
-    ) {
-      const { items, nextCursor } = yield* repository.list({}, after, limit)
+    const list = Effect.fn("RegistrationTokens.list")(function* (page: ListRequest<RegistrationTokenId>) {
+      const { items, nextCursor } = yield* repository.list({}, page)
       return { items: items.map(toResponse), nextCursor }
     })
 

@@ -5,12 +5,19 @@ import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
-import { Tenant, TenantIsDefault, TenantNotFound, TenantPatch, TenantSlugTaken, TenantStatus } from "./domain.ts"
+import { page } from "../../kernel/http/page.ts"
+import {
+  tenantListing,
+  Tenant,
+  TenantIsDefault,
+  TenantNotFound,
+  TenantPatch,
+  TenantSlugTaken,
+  TenantStatus
+} from "./domain.ts"
 
 const read = requires("tenants:read", { systemOnly: true })
 const write = requires("tenants:write", { systemOnly: true })
-const position = cursor(TenantId)
 
 export class TenantsApi extends HttpApiGroup.make("tenants")
   .add(
@@ -18,11 +25,10 @@ export class TenantsApi extends HttpApiGroup.make("tenants")
       summary: "List tenants",
       description: "In order of creation.",
       access: read,
-      query: {
-        status: Schema.optionalKey(TenantStatus),
-        ...pageQuery(position)
-      },
-      success: page(Tenant.json, position)
+      query: tenantListing.query({
+        status: Schema.optionalKey(TenantStatus)
+      }),
+      success: page(Tenant.json, tenantListing.position)
     }),
     endpoint.get("get", "/:id", {
       summary: "Get a tenant",

@@ -3,6 +3,7 @@ import { Model } from "effect/schema"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, TenantId } from "../../kernel/identifier.ts"
 import { CreatedAt, HiddenUpdatedAt } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { optionalAtCreation, serverSet } from "../../kernel/http/server-set.ts"
 import { name, Slug } from "../../kernel/text.ts"
@@ -13,6 +14,13 @@ const TenantSlug = Slug.annotate({ examples: ["acme-research"] })
 /** No caller of a suspended tenant is authenticated. */
 export const TenantStatus = Schema.Literals(["active", "suspended"]).annotate({ examples: ["active"] })
 export type TenantStatus = typeof TenantStatus.Type
+
+/** How they are listed. */
+export const tenantListing = listing(
+  TenantId,
+  { createdAt: "moment", name: "text" },
+  { searches: "the name and the slug" }
+)
 
 const maxDepth = 32
 const maxCharacters = 16_384

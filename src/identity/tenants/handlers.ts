@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { Tenants } from "./service.ts"
 import { TenantsApi } from "./api.ts"
 
@@ -10,7 +9,7 @@ export const TenantsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const tenants = yield* Tenants
     return handlers.handleAll({
-      list: ({ query }) => tenants.list({ status: query.status }, query.cursor, query.limit ?? pageLimitDefault),
+      list: ({ query: { status, ...page } }) => tenants.list({ status }, page),
       get: ({ params }) => tenants.get(params.id),
       create: ({ payload }) => Effect.map(tenants.create(payload), created("/api/tenants")),
       update: ({ params, payload }) => tenants.update(params.id, payload)

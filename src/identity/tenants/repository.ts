@@ -2,8 +2,9 @@ import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
+import { indexedText } from "../../platform/database/list.ts"
 import { makeSlugInsert, makeTable, violations } from "../../platform/database/table.ts"
-import { Tenant, TenantNotFound, TenantSlugTaken } from "./domain.ts"
+import { tenantListing, Tenant, TenantNotFound, TenantSlugTaken } from "./domain.ts"
 
 export class TenantsRepository extends Context.Service<TenantsRepository>()("app/tenants/TenantsRepository", {
   make: Effect.gen(function* () {
@@ -13,6 +14,7 @@ export class TenantsRepository extends Context.Service<TenantsRepository>()("app
       spanPrefix: "TenantsRepository",
       notFound: TenantNotFound,
       permit: Change,
+      list: { as: tenantListing, text: indexedText },
       batchedBy: "uuid"
     })
     const insertUnderFree = yield* makeSlugInsert(Tenant, {

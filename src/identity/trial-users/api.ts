@@ -3,11 +3,11 @@ import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
-import { arrayQuery } from "../../kernel/http/page.ts"
 import { booleanParameter, integerParameter } from "../../kernel/http/parameter.ts"
 import { Created, LinkedArray } from "../../kernel/http/location.ts"
 import { text } from "../../kernel/text.ts"
 import {
+  trialUserListing,
   EmailTaken,
   TrialEndsBeforeStart,
   TrialUser,
@@ -25,10 +25,9 @@ export class TrialUsersApi extends HttpApiGroup.make("trialUsers")
       summary: "List trial users",
       description: "In the order of their ids; `active` filters `isActive`.",
       access: read,
-      query: {
-        active: Schema.optionalKey(booleanParameter),
-        ...arrayQuery(TrialUserId)
-      },
+      query: trialUserListing.query({
+        active: Schema.optionalKey(booleanParameter)
+      }),
       success: LinkedArray(TrialUser.json)
     }),
     endpoint.get("get", "/:id", {

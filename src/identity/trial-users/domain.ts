@@ -3,12 +3,20 @@ import { Model } from "effect/schema"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, IntegerId } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { name, text } from "../../kernel/text.ts"
 
 export const TrialUserId = IntegerId.pipe(Schema.brand("TrialUserId"))
 export type TrialUserId = typeof TrialUserId.Type
+
+/** How they are listed. */
+export const trialUserListing = listing(
+  TrialUserId,
+  { createdAt: "moment", email: "text", lastName: "text", trialEndDate: "moment" },
+  { searches: "the names, the e-mail address and the organization", isArray: true }
+)
 
 /** An address as HTML's e-mail field takes it, with a dotted domain; unique without regard to case, kept as typed. */
 export const Email = text(3, 254)

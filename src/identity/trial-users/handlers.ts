@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created, linkedPage } from "../../kernel/http/location.ts"
-import { arrayLimitDefault } from "../../kernel/http/page.ts"
 import { TrialUsers } from "./service.ts"
 import { TrialUsersApi } from "./api.ts"
 
@@ -10,11 +9,8 @@ export const TrialUsersHandlers = fastGroupHandlers(
   Effect.fn(function* (handlers) {
     const users = yield* TrialUsers
     return handlers.handleAll({
-      list: ({ query, request }) =>
-        Effect.map(
-          users.list({ isActive: query.active }, query.cursor, query.limit ?? arrayLimitDefault),
-          linkedPage(request)
-        ),
+      list: ({ query: { active, ...page }, request }) =>
+        Effect.map(users.list({ isActive: active }, page), linkedPage(request)),
       get: ({ params }) => users.get(params.id),
       getByEmail: ({ params }) => users.getByEmail(params.email),
       create: ({ payload }) => Effect.map(users.create(payload), created("/api/trial-users")),

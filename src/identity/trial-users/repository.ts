@@ -1,8 +1,9 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
+import { indexedText } from "../../platform/database/list.ts"
 import { makeTable, violations } from "../../platform/database/table.ts"
-import { EmailTaken, TrialUser, type TrialUserId, TrialUserNotFound } from "./domain.ts"
+import { trialUserListing, EmailTaken, TrialUser, type TrialUserId, TrialUserNotFound } from "./domain.ts"
 
 export class TrialUsersRepository extends Context.Service<TrialUsersRepository>()(
   "app/trial-users/TrialUsersRepository",
@@ -14,6 +15,7 @@ export class TrialUsersRepository extends Context.Service<TrialUsersRepository>(
         spanPrefix: "TrialUsersRepository",
         notFound: TrialUserNotFound,
         permit: Change,
+        list: { as: trialUserListing, text: indexedText },
         batchedBy: "integer"
       })
       const selectByEmail = SqlSchema.findOneOption({

@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { HttpApiSchema } from "effect/http-api"
+import { type Place } from "./listing.ts"
 import { type Slice } from "./page.ts"
 
 /** The 201 response of a POST that created a resource, with its path. */
@@ -24,7 +25,7 @@ export const LinkedArray = <S extends Schema.Top>(schema: S) =>
 /** The response with a page as a bare array, and the link to the next one: the same request with another cursor. */
 export const linkedPage =
   (request: HttpServerRequest.HttpServerRequest) =>
-  <Row>(page: Slice<Row, number | string>) =>
+  <Row>(page: Slice<Row, Place<number | string>>) =>
     HttpApiSchema.withHeaders({
       body: page.items,
       headers: page.nextCursor === null ? {} : { link: nextLink(request.url, page.nextCursor) }
@@ -32,7 +33,7 @@ export const linkedPage =
 
 const encode = Schema.encodeSync(Schema.StringFromBase64Url)
 
-const nextLink = (url: string, key: number | string): string => {
+const nextLink = (url: string, key: Place<number | string>): string => {
   const [path = "", search = ""] = url.split("?", 2)
   const parameters = new URLSearchParams(search)
   parameters.set("cursor", encode(JSON.stringify(key)))

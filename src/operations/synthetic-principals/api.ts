@@ -6,11 +6,12 @@ import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
 import {
+  syntheticPrincipalListing,
   NewSyntheticPrincipalView,
   SyntheticPrincipalCreation,
   SyntheticPrincipalId,
@@ -21,7 +22,6 @@ import {
 
 const read = requires("synthetic-principals:read")
 const write = requires("synthetic-principals:write")
-const position = cursor(SyntheticPrincipalId)
 const params = { id: SyntheticPrincipalId }
 
 export class SyntheticPrincipalsApi extends HttpApiGroup.make("syntheticPrincipals")
@@ -30,12 +30,11 @@ export class SyntheticPrincipalsApi extends HttpApiGroup.make("syntheticPrincipa
       summary: "List synthetic principals",
       description: "A tenant's caller sees those of its tenant, a system caller all of them. Never their keys.",
       access: read,
-      query: {
+      query: syntheticPrincipalListing.query({
         tenantId: Schema.optionalKey(TenantId),
-        kind: Schema.optionalKey(SyntheticKind),
-        ...pageQuery(position)
-      },
-      success: page(SyntheticPrincipalView, position)
+        kind: Schema.optionalKey(SyntheticKind)
+      }),
+      success: page(SyntheticPrincipalView, syntheticPrincipalListing.position)
     }),
     endpoint.get("get", "/:id", {
       summary: "Get a synthetic principal",

@@ -5,12 +5,20 @@ import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Scopes } from "../../kernel/authority/capability.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { name } from "../../kernel/text.ts"
 
 export const SyntheticPrincipalId = Uuid.pipe(Schema.brand("SyntheticPrincipalId"))
 export type SyntheticPrincipalId = typeof SyntheticPrincipalId.Type
+
+/** How they are listed. */
+export const syntheticPrincipalListing = listing(
+  SyntheticPrincipalId,
+  { createdAt: "id", name: "text", lastUsedAt: "use" },
+  { searches: "the name" }
+)
 
 const PrincipalName = name(100).annotate({ examples: ["checkout probe"] })
 const Moment = Schema.NullOr(InstantFromDate)

@@ -1,6 +1,5 @@
 import { Effect } from "effect"
 import { created } from "../../kernel/http/location.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { SyntheticPrincipalsApi } from "./api.ts"
 import { SyntheticPrincipals } from "./service.ts"
@@ -10,7 +9,7 @@ export const SyntheticPrincipalsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const principals = yield* SyntheticPrincipals
     return handlers.handleAll({
-      list: ({ query: { cursor, limit, ...filter } }) => principals.list(filter, cursor, limit ?? pageLimitDefault),
+      list: ({ query: { kind, tenantId, ...page } }) => principals.list({ kind, tenantId }, page),
       get: ({ params }) => principals.get(params.id),
       create: ({ payload }) => Effect.map(principals.create(payload), created("/api/synthetic-principals")),
       update: ({ params, payload }) => principals.update(params.id, payload),

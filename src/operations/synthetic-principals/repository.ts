@@ -3,7 +3,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { makeTable } from "../../platform/database/table.ts"
-import { Made, SyntheticPrincipal, SyntheticPrincipalNotFound } from "./domain.ts"
+import { syntheticPrincipalListing, Made, SyntheticPrincipal, SyntheticPrincipalNotFound } from "./domain.ts"
 
 /** Reads the view of those API keys that are synthetic principals, and what these made in the tables of other features. */
 export class SyntheticPrincipalsRepository extends Context.Service<SyntheticPrincipalsRepository>()(
@@ -15,7 +15,8 @@ export class SyntheticPrincipalsRepository extends Context.Service<SyntheticPrin
         name: "synthetic_principals",
         spanPrefix: "SyntheticPrincipalsRepository",
         notFound: SyntheticPrincipalNotFound,
-        permit: Change
+        permit: Change,
+        list: { as: syntheticPrincipalListing, text: "lower(t.name)" }
       })
       const selectMade = SqlSchema.findAll({
         Request: Schema.Struct({ principal: Schema.String, tenantId: TenantId }),

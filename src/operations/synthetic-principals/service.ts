@@ -35,6 +35,7 @@ import {
   SyntheticPrincipalView
 } from "./domain.ts"
 import { SyntheticPrincipalsRepository } from "./repository.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 
 /** Monitors, tests and canaries: API keys of a tenant that are no customers of it. */
 export class SyntheticPrincipals extends Context.Service<SyntheticPrincipals>()(
@@ -57,10 +58,9 @@ export class SyntheticPrincipals extends Context.Service<SyntheticPrincipals>()(
 
       const list = Effect.fn("SyntheticPrincipals.list")(function* (
         filter: { readonly tenantId?: TenantId | undefined; readonly kind?: SyntheticKind | undefined },
-        after: SyntheticPrincipalId | undefined,
-        limit: number
+        page: ListRequest<SyntheticPrincipalId>
       ) {
-        const { items, nextCursor } = yield* database.asCaller(repository.list(filter, after, limit))
+        const { items, nextCursor } = yield* database.asCaller(repository.list(filter, page))
         return { items: items.map(toResponse(yield* DateTime.now)), nextCursor }
       })
 

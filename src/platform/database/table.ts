@@ -1,11 +1,13 @@
 import { type Context, DateTime, Effect, type Option, Schema } from "effect"
 import { type Model } from "effect/schema"
 import { SqlClient, SqlError, SqlModel, SqlSchema } from "effect/sql"
-import { type Slice, slice } from "../../kernel/http/page.ts"
+import { type Listing, type ListRequest, type Place } from "../../kernel/http/listing.ts"
+import { pageLimitDefault, type Slice } from "../../kernel/http/page.ts"
 import { underFreeSlug } from "../../kernel/slug.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { makeBatcher } from "./batcher.ts"
 import { violatedConstraint } from "./database.ts"
+import { type ListSource, makeList } from "./list.ts"
 
 type Problems = Readonly<Record<string, new (props: Record<never, never>) => unknown>>
 
@@ -37,6 +39,8 @@ type Keyed = Model.Any & {
 /** Columns and the values that they must have; an undefined one is not compared. */
 type Filter<Row> = { readonly [Column in keyof Row]?: Row[Column] | undefined }
 
+const unsorted: Listing<never> = { sorts: {}, idType: "uuid", idOf: () => undefined, limitDefault: pageLimitDefault }
+
 /**
  * The statements that nearly every table needs, in spans `<Repository>.<method>`. Those that write, or lock a row to write
  * it, require `permit`: the leave to write that comes with audit entries.
@@ -48,6 +52,8 @@ export const makeTable = Effect.fnUntraced(function* <S extends Keyed, NotFound,
     readonly spanPrefix: string
     readonly notFound: new (props: Record<never, never>) => NotFound
     readonly permit: Context.Key<Permit, Shape>
+    /** How the rows are listed; in the order of their ids alone when absent. */
+    readonly list?: Pick<ListSource, "by" | "isDown" | "text"> & { readonly as: Listing<S["Type"]["id"]> }
     /** Reads concurrent `get`s in one statement; names the type of the ids. */
     readonly batchedBy?: "integer" | "uuid"
   }
@@ -88,18 +94,13 @@ export const makeTable = Effect.fnUntraced(function* <S extends Keyed, NotFound,
     )
   const getBy = (filter: Filter<Row>): Effect.Effect<Row, NotFound> =>
     one(sql`SELECT * FROM ${sql(name)} WHERE ${sql.and(conditions(filter))}`)
-  const list = (
-    filter: Filter<Row>,
-    after: Row["id"] | undefined,
-    limit: number
-  ): Effect.Effect<Slice<Row, Row["id"]>> =>
-    Effect.map(
-      rows(sql`
-        SELECT * FROM ${sql(name)}
-        WHERE ${sql.and([...conditions(filter), ...(after === undefined ? [] : [sql`id > ${after}`])])}
-        ORDER BY id LIMIT ${limit + 1}`),
-      (some) => slice(some, limit, (row) => row.id)
-    )
+  const page = makeList(sql, rows, options.list?.as ?? unsorted, {
+    from: name,
+    hasTenant: "tenantId" in model.fields,
+    ...options.list
+  })
+  const list = (filter: Filter<Row>, request: ListRequest<Row["id"]>): Effect.Effect<Slice<Row, Place<Row["id"]>>> =>
+    page(conditions(filter), request)
   const lock = (filter: Filter<Row>, mode: "UPDATE" | "NO KEY UPDATE" | "SHARE" = "UPDATE") =>
     Effect.andThen(
       permit,
@@ -118,7 +119,7 @@ export const makeTable = Effect.fnUntraced(function* <S extends Keyed, NotFound,
   return {
     get: batch === undefined ? withSpan(`${spanPrefix}.get`, get) : get,
     getBy: withSpan(`${spanPrefix}.getBy`, getBy),
-    /** One page of the rows with these values, in the order of their ids. */
+    /** One page of the rows with these values. */
     list: withSpan(`${spanPrefix}.list`, list),
     /** The row, locked until the transaction of the change ends: `SHARE` to rely on it, else to change it. */
     lock: withSpan(`${spanPrefix}.lock`, lock),

@@ -200,6 +200,27 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
+  it.effect("was held by a full cap in requests, whatever the model costs, and is of use once approved", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const standIn = yield* startProvider(openAiVendor)
+      const free = { prices: { inputUsdPerMTok: 0, outputUsdPerMTok: 0 } }
+      yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"]), model("gratis", ["oa"], free)])
+      const { key } = yield* makeSetting(service, [{ unit: "requests", mode: "approval", limit: 1 }])
+      assert.strictEqual((yield* ask(service, key)).status, 200)
+      for (const name of ["gpt", "gratis"]) {
+        const held = yield* ask(service, key, { model: name })
+        assert.deepStrictEqual([held.status, held.body.error.code], [402, "approval_required"], held.text)
+        const id = held.headers.get("x-reservation-id") ?? ""
+        const path = `/api/budgets/approvals/${id}/approve`
+        assert.strictEqual((yield* service.call("POST", path, { body: { override: true } })).status, 200)
+        const answer = yield* ask(service, key, { model: name }, { "x-reservation-id": id })
+        assert.strictEqual(answer.status, 200, answer.text)
+      }
+      yield* assertNoDrift(service.database)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("is used once, however many try at once", () =>
     Effect.gen(function* () {
       const { key, reserve, service, tenantId } = yield* setting()

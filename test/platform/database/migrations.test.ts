@@ -150,7 +150,8 @@ const functionsOf = (database: TestDatabase) =>
     database,
     (sql) => sql<{ readonly name: string; readonly definition: string; readonly grants: string | null }>`
       SELECT proname AS name, pg_get_functiondef(oid) AS definition, proacl::text AS grants
-      FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY proname COLLATE "C"`
+      FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = pg_proc.oid AND d.deptype = 'e') ORDER BY proname COLLATE "C"`
   )
 
 it.live("each file defines the one function that it is named after, whose body PostgreSQL accepts", () =>

@@ -43,6 +43,12 @@ type Text<Value> = { readonly [Key in keyof Value]: Value[Key] | string | number
 /** The members of an operation's query. */
 export type Query<Name extends Operation> = Text<Encoded<HttpApiEndpoint.Query<EndpointOf<Name>>>>
 
+/** The members that a list can be sorted by. */
+export type Sort<Name extends Operation> =
+  Encoded<HttpApiEndpoint.Query<EndpointOf<Name>>> extends { readonly sort?: infer Sorts extends string }
+    ? Exclude<Sorts, `-${string}`>
+    : never
+
 type Params<Name extends Operation> = Text<Encoded<HttpApiEndpoint.Params<EndpointOf<Name>>>>
 
 type Given<Key extends string, Value> = [Value] extends [never]

@@ -3,7 +3,7 @@ import { Link, useLocation, useSearchParams } from "wouter"
 import { useChange } from "../api/hooks.ts"
 import { curlOf } from "../api/client.ts"
 import { type Input, type Operation } from "../api/operations.ts"
-import { useCan } from "../shell/session.tsx"
+import { useRefusal } from "../shell/session.tsx"
 import { Dialog } from "./dialog.tsx"
 import { Icon, type IconName } from "./icons.tsx"
 import { announce } from "./toast.tsx"
@@ -25,8 +25,13 @@ export const Act = ({
   /** Why it cannot be done now. */
   readonly unless?: string | undefined
 }) => {
-  const may = useCan()
-  const reason = needs !== undefined && !may(needs) ? `Needs the capability ${needs}` : unless
+  const refusal = useRefusal()(needs ?? "")
+  const reason =
+    needs === undefined || refusal === undefined
+      ? unless
+      : refusal === "lacking"
+        ? `Needs the capability ${needs}`
+        : "Only for accounts of the whole installation"
   return (
     <button
       type="button"

@@ -21,6 +21,9 @@ const paths = {
   menu: "M3 6h14M3 10h14M3 14h14",
   next: "M8 5l5 5-5 5",
   previous: "M12 5l-5 5 5 5",
+  up: "M5 12l5-5 5 5",
+  down: "M5 8l5 5 5-5",
+  sort: "M6.500 8 10 4.500 13.500 8M6.500 12l3.500 3.500 3.500-3.500",
   more: "M5 10h.01M10 10h.01M15 10h.01",
   plus: "M10 4v12M4 10h12",
   person:

@@ -32,12 +32,22 @@ export const Failed = ({ cause, retry }: { readonly cause: unknown; readonly ret
   )
 }
 
-/** Says which capability a page needs. */
-export const NotAllowed = ({ capability }: { readonly capability: string }) => (
+/** Says why the caller may not see what needs a capability. */
+export const NotAllowed = ({
+  because,
+  capability
+}: {
+  readonly because: "lacking" | "installation-only"
+  readonly capability: string
+}) => (
   <Empty title="You may not see this">
-    <p>
-      It needs the capability <code>{capability}</code>, which your roles do not have. An administrator can grant it.
-    </p>
+    {because === "lacking" ? (
+      <p>
+        It needs the capability <code>{capability}</code>, which your roles do not have. An administrator can grant it.
+      </p>
+    ) : (
+      <p>It is about the whole installation, and your account belongs to one tenant of it.</p>
+    )}
   </Empty>
 )
 

@@ -1,6 +1,8 @@
 import { type ComponentType, lazy } from "react"
 import { type IconName } from "../kit/icons.tsx"
 
+type Loaded = () => Promise<{ readonly default: ComponentType }>
+
 /** A page: where it is, what it is called, and what it needs. */
 export interface Route {
   readonly path: string
@@ -11,9 +13,9 @@ export interface Route {
   /** The heading in the navigation; pages without one are reached from others. */
   readonly group: string | undefined
   readonly Page: ComponentType
+  /** Loads the page's code before it is shown. */
+  readonly load: Loaded
 }
-
-type Loaded = () => Promise<{ readonly default: ComponentType }>
 
 const route = (
   group: string | undefined,
@@ -22,27 +24,34 @@ const route = (
   icon: IconName,
   needs: string | undefined,
   load: Loaded
-): Route => ({ group, path, title, icon, needs, Page: lazy(load) })
+): Route => ({ group, path, title, icon, needs, load, Page: lazy(load) })
 
 /** Every page of the console, in the order of the navigation. */
 export const routes: ReadonlyArray<Route> = [
-  route("", "/", "Home", "home", undefined, () => import("../pages/home.tsx")),
-  route("Money", "/caps", "Caps", "bars", "budgets:read", () => import("../pages/caps.tsx")),
-  route(undefined, "/caps/:id", "Cap", "bars", "budgets:read", () => import("../pages/cap.tsx")),
-  route("Money", "/approvals", "Approvals", "check", "budgets:approve", () => import("../pages/approvals.tsx")),
-  route("Money", "/reservations", "Reservations", "list", "spend:read", () => import("../pages/reservations.tsx")),
-  route("Money", "/plans", "Plans", "plan", "plans:read", () => import("../pages/plans.tsx")),
-  route("Money", "/usage", "Usage", "chart", "insights:read", () => import("../pages/usage.tsx")),
-  route("Money", "/requests", "Requests", "pulse", "insights:read", () => import("../pages/requests.tsx")),
-  route("Money", "/anomalies", "Anomalies", "warning", "insights:read", () => import("../pages/anomalies.tsx")),
-  route("Money", "/billing", "Billing report", "file", "insights:read", () => import("../pages/billing.tsx")),
+  route("", "/", "Home", "home", undefined, () => import("../pages/system/home.tsx")),
+  route("Money", "/caps", "Caps", "bars", "budgets:read", () => import("../pages/money/caps.tsx")),
+  route(undefined, "/caps/:id", "Cap", "bars", "budgets:read", () => import("../pages/money/cap.tsx")),
+  route("Money", "/approvals", "Approvals", "check", "budgets:approve", () => import("../pages/money/approvals.tsx")),
+  route(
+    "Money",
+    "/reservations",
+    "Reservations",
+    "list",
+    "spend:read",
+    () => import("../pages/money/reservations.tsx")
+  ),
+  route("Money", "/plans", "Plans", "plan", "plans:read", () => import("../pages/money/plans.tsx")),
+  route("Money", "/usage", "Usage", "chart", "insights:read", () => import("../pages/usage/usage.tsx")),
+  route("Money", "/requests", "Requests", "pulse", "insights:read", () => import("../pages/usage/requests.tsx")),
+  route("Money", "/anomalies", "Anomalies", "warning", "insights:read", () => import("../pages/usage/anomalies.tsx")),
+  route("Money", "/billing", "Billing report", "file", "insights:read", () => import("../pages/usage/billing.tsx")),
   route(
     "Money",
     "/subscriptions",
     "Subscriptions",
     "card",
     "subscriptions:read",
-    () => import("../pages/subscriptions.tsx")
+    () => import("../pages/money/subscriptions.tsx")
   ),
   route(
     undefined,
@@ -50,21 +59,21 @@ export const routes: ReadonlyArray<Route> = [
     "Subscription",
     "card",
     "subscriptions:read",
-    () => import("../pages/subscription.tsx")
+    () => import("../pages/money/subscription.tsx")
   ),
-  route("Gateway", "/models", "Models", "grid", "llm:read", () => import("../pages/models.tsx")),
-  route("Gateway", "/gateway", "Providers", "plug", "llm:read", () => import("../pages/gateway.tsx")),
-  route("Gateway", "/try", "Try a model", "play", "llm:read", () => import("../pages/try.tsx")),
-  route("Access", "/api-keys", "API keys", "key", "api-keys:read", () => import("../pages/api-keys.tsx")),
-  route("Access", "/agents", "Agents", "agent", "agents:read", () => import("../pages/agents.tsx")),
-  route(undefined, "/agents/:id", "Agent", "agent", "agents:read", () => import("../pages/agent.tsx")),
+  route("Gateway", "/models", "Models", "grid", "llm:read", () => import("../pages/gateway/models.tsx")),
+  route("Gateway", "/gateway", "Providers", "plug", "llm:read", () => import("../pages/gateway/gateway.tsx")),
+  route("Gateway", "/try", "Try a model", "play", "llm:read", () => import("../pages/gateway/try.tsx")),
+  route("Access", "/api-keys", "API keys", "key", "api-keys:read", () => import("../pages/access/api-keys.tsx")),
+  route("Access", "/agents", "Agents", "agent", "agents:read", () => import("../pages/access/agents.tsx")),
+  route(undefined, "/agents/:id", "Agent", "agent", "agents:read", () => import("../pages/access/agent.tsx")),
   route(
     "Access",
     "/trial-users",
     "Trial users",
     "people",
     "trial-users:read",
-    () => import("../pages/trial-users.tsx")
+    () => import("../pages/access/trial-users.tsx")
   ),
   route(
     undefined,
@@ -72,19 +81,19 @@ export const routes: ReadonlyArray<Route> = [
     "Trial user",
     "people",
     "trial-users:read",
-    () => import("../pages/trial-user.tsx")
+    () => import("../pages/access/trial-user.tsx")
   ),
-  route("Access", "/sessions", "Sessions", "play", "sessions:read", () => import("../pages/sessions.tsx")),
-  route("Access", "/roles", "Roles", "shield", "roles:read", () => import("../pages/roles.tsx")),
-  route("Access", "/accounts", "Accounts", "person", "accounts:read", () => import("../pages/accounts.tsx")),
-  route("Access", "/tenants", "Tenants", "building", "tenants:read", () => import("../pages/tenants.tsx")),
+  route("Access", "/sessions", "Sessions", "play", "sessions:read", () => import("../pages/access/sessions.tsx")),
+  route("Access", "/roles", "Roles", "shield", "roles:read", () => import("../pages/access/roles.tsx")),
+  route("Access", "/accounts", "Accounts", "person", "accounts:read", () => import("../pages/access/accounts.tsx")),
+  route("Access", "/tenants", "Tenants", "building", "tenants:read", () => import("../pages/access/tenants.tsx")),
   route(
     "Access",
     "/identity-providers",
     "Identity providers",
     "plug",
     "identity-providers:read",
-    () => import("../pages/identity-providers.tsx")
+    () => import("../pages/access/identity-providers.tsx")
   ),
   route(
     "Configuration",
@@ -92,7 +101,7 @@ export const routes: ReadonlyArray<Route> = [
     "Applications",
     "grid",
     "applications:read",
-    () => import("../pages/applications.tsx")
+    () => import("../pages/configuration/applications.tsx")
   ),
   route(
     undefined,
@@ -100,45 +109,53 @@ export const routes: ReadonlyArray<Route> = [
     "Application",
     "grid",
     "applications:read",
-    () => import("../pages/application.tsx")
+    () => import("../pages/configuration/application.tsx")
   ),
-  route("Configuration", "/files", "Files", "file", "configuration:read", () => import("../pages/files.tsx")),
-  route(undefined, "/files/:id", "Files", "file", "configuration:read", () => import("../pages/files.tsx")),
+  route(
+    "Configuration",
+    "/files",
+    "Files",
+    "file",
+    "configuration:read",
+    () => import("../pages/configuration/files.tsx")
+  ),
+  route(
+    undefined,
+    "/files/:id",
+    "Files",
+    "file",
+    "configuration:read",
+    () => import("../pages/configuration/files.tsx")
+  ),
   route(
     "Configuration",
     "/integrations",
     "Integrations",
     "plug",
     "integrations:read",
-    () => import("../pages/integrations.tsx")
+    () => import("../pages/configuration/integrations.tsx")
+  ),
+  route(undefined, "/integrations/:id", "Integration", "plug", "integrations:read", () =>
+    import("../pages/configuration/integrations.tsx").then(({ IntegrationPage }) => ({ default: IntegrationPage }))
+  ),
+  route("Trust", "/audit", "Audit log", "list", "audit-logs:read", () => import("../pages/trust/audit.tsx")),
+  route(undefined, "/audit/:id", "Audit entry", "list", "audit-logs:read", () =>
+    import("../pages/trust/audit.tsx").then(({ AuditEntry }) => ({ default: AuditEntry }))
+  ),
+  route("Trust", "/security", "Security", "shield", "security:read", () => import("../pages/trust/security.tsx")),
+  route(undefined, "/security/inventory", "Inventory", "shield", "security:read", () =>
+    import("../pages/trust/security.tsx").then(({ Inventory }) => ({ default: Inventory }))
+  ),
+  route(undefined, "/security/:id", "Security report", "shield", "security:read", () =>
+    import("../pages/trust/security.tsx").then(({ Report }) => ({ default: Report }))
   ),
   route(
-    undefined,
-    "/integrations/:id",
-    "Integration",
-    "plug",
-    "integrations:read",
-    () => import("../pages/integration.tsx")
+    "Trust",
+    "/attestation",
+    "Attestation",
+    "seal",
+    "attestation:read",
+    () => import("../pages/trust/attestation.tsx")
   ),
-  route("Trust", "/audit", "Audit log", "list", "audit-logs:read", () => import("../pages/audit.tsx")),
-  route(undefined, "/audit/:id", "Audit entry", "list", "audit-logs:read", () => import("../pages/audit-entry.tsx")),
-  route("Trust", "/security", "Security", "shield", "security:read", () => import("../pages/security.tsx")),
-  route(
-    undefined,
-    "/security/inventory",
-    "Inventory",
-    "shield",
-    "security:read",
-    () => import("../pages/security-inventory.tsx")
-  ),
-  route(
-    undefined,
-    "/security/:id",
-    "Security report",
-    "shield",
-    "security:read",
-    () => import("../pages/security-report.tsx")
-  ),
-  route("Trust", "/attestation", "Attestation", "seal", "attestation:read", () => import("../pages/attestation.tsx")),
-  route("Installation", "/settings", "Settings", "gear", "dashboard:read", () => import("../pages/settings.tsx"))
+  route("Installation", "/settings", "Settings", "gear", "dashboard:read", () => import("../pages/system/settings.tsx"))
 ]

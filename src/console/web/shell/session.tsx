@@ -1,3 +1,4 @@
+import installationOnly from "virtual:installation-only"
 import { useQuery } from "@tanstack/react-query"
 import { createContext, useContext } from "react"
 import { call, Failure } from "../api/client.ts"
@@ -47,8 +48,26 @@ const covers = (held: string, wanted: string): boolean => {
   return (heldResource === "*" || heldResource === resource) && (heldAction === "*" || heldAction === action)
 }
 
-/** Whether the caller has a capability. */
-export const useCan = (): ((capability: string) => boolean) => {
+/** Whether the caller has a capability, and so may give it. */
+export const useHas = (): ((capability: string) => boolean) => {
   const { capabilities } = useCaller()
   return (capability) => capabilities.some((held) => covers(held, capability))
+}
+
+/** Why the caller may not do what needs a capability; undefined where it may. */
+export const useRefusal = (): ((capability: string) => "lacking" | "installation-only" | undefined) => {
+  const has = useHas()
+  const { tenant } = useCaller()
+  return (capability) =>
+    tenant !== null && installationOnly.includes(capability)
+      ? "installation-only"
+      : has(capability)
+        ? undefined
+        : "lacking"
+}
+
+/** Whether the caller may do what needs a capability. */
+export const useCan = (): ((capability: string) => boolean) => {
+  const refusalOf = useRefusal()
+  return (capability) => refusalOf(capability) === undefined
 }

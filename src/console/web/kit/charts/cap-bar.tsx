@@ -1,0 +1,87 @@
+import { Link } from "wouter"
+import { type Row } from "../../api/operations.ts"
+import { Moment, percent, quantity } from "../format.tsx"
+
+type Cap = Row<"budgetCaps.status">
+
+const toneOf = ({ state }: Cap): string => (state === "ok" ? "" : state === "warning" ? "warn" : "bad")
+
+/** What a cap counts, in words. */
+export const scopeText = (scope: Readonly<Record<string, string | number>>): string => {
+  const parts = Object.entries(scope).map(([name, value]) => `${name}=${value}`)
+  return parts.length === 0 ? "everything" : parts.join(", ")
+}
+
+const whenFull = {
+  hard: "refuses what is beyond",
+  approval: "holds what is beyond for approval",
+  soft: "only alerts"
+} as const
+
+/** A cap in three parts: spent, reserved, free; with its thresholds and where it is going. */
+export const CapBar = ({
+  cap,
+  href,
+  mode = "hard",
+  thresholds = [80]
+}: {
+  readonly cap: Cap
+  readonly href?: string
+  readonly mode?: keyof typeof whenFull
+  readonly thresholds?: ReadonlyArray<number>
+}) => {
+  const total = Math.max(cap.limit + cap.grants, cap.spent + cap.reserved, Number.MIN_VALUE)
+  const share = (value: number) => `${(100 * value) / total}%`
+  const allowed = cap.limit + cap.grants
+  const spent = quantity(cap.spent, cap.unit)
+  return (
+    <div className={`cap ${toneOf(cap)}`}>
+      <div className="row">
+        {href === undefined ? (
+          <b>{cap.name}</b>
+        ) : (
+          <Link href={href}>
+            <b>{cap.name}</b>
+          </Link>
+        )}
+        <span className="chip">{scopeText(cap.scope)}</span>
+        <span className="num">
+          {spent} of {quantity(allowed, cap.unit)}
+        </span>
+      </div>
+      <div
+        className="bar"
+        role="meter"
+        aria-valuemin={0}
+        aria-valuemax={allowed}
+        aria-valuenow={Math.min(cap.spent + cap.reserved, allowed)}
+        aria-valuetext={`${spent} spent, ${quantity(cap.reserved, cap.unit)} reserved, ${quantity(cap.headroom, cap.unit)} free`}
+        aria-label={cap.name}
+      >
+        <i style={{ width: share(cap.spent) }} />
+        <i className="held" style={{ width: share(cap.reserved) }} />
+        {thresholds.map((threshold) => (
+          <u key={threshold} style={{ left: share((allowed * threshold) / 100) }} />
+        ))}
+      </div>
+      <div className="legend">
+        <span>{percent(cap.percentUsed)} used</span>
+        <span>{quantity(cap.reserved, cap.unit)} reserved</span>
+        <span>{quantity(cap.headroom, cap.unit)} free</span>
+        <span className="end">
+          {cap.state === "exhausted" || cap.state === "over" ? (
+            whenFull[mode]
+          ) : cap.exhaustsAt === null ? (
+            cap.projected === null ? null : (
+              `${quantity(cap.projected, cap.unit)} by the end of the period`
+            )
+          ) : (
+            <>
+              full <Moment at={cap.exhaustsAt} /> at this rate
+            </>
+          )}
+        </span>
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,151 @@
+import { createContext, type FormEvent, type ReactNode, useContext, useId } from "react"
+import { Failure } from "../../api/client.ts"
+
+const Cause = createContext<unknown>(undefined)
+
+const faultsOf = (cause: unknown) => (cause instanceof Failure ? cause.faults : [])
+
+/** A form that shows what was wrong with its fields beside them, and everything else above its buttons. */
+export const Form = ({
+  actions,
+  cause,
+  children,
+  onSubmit
+}: {
+  readonly actions: ReactNode
+  readonly cause?: unknown
+  readonly children: ReactNode
+  readonly onSubmit: (data: FormData) => void
+}) => (
+  <Cause value={cause}>
+    <form
+      onSubmit={(event: FormEvent<HTMLFormElement>) => {
+        event.preventDefault()
+        onSubmit(new FormData(event.currentTarget))
+      }}
+    >
+      <div className="in">
+        {children}
+        {cause instanceof Error ? (
+          <p className="fault" role="alert">
+            {cause.message}
+            {faultsOf(cause)
+              .filter(({ path }) => path.length === 0)
+              .map(({ message }) => ` ${message}`)}
+          </p>
+        ) : null}
+      </div>
+      <footer>{actions}</footer>
+    </form>
+  </Cause>
+)
+
+interface FieldTexts {
+  readonly label: string
+  readonly hint?: ReactNode
+  /** The member of the request that the field fills, for its faults; the field's name when absent. */
+  readonly member?: string
+}
+
+/** A label, a control, and what was wrong with it. */
+export const Field = ({
+  children,
+  hint,
+  label,
+  member
+}: FieldTexts & {
+  readonly children: (attributes: {
+    readonly id: string
+    readonly "aria-describedby": string | undefined
+    readonly "aria-invalid": boolean
+  }) => ReactNode
+}) => {
+  const id = useId()
+  const faults = faultsOf(useContext(Cause)).filter(
+    ({ path }) => member !== undefined && path.join(".").startsWith(member)
+  )
+  const told = faults.length > 0 || hint !== undefined
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      {children({ id, "aria-describedby": told ? `${id}-hint` : undefined, "aria-invalid": faults.length > 0 })}
+      {told ? (
+        <small id={`${id}-hint`} className={faults.length > 0 ? "fault" : undefined}>
+          {faults.length > 0 ? faults.map(({ message }) => message).join("; ") : hint}
+        </small>
+      ) : null}
+    </div>
+  )
+}
+
+type InputAttributes = React.InputHTMLAttributes<HTMLInputElement>
+
+export const TextField = ({ hint, label, member, ...attributes }: FieldTexts & InputAttributes) => (
+  <Field label={label} hint={hint} member={member ?? attributes.name ?? ""}>
+    {(own) => <input {...attributes} {...own} />}
+  </Field>
+)
+
+export const TextArea = ({
+  hint,
+  label,
+  member,
+  ...attributes
+}: FieldTexts & React.TextareaHTMLAttributes<HTMLTextAreaElement>) => (
+  <Field label={label} hint={hint} member={member ?? attributes.name ?? ""}>
+    {(own) => <textarea rows={4} {...attributes} {...own} />}
+  </Field>
+)
+
+/** A choice; each option is its value and what is shown for it. */
+export const SelectField = ({
+  hint,
+  label,
+  member,
+  options,
+  ...attributes
+}: FieldTexts &
+  React.SelectHTMLAttributes<HTMLSelectElement> & {
+    readonly options: ReadonlyArray<readonly [value: string, text: string]>
+  }) => (
+  <Field label={label} hint={hint} member={member ?? attributes.name ?? ""}>
+    {(own) => (
+      <select {...attributes} {...own}>
+        {options.map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    )}
+  </Field>
+)
+
+export const CheckField = ({ hint, label, ...attributes }: FieldTexts & InputAttributes) => {
+  const id = useId()
+  return (
+    <div className="check">
+      <input id={id} type="checkbox" aria-describedby={hint === undefined ? undefined : `${id}-hint`} {...attributes} />
+      <label htmlFor={id}>{label}</label>
+      {hint === undefined ? null : <small id={`${id}-hint`}>{hint}</small>}
+    </div>
+  )
+}
+
+/** A field's text, and undefined when it is empty. */
+export const textOf = (data: FormData, name: string): string | undefined => {
+  const value = data.get(name)
+  return typeof value === "string" && value.trim() !== "" ? value.trim() : undefined
+}
+
+/** A field's number, and undefined when it is empty. */
+export const numberOf = (data: FormData, name: string): number | undefined => {
+  const text = textOf(data, name)
+  return text === undefined ? undefined : Number(text)
+}
+
+/** A field for a local moment as an instant of the API. */
+export const instantOf = (data: FormData, name: string): string | undefined => {
+  const text = textOf(data, name)
+  return text === undefined ? undefined : new Date(text).toISOString()
+}

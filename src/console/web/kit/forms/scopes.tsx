@@ -1,0 +1,77 @@
+import { useState } from "react"
+import { useHas } from "../../shell/session.tsx"
+import capabilities from "virtual:capabilities"
+import { words } from "../format.tsx"
+
+/** Chooses capabilities, by resource; what the caller lacks cannot be granted. */
+export const ScopePicker = ({
+  label = "Scopes",
+  onChange,
+  scopes
+}: {
+  readonly label?: string
+  readonly onChange: (scopes: ReadonlyArray<string>) => void
+  readonly scopes: ReadonlyArray<string>
+}) => {
+  const has = useHas()
+  const [filter, setFilter] = useState("")
+  const toggle = (scope: string, isOn: boolean) =>
+    onChange(isOn ? [...scopes, scope] : scopes.filter((held) => held !== scope))
+  const shown = Object.entries(capabilities).filter(([resource]) =>
+    resource.includes(filter.toLowerCase().replaceAll(" ", "-"))
+  )
+  return (
+    <fieldset className="scopes">
+      <legend className="label">
+        {label} <small>{scopes.length} chosen</small>
+      </legend>
+      <input
+        type="search"
+        aria-label={`Filter ${label.toLowerCase()}`}
+        placeholder="Filter by resource"
+        value={filter}
+        onChange={(event) => setFilter(event.target.value)}
+      />
+      <div className="choices">
+        {shown.map(([resource, actions]) => (
+          <div key={resource} role="group" aria-label={words(resource)}>
+            <span>{words(resource)}</span>
+            {actions.map((action) => {
+              const scope = `${resource}:${action}`
+              const id = `scope-${resource}-${action}`
+              const isHeld = has(scope)
+              return (
+                <span key={action} className="check" title={isHeld ? scope : `You do not have ${scope}`}>
+                  <input
+                    id={id}
+                    type="checkbox"
+                    aria-label={scope}
+                    checked={scopes.includes(scope)}
+                    disabled={!isHeld && !scopes.includes(scope)}
+                    onChange={(event) => toggle(scope, event.target.checked)}
+                  />
+                  <label htmlFor={id}>{action}</label>
+                </span>
+              )
+            })}
+          </div>
+        ))}
+      </div>
+    </fieldset>
+  )
+}
+
+/** The first of some capabilities, and how many more there are. */
+export const ScopeChips = ({ scopes }: { readonly scopes: ReadonlyArray<string> }) =>
+  scopes.length === 0 ? (
+    <span className="soft">none</span>
+  ) : (
+    <span title={scopes.join("\n")}>
+      {scopes.slice(0, 2).map((scope) => (
+        <span key={scope} className="chip">
+          {scope}
+        </span>
+      ))}
+      {scopes.length > 2 ? <small> and {scopes.length - 2} more</small> : null}
+    </span>
+  )

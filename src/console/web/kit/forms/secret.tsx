@@ -1,0 +1,44 @@
+import { type ReactNode, useState } from "react"
+import { Copy } from "../actions.tsx"
+import { Dialog } from "../dialog.tsx"
+
+/** Shows a secret this once; it closes only after it was confirmed that the secret is kept. */
+export const SecretDialog = ({
+  children,
+  note = "Copy it now: it is shown this once, and only its digest is stored.",
+  onClose,
+  secret,
+  title,
+  what
+}: {
+  readonly children?: ReactNode
+  readonly note?: string
+  readonly onClose: () => void
+  readonly secret: string
+  readonly title: string
+  /** What the secret is: "API key". */
+  readonly what: string
+}) => {
+  const [isKept, setKept] = useState(false)
+  return (
+    <Dialog title={title} closes={false} onClose={onClose} wide>
+      <div className="in">
+        <p>{note}</p>
+        <div className="secret">
+          <span data-testid="secret">{secret}</span>
+          <Copy text={secret} what={what} />
+        </div>
+        {children}
+        <div className="check">
+          <input id="is-kept" type="checkbox" checked={isKept} onChange={(event) => setKept(event.target.checked)} />
+          <label htmlFor="is-kept">I have stored it where I will find it</label>
+        </div>
+      </div>
+      <footer>
+        <button type="button" className="btn main" disabled={!isKept} onClick={onClose}>
+          Done
+        </button>
+      </footer>
+    </Dialog>
+  )
+}

@@ -1,0 +1,365 @@
+import { type ReactNode, useEffect, useState } from "react"
+import { Link, useLocation, useSearchParams } from "wouter"
+import { preparePage, usePage } from "../../api/hooks.ts"
+import { type Input, type Operation, type Row, type Sort } from "../../api/operations.ts"
+import { Icon } from "../icons.tsx"
+import { Empty, Failed, Loading } from "../states.tsx"
+
+/** A column: its title, how a row shows in it, and whether it holds figures. */
+export interface Column<Item, Sort extends string = never> {
+  readonly title: string
+  /** The member that its title sorts by. */
+  readonly sort?: Sort | undefined
+  readonly cell: (item: Item) => ReactNode
+  readonly isNumber?: boolean | undefined
+  /** Takes the width that the others leave. */
+  readonly isWide?: boolean | undefined
+}
+
+/** Actions stay in sight when the table is wider than its place. */
+const classOf = ({ isNumber, isWide, title }: Pick<Column<never>, "isNumber" | "isWide" | "title">) =>
+  title === "" ? "n stick" : isNumber === true ? "n" : isWide === true ? "fill" : undefined
+
+/** The rows that were chosen, by key; they stay chosen on other pages of the list. */
+export interface Selection<Item> {
+  readonly chosen: ReadonlyMap<string, Item>
+  readonly choose: (rows: ReadonlyArray<readonly [key: string, row: Item]>, isOn: boolean) => void
+  readonly clear: () => void
+}
+
+/** Rows that are chosen to be changed together. */
+export const useSelection = <Item,>(): Selection<Item> => {
+  const [chosen, setChosen] = useState<ReadonlyMap<string, Item>>(new Map())
+  const choose: Selection<Item>["choose"] = (rows, isOn) =>
+    setChosen((before) => {
+      const next = new Map(before)
+      for (const [key, row] of rows) {
+        if (isOn) next.set(key, row)
+        else next.delete(key)
+      }
+      return next
+    })
+  return { chosen, choose, clear: () => setChosen(new Map()) }
+}
+
+/** What a table is sorted by: a member, with `-` before it for descending. */
+interface Sorted {
+  readonly by: string | undefined
+  readonly onSort: (sort: string) => void
+}
+
+/** The title of a column, which sorts by it: by names from A on, by moments from the latest. */
+const SortButton = ({ sort, sorted: { by, onSort }, title }: { sort: string; sorted: Sorted; title: string }) => {
+  const first = /At$|Date$/.test(sort) ? `-${sort}` : sort
+  const other = first === sort ? `-${sort}` : sort
+  return (
+    <button type="button" className="sort" onClick={() => onSort(by === first ? other : first)}>
+      {title}
+      <Icon name={by === sort ? "up" : by === `-${sort}` ? "down" : "sort"} size={14} />
+    </button>
+  )
+}
+
+const ariaSort = (sort: string | undefined, by: string | undefined) =>
+  sort === undefined ? undefined : by === sort ? "ascending" : by === `-${sort}` ? "descending" : "none"
+
+/** Rows as a table. */
+export const Table = <Item,>({
+  columns,
+  keyOf,
+  label,
+  nameOf,
+  rows,
+  rowClass,
+  selection,
+  sorted
+}: {
+  readonly columns: ReadonlyArray<Column<Item, string>>
+  readonly keyOf: (item: Item) => string
+  readonly label: string
+  /** What a row is called beside its checkbox. */
+  readonly nameOf?: ((item: Item) => string) | undefined
+  readonly rows: ReadonlyArray<Item>
+  readonly rowClass?: ((item: Item) => string | undefined) | undefined
+  /** Makes rows choosable. */
+  readonly selection?: Selection<Item> | undefined
+  readonly sorted?: Sorted | undefined
+}) => (
+  <div className="scroll" tabIndex={0} role="region" aria-label={label}>
+    <table>
+      <thead>
+        <tr>
+          {selection === undefined ? null : (
+            <th scope="col">
+              <input
+                type="checkbox"
+                aria-label="Choose all on this page"
+                checked={rows.every((row) => selection.chosen.has(keyOf(row)))}
+                onChange={(event) =>
+                  selection.choose(
+                    rows.map((row) => [keyOf(row), row]),
+                    event.target.checked
+                  )
+                }
+              />
+            </th>
+          )}
+          {columns.map(({ isNumber, sort, title }) => (
+            <th
+              key={title}
+              scope="col"
+              className={classOf({ isNumber, title })}
+              aria-sort={sorted === undefined ? undefined : ariaSort(sort, sorted.by)}
+            >
+              {title === "" ? (
+                <span className="hidden">Actions</span>
+              ) : sort === undefined || sorted === undefined ? (
+                title
+              ) : (
+                <SortButton sort={sort} sorted={sorted} title={title} />
+              )}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={keyOf(row)} className={rowClass?.(row)}>
+            {selection === undefined ? null : (
+              <td>
+                <input
+                  type="checkbox"
+                  aria-label={`Choose ${nameOf?.(row) ?? keyOf(row)}`}
+                  checked={selection.chosen.has(keyOf(row))}
+                  onChange={(event) => selection.choose([[keyOf(row), row]], event.target.checked)}
+                />
+              </td>
+            )}
+            {columns.map(({ cell, isNumber, isWide, title }) => (
+              <td key={title} className={classOf({ isNumber, isWide, title })}>
+                {cell(row)}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </div>
+)
+
+/** The filters of a list, which live in the URL; a change of one begins at the first page. */
+export const useFilters = <Key extends string>(keys: ReadonlyArray<Key>) => {
+  const [search, setSearch] = useSearchParams()
+  const values: Partial<Record<Key, string>> = {}
+  for (const key of keys) {
+    const value = search.get(key)
+    if (value !== null && value !== "") values[key] = value
+  }
+  const set = (key: Key, value: string) =>
+    setSearch((before) => {
+      const next = new URLSearchParams(before)
+      if (value === "") next.delete(key)
+      else next.set(key, value)
+      next.delete("cursor")
+      return next
+    })
+  return { values, set, isFiltered: Object.keys(values).length > 0 }
+}
+
+/** A search field, which `/` focuses; it searches when Enter is pressed or the field is left. */
+export const Search = ({
+  label,
+  onSearch,
+  value = ""
+}: {
+  readonly label: string
+  readonly onSearch: (value: string) => void
+  readonly value?: string | undefined
+}) => (
+  <form
+    role="search"
+    className="search"
+    onSubmit={(event) => {
+      event.preventDefault()
+      onSearch(String(new FormData(event.currentTarget).get("search") ?? "").trim())
+    }}
+  >
+    <Icon name="search" size={16} />
+    <input key={value} type="search" name="search" aria-label={label} placeholder={label} defaultValue={value} />
+  </form>
+)
+
+/** A filter with few values; one that is required has no "any". */
+export const Choice = ({
+  isRequired = false,
+  label,
+  onChange,
+  options,
+  value = ""
+}: {
+  readonly isRequired?: boolean
+  readonly label: string
+  readonly onChange: (value: string) => void
+  readonly options: ReadonlyArray<readonly [value: string, text: string]>
+  readonly value?: string | undefined
+}) => (
+  <select
+    className={value === "" ? "pill" : "pill on"}
+    aria-label={label}
+    value={value}
+    onChange={(event) => onChange(event.target.value)}
+  >
+    {isRequired ? null : <option value="">{label}: any</option>}
+    {options.map(([option, text]) => (
+      <option key={option} value={option}>
+        {label}: {text}
+      </option>
+    ))}
+  </select>
+)
+
+/**
+ * A list of the API a page at a time. The place of the page is in the URL, with what is searched for and the order, which
+ * begins with the newest rows where it can.
+ */
+export const List = <Name extends Operation>({
+  columns,
+  empty,
+  everySeconds,
+  filters,
+  input,
+  isFiltered = false,
+  keyOf,
+  label,
+  name,
+  nameOf,
+  order,
+  rowClass,
+  searches,
+  selection
+}: {
+  readonly columns: ReadonlyArray<Column<Row<Name>, Sort<Name>>>
+  /** What is said when there is nothing at all. */
+  readonly empty: ReactNode
+  readonly everySeconds?: number
+  /** Stands beside the search. */
+  readonly filters?: ReactNode
+  readonly input: Input<Name>
+  readonly isFiltered?: boolean
+  readonly keyOf: (row: Row<Name>) => string
+  readonly label: string
+  readonly name: Name
+  readonly nameOf?: (row: Row<Name>) => string
+  /** What it is sorted by at first, where that is no column. */
+  readonly order?: `-${Sort<Name>}`
+  readonly rowClass?: (row: Row<Name>) => string | undefined
+  /** What a search looks into. */
+  readonly searches?: string
+  readonly selection?: Selection<Row<Name>>
+}) => {
+  const [search] = useSearchParams()
+  const { set, values } = useFilters(["search", "sort"])
+  const newest = columns.some(({ sort }) => sort === "createdAt") ? "-createdAt" : undefined
+  const isKnown = columns.some(({ sort }) => sort !== undefined && (values.sort === sort || values.sort === `-${sort}`))
+  const by = isKnown ? values.sort : (order ?? newest)
+  const [path] = useLocation()
+  const cursor = search.get("cursor") ?? undefined
+  const given: { readonly query?: object | undefined } = input
+  const pageAt = (cursor: string | undefined) =>
+    ({
+      ...input,
+      query: { limit: 50, search: searches && values.search, sort: by, ...given.query, cursor }
+    }) as Input<Name>
+  const asked = usePage(name, pageAt(cursor), everySeconds === undefined ? {} : { everySeconds })
+  const next = asked.isPlaceholderData ? null : (asked.data?.nextCursor ?? null)
+  const prepareNext = () => {
+    if (next !== null) preparePage(name, pageAt(next))
+  }
+  // Who went on once will go on again.
+  useEffect(() => {
+    if (cursor !== undefined) prepareNext()
+  }, [cursor, next])
+  const above =
+    searches === undefined && filters === undefined ? null : (
+      <div className="filters">
+        {searches === undefined ? null : (
+          <Search label={searches} value={values.search} onSearch={(wanted) => set("search", wanted)} />
+        )}
+        {filters}
+      </div>
+    )
+  if (asked.data === undefined) {
+    return (
+      <>
+        {above}
+        {asked.error === null ? (
+          <Loading rows={8} />
+        ) : (
+          <Failed cause={asked.error} retry={() => void asked.refetch()} />
+        )}
+      </>
+    )
+  }
+  const { items, nextCursor } = asked.data
+  const at = (value: string | undefined) => {
+    const next = new URLSearchParams(search)
+    if (value === undefined) next.delete("cursor")
+    else next.set("cursor", value)
+    return `${path}?${next}`
+  }
+  const rows = (
+    <section className="card" aria-busy={asked.isPlaceholderData}>
+      {items.length === 0 ? (
+        nextCursor !== null ? (
+          <Empty title="Nothing matches so far">
+            <p>The next page goes on with the search.</p>
+          </Empty>
+        ) : isFiltered || values.search !== undefined || cursor !== undefined ? (
+          <Empty title="Nothing matches">
+            <p>Change or remove a filter.</p>
+          </Empty>
+        ) : (
+          empty
+        )
+      ) : (
+        <Table
+          label={label}
+          columns={columns}
+          rows={items}
+          keyOf={keyOf}
+          nameOf={nameOf}
+          rowClass={rowClass}
+          selection={selection}
+          sorted={{ by, onSort: (sort) => set("sort", sort) }}
+        />
+      )}
+      {cursor === undefined && nextCursor === null ? null : (
+        <nav className="pager" aria-label="Pages">
+          {cursor === undefined ? null : (
+            <>
+              <Link className="btn" href={at(undefined)}>
+                First page
+              </Link>
+              <button type="button" className="btn" onClick={() => history.back()}>
+                <Icon name="previous" size={16} />
+                Previous
+              </button>
+            </>
+          )}
+          {nextCursor === null ? null : (
+            <Link className="btn" href={at(nextCursor)} onPointerEnter={prepareNext} onFocus={prepareNext}>
+              Next
+              <Icon name="next" size={16} />
+            </Link>
+          )}
+        </nav>
+      )}
+    </section>
+  )
+  return (
+    <>
+      {above}
+      {rows}
+    </>
+  )
+}

@@ -1,0 +1,135 @@
+import { useMemo, useState } from "react"
+import { Choice, useFilters } from "./list.tsx"
+import { ownTimeZone, timeZones } from "../format.tsx"
+
+/** A range of time with the zone of its days, as operations of usage take it; without `to` it lasts until now. */
+export interface Range {
+  readonly from: string
+  readonly to?: string
+  readonly timeZone: string
+}
+
+const hour = 3_600_000
+const day = 24 * hour
+
+/** How far a zone is ahead of UTC at a moment, in milliseconds. */
+const offsetAt = (zone: string, at: number): number => {
+  const parts = new Intl.DateTimeFormat("en-US", {
+    timeZone: zone,
+    hourCycle: "h23",
+    year: "numeric",
+    month: "numeric",
+    day: "numeric",
+    hour: "numeric",
+    minute: "numeric",
+    second: "numeric"
+  }).formatToParts(at)
+  const of = (type: string) => Number(parts.find((part) => part.type === type)?.value)
+  return Date.UTC(of("year"), of("month") - 1, of("day"), of("hour"), of("minute"), of("second")) - (at - (at % 1000))
+}
+
+/** When a date begins in a zone; days and months beyond their ends are those of the next. */
+export const midnight = (zone: string, year: number, month: number, date: number): number => {
+  const there = Date.UTC(year, month, date)
+  const near = there - offsetAt(zone, there)
+  return there - offsetAt(zone, near)
+}
+
+/** The date of a moment in a zone, "2026-01-31". */
+export const dateIn = (zone: string, at: number): string => new Date(at + offsetAt(zone, at)).toISOString().slice(0, 10)
+
+const presets = [
+  ["24h", "last 24 hours"],
+  ["7d", "last 7 days"],
+  ["30d", "last 30 days"],
+  ["90d", "last 90 days"],
+  ["month", "this month"],
+  ["last-month", "last month"],
+  ["custom", "chosen days"]
+] as const
+
+const instant = (at: number) => new Date(at).toISOString()
+
+/** The bounds of a preset; `from` and `to` are dates, both included, of chosen days. */
+const boundsOf = (
+  preset: string,
+  zone: string,
+  now: number,
+  first: string | undefined,
+  last: string | undefined
+): readonly [from: number, to: number | undefined] => {
+  const [year = 0, month = 1, date = 1] = dateIn(zone, now).split("-").map(Number)
+  const daysBack = (days: number) => midnight(zone, year, month - 1, date - days + 1)
+  switch (preset) {
+    case "24h":
+      return [now - (now % hour) - 23 * hour, undefined]
+    case "7d":
+      return [daysBack(7), undefined]
+    case "90d":
+      return [daysBack(90), undefined]
+    case "month":
+      return [midnight(zone, year, month - 1, 1), undefined]
+    case "last-month":
+      return [midnight(zone, year, month - 2, 1), midnight(zone, year, month - 1, 1)]
+    case "custom": {
+      const startOf = (text: string, later: number) => {
+        const [year = 0, month = 1, date = 1] = text.split("-").map(Number)
+        return midnight(zone, year, month - 1, date + later)
+      }
+      const from = first === undefined ? daysBack(30) : startOf(first, 0)
+      const to = last === undefined ? undefined : startOf(last, 1)
+      return to === undefined || to > from ? [from, to] : [from, from + day]
+    }
+    default:
+      return [daysBack(30), undefined]
+  }
+}
+
+/** The range that the URL names, by default the last 30 days, and the equally long one before it. */
+export const useRange = () => {
+  const { set, values } = useFilters(["range", "timeZone", "first", "last"])
+  const [now] = useState(Date.now)
+  const preset = values.range ?? "30d"
+  const timeZone = values.timeZone ?? ownTimeZone
+  return useMemo(() => {
+    const [from, to] = boundsOf(preset, timeZone, now, values.first, values.last)
+    const end = to ?? now
+    const range: Range = { from: instant(from), timeZone, ...(to === undefined ? {} : { to: instant(to) }) }
+    const before: Range = { from: instant(2 * from - end), to: instant(from), timeZone }
+    return { range, before, end, isHourly: end - from <= 2 * day, preset, values, set }
+    // The functions and texts of the URL are the same while the URL is.
+    // oxlint-disable-next-line react-hooks/exhaustive-deps
+  }, [preset, timeZone, now, values.first, values.last])
+}
+
+/** Chooses a range and its time zone. */
+export const RangeChoice = ({ preset, set, values }: ReturnType<typeof useRange>) => (
+  <>
+    <Choice isRequired label="Range" value={preset} options={presets} onChange={(value) => set("range", value)} />
+    {preset === "custom" ? (
+      <>
+        <input
+          type="date"
+          className="date"
+          aria-label="First day"
+          value={values.first ?? ""}
+          onChange={(event) => set("first", event.target.value)}
+        />
+        <input
+          type="date"
+          className="date"
+          aria-label="Last day"
+          value={values.last ?? ""}
+          onChange={(event) => set("last", event.target.value)}
+        />
+      </>
+    ) : null}
+    <Choice
+      isRequired
+      label="Days of"
+      value={values.timeZone ?? ownTimeZone}
+      options={timeZones().map((zone) => [zone, zone] as const)}
+      onChange={(value) => set("timeZone", value)}
+    />
+  </>
+)

@@ -1,0 +1,44 @@
+import { Link } from "wouter"
+import { useCall } from "../../api/hooks.ts"
+import { useCan } from "../../shell/session.tsx"
+
+export type Option = readonly [value: string, text: string]
+
+/** As many as there can be to choose from. */
+export const mostNames = { query: { limit: 200 } } as const
+
+/** The agents to choose from and to name others by; none without the capability to read them. */
+export const useAgents = (): ReadonlyArray<Option> => {
+  const isAllowed = useCan()("agents:read")
+  const { data } = useCall("agents.list", mostNames, { enabled: isAllowed })
+  return data?.items.map(({ id, name }) => [id, name] as const) ?? []
+}
+
+/** The API keys to choose from; none without the capability to read them. */
+export const useApiKeys = (): ReadonlyArray<Option> => {
+  const isAllowed = useCan()("api-keys:read")
+  const { data } = useCall("apiKeys.list", mostNames, { enabled: isAllowed })
+  return data?.items.map(({ id, name }) => [id, name] as const) ?? []
+}
+
+/** The applications to choose from; none without the capability to read them. */
+export const useApplications = (): ReadonlyArray<Option> => {
+  const isAllowed = useCan()("applications:read")
+  const { data } = useCall("applications.list", mostNames, { enabled: isAllowed })
+  return data?.items.map(({ id, name }) => [String(id), name] as const) ?? []
+}
+
+/** The beginning of an id, which tells a few of them apart. */
+export const shortId = (id: string): string => `…${id.slice(-8)}`
+
+/** An agent by its name, where that can be read. */
+export const AgentName = ({ id }: { readonly id: string | null }) => {
+  const agents = useAgents()
+  if (id === null) return <span className="soft">none</span>
+  const name = agents.find(([known]) => known === id)?.[1]
+  return (
+    <Link href={`/agents/${id}`} title={id}>
+      {name ?? <code>{shortId(id)}</code>}
+    </Link>
+  )
+}

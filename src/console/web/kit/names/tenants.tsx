@@ -1,0 +1,52 @@
+import { useCall } from "../../api/hooks.ts"
+import { useCaller, useCan } from "../../shell/session.tsx"
+import { SelectField, TextField } from "../forms/form.tsx"
+import { Choice, type Column } from "../lists/list.tsx"
+import { mostNames, type Option } from "./names.tsx"
+
+/** The tenants to choose from, and whether there are more of them; none for a caller of one tenant. */
+export const useTenants = () => {
+  const may = useCan()
+  const isSystem = useCaller().tenant === null
+  const { data } = useCall("tenants.list", mostNames, { enabled: isSystem && may("tenants:read") })
+  const tenants: ReadonlyArray<Option> = data?.items.map(({ id, name }) => [id, name] as const) ?? []
+  return { isSystem, tenants, isComplete: data?.nextCursor === null }
+}
+
+/** Chooses a tenant, where the caller is of no tenant itself. */
+export const TenantField = ({
+  none = "The default tenant",
+  others = []
+}: {
+  readonly none?: string
+  /** Choices that are no tenants. */
+  readonly others?: ReadonlyArray<Option>
+}) => {
+  const { isComplete, isSystem, tenants } = useTenants()
+  if (!isSystem) return null
+  if (!isComplete) return <TextField label="Tenant" name="tenantId" placeholder={none} hint="Its id" />
+  return <SelectField label="Tenant" name="tenantId" options={[["", none], ...others, ...tenants]} />
+}
+
+/** The name of a tenant, where the caller may see it. */
+export const TenantName = ({ id }: { readonly id: string | null }) => {
+  const { tenants } = useTenants()
+  if (id === null) return <span className="soft">installation</span>
+  return tenants.find(([known]) => known === id)?.[1] ?? <code>{id}</code>
+}
+
+/** Filters by tenant, where the caller may see more than one. */
+export const TenantChoice = ({
+  onChange,
+  value
+}: {
+  readonly onChange: (id: string) => void
+  readonly value?: string | undefined
+}) => {
+  const { tenants } = useTenants()
+  return tenants.length < 2 ? null : <Choice label="Tenant" value={value} onChange={onChange} options={tenants} />
+}
+
+/** The column that says of which tenant a row is, where the caller may see more than one. */
+export const useTenantColumn = (): ReadonlyArray<Column<{ readonly tenantId: string | null }>> =>
+  useTenants().tenants.length < 2 ? [] : [{ title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> }]

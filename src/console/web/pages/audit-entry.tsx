@@ -1,1 +1,0 @@
-export { AuditEntry as default } from "./audit.tsx"

@@ -1,0 +1,379 @@
+import { useMutation } from "@tanstack/react-query"
+import { useState } from "react"
+import { call } from "../../api/client.ts"
+import { useCall, useChange, usePage } from "../../api/hooks.ts"
+import { type Answer, type Payload, type Row } from "../../api/operations.ts"
+import { Act, CopyCurl, FormActions } from "../../kit/actions.tsx"
+import { Dialog } from "../../kit/dialog.tsx"
+import { Form, SelectField, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
+import { count, Moment } from "../../kit/format.tsx"
+import { List, Table } from "../../kit/lists/list.tsx"
+import { Answered, Empty } from "../../kit/states.tsx"
+import { Compare } from "../../kit/texts/diff.tsx"
+import { useCan } from "../../shell/session.tsx"
+import { Page } from "../../shell/shell.tsx"
+
+type Health = Answer<"llm.health">["providers"][number]
+type Version = Row<"llmAdmin.versions">
+type Target = Payload<"llm.testProvider">
+
+const dialects = ["openai", "anthropic"] as const
+const statusTones = { healthy: "ok", degraded: "warn", unhealthy: "bad" } as const
+
+const credentialIn = (data: FormData) => ({ headers: { "x-api-key": textOf(data, "serviceKey") ?? "" } })
+
+/** Where to ask: a configured provider, or an address with a key that stays in this page. */
+const targetOf = (data: FormData, providerId: string | undefined): Target => {
+  const model = textOf(data, "model")
+  const asked = model === undefined ? {} : { model }
+  if (providerId !== undefined) return { providerId, ...asked }
+  const apiKey = textOf(data, "apiKey")
+  return {
+    dialect: (textOf(data, "dialect") ?? "openai") as (typeof dialects)[number],
+    baseUrl: textOf(data, "baseUrl") ?? "",
+    ...(apiKey === undefined ? {} : { apiKey }),
+    ...asked
+  }
+}
+
+const TestResult = ({ result }: { readonly result: Answer<"llm.testProvider"> }) => (
+  <div role="status" className="note">
+    <span className={`tag ${result.ok ? "ok" : "bad"}`}>{result.ok ? "It answers" : "It fails"}</span>
+    <span>
+      {result.detail} {count(result.latencyMs)} ms{result.status === null ? "" : `, status ${result.status}`}.
+    </span>
+  </div>
+)
+
+/** Tests a provider and lists its models; keys live in the form and nowhere else. */
+const TestProvider = ({ onClose, providerId }: { readonly onClose: () => void; readonly providerId?: string }) => {
+  const test = useMutation({
+    mutationFn: (data: FormData) =>
+      call("llm.testProvider", { body: targetOf(data, providerId), ...credentialIn(data) })
+  })
+  const list = useMutation({
+    mutationFn: (data: FormData) => call("llm.listModels", { body: targetOf(data, providerId), ...credentialIn(data) })
+  })
+  const isPending = test.isPending || list.isPending
+  return (
+    <Dialog title={providerId === undefined ? "Test an address" : `Test ${providerId}`} onClose={onClose} wide>
+      <Form
+        cause={test.error ?? list.error}
+        onSubmit={(data) => {
+          list.reset()
+          test.mutate(data)
+        }}
+        actions={
+          <>
+            <button
+              type="button"
+              className="btn"
+              disabled={isPending}
+              onClick={(event) => {
+                const { form } = event.currentTarget
+                if (form === null || !form.reportValidity()) return
+                test.reset()
+                list.mutate(new FormData(form))
+              }}
+            >
+              List its models
+            </button>
+            <button type="submit" className="btn main" disabled={isPending}>
+              {isPending ? "Asking …" : "Test"}
+            </button>
+          </>
+        }
+      >
+        <p>It is asked for its list of models, which costs nothing.</p>
+        {providerId === undefined ? (
+          <>
+            <div className="row2">
+              <SelectField
+                label="Speaks like"
+                name="dialect"
+                options={[
+                  ["openai", "OpenAI"],
+                  ["anthropic", "Anthropic"]
+                ]}
+              />
+              <TextField
+                label="Base URL"
+                name="baseUrl"
+                type="url"
+                required
+                autoFocus
+                placeholder="https://api.openai.com/v1"
+              />
+            </div>
+            <TextField
+              label="The provider's key"
+              name="apiKey"
+              type="password"
+              autoComplete="off"
+              hint="Used for this test and forgotten with this dialog"
+            />
+          </>
+        ) : null}
+        <TextField label="Model" name="model" placeholder="any" hint="Whether the provider lists it" />
+        <TextField
+          label="Key of the service account, or one with llm:admin"
+          name="serviceKey"
+          type="password"
+          autoComplete="off"
+          required
+          hint="A test may use the keys of providers, so that a sign-in alone does not allow it. It is forgotten with this dialog"
+        />
+        {test.data === undefined ? null : <TestResult result={test.data} />}
+        {list.data === undefined ? null : list.data.length === 0 ? (
+          <Empty title="It lists no model" />
+        ) : (
+          <Table
+            label="Models of the provider"
+            rows={list.data}
+            keyOf={({ id }) => id}
+            columns={[
+              { title: "Model", cell: ({ id }) => <code>{id}</code> },
+              { title: "Owner", cell: ({ ownedBy }) => ownedBy },
+              {
+                title: "Made",
+                cell: ({ createdAt }) => (createdAt === null ? null : <Moment at={createdAt} style="date" />)
+              }
+            ]}
+          />
+        )}
+      </Form>
+    </Dialog>
+  )
+}
+
+const Providers = ({ onTest }: { readonly onTest: (id: string) => void }) => {
+  const health = useCall("llm.health", {}, { everySeconds: 30 })
+  return (
+    <section className="card">
+      <header>
+        <h2>Providers</h2>
+        {health.data === undefined ? null : (
+          <span className={`tag ${statusTones[health.data.status]}`}>{health.data.status}</span>
+        )}
+      </header>
+      <Answered asked={health}>
+        {({ providers }) => (
+          <Table
+            label="Providers"
+            rows={providers}
+            keyOf={({ id }) => id}
+            columns={[
+              { title: "Provider", cell: ({ id }) => <strong>{id}</strong> },
+              { title: "Speaks like", cell: ({ dialect }) => dialect },
+              { title: "Reachable", cell: (provider) => <Reachable provider={provider} /> },
+              {
+                title: "Latency",
+                isNumber: true,
+                cell: ({ latencyMs }) => (latencyMs === null ? null : `${count(latencyMs)} ms`)
+              },
+              { title: "Checked", cell: ({ checkedAt }) => <Moment at={checkedAt} /> },
+              { title: "Last error", cell: ({ lastError }) => <span className="soft">{lastError ?? "none"}</span> },
+              {
+                title: "",
+                isNumber: true,
+                cell: ({ id }) => <Act onClick={() => onTest(id)}>Test</Act>
+              }
+            ]}
+          />
+        )}
+      </Answered>
+    </section>
+  )
+}
+
+const Reachable = ({ provider: { breaker, reachable } }: { readonly provider: Health }) => (
+  <span className={`tag ${reachable === null ? "" : reachable && breaker === "closed" ? "ok" : "bad"}`}>
+    {reachable === null ? "not asked yet" : reachable ? "yes" : "no"}
+    {breaker === "closed" ? "" : `, breaker ${breaker}`}
+  </span>
+)
+
+/** A version's document, indented. */
+const indented = (content: string): string => {
+  try {
+    return JSON.stringify(JSON.parse(content), null, 2)
+  } catch {
+    return content
+  }
+}
+
+const Shown = ({ onClose, version }: { readonly onClose: () => void; readonly version: Version }) => (
+  <Dialog title={`Version ${version.version}`} onClose={onClose} wide>
+    <div className="in">
+      <pre tabIndex={0}>{indented(version.content)}</pre>
+    </div>
+  </Dialog>
+)
+
+const Rollback = ({
+  newest,
+  onClose,
+  version
+}: {
+  readonly newest: Version
+  readonly onClose: () => void
+  readonly version: Version
+}) => {
+  const change = useChange("llmAdmin.rollback", `The configuration of version ${version.version} runs`)
+  return (
+    <Dialog title={`Roll back to version ${version.version}`} onClose={onClose} wide>
+      <Form
+        cause={change.error}
+        onSubmit={() =>
+          change.mutate(
+            { body: { version: version.version }, headers: { "if-match": `"${newest.version}"` } },
+            { onSuccess: onClose }
+          )
+        }
+        actions={<FormActions action="Roll back" isPending={change.isPending} onClose={onClose} />}
+      >
+        <p>
+          Version {newest.version} stops running, and a version {newest.version + 1} with the content of version{" "}
+          {version.version} runs at once. No version is lost. This is what changes:
+        </p>
+        <Compare
+          id={`gateway ${newest.version} ${version.version}`}
+          label={`From version ${newest.version} to version ${version.version}`}
+          before={indented(newest.content)}
+          after={indented(version.content)}
+        />
+      </Form>
+    </Dialog>
+  )
+}
+
+const Edit = ({ newest, onClose }: { readonly newest: Version | undefined; readonly onClose: () => void }) => {
+  const running = useCall("llmAdmin.getConfiguration", {})
+  const change = useChange("llmAdmin.putConfiguration", "The configuration runs")
+  const [fault, setFault] = useState<Error | undefined>()
+  return (
+    <Dialog title="Change the gateway's configuration" onClose={onClose} wide>
+      <Answered asked={running}>
+        {(document) => (
+          <Form
+            cause={fault ?? change.error}
+            onSubmit={(data) => {
+              try {
+                const body = JSON.parse(textOf(data, "document") ?? "") as Payload<"llmAdmin.putConfiguration">
+                setFault(undefined)
+                change.mutate(
+                  { body, ...(newest === undefined ? {} : { headers: { "if-match": `"${newest.version}"` } }) },
+                  { onSuccess: onClose }
+                )
+              } catch (cause) {
+                setFault(new Error(`It is not JSON: ${cause instanceof Error ? cause.message : ""}`))
+              }
+            }}
+            actions={<FormActions action="Save and run" isPending={change.isPending} onClose={onClose} />}
+          >
+            <p>
+              It is checked as a whole before it runs. A key of a provider that is written here is encrypted, and never
+              shown again.
+            </p>
+            <TextArea
+              label="Document"
+              name="document"
+              member=""
+              className="code"
+              rows={20}
+              spellCheck={false}
+              defaultValue={JSON.stringify(document, null, 2)}
+            />
+          </Form>
+        )}
+      </Answered>
+    </Dialog>
+  )
+}
+
+type Overlay =
+  | { readonly what: "address" | "edit" }
+  | { readonly what: "test"; readonly id: string }
+  | { readonly what: "show" | "rollback"; readonly version: Version }
+
+const Versions = ({ onOpen }: { readonly onOpen: (overlay: Overlay) => void }) => (
+  <>
+    <h2>Configuration</h2>
+    <List
+      name="llmAdmin.versions"
+      input={{ query: { limit: 20 } }}
+      label="Versions of the configuration"
+      keyOf={({ version }) => String(version)}
+      empty={
+        <Empty title="No version was written yet">
+          <p>What runs comes from the environment. A change makes version 1.</p>
+        </Empty>
+      }
+      columns={[
+        { title: "Version", cell: ({ version }) => <strong>{version}</strong> },
+        { title: "Written", cell: ({ createdAt }) => <Moment at={createdAt} style="full" /> },
+        { title: "By", cell: ({ createdBy }) => createdBy },
+        {
+          title: "From",
+          cell: ({ restoredFrom }) => (restoredFrom === undefined ? null : `version ${restoredFrom}, rolled back`)
+        },
+        { title: "Size", isNumber: true, cell: ({ content }) => `${count(content.length)} characters` },
+        {
+          title: "",
+          isNumber: true,
+          cell: (version) => (
+            <span className="acts">
+              <Act onClick={() => onOpen({ what: "show", version })}>Show</Act>
+              <Act needs="llm:admin" onClick={() => onOpen({ what: "rollback", version })}>
+                Roll back
+              </Act>
+            </span>
+          )
+        }
+      ]}
+    />
+  </>
+)
+
+/** Providers with their health, and the gateway's configuration with its versions. */
+export default function Gateway() {
+  const [shown, setShown] = useState<Overlay | undefined>()
+  const may = useCan()
+  const isAdmin = may("llm:admin")
+  const newest = usePage("llmAdmin.versions", { query: { limit: 1 } }, { enabled: isAdmin }).data?.items[0]
+  const reload = useChange("llmAdmin.reload", "The configuration was read again")
+  const close = () => setShown(undefined)
+  return (
+    <Page
+      title="Providers"
+      lead="Where calls go, how the providers are, and the configuration that runs."
+      actions={
+        <>
+          <CopyCurl name="llm.health" input={{}} />
+          <Act onClick={() => setShown({ what: "address" })}>Test an address</Act>
+          <Act needs="llm:admin" onClick={() => reload.mutate({})}>
+            Read keys again
+          </Act>
+          <Act kind="main" needs="llm:admin" onClick={() => setShown({ what: "edit" })}>
+            Change the configuration
+          </Act>
+        </>
+      }
+    >
+      {reload.error === null ? null : (
+        <p className="fault" role="alert">
+          {reload.error.message}
+        </p>
+      )}
+      <Providers onTest={(id) => setShown({ what: "test", id })} />
+      {isAdmin ? <Versions onOpen={setShown} /> : null}
+      {shown?.what === "address" ? <TestProvider onClose={close} /> : null}
+      {shown?.what === "test" ? <TestProvider providerId={shown.id} onClose={close} /> : null}
+      {shown?.what === "edit" ? <Edit newest={newest} onClose={close} /> : null}
+      {shown?.what === "show" ? <Shown version={shown.version} onClose={close} /> : null}
+      {shown?.what === "rollback" ? (
+        <Rollback version={shown.version} newest={newest ?? shown.version} onClose={close} />
+      ) : null}
+    </Page>
+  )
+}

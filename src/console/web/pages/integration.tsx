@@ -1,1 +1,0 @@
-export { IntegrationPage as default } from "./integrations.tsx"

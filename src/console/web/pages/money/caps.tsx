@@ -1,0 +1,205 @@
+import { useState } from "react"
+import { Link } from "wouter"
+import { useCall } from "../../api/hooks.ts"
+import { type Row } from "../../api/operations.ts"
+import { Act, Confirm, CopyCurl } from "../../kit/actions.tsx"
+import { CapBar, scopeText } from "../../kit/charts/cap-bar.tsx"
+import { count, quantity } from "../../kit/format.tsx"
+import { List, useFilters } from "../../kit/lists/list.tsx"
+import { Empty } from "../../kit/states.tsx"
+import { TenantChoice } from "../../kit/names/tenants.tsx"
+import { Page } from "../../shell/shell.tsx"
+import { CapForm } from "./cap-form.tsx"
+
+export type Cap = Row<"budgetCaps.list">
+
+const shownCounters = 2
+
+export const modes = { hard: "refuses", approval: "asks for approval", soft: "only alerts" } as const
+
+/** The period of a cap in words. */
+export const periodText = ({ period, timeZone, windowSeconds }: Cap): string => {
+  if (period === "total") return "for all time"
+  if (period !== "rolling" || windowSeconds === null) {
+    return timeZone === "UTC" ? `each ${period}` : `each ${period}, ${timeZone}`
+  }
+  const sizes = [
+    [86_400, "d"],
+    [3600, "h"],
+    [60, "min"]
+  ] as const
+  const size = sizes.find(([seconds]) => windowSeconds % seconds === 0)
+  return size === undefined ? `rolling ${windowSeconds} s` : `rolling ${count(windowSeconds / size[0])} ${size[1]}`
+}
+
+/** The percentages of what is spent at which a cap alerts. */
+export const spentThresholds = ({ alertThresholds }: Cap): ReadonlyArray<number> => {
+  const found = alertThresholds.filter(({ measure }) => measure === "spent").map(({ percent }) => percent)
+  return found.length === 0 ? [80] : found.filter((percent) => percent <= 100)
+}
+
+const Use = ({ cap }: { readonly cap: Cap }) => {
+  const { data } = useCall(
+    "budgetCaps.status",
+    { query: { capId: cap.id, limit: shownCounters + 1 } },
+    { everySeconds: 30 }
+  )
+  const href = `/caps/${cap.id}`
+  const counters = data?.items ?? []
+  if (counters.length === 0) {
+    return (
+      <div className="cap">
+        <div className="row">
+          <Link href={href}>
+            <b>{cap.name}</b>
+          </Link>
+          <span className="chip">{scopeText(cap.scope)}</span>
+          <span className="num">{quantity(cap.limit, cap.unit)} each</span>
+        </div>
+        <div className="legend">{data === undefined ? "…" : "nothing was spent under it in this period"}</div>
+      </div>
+    )
+  }
+  return (
+    <div className="stack">
+      {counters.slice(0, shownCounters).map((counter) => (
+        <CapBar
+          key={JSON.stringify(counter.scope)}
+          cap={counter}
+          href={href}
+          mode={cap.mode}
+          thresholds={spentThresholds(cap)}
+        />
+      ))}
+      {counters.length > shownCounters ? <Link href={href}>All of its counters</Link> : null}
+    </div>
+  )
+}
+
+type Shown = { readonly what: "create" } | { readonly what: "edit" | "pause" | "delete"; readonly cap: Cap }
+
+/** Every cap with its use: made, changed, paused and deleted. */
+export default function Caps() {
+  const [shown, setShown] = useState<Shown | undefined>()
+  const { isFiltered, set, values } = useFilters(["tenantId"])
+  const close = () => setShown(undefined)
+  return (
+    <Page
+      title="Caps"
+      lead="A limit per period and scope. A hard cap is never exceeded, however many calls run at once."
+      actions={
+        <>
+          <CopyCurl name="budgetCaps.status" input={{ query: values }} />
+          <Act kind="main" icon="plus" needs="budgets:write" onClick={() => setShown({ what: "create" })}>
+            Make a cap
+          </Act>
+        </>
+      }
+    >
+      <div className="filters">
+        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
+      </div>
+      <List
+        name="budgetCaps.list"
+        input={{ query: { ...values, limit: 20 } }}
+        isFiltered={isFiltered}
+        label="Caps"
+        keyOf={({ id }) => id}
+        rowClass={({ status }) => (status === "active" ? undefined : "gone")}
+        empty={
+          <Empty title="There is no cap yet">
+            <p>
+              A cap limits what may be spent in a period: by everyone, by one agent or by each, on one model or on all.
+            </p>
+            <Act kind="main" needs="budgets:write" onClick={() => setShown({ what: "create" })}>
+              Make a cap
+            </Act>
+          </Empty>
+        }
+        columns={[
+          { title: "Use", isWide: true, cell: (cap) => <Use cap={cap} /> },
+          {
+            title: "Period",
+            cell: (cap) => (
+              <>
+                {periodText(cap)}
+                <br />
+                <small>{modes[cap.mode]} when it is full</small>
+              </>
+            )
+          },
+          {
+            title: "Status",
+            cell: ({ status }) => <span className={`tag ${status === "active" ? "ok" : ""}`}>{status}</span>
+          },
+          {
+            title: "",
+            isNumber: true,
+            cell: (cap) => (
+              <span className="acts">
+                <Act needs="budgets:write" onClick={() => setShown({ what: "edit", cap })}>
+                  Edit
+                </Act>
+                <Act needs="budgets:write" onClick={() => setShown({ what: "pause", cap })}>
+                  {cap.status === "active" ? "Pause" : "Resume"}
+                </Act>
+                <Act kind="bad" needs="budgets:write" onClick={() => setShown({ what: "delete", cap })}>
+                  Delete
+                </Act>
+              </span>
+            )
+          }
+        ]}
+      />
+      {shown?.what === "create" ? <CapForm onClose={close} /> : null}
+      {shown?.what === "edit" ? <CapForm cap={shown.cap} onClose={close} /> : null}
+      {shown?.what === "pause" ? <PauseCap cap={shown.cap} onClose={close} /> : null}
+      {shown?.what === "delete" ? <DeleteCap cap={shown.cap} onClose={close} /> : null}
+    </Page>
+  )
+}
+
+interface AboutCap {
+  readonly cap: Cap
+  readonly onClose: () => void
+}
+
+export const PauseCap = ({ cap, onClose }: AboutCap) => {
+  const isActive = cap.status === "active"
+  return (
+    <Confirm
+      name="budgetCaps.update"
+      input={{
+        params: { id: cap.id },
+        headers: { "if-match": `"${cap.version}"` },
+        body: { name: cap.name, limit: cap.limit, status: isActive ? "paused" : "active" }
+      }}
+      title={`${isActive ? "Pause" : "Resume"} ${cap.name}`}
+      action={isActive ? "Pause the cap" : "Resume the cap"}
+      done={`${cap.name} is ${isActive ? "paused" : "active"}`}
+      onClose={onClose}
+    >
+      <p>
+        {isActive
+          ? "While it is paused it counts and refuses nothing."
+          : `It limits ${scopeText(cap.scope)} to ${quantity(cap.limit, cap.unit)} again, and counts from now on.`}
+      </p>
+    </Confirm>
+  )
+}
+
+export const DeleteCap = ({ cap, onClose }: AboutCap) => (
+  <Confirm
+    name="budgetCaps.delete"
+    input={{ params: { id: cap.id } }}
+    title={`Delete ${cap.name}`}
+    action="Delete the cap"
+    done={`${cap.name} is deleted`}
+    onClose={onClose}
+  >
+    <p>
+      The limit of {quantity(cap.limit, cap.unit)} {periodText(cap)} on {scopeText(cap.scope)} ends at once, with its
+      grants. What was counted stays in the reports.
+    </p>
+  </Confirm>
+)

@@ -1,1 +1,0 @@
-export { Inventory as default } from "./security.tsx"

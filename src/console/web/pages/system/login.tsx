@@ -1,0 +1,96 @@
+import { type ReactNode, useEffect, useState } from "react"
+import { useLocation, useSearchParams } from "wouter"
+import { call, Failure } from "../../api/client.ts"
+import { useCall } from "../../api/hooks.ts"
+import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
+import { Mark } from "../../kit/icons.tsx"
+import { renewSession, useSession } from "../../shell/session.tsx"
+
+/** A page without navigation: one card. */
+export const Gate = ({ children, title }: { readonly children: ReactNode; readonly title: string }) => {
+  useEffect(() => {
+    document.title = `${title} · Application Manager`
+  }, [title])
+  return (
+    <main className="gate">
+      <div className="brand">
+        <Mark />
+        Application Manager
+      </div>
+      <section className="card">
+        <h1>{title}</h1>
+        {children}
+      </section>
+    </main>
+  )
+}
+
+/** Where a sign-in goes on: a page of the console, never another address. */
+const nextOf = (search: URLSearchParams): string => {
+  const next = search.get("next") ?? "/"
+  return next.startsWith("/") && !next.startsWith("//") ? next : "/"
+}
+
+/** The identity providers to sign in with instead, where there are any. */
+const Providers = () => {
+  const { data: providers = [] } = useCall("oidcSignIn.providers", {})
+  return providers.length === 0 ? null : (
+    <div className="in stack">
+      {providers.map(({ id, name, startUrl }) => (
+        <a key={id} className="btn" href={startUrl}>
+          Sign in with {name}
+        </a>
+      ))}
+    </div>
+  )
+}
+
+/** Sign-in with address and password, or with an identity provider. */
+export const Login = () => {
+  const [search] = useSearchParams()
+  const [, go] = useLocation()
+  const session = useSession()
+  const [cause, setCause] = useState<unknown>()
+  const [isPending, setPending] = useState(false)
+  const next = nextOf(search)
+  useEffect(() => {
+    if (session.data !== null && session.data !== undefined) go(next, { replace: true })
+  }, [session.data, go, next])
+
+  const signIn = async (data: FormData) => {
+    setPending(true)
+    setCause(undefined)
+    const tenantId = textOf(data, "tenantId")
+    try {
+      const body = { email: textOf(data, "email") ?? "", password: String(data.get("password") ?? "") }
+      await call("auth.login", { body: tenantId === undefined ? body : { ...body, tenantId } })
+      await renewSession()
+    } catch (refusal) {
+      setCause(refusal)
+    } finally {
+      setPending(false)
+    }
+  }
+  // The one refusal that another field mends.
+  const isAmbiguous = cause instanceof Failure && cause.status === 409
+  return (
+    <Gate title="Sign in">
+      <Form
+        cause={cause}
+        onSubmit={(data) => void signIn(data)}
+        actions={
+          <button type="submit" className="btn main" disabled={isPending}>
+            Sign in
+          </button>
+        }
+      >
+        <TextField label="E-mail address" name="email" type="email" autoComplete="username" required autoFocus />
+        <TextField label="Password" name="password" type="password" autoComplete="current-password" required />
+        {isAmbiguous ? (
+          <TextField label="Tenant id" name="tenantId" hint="Your address has accounts in several tenants." />
+        ) : null}
+      </Form>
+      <Providers />
+    </Gate>
+  )
+}

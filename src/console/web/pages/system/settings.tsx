@@ -1,0 +1,99 @@
+import { call } from "../../api/client.ts"
+import { useCall } from "../../api/hooks.ts"
+import { Act, CopyCurl } from "../../kit/actions.tsx"
+import { Search, Table, useFilters } from "../../kit/lists/list.tsx"
+import { Answered, Empty } from "../../kit/states.tsx"
+import { announce } from "../../kit/toast.tsx"
+import { Page } from "../../shell/shell.tsx"
+
+/** Saves what a question about this installation needs as answer: version, health, figures and settings, without secrets. */
+const saveBundle = async () => {
+  const [settings, health, metrics] = await Promise.all([
+    call("dashboard.settings", {}),
+    call("dashboard.health", {}),
+    call("dashboard.metrics", {})
+  ])
+  const text = JSON.stringify(
+    { madeAt: new Date().toISOString(), browser: navigator.userAgent, settings, health, metrics },
+    undefined,
+    2
+  )
+  const link = document.createElement("a")
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }))
+  link.download = "support-bundle.json"
+  link.click()
+  URL.revokeObjectURL(link.href)
+  announce("The support bundle is saved")
+}
+
+/** What the service runs with, and where each setting came from. */
+export default function Settings() {
+  const asked = useCall("dashboard.settings", {})
+  const { set, values } = useFilters(["search"] as const)
+  const wanted = (values.search ?? "").toLowerCase()
+  return (
+    <Page
+      title="Settings"
+      lead="What this replica was started with. Settings are changed where it is started, not here."
+      actions={
+        <>
+          <CopyCurl name="dashboard.settings" input={{}} />
+          <Act onClick={() => void saveBundle()}>Save a support bundle</Act>
+        </>
+      }
+    >
+      <Answered asked={asked}>
+        {({ environment, settings, version }) => {
+          const rows = settings.filter(({ description, key }) => `${key} ${description}`.toLowerCase().includes(wanted))
+          return (
+            <>
+              <p className="soft">
+                Version {version}, {environment}
+              </p>
+              <div className="filters">
+                <Search label="Key or meaning" value={values.search} onSearch={(value) => set("search", value)} />
+              </div>
+              <section className="card">
+                {rows.length === 0 ? (
+                  <Empty title="Nothing matches" />
+                ) : (
+                  <Table
+                    label="Settings"
+                    rows={rows}
+                    keyOf={({ key }) => key}
+                    columns={[
+                      {
+                        title: "Key",
+                        isWide: true,
+                        cell: ({ description, key }) => (
+                          <>
+                            <code>{key}</code>
+                            <div className="wrap soft">{description}</div>
+                          </>
+                        )
+                      },
+                      {
+                        title: "Value",
+                        cell: ({ value }) =>
+                          value === null ? <span className="soft">none</span> : <code title={value}>{value}</code>
+                      },
+                      {
+                        title: "Set by",
+                        cell: ({ source }) =>
+                          source === "default" ? (
+                            <span className="soft">default</span>
+                          ) : (
+                            <span className="tag">{source}</span>
+                          )
+                      }
+                    ]}
+                  />
+                )}
+              </section>
+            </>
+          )
+        }}
+      </Answered>
+    </Page>
+  )
+}

@@ -1,0 +1,226 @@
+import { useMutation } from "@tanstack/react-query"
+import { useState } from "react"
+import { addressOf, send } from "../../api/client.ts"
+import { useCall } from "../../api/hooks.ts"
+import { CopyCurl } from "../../kit/actions.tsx"
+import { save } from "../../kit/download.ts"
+import { CheckField, Form, SelectField, textOf } from "../../kit/forms/form.tsx"
+import { count, usd } from "../../kit/format.tsx"
+import { Table } from "../../kit/lists/list.tsx"
+import { TenantName, useTenants } from "../../kit/names/tenants.tsx"
+import { Answered, Empty } from "../../kit/states.tsx"
+import { announce } from "../../kit/toast.tsx"
+import { Page } from "../../shell/shell.tsx"
+
+type Line = Readonly<Record<string, string | number | null>>
+interface Report {
+  readonly lines: ReadonlyArray<Line>
+  readonly totals: { readonly costUsd: number }
+}
+
+const groupings = [
+  "tenant",
+  "agent",
+  "model",
+  "provider",
+  "task-type",
+  "application",
+  "api-key",
+  "user",
+  "day"
+] as const
+const formats = [
+  ["csv", "CSV"],
+  ["json", "JSON"],
+  ["focus", "FOCUS (CSV)"]
+] as const
+const shownLines = 200
+
+/** The bounds of a calendar month of UTC, as billing counts them: "2026-01". */
+const boundsOf = (month: string) => {
+  const [year = 0, number = 1] = month.split("-").map(Number)
+  return {
+    from: new Date(Date.UTC(year, number - 1, 1)).toISOString(),
+    to: new Date(Date.UTC(year, number, 1)).toISOString()
+  }
+}
+
+const lastMonths = (): ReadonlyArray<string> => {
+  const now = new Date()
+  return Array.from({ length: 25 }, (_, back) =>
+    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back, 1)).toISOString().slice(0, 7)
+  )
+}
+
+const monthName = new Intl.DateTimeFormat("en-GB", { month: "long", year: "numeric", timeZone: "UTC" })
+
+const fetchReport = async (body: object, name: string, isSigned: boolean): Promise<void> => {
+  const [method, path] = addressOf("billing.report", {})
+  const answer = await send(path, {
+    method,
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body)
+  })
+  save(await answer.blob(), name)
+  const statement = /<([^>]*)>;\s*rel="?describedby/.exec(answer.headers.get("link") ?? "")?.[1]
+  if (!isSigned || statement === undefined) return
+  const { pathname } = new URL(statement, location.href)
+  save(await (await send(pathname)).blob(), `${name}.statement.json`)
+}
+
+const Preview = ({ month, tenantId }: { readonly month: string; readonly tenantId: string | undefined }) => {
+  const asked = useCall("billing.report", {
+    body: {
+      ...boundsOf(month),
+      format: "json",
+      groupBy: ["tenant", "provider", "model"],
+      ...(tenantId === undefined ? {} : { tenantId })
+    }
+  })
+  return (
+    <section className="card">
+      <header>
+        <h2>{monthName.format(new Date(`${month}-01T00:00:00Z`))}</h2>
+      </header>
+      <Answered asked={asked}>
+        {(answer) => {
+          const { lines, totals } = answer as Report
+          return lines.length === 0 ? (
+            <Empty title="Nothing was charged in this month" />
+          ) : (
+            <>
+              <div className="in kpi">
+                <small>Charged, without what was refunded</small>
+                <b>{usd(totals.costUsd)}</b>
+              </div>
+              <Table
+                label="Charges of the month"
+                rows={lines.slice(0, shownLines)}
+                keyOf={({ model, provider, tenantId: of }) => JSON.stringify([of, provider, model])}
+                columns={[
+                  {
+                    title: "Tenant",
+                    cell: ({ tenantId: of }) => (of == null ? "none" : <TenantName id={String(of)} />)
+                  },
+                  { title: "Provider", cell: ({ provider }) => provider ?? "none" },
+                  { title: "Model", cell: ({ model }) => model ?? "none" },
+                  { title: "Requests", isNumber: true, cell: ({ requests }) => count(Number(requests)) },
+                  { title: "Input", isNumber: true, cell: ({ inputTokens }) => count(Number(inputTokens ?? 0)) },
+                  { title: "Output", isNumber: true, cell: ({ outputTokens }) => count(Number(outputTokens ?? 0)) },
+                  { title: "Cost", isNumber: true, cell: ({ costUsd }) => usd(Number(costUsd)) }
+                ]}
+              />
+              {lines.length > shownLines ? (
+                <p className="pager">
+                  <small>
+                    The first {shownLines} lines are shown; the download has all {count(lines.length)}.
+                  </small>
+                </p>
+              ) : null}
+            </>
+          )
+        }}
+      </Answered>
+    </section>
+  )
+}
+
+/** What a month cost, equal to the ledger, to look at and to download. */
+export default function Billing() {
+  const months = lastMonths()
+  const [month, setMonth] = useState(months[0]!)
+  const [tenantId, setTenantId] = useState<string | undefined>()
+  const [format, setFormat] = useState("csv")
+  const { tenants } = useTenants()
+  const download = useMutation({
+    mutationFn: (data: FormData) => {
+      const isSigned = data.has("sign")
+      const groupBy = groupings.filter((name) => data.has(`by-${name}`))
+      const body = {
+        ...boundsOf(month),
+        format,
+        ...(tenantId === undefined ? {} : { tenantId }),
+        ...(format === "focus" || groupBy.length === 0 ? {} : { groupBy }),
+        ...(format === "focus" ? { focusVersion: textOf(data, "focusVersion") } : {}),
+        ...(isSigned ? { sign: true } : {})
+      }
+      const name = `billing-${month}${format === "focus" ? "-focus" : ""}.${format === "json" ? "json" : "csv"}`
+      return fetchReport(body, name, isSigned)
+    },
+    onSuccess: () => announce("The report is downloaded")
+  })
+  return (
+    <Page
+      title="Billing report"
+      lead="What was charged and refunded in a month of UTC, equal to the ledger to the nano-dollar."
+      actions={<CopyCurl name="billing.report" input={{ body: { ...boundsOf(month), format: "csv" } }} />}
+    >
+      <section className="card">
+        <Form
+          cause={download.error}
+          onSubmit={(data) => download.mutate(data)}
+          actions={
+            <button type="submit" className="btn main" disabled={download.isPending}>
+              {download.isPending ? "Preparing …" : "Download"}
+            </button>
+          }
+        >
+          <div className="row3">
+            <SelectField
+              label="Month"
+              value={month}
+              onChange={(event) => setMonth(event.target.value)}
+              options={months.map((name) => [name, monthName.format(new Date(`${name}-01T00:00:00Z`))])}
+            />
+            <SelectField
+              label="Format"
+              value={format}
+              onChange={(event) => setFormat(event.target.value)}
+              options={formats}
+            />
+            {format === "focus" ? (
+              <SelectField
+                label="Version of FOCUS"
+                name="focusVersion"
+                options={[
+                  ["1.4", "1.4"],
+                  ["1.2", "1.2"]
+                ]}
+              />
+            ) : null}
+            {tenants.length < 2 ? null : (
+              <SelectField
+                label="Tenant"
+                value={tenantId ?? ""}
+                onChange={(event) => setTenantId(event.target.value || undefined)}
+                options={[["", "All tenants"], ...tenants]}
+              />
+            )}
+          </div>
+          {format === "focus" ? null : (
+            <fieldset>
+              <legend className="label">One line for each</legend>
+              <div className="choices">
+                {groupings.map((name) => (
+                  <CheckField
+                    key={name}
+                    label={name.replace("-", " ")}
+                    name={`by-${name}`}
+                    defaultChecked={name === "tenant" || name === "model"}
+                  />
+                ))}
+              </div>
+              <small>Without any there is one line for each charge and refund.</small>
+            </fieldset>
+          )}
+          <CheckField
+            label="Sign it"
+            name="sign"
+            hint="A statement with the digest of the report comes as a second file, signed with the attestation key"
+          />
+        </Form>
+      </section>
+      <Preview month={month} tenantId={tenantId} />
+    </Page>
+  )
+}

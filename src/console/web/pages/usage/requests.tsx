@@ -1,0 +1,101 @@
+import { Link } from "wouter"
+import { addressOf } from "../../api/client.ts"
+import { CopyCurl } from "../../kit/actions.tsx"
+import { count, Moment, usd, words } from "../../kit/format.tsx"
+import { List } from "../../kit/lists/list.tsx"
+import { AgentName } from "../../kit/names/names.tsx"
+import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
+import { Empty } from "../../kit/states.tsx"
+import { Page } from "../../shell/shell.tsx"
+import { UsageFilterChoices, useUsageFilters } from "./usage-filters.tsx"
+
+const Status = ({ status }: { readonly status: number | null }) =>
+  status === null ? (
+    <span className="soft">none</span>
+  ) : (
+    <span className={`tag ${status < 400 ? "ok" : status < 500 ? "warn" : "bad"}`}>{status}</span>
+  )
+
+/** Every request that was charged. */
+export default function Requests() {
+  const chosen = useRange()
+  const filters = useUsageFilters()
+  const query = { ...filters.values, ...chosen.range }
+  const [, exported] = addressOf("usage.export", { query: { ...query, format: "csv" } })
+  return (
+    <Page
+      title="Requests"
+      lead="Every gateway call that was sent, and every reservation that was reconciled."
+      actions={
+        <>
+          <CopyCurl name="usage.list" input={{ query }} />
+          <a className="btn" href={exported} download="usage.csv">
+            Export CSV
+          </a>
+        </>
+      }
+    >
+      <div className="filters">
+        <RangeChoice {...chosen} />
+        <UsageFilterChoices {...filters} />
+      </div>
+      <List
+        name="usage.list"
+        input={{ query }}
+        isFiltered={filters.isFiltered}
+        label="Requests"
+        keyOf={({ id }) => id}
+        empty={
+          <Empty title="Nothing was charged in this range">
+            <p>Calls through the gateway appear here a few seconds after they end.</p>
+            <Link className="btn" href="/try">
+              Try a model
+            </Link>
+          </Empty>
+        }
+        columns={[
+          { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} /> },
+          {
+            title: "Model",
+            cell: ({ model, modelServed }) => (
+              <span title={modelServed === null ? undefined : `Served by ${modelServed}`}>{model ?? "none"}</span>
+            )
+          },
+          { title: "Provider", cell: ({ provider }) => provider },
+          { title: "Agent", cell: ({ agentId }) => <AgentName id={agentId} /> },
+          { title: "Task", cell: ({ taskType }) => taskType },
+          { title: "Status", cell: ({ status }) => <Status status={status} /> },
+          { title: "Cost", isNumber: true, cell: ({ costUsd }) => usd(costUsd) },
+          {
+            title: "Input",
+            isNumber: true,
+            cell: ({ cachedInputTokens, inputTokens }) =>
+              inputTokens === null ? null : (
+                <span title={`${count(cachedInputTokens ?? 0)} of them from the cache`}>{count(inputTokens)}</span>
+              )
+          },
+          {
+            title: "Output",
+            isNumber: true,
+            cell: ({ outputTokens }) => (outputTokens === null ? null : count(outputTokens))
+          },
+          {
+            title: "Latency",
+            isNumber: true,
+            cell: ({ latencyMs, timeToFirstTokenMs }) =>
+              latencyMs === null ? null : (
+                <span
+                  title={timeToFirstTokenMs === null ? undefined : `First token after ${count(timeToFirstTokenMs)} ms`}
+                >
+                  {count(latencyMs)} ms
+                </span>
+              )
+          },
+          { title: "Counted by", cell: ({ method }) => words(method) },
+          { title: "User", cell: ({ userId }) => userId },
+          { title: "By", cell: ({ createdBy }) => createdBy }
+        ]}
+      />
+    </Page>
+  )
+}

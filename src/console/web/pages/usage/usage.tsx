@@ -1,0 +1,320 @@
+import { useMemo } from "react"
+import { Link, useSearchParams } from "wouter"
+import { addressOf } from "../../api/client.ts"
+import { useCall } from "../../api/hooks.ts"
+import { type Answer, type Row } from "../../api/operations.ts"
+import { CopyCurl } from "../../kit/actions.tsx"
+import { Bars, colourOf, type Series } from "../../kit/charts/chart.tsx"
+import { count, Moment, percent, usd } from "../../kit/format.tsx"
+import { Choice, Table, useFilters } from "../../kit/lists/list.tsx"
+import { shortId } from "../../kit/names/names.tsx"
+import { dateIn, type Range, RangeChoice, useRange } from "../../kit/lists/range.tsx"
+import { Answered, Empty } from "../../kit/states.tsx"
+import { Page } from "../../shell/shell.tsx"
+import { type Dimension, dimensions, UsageFilterChoices, useUsageFilters } from "./usage-filters.tsx"
+
+type Item = Row<"insights.by">
+
+const shownSeries = 5
+
+/** What an item is called: the name of what its key identifies, and "none" for what has none. */
+const nameOf = ({ key, label }: Pick<Item, "key" | "label">): string =>
+  key === null ? "none" : (label ?? (key.length === 36 ? shortId(key) : key))
+
+const milliseconds = (value: number | null) => (value === null ? "" : `${count(Math.round(value))} ms`)
+
+/** The series of the chart: the dearest items, and everything else as one. */
+const seriesOf = (items: ReadonlyArray<Item>, { timeZone }: Range, isHourly: boolean) => {
+  const placeOf = (at: string) => (isHourly ? at.slice(0, 13) : dateIn(timeZone, Date.parse(at)))
+  const places = [...new Set(items.flatMap(({ series }) => series.map(({ start }) => placeOf(start))))].toSorted()
+  const valuesOf = (of: ReadonlyArray<Item>) => {
+    const sums = new Map<string, number>()
+    for (const { costUsd, start } of of.flatMap(({ series }) => series)) {
+      sums.set(placeOf(start), (sums.get(placeOf(start)) ?? 0) + costUsd)
+    }
+    return places.map((place) => sums.get(place) ?? 0)
+  }
+  const top = items.slice(0, shownSeries).map((item): Series => ({ label: nameOf(item), values: valuesOf([item]) }))
+  const rest = items.slice(shownSeries)
+  return {
+    times: places.map((place) => Date.parse(isHourly ? `${place}:00:00Z` : `${place}T00:00:00Z`) / 1000),
+    series: rest.length === 0 ? top : [...top, { label: "Everything else", values: valuesOf(rest) }]
+  }
+}
+
+const Chart = ({
+  data,
+  isHourly,
+  range,
+  title
+}: {
+  readonly data: Answer<"insights.by">
+  readonly isHourly: boolean
+  readonly range: Range
+  readonly title: string
+}) => {
+  const { series, times } = useMemo(() => seriesOf(data.items, range, isHourly), [data, range, isHourly])
+  return (
+    <>
+      <Bars
+        label={`${title}; the table below has the same figures`}
+        isHourly={isHourly}
+        times={times}
+        series={series}
+      />
+      <div className="key">
+        {series.map(({ label }, index) => (
+          <small key={label}>
+            <i className="swatch" style={{ background: `var(${colourOf(index)})` }} />
+            {label}
+          </small>
+        ))}
+      </div>
+    </>
+  )
+}
+
+const Change = ({ now, then }: { readonly now: number; readonly then: number | undefined }) => {
+  if (then === undefined || then === 0) return <span className="soft">{then === undefined ? "…" : "new"}</span>
+  const change = (100 * (now - then)) / then
+  return <span className={change > 0 ? "up" : "down"}>{`${change > 0 ? "+" : ""}${percent(change, 0)}`}</span>
+}
+
+const Tile = ({
+  detail,
+  label,
+  value
+}: {
+  readonly detail: React.ReactNode
+  readonly label: string
+  readonly value: string
+}) => (
+  <div className="card kpi span-3">
+    <div className="in">
+      <small>{label}</small>
+      <b>{value}</b>
+      <small>{detail}</small>
+    </div>
+  </div>
+)
+
+const Totals = ({ filters, range }: { readonly filters: object; readonly range: Range }) => {
+  const asked = useCall("insights.overview", { query: { ...filters, ...range } }, { everySeconds: 60 })
+  return (
+    <Answered asked={asked} rows={2}>
+      {({ previous, totals }) => (
+        <div className="grid">
+          <Tile
+            label="Cost"
+            value={usd(totals.costUsd)}
+            detail={
+              <>
+                <Change now={totals.costUsd} then={previous.costUsd} /> to {usd(previous.costUsd)} before
+              </>
+            }
+          />
+          <Tile
+            label="Requests"
+            value={count(totals.requests)}
+            detail={
+              <>
+                <Change now={totals.requests} then={previous.requests} /> to {count(previous.requests)} before
+              </>
+            }
+          />
+          <Tile
+            label="Errors"
+            value={count(totals.errors)}
+            detail={
+              totals.requests === 0
+                ? "of no requests"
+                : `${percent((100 * totals.errors) / totals.requests, 2)} of requests`
+            }
+          />
+          <Tile
+            label="Saved by caches"
+            value={usd(totals.savingsUsd)}
+            detail={`${count(totals.cachedInputTokens)} cached input tokens`}
+          />
+        </div>
+      )}
+    </Answered>
+  )
+}
+
+/** Where the money went: by day and by one dimension, with the figures as a table. */
+export default function Usage() {
+  const [search] = useSearchParams()
+  const chosen = useRange()
+  const { before, isHourly, range } = chosen
+  const filters = useUsageFilters()
+  const { set, values } = useFilters(["by", "compare"])
+  const dimension: Dimension = values.by !== undefined && values.by in dimensions ? (values.by as Dimension) : "model"
+  const compares = values.compare !== undefined
+  const [filter, title] = dimensions[dimension]
+  const input = { params: { dimension }, query: { ...filters.values, ...range, limit: 200 } }
+  const asked = useCall("insights.by", input, { everySeconds: 60 })
+  const then = useCall(
+    "insights.by",
+    { params: { dimension }, query: { ...filters.values, ...before, limit: 200 } },
+    { enabled: compares }
+  )
+  const costBefore = new Map(then.data?.items.map(({ costUsd, key }) => [key, costUsd]))
+  const [, exported] = addressOf("usage.export", { query: { ...filters.values, ...range, format: "csv" } })
+  const narrowed = (key: string) => {
+    const next = new URLSearchParams(search)
+    next.set(filter, key)
+    return `/usage?${next}`
+  }
+  const requests = (key: string) => {
+    const next = new URLSearchParams(search)
+    next.delete("by")
+    next.delete("compare")
+    next.set(filter, key)
+    return `/requests?${next}`
+  }
+  return (
+    <Page
+      title="Usage"
+      lead={
+        asked.data === undefined ? (
+          "Where the money went."
+        ) : (
+          <>
+            Where the money went. Everything that was charged is counted, as of <Moment at={asked.data.asOf} />.
+          </>
+        )
+      }
+      actions={
+        <>
+          <CopyCurl name="insights.by" input={input} />
+          <a className="btn" href={exported} download="usage.csv">
+            Export CSV
+          </a>
+          <Link className="btn" href="/billing">
+            Billing report
+          </Link>
+        </>
+      }
+    >
+      <div className="filters">
+        <Choice
+          isRequired
+          label="By"
+          value={dimension}
+          options={Object.entries(dimensions).map(([name, [, text]]) => [name, text.toLowerCase()] as const)}
+          onChange={(value) => set("by", value)}
+        />
+        <RangeChoice {...chosen} />
+        <label className={compares ? "pill on" : "pill"}>
+          <input
+            type="checkbox"
+            checked={compares}
+            onChange={(event) => set("compare", event.target.checked ? "previous" : "")}
+          />
+          Compare to the period before
+        </label>
+        <UsageFilterChoices {...filters} />
+      </div>
+      <Totals filters={filters.values} range={range} />
+      <Answered asked={asked} rows={8}>
+        {(data) =>
+          data.items.length === 0 ? (
+            <section className="card">
+              <Empty title={filters.isFiltered ? "Nothing matches" : "Nothing was spent in this range"}>
+                <p>
+                  {filters.isFiltered
+                    ? "Change or remove a filter."
+                    : "Calls through the gateway appear here a few seconds after they end."}
+                </p>
+              </Empty>
+            </section>
+          ) : (
+            <>
+              <section className="card">
+                <header>
+                  <h2>
+                    Cost by {isHourly ? "hour" : "day"} and {title.toLowerCase()}
+                  </h2>
+                </header>
+                <div className="in stack">
+                  <Chart
+                    data={data}
+                    range={range}
+                    isHourly={isHourly}
+                    title={`Cost by ${isHourly ? "hour" : "day"} and ${title.toLowerCase()}`}
+                  />
+                </div>
+              </section>
+              <section className="card">
+                <Table
+                  label={`Cost by ${title.toLowerCase()}`}
+                  rows={data.items}
+                  keyOf={({ key }) => key ?? ""}
+                  columns={[
+                    {
+                      title,
+                      cell: (item) => {
+                        const at = data.items.indexOf(item)
+                        return (
+                          <>
+                            <i
+                              className="swatch"
+                              style={{ background: `var(${colourOf(Math.min(at, shownSeries))})` }}
+                            />
+                            {item.key === null ? (
+                              <span className="soft">none</span>
+                            ) : (
+                              <Link href={narrowed(item.key)} title={item.key}>
+                                {nameOf(item)}
+                              </Link>
+                            )}
+                          </>
+                        )
+                      }
+                    },
+                    { title: "Cost", isNumber: true, cell: ({ costUsd }) => usd(costUsd) },
+                    { title: "Share", isNumber: true, cell: ({ sharePercent }) => percent(sharePercent) },
+                    ...(compares
+                      ? [
+                          {
+                            title: "Before",
+                            isNumber: true,
+                            cell: ({ key }: Item) => usd(costBefore.get(key) ?? 0)
+                          },
+                          {
+                            title: "Change",
+                            isNumber: true,
+                            cell: ({ costUsd, key }: Item) => (
+                              <Change
+                                now={costUsd}
+                                then={then.data === undefined ? undefined : (costBefore.get(key) ?? 0)}
+                              />
+                            )
+                          }
+                        ]
+                      : []),
+                    {
+                      title: "Requests",
+                      isNumber: true,
+                      cell: ({ key, requests: all }) =>
+                        key === null ? count(all) : <Link href={requests(key)}>{count(all)}</Link>
+                    },
+                    { title: "Errors", isNumber: true, cell: ({ errorRate }) => percent(errorRate * 100, 2) },
+                    { title: "p50", isNumber: true, cell: ({ p50LatencyMs }) => milliseconds(p50LatencyMs) },
+                    { title: "p95", isNumber: true, cell: ({ p95LatencyMs }) => milliseconds(p95LatencyMs) }
+                  ]}
+                />
+                {data.nextCursor === null ? null : (
+                  <p className="pager">
+                    <small>The 200 with the highest cost are shown.</small>
+                  </p>
+                )}
+              </section>
+            </>
+          )
+        }
+      </Answered>
+    </Page>
+  )
+}

@@ -1,0 +1,204 @@
+import { DateTime, Effect } from "effect"
+import { type SqlClient, type Statement } from "effect/sql"
+import { type Listing, type ListRequest, type Place, type SortKind } from "../../kernel/http/listing.ts"
+import { type Slice } from "../../kernel/http/page.ts"
+import { tenantInScope } from "./database.ts"
+
+/** How many rows a search reads in the order of the list: before it asks the index, and at most. */
+const walks = { near: 2_000, far: 40_000 } as const
+/** The index answers a search alone where it finds no more rows than that; a walk soon meets what is more frequent. */
+const maxFound = 2_000
+
+/** The column with an index of its trigrams that a search looks into. */
+export const indexedText = "t.search_text"
+
+/** The rows of a list, as a table or a view has them, and how they are searched. */
+export interface ListSource {
+  readonly from: string
+  /** What is read of a row `t`; all of it when absent. */
+  readonly columns?: string
+  /** Whether rows belong to tenants, by `tenant_id`. */
+  readonly hasTenant: boolean
+  /** Whether the list itself begins with the highest id. */
+  readonly isDown?: boolean
+  /** The expressions of sorts that are not the columns of their names. */
+  readonly by?: Readonly<Record<string, string>>
+  /** What a search looks into, in lower case. */
+  readonly text?: string
+}
+
+interface Order {
+  /** As a request names it; undefined for the order of ids. */
+  readonly sort: string | undefined
+  readonly kind: SortKind
+  readonly than: Statement.Fragment
+  readonly column: Statement.Fragment
+  /** The row's value as a cursor has it: moments are exact to the microsecond. */
+  readonly value: Statement.Fragment
+  readonly ordered: Statement.Fragment
+  /** The same behind a subquery, which names the column. */
+  readonly reordered: Statement.Fragment
+}
+
+/** Where a row is in an order. */
+interface Placed<Id> {
+  readonly id: Id
+  readonly listValue: string
+}
+
+const columnOf = (member: string) => `t.${member.replaceAll(/[A-Z]/gu, (letter) => `_${letter.toLowerCase()}`)}`
+
+// Whether characters of other scripts are letters depends on the locale of the database.
+const hasTrigram = (search: string) => /[a-z0-9]{3}/iu.test(search)
+
+const orderBy = (
+  sql: SqlClient.SqlClient,
+  sort: string | undefined,
+  kind: SortKind,
+  column: string,
+  isDown: boolean
+) => {
+  const direction = isDown ? "DESC" : "ASC"
+  const value = { id: "''", text: column, moment: microseconds(column), use: microseconds(column) }[kind]
+  const order: Order = {
+    sort,
+    kind,
+    than: sql.literal(isDown ? "<" : ">"),
+    column: sql.literal(column),
+    value: sql.literal(`${value} AS list_value`),
+    ordered: sql.literal(kind === "id" ? `t.id ${direction}` : `${column} ${direction}, t.id ${direction}`),
+    reordered: sql.literal(`t.list_order ${direction}, t.id ${direction}`)
+  }
+  return order
+}
+
+const microseconds = (column: string) => `(extract(epoch FROM ${column}) * 1000000)::bigint::text`
+
+const expressions: Readonly<Record<SortKind, (column: string) => string>> = {
+  id: () => "t.id",
+  moment: (column) => column,
+  text: (column) => `lower(${column})`,
+  use: (column) => `coalesce(${column}, 'epoch')`
+}
+
+/**
+ * Reads pages of a list in each of its orders. By keyset, so that no page costs more than the first; and a search reads a
+ * bounded number of rows, whatever it is for: at the bound its page ends, and the next one goes on there.
+ */
+export const makeList = <Row, Id extends string | number>(
+  sql: SqlClient.SqlClient,
+  read: (rows: Effect.Effect<unknown, unknown>) => Effect.Effect<ReadonlyArray<Row>>,
+  { idOf, idType, limitDefault, sorts }: Listing<Id>,
+  { by = {}, columns = "t.*", from, hasTenant, isDown = false, text = "''" }: ListSource
+) => {
+  const table = sql.literal(`${from} t`)
+  const all = sql.literal(columns)
+  const ids = sql.literal(`${idType}[]`)
+  const searched = sql.literal(text)
+  const byId = orderBy(sql, undefined, "id", "t.id", isDown)
+  const orders = new Map(
+    Object.entries(sorts).flatMap(([sort, kind]) => {
+      const column = by[sort] ?? expressions[kind](columnOf(sort))
+      return [
+        [sort, orderBy(sql, sort, kind, column, false)],
+        [`-${sort}`, orderBy(sql, `-${sort}`, kind, column, true)]
+      ]
+    })
+  )
+
+  const behind = ({ column, kind, than }: Order, cursor: Place<Id>) => {
+    const [, value, id] = Array.isArray(cursor) ? (cursor as readonly [string, string, Id]) : ["", "", cursor as Id]
+    if (kind === "id") return sql`t.id ${than} ${id}`
+    const at =
+      kind === "text" ? sql`${value}::text` : sql`'epoch'::timestamptz + ${value}::bigint * interval '1 microsecond'`
+    return sql`(${column}, t.id) ${than} (${at}, ${id}::${sql.literal(idType)})`
+  }
+
+  const places = (statement: Effect.Effect<unknown, unknown>) =>
+    Effect.orDie(statement) as Effect.Effect<ReadonlyArray<Placed<Id>>>
+
+  /** The rows among the first `most` that a search finds; where these are not enough, also the last row of them. */
+  const walk = Effect.fnUntraced(function* (
+    { ordered, reordered, column, value }: Order,
+    where: Statement.Fragment,
+    isFound: Statement.Fragment,
+    limit: number,
+    most: number
+  ) {
+    const found = yield* places(sql`
+      SELECT t.id, t.list_value FROM (
+        SELECT t.id, ${column} AS list_order, ${value}, ${isFound} AS is_found
+        FROM ${table} WHERE ${where} ORDER BY ${ordered} LIMIT ${most}) t
+      WHERE t.is_found ORDER BY ${reordered} LIMIT ${limit}`)
+    if (found.length === limit) return { found, end: undefined }
+    const [end] = yield* places(sql`
+      SELECT t.id, ${value} FROM ${table} WHERE ${where} ORDER BY ${ordered} OFFSET ${most - 1} LIMIT 1`)
+    return { found, end }
+  })
+
+  /** At most `limit` rows that a search finds; where there may be more behind a row, also that row. */
+  const find = Effect.fnUntraced(function* (search: string, order: Order, where: Statement.Fragment, limit: number) {
+    const pattern = sql`lower(${`%${search.replaceAll(/[\\%_]/gu, String.raw`\$&`)}%`})`
+    const id = idOf(search)
+    const isFound = sql`(${searched} LIKE ${pattern}${id === undefined ? sql`` : sql` OR t.id = ${id}`})`
+    const near = yield* walk(order, where, isFound, limit, walks.near)
+    if (near.end === undefined) return near
+    if (text === indexedText && hasTrigram(search)) {
+      const most = maxFound + 1
+      // Row-level security is checked before a comparison of texts, but in a function that checks it itself.
+      const matches = yield* places(
+        hasTenant
+          ? sql`SELECT id FROM search_list(${from}, ${pattern}, ${most}) AS id`
+          : sql`SELECT t.id FROM ${table} WHERE ${searched} LIKE ${pattern} LIMIT ${most}`
+      )
+      if (matches.length < most) {
+        const wanted = new Set([...matches.map((match) => match.id), ...(id === undefined ? [] : [id])])
+        const found = yield* places(sql`
+          SELECT t.id, t.list_value FROM unnest(${[...wanted]}::${ids}) wanted (id)
+          CROSS JOIN LATERAL (
+            SELECT t.id, ${order.column} AS list_order, ${order.value} FROM ${table}
+            WHERE t.id = wanted.id AND ${where} OFFSET 0) t
+          ORDER BY ${order.reordered} LIMIT ${limit}`)
+        return { found, end: undefined }
+      }
+    }
+    return yield* walk(order, where, isFound, limit, walks.far)
+  })
+
+  return Effect.fnUntraced(function* (
+    filters: ReadonlyArray<Statement.Fragment>,
+    { createdFrom, createdTo, cursor, limit = limitDefault, search, sort }: ListRequest<Id>
+  ) {
+    const order = orders.get(sort ?? "") ?? byId
+    const { ordered, value } = order
+    const tenantId = hasTenant ? yield* tenantInScope : undefined
+    const where = sql.and([
+      sql`true`,
+      ...filters,
+      ...(tenantId === undefined ? [] : [sql`t.tenant_id = ${tenantId}`]),
+      ...(createdFrom === undefined ? [] : [sql`t.created_at >= ${DateTime.toDateUtc(createdFrom)}`]),
+      ...(createdTo === undefined ? [] : [sql`t.created_at < ${DateTime.toDateUtc(createdTo)}`]),
+      ...(cursor === undefined ? [] : [behind(order, cursor)])
+    ])
+    const { end, found } =
+      search === undefined
+        ? {
+            found: yield* places(
+              sql`SELECT ${all}, ${value} FROM ${table} WHERE ${where} ORDER BY ${ordered} LIMIT ${limit + 1}`
+            ),
+            end: undefined
+          }
+        : yield* find(search.trim(), order, where, limit + 1)
+    const last = found.length > limit ? found[limit - 1] : end
+    const items = yield* read(
+      search === undefined
+        ? Effect.succeed(found.slice(0, limit))
+        : sql`SELECT ${all} FROM ${table} WHERE t.id = ANY(${found.slice(0, limit).map(({ id }) => id)}::${ids}) ORDER BY ${ordered}`
+    )
+    const page: Slice<Row, Place<Id>> = {
+      items,
+      nextCursor: last === undefined ? null : order.sort === undefined ? last.id : [order.sort, last.listValue, last.id]
+    }
+    return page
+  })
+}
