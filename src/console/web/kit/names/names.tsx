@@ -28,6 +28,19 @@ export const useApplications = (): ReadonlyArray<Option> => {
   return data?.items.map(({ id, name }) => [String(id), name] as const) ?? []
 }
 
+/** A trial user by its name, where that can be read and it is one of the newest. */
+export const TrialUserName = ({ id }: { readonly id: number }) => {
+  const isAllowed = useCan()("trial-users:read")
+  const { data } = useCall("trialUsers.list", { query: { limit: 200, sort: "-createdAt" } }, { enabled: isAllowed })
+  const user = data?.find((known) => known.id === id)
+  const name = user === undefined ? `Trial user ${id}` : `${user.firstName} ${user.lastName}`
+  return (
+    <Link className="name" href={`/trial-users/${id}`} title={name}>
+      {name}
+    </Link>
+  )
+}
+
 /** The beginning of an id, which tells a few of them apart. */
 export const shortId = (id: string): string => `…${id.slice(-8)}`
 
