@@ -129,11 +129,11 @@ export default function Accounts() {
         </>
       }
     >
-      <div className="filters">
-        <TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />
-      </div>
       <List
         name="accounts.list"
+        searches="Name, e-mail address or id"
+        order="-createdAt"
+        filters={<TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />}
         input={{ query: filters.values }}
         isFiltered={filters.isFiltered}
         label="Accounts"
@@ -141,7 +141,7 @@ export default function Accounts() {
         rowClass={({ status }) => (status === "active" ? undefined : "gone")}
         empty={<Empty title="There is no account yet" />}
         columns={[
-          { title: "Name", cell: ({ name }) => <strong className="cut">{name}</strong> },
+          { title: "Name", sort: "name", cell: ({ name }) => <strong className="cut">{name}</strong> },
           { title: "E-mail address", cell: ({ email }) => <Cut text={email} /> },
           {
             title: "Status",
@@ -149,7 +149,7 @@ export default function Accounts() {
           },
           { title: "Roles", cell: ({ roleIds }) => <RoleNames ids={roleIds} /> },
           { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
-          { title: "Last sign-in", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> },
+          { title: "Last sign-in", sort: "lastSignInAt", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> },
           {
             title: "",
             isNumber: true,
