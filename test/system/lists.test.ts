@@ -36,7 +36,7 @@ it.live(
       yield* asSuperuser(database, (sql) => sql`VACUUM ANALYZE api_keys`)
       // Row-level security holds for it as for the service.
       const asService = { ...database, startupParameters: { role: applicationRole, "app.tenant_id": "*" } }
-      const { explained, layer } = yield* makeExplaining(asService)
+      const { explained, layer } = yield* makeExplaining(asService, { isReading: true })
       const keys = yield* ApiKeysRepository.pipe(Effect.provide(ApiKeysRepository.layer.pipe(Layer.provide(layer))))
       const names = Effect.fnUntraced(function* (request: ListRequest<ApiKeyId>) {
         explained.length = 0
