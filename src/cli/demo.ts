@@ -98,7 +98,8 @@ const makeThings = Effect.fnUntraced(function* (url: string, key: Redacted.Redac
   yield* call(Schema.Unknown, `/api/agents/${agentId}/plans`, {
     name: "Read the invoices of November",
     budgetUsd: 0.5,
-    taskType: "summarize"
+    taskType: "summarize",
+    heartbeatSeconds: 86_400
   })
   yield* call(Schema.Unknown, `/api/agents/${ofTenant[1]?.id}`, { status: "suspended" }, "PATCH")
   yield* call(Made, "/api/subscriptions", {

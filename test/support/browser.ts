@@ -1,6 +1,12 @@
 import { assert } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
-import { type Browser as Chromium, type BrowserContext, type Page, chromium } from "playwright-core"
+import {
+  type Browser as Chromium,
+  type BrowserContext,
+  type BrowserContextOptions,
+  type Page,
+  chromium
+} from "playwright-core"
 import { execFile } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -63,11 +69,11 @@ export const settled = (page: Page): Effect.Effect<void> =>
   })
 
 /** A window without a sign-in. */
-export const openWindow = (service: TestService["Service"]) =>
+export const openWindow = (service: TestService["Service"], options: BrowserContextOptions = {}) =>
   Effect.gen(function* () {
     const browser = yield* Browser
     const context = yield* Effect.acquireRelease(
-      step(() => browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce" })),
+      step(() => browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce", ...options })),
       (context) => step(() => context.close())
     )
     const page = yield* step(() => context.newPage())

@@ -101,6 +101,10 @@ const SignedIn = () => {
 
 applyTheme(chosenTheme())
 
+// The code of the page comes while it is read who is signed in.
+const address = location.pathname.slice("/console".length) || "/"
+void routes.find(({ path }) => new RegExp(`^${path.replaceAll(/:\w+/g, "[^/]+")}$`).test(address))?.load()
+
 createRoot(document.querySelector("#root")!).render(
   <StrictMode>
     <QueryClientProvider client={queries}>

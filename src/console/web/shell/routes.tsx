@@ -1,6 +1,8 @@
 import { type ComponentType, lazy } from "react"
 import { type IconName } from "../kit/icons.tsx"
 
+type Loaded = () => Promise<{ readonly default: ComponentType }>
+
 /** A page: where it is, what it is called, and what it needs. */
 export interface Route {
   readonly path: string
@@ -11,9 +13,9 @@ export interface Route {
   /** The heading in the navigation; pages without one are reached from others. */
   readonly group: string | undefined
   readonly Page: ComponentType
+  /** Loads the page's code before it is shown. */
+  readonly load: Loaded
 }
-
-type Loaded = () => Promise<{ readonly default: ComponentType }>
 
 const route = (
   group: string | undefined,
@@ -22,7 +24,7 @@ const route = (
   icon: IconName,
   needs: string | undefined,
   load: Loaded
-): Route => ({ group, path, title, icon, needs, Page: lazy(load) })
+): Route => ({ group, path, title, icon, needs, load, Page: lazy(load) })
 
 /** Every page of the console, in the order of the navigation. */
 export const routes: ReadonlyArray<Route> = [

@@ -35,7 +35,12 @@ const Navigation = ({ pages }: { readonly pages: ReadonlyArray<Route> }) => {
     <div key={group}>
       {group === "" ? null : <h2>{group}</h2>}
       {members.map((page) => (
-        <Link key={page.path} href={page.path} aria-current={isCurrent(path, page) ? "page" : undefined}>
+        <Link
+          key={page.path}
+          href={page.path}
+          aria-current={isCurrent(path, page) ? "page" : undefined}
+          onPointerEnter={() => void page.load()}
+        >
           <Icon name={page.icon} />
           {page.title}
           {page.path === "/approvals" ? <Waiting /> : null}

@@ -1,6 +1,6 @@
-import { type ReactNode, useState } from "react"
+import { type ReactNode, useEffect, useState } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
-import { usePage } from "../../api/hooks.ts"
+import { preparePage, usePage } from "../../api/hooks.ts"
 import { type Input, type Operation, type Row, type Sort } from "../../api/operations.ts"
 import { Icon } from "../icons.tsx"
 import { Empty, Failed, Loading } from "../states.tsx"
@@ -265,11 +265,20 @@ export const List = <Name extends Operation>({
   const [path] = useLocation()
   const cursor = search.get("cursor") ?? undefined
   const given: { readonly query?: object | undefined } = input
-  const paged = {
-    ...input,
-    query: { limit: 50, search: searches && values.search, sort: by, ...given.query, cursor }
-  } as Input<Name>
-  const asked = usePage(name, paged, everySeconds === undefined ? {} : { everySeconds })
+  const pageAt = (cursor: string | undefined) =>
+    ({
+      ...input,
+      query: { limit: 50, search: searches && values.search, sort: by, ...given.query, cursor }
+    }) as Input<Name>
+  const asked = usePage(name, pageAt(cursor), everySeconds === undefined ? {} : { everySeconds })
+  const next = asked.isPlaceholderData ? null : (asked.data?.nextCursor ?? null)
+  const prepareNext = () => {
+    if (next !== null) preparePage(name, pageAt(next))
+  }
+  // Who went on once will go on again.
+  useEffect(() => {
+    if (cursor !== undefined) prepareNext()
+  }, [cursor, next])
   const above =
     searches === undefined && filters === undefined ? null : (
       <div className="filters">
@@ -338,7 +347,7 @@ export const List = <Name extends Operation>({
             </>
           )}
           {nextCursor === null ? null : (
-            <Link className="btn" href={at(nextCursor)}>
+            <Link className="btn" href={at(nextCursor)} onPointerEnter={prepareNext} onFocus={prepareNext}>
               Next
               <Icon name="next" size={16} />
             </Link>

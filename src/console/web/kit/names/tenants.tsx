@@ -1,7 +1,7 @@
 import { useCall } from "../../api/hooks.ts"
 import { useCaller, useCan } from "../../shell/session.tsx"
 import { SelectField, TextField } from "../forms/form.tsx"
-import { Choice } from "../lists/list.tsx"
+import { Choice, type Column } from "../lists/list.tsx"
 import { mostNames, type Option } from "./names.tsx"
 
 /** The tenants to choose from, and whether there are more of them; none for a caller of one tenant. */
@@ -46,3 +46,7 @@ export const TenantChoice = ({
   const { tenants } = useTenants()
   return tenants.length < 2 ? null : <Choice label="Tenant" value={value} onChange={onChange} options={tenants} />
 }
+
+/** The column that says of which tenant a row is, where the caller may see more than one. */
+export const useTenantColumn = (): ReadonlyArray<Column<{ readonly tenantId: string | null }>> =>
+  useTenants().tenants.length < 2 ? [] : [{ title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> }]

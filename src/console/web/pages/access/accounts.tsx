@@ -4,7 +4,7 @@ import { type Row } from "../../api/operations.ts"
 import { Act, Confirm, CopyCurl, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
-import { Cut, Moment } from "../../kit/format.tsx"
+import { Moment } from "../../kit/format.tsx"
 import { List, useFilters } from "../../kit/lists/list.tsx"
 import { RoleNames, RolePicker } from "./role-picker.tsx"
 import { Empty } from "../../kit/states.tsx"
@@ -141,8 +141,19 @@ export default function Accounts() {
         rowClass={({ status }) => (status === "active" ? undefined : "gone")}
         empty={<Empty title="There is no account yet" />}
         columns={[
-          { title: "Name", sort: "name", cell: ({ name }) => <strong className="cut">{name}</strong> },
-          { title: "E-mail address", cell: ({ email }) => <Cut text={email} /> },
+          {
+            title: "Name",
+            sort: "name",
+            cell: ({ email, name }) => (
+              <>
+                <strong className="cut">{name}</strong>
+                <br />
+                <small className="cut" title={email}>
+                  {email}
+                </small>
+              </>
+            )
+          },
           {
             title: "Status",
             cell: ({ status }) => <span className={status === "active" ? "tag ok" : "tag warn"}>{status}</span>

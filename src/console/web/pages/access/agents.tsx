@@ -8,7 +8,7 @@ import { Cut, Moment } from "../../kit/format.tsx"
 import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
 import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
 import { Empty } from "../../kit/states.tsx"
-import { TenantField } from "../../kit/names/tenants.tsx"
+import { TenantChoice, TenantField, useTenantColumn } from "../../kit/names/tenants.tsx"
 import { Page } from "../../shell/shell.tsx"
 
 const tones = { active: "ok", suspended: "warn", retired: "" } as const
@@ -86,7 +86,8 @@ const Create = ({ onClose }: { readonly onClose: () => void }) => {
 
 /** Programs that act by themselves, and who they belong to. */
 export default function Agents() {
-  const filters = useFilters(["status"])
+  const filters = useFilters(["status", "tenantId"])
+  const ofTenant = useTenantColumn()
   const [isMaking, setMaking] = useState(false)
   return (
     <Page
@@ -105,16 +106,19 @@ export default function Agents() {
         name="agents.list"
         searches="Name, owner or id"
         filters={
-          <Choice
-            label="Status"
-            value={filters.values.status}
-            onChange={(status) => filters.set("status", status)}
-            options={[
-              ["active", "active"],
-              ["suspended", "suspended"],
-              ["retired", "retired"]
-            ]}
-          />
+          <>
+            <Choice
+              label="Status"
+              value={filters.values.status}
+              onChange={(status) => filters.set("status", status)}
+              options={[
+                ["active", "active"],
+                ["suspended", "suspended"],
+                ["retired", "retired"]
+              ]}
+            />
+            <TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />
+          </>
         }
         input={{ query: filters.values }}
         isFiltered={filters.isFiltered}
@@ -137,6 +141,7 @@ export default function Agents() {
             )
           },
           { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
+          ...ofTenant,
           {
             title: "Owner",
             cell: ({ ownerUserId }) =>

@@ -6,7 +6,8 @@ import { Act, Confirm, Copy, CopyCurl, FormActions, Tabs } from "../../kit/actio
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, instantOf, numberOf, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Moment } from "../../kit/format.tsx"
-import { List } from "../../kit/lists/list.tsx"
+import { List, useFilters } from "../../kit/lists/list.tsx"
+import { TenantChoice, TenantField, useTenantColumn } from "../../kit/names/tenants.tsx"
 import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
 import { SecretDialog } from "../../kit/forms/secret.tsx"
 import { Empty } from "../../kit/states.tsx"
@@ -64,8 +65,16 @@ const Create = ({
   const [scopes, setScopes] = useState<ReadonlyArray<string>>(isFirst ? ["llm:complete", "llm:embed", "llm:read"] : [])
   const submit = (data: FormData) => {
     const expiresAt = instantOf(data, "expiresAt")
+    const tenantId = textOf(data, "tenantId")
     create.mutate(
-      { body: { name: textOf(data, "name") ?? "", scopes, ...(expiresAt === undefined ? {} : { expiresAt }) } },
+      {
+        body: {
+          name: textOf(data, "name") ?? "",
+          scopes,
+          ...(expiresAt === undefined ? {} : { expiresAt }),
+          ...(tenantId === undefined ? {} : { tenantId })
+        }
+      },
       { onSuccess: onMade }
     )
   }
@@ -91,6 +100,7 @@ const Create = ({
           placeholder="nightly-import"
           hint="Who uses it, so that you know it again"
         />
+        <TenantField none="None: of the whole installation" />
         <ScopePicker scopes={scopes} onChange={setScopes} />
         <TextField
           label="Expires"
@@ -154,6 +164,8 @@ const tones = { active: "ok", revoked: "", expired: "warn" } as const
 /** Keys of programs: made, rotated and revoked. */
 export default function ApiKeys() {
   const [search, setSearch] = useSearchParams()
+  const filters = useFilters(["tenantId"])
+  const ofTenant = useTenantColumn()
   const isFirst = search.get("create") === "first"
   const [shown, setShown] = useState<Shown | undefined>(isFirst ? { what: "create" } : undefined)
   const close = () => {
@@ -167,7 +179,7 @@ export default function ApiKeys() {
       lead="What programs call this service with. A key can do what its scopes say, and no more than who made it."
       actions={
         <>
-          <CopyCurl name="apiKeys.list" input={{}} />
+          <CopyCurl name="apiKeys.list" input={{ query: filters.values }} />
           <Act kind="main" icon="plus" needs="api-keys:write" onClick={() => setShown({ what: "create" })}>
             Make a key
           </Act>
@@ -176,7 +188,9 @@ export default function ApiKeys() {
     >
       <List
         name="apiKeys.list"
-        input={{}}
+        input={{ query: filters.values }}
+        isFiltered={filters.isFiltered}
+        filters={<TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />}
         label="API keys"
         searches="Name, start of the key or id"
         keyOf={({ id }) => id}
@@ -197,6 +211,7 @@ export default function ApiKeys() {
             )
           },
           { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
+          ...ofTenant,
           { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },
           { title: "Used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
           { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> },

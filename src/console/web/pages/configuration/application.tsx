@@ -138,11 +138,11 @@ const Statuses = ({ application, onClose, shown }: Changing & { readonly shown: 
 }
 
 const Keys = ({ id }: { readonly id: number }) => {
-  const asked = useCall("apiKeys.list", { query: { limit: 200 } })
+  const asked = useCall("apiKeys.list", { query: { applicationId: id, limit: 200 } })
   return (
     <Answered asked={asked} rows={2}>
       {({ items, nextCursor }) => {
-        const own = items.filter(({ applicationId, status }) => applicationId === id && status === "active")
+        const own = items.filter(({ status }) => status === "active")
         return (
           <div className="stack">
             {own.length === 0 ? <p className="soft">No active key belongs to it.</p> : null}

@@ -38,7 +38,7 @@ const Use = ({ of }: { readonly of: Subscription }) => {
           {percent(data.percentUsed)} used, {percent(data.percentElapsed)} of the period is over
         </span>
         <span className="end">
-          {data.exhaustsAt === null ? "lasts" : "used up "}
+          {data.exhaustsAt === null ? "lasts for the period" : "used up "}
           {data.exhaustsAt === null ? null : <Moment at={data.exhaustsAt} />}
         </span>
       </div>
@@ -98,28 +98,24 @@ export default function Subscriptions() {
           { title: "Use", isWide: true, cell: (of) => <Use of={of} /> },
           {
             title: "Each period",
-            cell: ({ period, priceUsd, quota }) => (
+            cell: ({ pending, period, priceUsd, quota }) => (
               <>
                 {quantity(quota.amount, quota.unit)}
                 <br />
                 <small>
                   {usd(priceUsd)} a {period}
                 </small>
+                {pending === null ? null : (
+                  <>
+                    <br />
+                    <small>
+                      then {quantity(pending.quota.amount, pending.quota.unit)} for {usd(pending.priceUsd)},{" "}
+                      <Moment at={pending.effectiveAt} />
+                    </small>
+                  </>
+                )}
               </>
             )
-          },
-          {
-            title: "Pending change",
-            cell: ({ pending }) =>
-              pending === null ? null : (
-                <>
-                  {quantity(pending.quota.amount, pending.quota.unit)}
-                  <br />
-                  <small>
-                    {usd(pending.priceUsd)}, <Moment at={pending.effectiveAt} />
-                  </small>
-                </>
-              )
           },
           {
             title: "",

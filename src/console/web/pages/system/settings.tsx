@@ -62,7 +62,16 @@ export default function Settings() {
                     rows={rows}
                     keyOf={({ key }) => key}
                     columns={[
-                      { title: "Key", cell: ({ key }) => <code>{key}</code> },
+                      {
+                        title: "Key",
+                        isWide: true,
+                        cell: ({ description, key }) => (
+                          <>
+                            <code>{key}</code>
+                            <div className="wrap soft">{description}</div>
+                          </>
+                        )
+                      },
                       {
                         title: "Value",
                         cell: ({ value }) =>
@@ -76,8 +85,7 @@ export default function Settings() {
                           ) : (
                             <span className="tag">{source}</span>
                           )
-                      },
-                      { title: "Meaning", cell: ({ description }) => <div className="wrap soft">{description}</div> }
+                      }
                     ]}
                   />
                 )}
