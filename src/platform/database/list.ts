@@ -141,10 +141,9 @@ export const makeList = <Row, Id extends string | number>(
   })
 
   // The planner takes row-level security to show one row of a hundred, and would sort the whole table to walk through these.
-  const inOrder = <A>(search: Effect.Effect<A>): Effect.Effect<A> => {
-    const set = (value: string) => Effect.orDie(sql`SELECT set_config('enable_sort', ${value}, true)`)
-    return hasTenant ? set("off").pipe(Effect.andThen(search), Effect.tap(set("on"))) : search
-  }
+  const sorting = (value: "on" | "off") => Effect.orDie(sql`SELECT set_config('enable_sort', ${value}, true)`)
+  const inOrder = <A>(search: Effect.Effect<A>): Effect.Effect<A> =>
+    hasTenant ? sorting("off").pipe(Effect.andThen(search), Effect.tap(sorting("on"))) : search
 
   /** At most `limit` rows that a search finds; where there may be more behind a row, also that row. */
   const find = Effect.fnUntraced(function* (search: string, order: Order, where: Statement.Fragment, limit: number) {
