@@ -1,7 +1,7 @@
--- A part by hour or day as one of a day or a week: its cells stay as they are, so a key may have several.
-CREATE OR REPLACE FUNCTION usage_coarser(r usage_rollups, grain "char") RETURNS usage_rollups
+-- A part by hour or day as one of a day or a week, which begins on `day`: its cells stay as they are, so a key may have several.
+CREATE OR REPLACE FUNCTION usage_coarser(r usage_rollups, grain "char", day date) RETURNS usage_rollups
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, public AS $$
-  SELECT ROW(r.tenant_id, r.dimension, grain, CASE grain WHEN 'w' THEN usage_week(r.day) ELSE r.day END, r.level,
+  SELECT ROW(r.tenant_id, r.dimension, grain, day, r.level,
     r.keys, array_fill(0::smallint, ARRAY[cardinality(r.keys)]), r.cost, r.requests, r.errors, r.input_tokens,
     r.output_tokens, r.cached_input_tokens, r.saved, r.latency_ends, r.latency_buckets,
     r.latency_calls)::usage_rollups

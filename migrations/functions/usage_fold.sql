@@ -12,15 +12,17 @@ BEGIN
   IF (SELECT count(*) = many AND min(k.occurred_at) BETWEEN now() - rest AND now()
     FROM (SELECT o.occurred_at FROM usage_outbox o ORDER BY o.batch, o.tenant_id LIMIT many) k) THEN RETURN 0; END IF;
   IF NOT pg_try_advisory_xact_lock(hashtext('usage-fold')) THEN RETURN -1; END IF;
+  -- By their places, because the planner would join by keys in a way that depends on how full the outbox was when it was
+  -- last analyzed. Nothing but the holder of the lock changes or deletes these rows.
   WITH taken AS (
-    DELETE FROM usage_outbox o USING (SELECT batch, tenant_id FROM usage_outbox ORDER BY batch, tenant_id LIMIT most) k
-    WHERE o.batch = k.batch AND o.tenant_id = k.tenant_id RETURNING o.*
+    DELETE FROM usage_outbox o
+    WHERE o.ctid = ANY (ARRAY(SELECT k.ctid FROM usage_outbox k ORDER BY k.batch, k.tenant_id LIMIT most)) RETURNING o.*
   )
   SELECT array_agg(t.batch), array_agg(t.tenant_id), array_agg(t.occurred_at) INTO batches, tenants, moments FROM taken t;
   IF batches IS NOT NULL THEN
     PERFORM usage_add_parts(ARRAY(
       SELECT unnest(CASE p.grain WHEN 'q' THEN ARRAY[p]
-        ELSE ARRAY[p, usage_coarser(p, 'd'), usage_coarser(p, 'w')] END)
+        ELSE ARRAY[p, usage_coarser(p, 'd', p.day), usage_coarser(p, 'w', p.day)] END)
       FROM usage_parts(batches, tenants, moments, NULL, NULL, NULL, 0::smallint) p));
   END IF;
   PERFORM usage_merge();

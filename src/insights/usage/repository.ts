@@ -65,7 +65,7 @@ const exported: Readonly<Record<keyof typeof UsageRow.fields, string>> = {
   timeToFirstTokenMs: "u.time_to_first_token_ms",
   late: "u.late",
   reservationId: "u.reservation_id",
-  createdBy,
+  createdBy: "u.principal",
   synthetic: "u.synthetic"
 }
 const members = Object.entries(exported)
@@ -76,8 +76,15 @@ export const csvHeader = new TextEncoder().encode(`${members.map(([member]) => m
 const csvText = (expression: string) =>
   `CASE WHEN ${expression} IS NOT NULL THEN concat(CASE WHEN ascii(${expression}) IN (9, 13, 43, 45, 61, 64)
     THEN '"''' ELSE '"' END, replace(${expression}, '"', '""'), '"') END`
+// What concat writes of a boolean is t or f.
 const csvLine = `concat(${members
-  .map(([member, expression]) => (usageTexts.has(member) ? csvText(expression) : `(${expression})::text`))
+  .map(([member, expression]) =>
+    usageTexts.has(member)
+      ? csvText(expression)
+      : member === "late" || member === "synthetic"
+        ? `${expression}::text`
+        : expression
+  )
   .join(", ',', ")}, E'\\n')`
 
 /** The members that JSON writes without quotes. */
@@ -101,13 +108,13 @@ const jsonValue = (member: string, expression: string): string =>
     : jsonBare.has(member)
       ? `(${expression})::text`
       : `'"' || (${expression})::text || '"'`
-// Texts put together take less time than row_to_json.
-const jsonLine = `${members
+// Texts put together take less time than row_to_json, and in one call less than one by one.
+const jsonLine = `concat(${members
   .map(
     ([member, expression], index) =>
-      `'${index === 0 ? "{" : ","}"${member}":' || coalesce(${jsonValue(member, expression)}, 'null')`
+      `'${index === 0 ? "{" : ","}"${member}":', coalesce(${jsonValue(member, expression)}, 'null')`
   )
-  .join(" || ")} || E'}\\n'`
+  .join(", ")}, E'}\\n')`
 
 /** What counts as a request: a gateway call that was sent, or a reservation that was reconciled. */
 const isRequest = "u.method NOT IN ('released', 'refunded', 'cached')"
@@ -199,20 +206,16 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
           // Partitions and their index are in the order of times: nothing but the rows of equal times is to be sorted.
           return sql`SELECT set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true)`.pipe(
             Effect.andThen(sql`
-              SELECT convert_to(array_to_string(a.lines[g.first:g.first + ${linesTogether}::integer - 1], ''), 'UTF8') AS lines,
-                a.last_moment, a.last_id
+              SELECT convert_to(string_agg(l.line, ''), 'UTF8') AS lines, max(l.moment)::text AS last_moment,
+                (array_agg(l.id))[count(*)]::text AS last_id
               FROM (
-                SELECT array_agg(l.line) AS lines, max(l.moment)::text AS last_moment,
-                  ((array_agg(l.id))[count(*)])::text AS last_id
+                SELECT ${sql.literal(format === "csv" ? csvLine : jsonLine)} AS line, u.occurred_at AS moment,
+                  u.charge_id AS id, (row_number() OVER () - 1) / ${linesTogether}::integer AS place
                 FROM (
-                  SELECT ${sql.literal(format === "csv" ? csvLine : jsonLine)} AS line, u.occurred_at AS moment,
-                    u.charge_id AS id
-                  FROM (
-                    SELECT * FROM usage_rows u WHERE ${sql.and(conditions)}
-                    ORDER BY u.occurred_at, u.charge_id LIMIT ${limit}
-                  ) u
-                ) l
-              ) a CROSS JOIN LATERAL generate_series(1, cardinality(a.lines), ${linesTogether}::integer) AS g(first)`),
+                  SELECT u.*, ${sql.literal(createdBy)} AS principal FROM usage_rows u WHERE ${sql.and(conditions)}
+                  ORDER BY u.occurred_at, u.charge_id LIMIT ${limit}
+                ) u
+              ) l GROUP BY l.place ORDER BY l.place`),
             exportedLines
           )
         }

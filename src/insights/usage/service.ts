@@ -12,7 +12,7 @@ import { csvHeader, type ExportPlace, type ListedRow, UsageRepository } from "./
 
 export type UsageFormat = "jsonl" | "csv"
 
-const atOnce = 2000
+const atOnce = 4000
 const monthsAhead = 4
 
 /** The range that a request is about. */
@@ -75,7 +75,7 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
               (found) => {
                 const last = found.at(-1)
                 return [
-                  found.map(({ lines }) => lines),
+                  [found.map(({ lines }) => lines)],
                   last === undefined
                     ? Option.none<ExportPlace>()
                     : Option.some({ tenantId, moment: last.lastMoment, id: last.lastId })
@@ -87,7 +87,8 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
           Stream.flatMap(chunksOf),
           Stream.tapCause((cause) => Effect.logError("An export of usage broke off", cause)),
           // The next rows are read while these are on their way.
-          Stream.buffer({ capacity: 1 })
+          Stream.buffer({ capacity: 1 }),
+          Stream.flattenIterable
         )
         const day = DateTime.formatIsoDateUtc(yield* DateTime.now)
         return {

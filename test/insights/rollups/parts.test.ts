@@ -71,6 +71,39 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("of the days of this week become one of each day, and the week has them all", () =>
+    Effect.gen(function* () {
+      const { call } = yield* TestService
+      const { differences, parts, tenantId, write } = yield* setting
+      for (const cost of [3, 4]) {
+        for (const days of [3, 2]) yield* write(new Date(Date.now() - days * 86_400_000).toISOString(), [cost])
+        yield* eventually(parts, (found) => found.every(({ level }) => level >= whole - 1))
+      }
+      const { body } = yield* call("GET", `/api/insights/by-model?tenantId=${tenantId}`)
+      assert.deepInclude(body.items[0], { key: "gpt-5", costUsd: 14e-9, requests: 4 })
+      assert.deepStrictEqual(
+        (yield* differences).filter(({ what }) => what !== "the ledger and the rows"),
+        []
+      )
+    })
+  )
+
+  it.effect("have the last half second of an hour in that hour", () =>
+    Effect.gen(function* () {
+      const { call } = yield* TestService
+      const { tenantId, write } = yield* setting
+      yield* write("2026-03-07T23:59:59.700Z", [5])
+      const { body } = yield* call(
+        "GET",
+        `/api/insights/by-hour?tenantId=${tenantId}&from=2026-03-07T00:00:00Z&to=2026-03-08T00:00:00Z`
+      )
+      assert.deepStrictEqual(
+        body.items.map(({ key, requests }: Record<string, unknown>) => ({ key, requests })),
+        [{ key: "2026-03-07T23:00:00.000Z", requests: 1 }]
+      )
+    })
+  )
+
   it.effect("of a dimension begin with its first value, and have what was before as without one", () =>
     Effect.gen(function* () {
       const { call, database } = yield* TestService

@@ -138,19 +138,22 @@ export default function Plans() {
       lead="Budgets that agents hold for a unit of work and draw on call by call."
       actions={<CopyCurl name="allPlans.list" input={{ query }} />}
     >
-      <div className="filters">
-        <Choice
-          isRequired
-          label="Status"
-          value={status}
-          options={[...statuses.map((name) => [name, name] as const), ["all", "any"]]}
-          onChange={(value) => set("status", value)}
-        />
-        <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-      </div>
       <List
         name="allPlans.list"
+        searches="Name or id"
+        filters={
+          <>
+            <Choice
+              isRequired
+              label="Status"
+              value={status}
+              options={[...statuses.map((name) => [name, name] as const), ["all", "any"]]}
+              onChange={(value) => set("status", value)}
+            />
+            <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
+            <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
+          </>
+        }
         input={{ query }}
         everySeconds={15}
         isFiltered={values.agentId !== undefined || values.tenantId !== undefined || values.status !== undefined}
@@ -182,6 +185,7 @@ export default function Plans() {
           { title: "Status", cell: (plan) => <span className={`tag ${tones[plan.status]}`}>{plan.status}</span> },
           {
             title: "Began",
+            sort: "createdAt",
             cell: ({ createdAt, endedAt, expiresAt }) => (
               <>
                 <Moment at={createdAt} />
