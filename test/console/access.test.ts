@@ -1,8 +1,9 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
+import * as crypto from "node:crypto"
 import { ClaimLinks } from "../../src/identity/sign-in/initial-admin-setup.ts"
 import { makeAccount } from "../support/accounts.ts"
-import { makeTenant } from "../support/authority.ts"
+import { makeKey, makeTenant } from "../support/authority.ts"
 import {
   assertQuiet,
   Browser,
@@ -14,7 +15,7 @@ import {
   step
 } from "../support/browser.ts"
 import { makeDatabase } from "../support/database.ts"
-import { sharedServiceLayer, startServer, startService, TestService } from "../support/service.ts"
+import { sharedServiceLayer, startServer, TestService } from "../support/service.ts"
 
 describe.skipIf(executablePath === undefined)("access in the console", () => {
   layer(Layer.merge(sharedServiceLayer, Browser.layer), { excludeTestServices: true, timeout: "60 seconds" })((it) => {
@@ -27,7 +28,7 @@ describe.skipIf(executablePath === undefined)("access in the console", () => {
         yield* step(() => page.goto(`${service.url}/console/claim#${Redacted.value(link).split("#")[1]}`))
         assert.notInclude(page.url(), "amc_")
         yield* step(() => page.getByLabel("E-mail address").fill("ada@example.com"))
-        yield* step(() => page.getByLabel("Name").fill("Ada Lovelace"))
+        yield* step(() => page.getByLabel("Name", { exact: true }).fill("Ada Lovelace"))
         yield* step(() => page.getByLabel("Password").fill("seven grey herons at dawn"))
         yield* step(() => page.keyboard.press("Enter"))
         const dialog = page.getByRole("dialog", { name: "Make the first API key" })
@@ -64,13 +65,12 @@ describe.skipIf(executablePath === undefined)("access in the console", () => {
 
     it.effect("a key is made, shown once, used, rotated and revoked", () =>
       Effect.gen(function* () {
-        // Of its own, so that its key is on the first page.
-        const service = yield* startService(yield* makeDatabase)
+        const service = yield* TestService
         const window = yield* openConsole(service)
         const { page } = window
         yield* window.visit("/api-keys")
         yield* step(() => page.getByRole("button", { name: "Make a key" }).click())
-        yield* step(() => page.getByLabel("Name").fill("by hand"))
+        yield* step(() => page.getByLabel("Name", { exact: true }).fill("by hand"))
         yield* step(() => page.getByLabel("dashboard:read", { exact: true }).check())
         yield* step(() => page.getByRole("button", { name: "Make the key" }).click())
         const key = yield* step(() => page.getByTestId("secret").innerText())
@@ -97,6 +97,36 @@ describe.skipIf(executablePath === undefined)("access in the console", () => {
         yield* step(() => page.getByRole("button", { name: "Revoke the key" }).click())
         yield* step(() => page.getByRole("dialog").waitFor({ state: "detached" }))
         assert.strictEqual((yield* service.call("GET", "/api/dashboard/metrics", { key: next })).status, 401)
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("keys are searched from the keyboard and sorted by a column, which the address says", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const word = crypto.randomUUID()
+        for (const name of ["b", "a", "c"]) yield* makeKey(service, [], { name: `${name} ${word}` })
+        const window = yield* openConsole(service)
+        const { page } = window
+        yield* window.visit("/api-keys")
+        const first = page.locator("tbody tr").first()
+        assert.include(yield* step(() => first.innerText()), `c ${word}`, "the newest is first")
+        yield* step(() => page.keyboard.press("/"))
+        yield* step(() => page.keyboard.type(word.toUpperCase()))
+        yield* step(() => page.keyboard.press("Enter"))
+        yield* step(() => page.waitForURL(`**search=${word.toUpperCase()}`))
+        yield* step(() => page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 3))
+        yield* step(() => page.getByRole("columnheader", { name: "Name" }).getByRole("button").click())
+        yield* step(() =>
+          page
+            .getByRole("row", { name: `a ${word}` })
+            .first()
+            .waitFor()
+        )
+        yield* step(() => page.locator("th[aria-sort=ascending]").waitFor())
+        yield* settled(page)
+        assert.include(yield* step(() => first.innerText()), `a ${word}`)
+        assert.include(page.url(), "sort=name")
         assertQuiet(window)
       }).pipe(Effect.scoped)
     )

@@ -6,11 +6,8 @@ import { gzipSync } from "node:zlib"
 import { Browser, executablePath } from "../support/browser.ts"
 import { checkPages } from "./pages.ts"
 
-// `test/system/console-pages.test.ts` has every theme in every width.
-checkPages([
-  [1280, "light"],
-  [360, "dark"]
-])
+// Every other page wide and light, the rest narrow and dark: `test/system/console-pages.test.ts` has every look of each.
+checkPages((place) => [place % 2 === 0 ? [1280, "light"] : [360, "dark"]])
 
 const directory = path.resolve(import.meta.dirname, "../../dist/console")
 

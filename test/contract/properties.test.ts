@@ -1,3 +1,3 @@
 import { keepContracts } from "./properties.ts"
 
-keepContracts({ requests: 6, parts: 4 })
+keepContracts({ requests: 4, parts: 12 })

@@ -179,8 +179,8 @@ const inCollections = (method: string) =>
 const fillers = [...inCollections("GET"), ...inCollections("POST")]
 
 /** Makes some of everything, so that the requests after it are about things that are there. */
-const fill = Effect.fnUntraced(function* (name: string, collections: ReadonlyArray<Operation> = fillers) {
-  for (const operation of collections) yield* drive(operation, `filling ${name}`, atOnce / 2, () => false)
+const fill = Effect.fnUntraced(function* (name: string, collections: ReadonlyArray<Operation> = fillers, each = 3) {
+  for (const operation of collections) yield* drive(operation, `filling ${name}`, each, () => false)
 })
 
 /** The collections that an operation's path begins with, the outer ones first. */
@@ -237,7 +237,7 @@ export const keepContracts = ({ parts, requests }: Extent) => {
           `${operation.operationId}: conforming and hostile requests`,
           () =>
             stageOf(operation).pipe(
-              Effect.andThen(fill(`before ${operation.operationId}`, around(operation))),
+              Effect.andThen(fill(`before ${operation.operationId}`, around(operation), 1)),
               Effect.andThen(drive(operation, "driving", count, (at) => at % 4 !== 0)),
               Effect.andThen(driveEdges(operation, parts))
             ),

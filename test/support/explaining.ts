@@ -24,9 +24,13 @@ const scannedBy = (node: Node): ReadonlyArray<string> => [
   ...(node.Plans ?? []).flatMap(scannedBy)
 ]
 
-/** A client for repositories that explains what it does, as the superuser of a test's database. */
+/**
+ * A client for repositories that explains what it does, as the superuser of a test's database: what only reads in one
+ * transaction, so that a setting of it lasts, else each statement in one that is undone before it is done.
+ */
 export const makeExplaining = (
-  database: TestDatabase
+  database: TestDatabase,
+  { isReading = false } = {}
 ): Effect.Effect<
   { readonly layer: Layer.Layer<SqlClient.SqlClient>; readonly explained: Array<Explained> },
   never,
@@ -35,16 +39,16 @@ export const makeExplaining = (
   Effect.gen(function* () {
     const explained: Array<Explained> = []
     const sql = yield* PgClient.makeClient(database)
+    if (isReading) yield* sql.unsafe("BEGIN")
     const execute = (text: string, params: ReadonlyArray<unknown>) =>
       Effect.gen(function* () {
         const explain = Effect.gen(function* () {
-          // What is explained is done, and so undone before it is done once more.
-          yield* sql.unsafe("BEGIN")
+          if (!isReading) yield* sql.unsafe("BEGIN")
           const [row] = yield* sql.unsafe<{ readonly "QUERY PLAN": ReadonlyArray<{ readonly Plan: Node }> }>(
             `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`,
             params
           )
-          yield* sql.unsafe("ROLLBACK")
+          if (!isReading) yield* sql.unsafe("ROLLBACK")
           return row
         })
         // The first time of a session reads what the functions are made of.

@@ -1,6 +1,6 @@
 import { checkPages } from "../console/pages.ts"
 
-checkPages([
+checkPages(() => [
   [1280, "light"],
   [1280, "dark"],
   [360, "light"],

@@ -1,5 +1,6 @@
 import { FlushSettlements } from "../ledger/api.ts"
 import {
+  capListing,
   Cap,
   CapCreation,
   CapImmutable,
@@ -16,9 +17,9 @@ import {
 import { CapId } from "../ledger/domain.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentNotFound } from "../../identity/agents/domain.ts"
-import { ApiKeyNotFound } from "../../identity/api-keys/domain.ts"
-import { ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
+import { ApiKeyId, ApiKeyNotFound } from "../../identity/api-keys/domain.ts"
+import { ApplicationId, ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
@@ -27,6 +28,7 @@ import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Created } from "../../kernel/http/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { integerParameter } from "../../kernel/http/parameter.ts"
 import { IfMatch, VersionMismatch } from "../../kernel/http/precondition.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
@@ -34,7 +36,6 @@ import { TenantNotFound } from "../../identity/tenants/domain.ts"
 const read = requires("budgets:read")
 const write = requires("budgets:write")
 const id = { id: CapId }
-const position = cursor(CapId)
 const grantPosition = cursor(GrantId)
 const utilizationPosition = cursor(UtilizationKey)
 const CapsStatus = Schema.Struct({ asOf: Instant, ...page(CapUtilization, utilizationPosition).fields }).annotate({
@@ -56,11 +57,13 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
       summary: "List budget caps",
       description: "A tenant's caller sees its tenant's caps, a system caller all of them.",
       access: read,
-      query: {
+      query: capListing.query({
         tenantId: Schema.optionalKey(TenantId),
-        ...pageQuery(position)
-      },
-      success: page(Cap, position)
+        agentId: Schema.optionalKey(AgentId),
+        apiKeyId: Schema.optionalKey(ApiKeyId),
+        applicationId: Schema.optionalKey(integerParameter(ApplicationId))
+      }),
+      success: page(Cap, capListing.position)
     }),
     endpoint.get("get", "/caps/:id", {
       summary: "Get a budget cap",

@@ -2,11 +2,15 @@ import { Schema } from "effect"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { name, text } from "../../kernel/text.ts"
 import { AlertThreshold, CapId, CapMode, CapScope, CapStatus, Period } from "../ledger/domain.ts"
 import { Quantity, quantityFault, Total, Unit } from "../ledger/quantity-domain.ts"
+
+/** How they are listed. */
+export const capListing = listing(CapId, { createdAt: "id", name: "text" }, { searches: "the name and the scope" })
 
 // Making a format costs more than the rest of a cap's check.
 const canonicalZones = new Set(["UTC", ...Intl.supportedValuesOf("timeZone")])

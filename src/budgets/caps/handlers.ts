@@ -20,7 +20,8 @@ export const BudgetCapsHandlers = groupHandlers(
     const grants = yield* Grants
     const utilizations = yield* CapUtilizations
     return handlers.handleAll({
-      list: ({ query: { cursor, limit, ...filter } }) => caps.list(filter, cursor, limit ?? pageLimitDefault),
+      list: ({ query: { agentId, apiKeyId, applicationId, tenantId, ...page } }) =>
+        caps.list({ agentId, apiKeyId, applicationId, tenantId }, page),
       get: ({ params }) => Effect.map(caps.get(params.id), tagged),
       create: ({ payload }) => Effect.map(caps.create(payload), createdCap),
       update: ({ headers, params, payload }) =>

@@ -1,16 +1,23 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AgentNotFound } from "../../identity/agents/domain.ts"
-import { ApiKeyNotFound } from "../../identity/api-keys/domain.ts"
-import { ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { type AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
+import { type ApiKeyId, ApiKeyNotFound } from "../../identity/api-keys/domain.ts"
+import { type ApplicationId, ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
 import { CapId, StoredCap } from "../ledger/domain.ts"
-import { TooManyCaps } from "./domain.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
+import { makeList } from "../../platform/database/list.ts"
+import { readRows } from "../../platform/database/table.ts"
+import { capListing, TooManyCaps } from "./domain.ts"
 
+/** Which caps are listed; those of an agent, a key or an application name it in their scope. */
 export interface CapFilter {
-  readonly tenantId?: TenantId
+  readonly tenantId?: TenantId | undefined
+  readonly agentId?: AgentId | undefined
+  readonly apiKeyId?: ApiKeyId | undefined
+  readonly applicationId?: ApplicationId | undefined
 }
 
 const columns =
@@ -20,21 +27,11 @@ export class CapsRepository extends Context.Service<CapsRepository>()("app/budge
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const all = sql.literal(columns)
-    const selectPage = SqlSchema.findAll({
-      Request: Schema.Struct({
-        tenantId: Schema.UndefinedOr(TenantId),
-        after: Schema.UndefinedOr(CapId),
-        limit: Schema.Int
-      }),
-      Result: StoredCap,
-      execute: ({ after, limit, tenantId }) => sql`
-          SELECT ${all} FROM budget_caps
-          WHERE ${sql.and([
-            sql`deleted_at IS NULL`,
-            ...(tenantId === undefined ? [] : [sql`tenant_id = ${tenantId}`]),
-            ...(after === undefined ? [] : [sql`id > ${after}`])
-          ])}
-          ORDER BY id LIMIT ${limit}`
+    const page = makeList(sql, readRows(StoredCap), capListing, {
+      from: "budget_caps",
+      columns,
+      hasTenant: true,
+      text: "lower(t.name || ' ' || t.scope::text)"
     })
     const selectOne = SqlSchema.findOneOption({
       Request: CapId,
@@ -110,8 +107,18 @@ export class CapsRepository extends Context.Service<CapsRepository>()("app/budge
           ON CONFLICT (tenant_id) DO UPDATE SET caps_version = b.caps_version + 1`
 
     return {
-      list: Effect.fn("CapsRepository.list")(({ tenantId }: CapFilter, after: CapId | undefined, limit: number) =>
-        Effect.orDie(selectPage({ tenantId, after, limit }))
+      list: Effect.fn("CapsRepository.list")(
+        ({ agentId, apiKeyId, applicationId, tenantId }: CapFilter, request: ListRequest<CapId>) =>
+          page(
+            [
+              sql`deleted_at IS NULL`,
+              ...(tenantId === undefined ? [] : [sql`tenant_id = ${tenantId}`]),
+              ...Object.entries({ agentId, apiKeyId, applicationId }).flatMap(([member, value]) =>
+                value === undefined ? [] : [sql`scope @> ${JSON.stringify({ [member]: value })}::text::jsonb`]
+              )
+            ],
+            request
+          )
       ),
       find: Effect.fn("CapsRepository.find")((id: CapId) => Effect.orDie(selectOne(id))),
       /** The row, locked until the transaction ends. */

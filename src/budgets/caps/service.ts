@@ -3,7 +3,8 @@ import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { Audit } from "../../audit/log/service.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { emptySlice, slice } from "../../kernel/http/page.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
+import { emptySlice } from "../../kernel/http/page.ts"
 import { entityTag, type IfMatch, meets, VersionMismatch } from "../../kernel/http/precondition.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
@@ -34,12 +35,12 @@ export class BudgetCaps extends Context.Service<BudgetCaps>()("app/budgets/Budge
     const tenants = yield* Tenants
     const { budgets } = yield* Settings
 
-    const list = Effect.fn("BudgetCaps.list")(function* (filter: CapFilter, after: CapId | undefined, limit: number) {
+    const list = Effect.fn("BudgetCaps.list")(function* (filter: CapFilter, page: ListRequest<CapId>) {
       const principal = yield* CurrentPrincipal
       const own = withinTenant(principal, filter)
       if (own === undefined) return emptySlice
-      const rows = yield* database.transaction(scopeOf(principal), repository.list(own, after, limit + 1))
-      return slice(rows.map(toCap), limit, (cap) => cap.id)
+      const { items, nextCursor } = yield* database.transaction(scopeOf(principal), repository.list(own, page))
+      return { items: items.map(toCap), nextCursor }
     })
 
     const found = Effect.flatMap(

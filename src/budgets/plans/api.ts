@@ -9,15 +9,22 @@ import { Idempotency } from "../../platform/idempotency/api.ts"
 import { IdempotencyKeyReused, HandlesIdempotency } from "../../platform/idempotency/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
-import { Heartbeat, Plan, PlanExtension, PlanExtensionDenied, PlanHasOpenReservations, PlanStart } from "./domain.ts"
+import {
+  Heartbeat,
+  Plan,
+  PlanExtension,
+  PlanExtensionDenied,
+  PlanHasOpenReservations,
+  planListing,
+  PlanStart
+} from "./domain.ts"
 
 const read = requires("plans:read")
 const write = requires("plans:write")
 const agent = { agentId: AgentId }
 const one = { agentId: AgentId, planId: PlanId }
-const position = cursor(PlanId)
 
 export class PlansApi extends HttpApiGroup.make("plans")
   .add(
@@ -46,11 +53,8 @@ export class PlansApi extends HttpApiGroup.make("plans")
       description: "The newest first.",
       access: read,
       params: agent,
-      query: {
-        status: Schema.optionalKey(PlanStatus),
-        ...pageQuery(position)
-      },
-      success: page(Plan, position),
+      query: planListing.query({ status: Schema.optionalKey(PlanStatus) }),
+      success: page(Plan, planListing.position),
       error: AgentNotFound
     }),
     endpoint.get("get", "/:planId", {
@@ -129,13 +133,12 @@ export class AllPlansApi extends HttpApiGroup.make("allPlans")
       description:
         "Of all agents that the caller may see, the newest first: a tenant's caller sees its tenant's, a system caller all of them, an agent its own.",
       access: read,
-      query: {
+      query: planListing.query({
         status: Schema.optionalKey(PlanStatus),
         agentId: Schema.optionalKey(AgentId),
-        tenantId: Schema.optionalKey(TenantId),
-        ...pageQuery(position)
-      },
-      success: page(Plan, position)
+        tenantId: Schema.optionalKey(TenantId)
+      }),
+      success: page(Plan, planListing.position)
     })
   )
   .middleware(FlushSettlements)

@@ -4,10 +4,14 @@ import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { exactNumber } from "../../kernel/json/exact-number.ts"
 import { Instant } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { name } from "../../kernel/text.ts"
 import { Usd, UsdOrZero } from "../../kernel/usd.ts"
 import { denial, Label, Metadata, PlanId, PlanStatus } from "../ledger/domain.ts"
+
+/** How they are listed. */
+export const planListing = listing(PlanId, { createdAt: "id" }, { searches: "the name" })
 
 const PlanName = name(200).annotate({ examples: ["Read the invoices of March"] })
 const HeartbeatSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 5, maximum: 86_400 }))).annotate({

@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { Plans } from "./service.ts"
 import { AllPlansApi, PlansApi } from "./api.ts"
 
@@ -12,8 +11,7 @@ export const PlansHandlers = groupHandlers(
     return handlers.handleAll({
       start: ({ params: { agentId }, payload }) =>
         Effect.map(plans.start(agentId, payload), created(`/api/agents/${agentId}/plans`)),
-      list: ({ params: { agentId }, query: { cursor, limit, status } }) =>
-        plans.list(agentId, status, cursor, limit ?? pageLimitDefault),
+      list: ({ params: { agentId }, query: { status, ...page } }) => plans.list(agentId, status, page),
       get: ({ params: { agentId, planId } }) => plans.get(agentId, planId),
       extend: ({ params: { agentId, planId }, payload }) => plans.extend(agentId, planId, payload),
       complete: ({ params: { agentId, planId } }) => plans.complete(agentId, planId),
@@ -28,7 +26,7 @@ export const AllPlansHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const plans = yield* Plans
     return handlers.handleAll({
-      list: ({ query: { cursor, limit, ...filter } }) => plans.listAll(filter, cursor, limit ?? pageLimitDefault)
+      list: ({ query: { agentId, status, tenantId, ...page } }) => plans.listAll({ agentId, status, tenantId }, page)
     })
   })
 )

@@ -3,7 +3,11 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { AgentId } from "../../identity/agents/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { type Moment } from "../../platform/database/database.ts"
+import { type Moment, momentText } from "../../platform/database/database.ts"
+import { makeList } from "../../platform/database/list.ts"
+import { readRows } from "../../platform/database/table.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
+import { planListing } from "./domain.ts"
 import { type CallKeySlot } from "../../platform/idempotency/domain.ts"
 import { PlanId, PlanStatus, Sum } from "../ledger/domain.ts"
 
@@ -61,14 +65,6 @@ export interface PlanFilter {
   readonly status?: PlanStatus | undefined
 }
 
-const Page = Schema.Struct({
-  tenantId: Schema.UndefinedOr(TenantId),
-  agentId: Schema.UndefinedOr(AgentId),
-  status: Schema.UndefinedOr(PlanStatus),
-  after: Schema.UndefinedOr(PlanId),
-  limit: Schema.Int,
-  at: Schema.UndefinedOr(Schema.DateTimeUtcFromDate)
-})
 const Row = Schema.Struct({ plan: StoredPlan })
 
 /** Plans. They are changed by functions of the ledger, each of which is a transaction of its own. */
@@ -82,25 +78,11 @@ export class PlansRepository extends Context.Service<PlansRepository>()("app/bud
           SELECT budget_plan_json(l, budget_moment(${at ?? null}::timestamptz)) AS plan FROM budget_plans l
           WHERE l.id = ${id} AND l.agent_id = ${agentId}`
     })
-    const selectPage = SqlSchema.findAll({
-      Request: Page,
-      Result: Row,
-      execute: ({ after, agentId, at, limit, status, tenantId }) => sql`
-          SELECT budget_plan_json(l, budget_moment(${at ?? null}::timestamptz)) AS plan FROM budget_plans l
-          WHERE ${sql.and([
-            ...(tenantId === undefined ? [] : [sql`l.tenant_id = ${tenantId}`]),
-            ...(agentId === undefined ? [] : [sql`l.agent_id = ${agentId}`]),
-            // Those that run are few, and an index has no others.
-            ...(status === "active" || status === "suspended" ? [sql`l.status IN ('active', 'suspended')`] : []),
-            ...(status === undefined
-              ? []
-              : [
-                  sql`budget_plan_status(l.status, l.heartbeat_by, l.dead_at, budget_moment(${at ?? null}::timestamptz)) = ${status}`
-                ]),
-            ...(after === undefined ? [] : [sql`l.id < ${after}`]),
-            sql`true`
-          ])}
-          ORDER BY l.id DESC LIMIT ${limit}`
+    const page = makeList(sql, readRows(Row), planListing, {
+      from: "budget_plans",
+      hasTenant: true,
+      isDown: true,
+      text: "lower(coalesce(t.name, ''))"
     })
     const selectReplay = SqlSchema.findOneOption({
       Request: Schema.Struct({ principal: Schema.String, route: Schema.String, key: Schema.String }),
@@ -123,15 +105,27 @@ export class PlansRepository extends Context.Service<PlansRepository>()("app/bud
         )
       ),
       /** The newest first. */
-      list: Effect.fn("PlansRepository.list")(
-        (filter: PlanFilter, after: PlanId | undefined, limit: number, at: Moment) =>
-          Effect.map(
-            Effect.orDie(
-              selectPage({ tenantId: undefined, agentId: undefined, status: undefined, ...filter, after, limit, at })
-            ),
-            (rows) => rows.map(({ plan }) => plan)
-          )
-      ),
+      list: Effect.fn("PlansRepository.list")(function* (
+        { agentId, status, tenantId }: PlanFilter,
+        request: ListRequest<PlanId>,
+        moment: Moment
+      ) {
+        const at = sql`budget_moment(${momentText(moment) ?? null}::timestamptz)`
+        const { items, nextCursor } = yield* page(
+          [
+            ...(tenantId === undefined ? [] : [sql`t.tenant_id = ${tenantId}`]),
+            ...(agentId === undefined ? [] : [sql`t.agent_id = ${agentId}`]),
+            // Those that run are few, and an index has no others.
+            ...(status === "active" || status === "suspended" ? [sql`t.status IN ('active', 'suspended')`] : []),
+            ...(status === undefined
+              ? []
+              : [sql`budget_plan_status(t.status, t.heartbeat_by, t.dead_at, ${at}) = ${status}`])
+          ],
+          request,
+          sql`budget_plan_json(t, ${at}) AS plan`
+        )
+        return { items: items.map(({ plan }) => plan), nextCursor }
+      }),
       /** What the first change under a key came to; undefined where there was none. */
       replayOf: Effect.fn("PlansRepository.replayOf")((slot: CallKeySlot) =>
         Effect.map(Effect.orDie(selectReplay(slot)), (found) => Option.getOrUndefined(found)?.outcome)

@@ -6,7 +6,8 @@ import { Agents } from "../../identity/agents/service.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { type IdempotencyKeyReused, checkReplay } from "../../platform/idempotency/domain.ts"
 import { type AuditAction } from "../../kernel/authority/audit-action.ts"
-import { emptySlice, slice } from "../../kernel/http/page.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
+import { emptySlice } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
 import { auditedRequester, requester, withinTenant } from "../attribution/service.ts"
@@ -110,31 +111,26 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
     const list = Effect.fn("Plans.list")(function* (
       agentId: AgentId,
       status: PlanStatus | undefined,
-      after: PlanId | undefined,
-      limit: number
+      page: ListRequest<PlanId>
     ) {
       const tenantId = yield* agents.tenantOf(agentId)
       const now = yield* statementMoment
-      const rows = yield* database.transaction(
+      const { items, nextCursor } = yield* database.transaction(
         tenantId,
-        repository.list({ tenantId, agentId, status }, after, limit + 1, now)
+        repository.list({ tenantId, agentId, status }, page, now)
       )
-      return slice(rows.map(toPlan), limit, (plan) => plan.id)
+      return { items: items.map(toPlan), nextCursor }
     })
 
     /** Those that the caller may see: of its tenant, and of an agent its own. */
-    const listAll = Effect.fn("Plans.listAll")(function* (
-      filter: PlanFilter,
-      after: PlanId | undefined,
-      limit: number
-    ) {
+    const listAll = Effect.fn("Plans.listAll")(function* (filter: PlanFilter, page: ListRequest<PlanId>) {
       const principal = yield* CurrentPrincipal
       const within = withinTenant(principal, filter)
       const own = principal.kind === "agent" ? AgentId.make(principal.name.slice("agent:".length)) : within?.agentId
       if (within === undefined || (within.agentId !== undefined && within.agentId !== own)) return emptySlice
-      const found = repository.list({ ...within, agentId: own }, after, limit + 1, yield* statementMoment)
-      const rows = yield* database.transaction(scopeOf(principal), found)
-      return slice(rows.map(toPlan), limit, (plan) => plan.id)
+      const found = repository.list({ ...within, agentId: own }, page, yield* statementMoment)
+      const { items, nextCursor } = yield* database.transaction(scopeOf(principal), found)
+      return { items: items.map(toPlan), nextCursor }
     })
 
     /** What every request to change a plan has in common. */

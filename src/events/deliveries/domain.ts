@@ -4,9 +4,17 @@ import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
+import { listing } from "../../kernel/http/listing.ts"
 
 export const TargetId = Uuid.pipe(Schema.brand("EventTargetId"))
 export type TargetId = typeof TargetId.Type
+
+/** How subscriptions and integrations are listed. */
+export const targetListing = listing(
+  TargetId,
+  { createdAt: "id", name: "text" },
+  { searches: "the name and the address" }
+)
 
 export const TargetKind = Schema.Literals(["webhook", "slack", "cloudevents", "subscription"])
 export const TargetStatus = Schema.Literals(["active", "refused", "disabled"])

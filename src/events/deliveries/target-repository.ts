@@ -3,9 +3,10 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { slice } from "../../kernel/http/page.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
+import { makeList } from "../../platform/database/list.ts"
 import { readRows, violations } from "../../platform/database/table.ts"
-import { Target, TargetId, type TargetKind } from "./domain.ts"
+import { Target, TargetId, type TargetKind, targetListing } from "./domain.ts"
 
 const columns =
   "id, tenant_id, kind, name, url, event_types, filters, config, status, created_at, created_by, updated_at"
@@ -28,6 +29,12 @@ export class TargetRepository extends Context.Service<TargetRepository>()("app/e
     const sql = yield* SqlClient.SqlClient
     const all = sql.literal(columns)
     const rows = readRows(Target)
+    const page = makeList(sql, rows, targetListing, {
+      from: "event_targets",
+      columns,
+      hasTenant: true,
+      text: "lower(t.name || ' ' || t.url)"
+    })
     const one = (kinds: Kinds, id: TargetId, lock: string) =>
       Effect.map(
         rows(sql`SELECT ${all} FROM event_targets WHERE id = ${id} AND kind = ANY(${kinds}) ${sql.literal(lock)}`),
@@ -60,16 +67,8 @@ export class TargetRepository extends Context.Service<TargetRepository>()("app/e
 
     return {
       list: Effect.fn("TargetRepository.list")(
-        (kinds: Kinds, tenantId: TenantId | undefined, after: TargetId | undefined, limit: number) =>
-          Effect.map(
-            rows(sql`
-              SELECT ${all} FROM event_targets WHERE ${sql.and([
-                sql`kind = ANY(${kinds})`,
-                ...(tenantId === undefined ? [] : [sql`tenant_id = ${tenantId}`]),
-                ...(after === undefined ? [] : [sql`id > ${after}`])
-              ])} ORDER BY id LIMIT ${limit + 1}`),
-            (some) => slice(some, limit, ({ id }) => id)
-          )
+        (kinds: Kinds, tenantId: TenantId | undefined, request: ListRequest<TargetId>) =>
+          page([sql`kind = ANY(${kinds})`, ...(tenantId === undefined ? [] : [sql`tenant_id = ${tenantId}`])], request)
       ),
       find: Effect.fn("TargetRepository.find")((kinds: Kinds, id: TargetId) => one(kinds, id, "")),
       /** Locked in the order of a dispatch, which holds its place and then refers to targets: no deadlock between them. */

@@ -16,7 +16,8 @@ import {
   DeliveryNotFound,
   DeliveryStatus,
   IntegrationNotFound,
-  TargetId
+  TargetId,
+  targetListing
 } from "../deliveries/domain.ts"
 import {
   CreatedIntegration,
@@ -34,7 +35,6 @@ const read = requires("integrations:read")
 const write = requires("integrations:write")
 /** What sends events to another place than before; a caller that cannot read events cannot have them sent either. */
 const send = requires("integrations:write", { and: ["events:read"] })
-const position = cursor(TargetId)
 const deliveryPosition = cursor(DeliveryId)
 const params = { id: TargetId }
 
@@ -44,8 +44,8 @@ export class IntegrationsApi extends HttpApiGroup.make("integrations")
       summary: "List integrations",
       description: "In order of creation.",
       access: read,
-      query: { tenantId: Schema.optionalKey(TenantId), ...pageQuery(position) },
-      success: page(Integration, position)
+      query: targetListing.query({ tenantId: Schema.optionalKey(TenantId) }),
+      success: page(Integration, targetListing.position)
     }),
     endpoint.get("get", "/:id", {
       summary: "Get an integration",

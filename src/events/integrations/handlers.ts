@@ -10,7 +10,7 @@ export const IntegrationsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const integrations = yield* Integrations
     return handlers.handleAll({
-      list: ({ query }) => integrations.list(query.tenantId, query.cursor, query.limit ?? pageLimitDefault),
+      list: ({ query: { tenantId, ...page } }) => integrations.list(tenantId, page),
       get: ({ params }) => integrations.get(params.id),
       create: ({ payload }) => Effect.map(integrations.create(payload), created("/api/integrations")),
       update: ({ params, payload }) => integrations.update(params.id, payload),

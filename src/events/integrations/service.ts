@@ -36,6 +36,7 @@ import {
   type TestResult,
   toIntegration
 } from "./domain.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 
 export class Integrations extends Context.Service<Integrations>()("app/events/Integrations", {
   make: Effect.gen(function* () {
@@ -174,12 +175,8 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
     )
 
     return {
-      list: Effect.fn("Integrations.list")(function* (
-        tenantId: TenantId | undefined,
-        after: TargetId | undefined,
-        limit: number
-      ) {
-        const { items, nextCursor } = yield* database.asCaller(targets.list(integrationKinds, tenantId, after, limit))
+      list: Effect.fn("Integrations.list")(function* (tenantId: TenantId | undefined, page: ListRequest<TargetId>) {
+        const { items, nextCursor } = yield* database.asCaller(targets.list(integrationKinds, tenantId, page))
         return { items: items.map(toIntegration), nextCursor }
       }),
       get: Effect.fn("Integrations.get")((id: TargetId) => Effect.map(find(id), toIntegration)),

@@ -5,18 +5,17 @@ import { Access, requires } from "../../kernel/authority/access.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
-import { EventSubscriptionNotFound, TargetId } from "../deliveries/domain.ts"
+import { EventSubscriptionNotFound, TargetId, targetListing } from "../deliveries/domain.ts"
 import { EventSubscription, EventSubscriptionCreation, EventSubscriptionUpdate } from "./domain.ts"
 
 const read = requires("events:read")
 const write = requires("events:write")
 /** What sends events to another place than before: whoever may not read them must not have them sent. */
 const send = requires("events:write", { and: ["events:read"] })
-const position = cursor(TargetId)
 const params = { id: TargetId }
 
 export class EventSubscriptionsApi extends HttpApiGroup.make("eventSubscriptions")
@@ -25,8 +24,8 @@ export class EventSubscriptionsApi extends HttpApiGroup.make("eventSubscriptions
       summary: "List event subscriptions",
       description: "In order of creation.",
       access: read,
-      query: { tenantId: Schema.optionalKey(TenantId), ...pageQuery(position) },
-      success: page(EventSubscription, position)
+      query: targetListing.query({ tenantId: Schema.optionalKey(TenantId) }),
+      success: page(EventSubscription, targetListing.position)
     }),
     endpoint.get("get", "/:id", {
       summary: "Get an event subscription",

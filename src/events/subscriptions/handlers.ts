@@ -1,6 +1,5 @@
 import { Effect } from "effect"
 import { created } from "../../kernel/http/location.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { EventSubscriptionsApi } from "./api.ts"
 import { EventSubscriptions } from "./service.ts"
@@ -10,7 +9,7 @@ export const EventSubscriptionsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const subscriptions = yield* EventSubscriptions
     return handlers.handleAll({
-      list: ({ query }) => subscriptions.list(query.tenantId, query.cursor, query.limit ?? pageLimitDefault),
+      list: ({ query: { tenantId, ...page } }) => subscriptions.list(tenantId, page),
       get: ({ params }) => subscriptions.get(params.id),
       create: ({ payload }) => Effect.map(subscriptions.create(payload), created("/api/cloudevents/subscriptions")),
       update: ({ params, payload }) => subscriptions.update(params.id, payload),

@@ -27,6 +27,7 @@ import {
   type EventSubscriptionUpdate,
   toSubscription
 } from "./domain.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 
 const kinds = ["subscription"] as const
 const timeoutSeconds = 5
@@ -132,10 +133,9 @@ export class EventSubscriptions extends Context.Service<EventSubscriptions>()("a
     return {
       list: Effect.fn("EventSubscriptions.list")(function* (
         tenantId: TenantId | undefined,
-        after: TargetId | undefined,
-        limit: number
+        page: ListRequest<TargetId>
       ) {
-        const { items, nextCursor } = yield* database.asCaller(targets.list(kinds, tenantId, after, limit))
+        const { items, nextCursor } = yield* database.asCaller(targets.list(kinds, tenantId, page))
         return { items: items.map(toSubscription), nextCursor }
       }),
       get: Effect.fn("EventSubscriptions.get")((id: TargetId) =>

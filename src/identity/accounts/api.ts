@@ -5,10 +5,11 @@ import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import { TrialUserNotFound } from "../trial-users/domain.ts"
 import {
+  accountListing,
   AccountCreation,
   AccountEmailTaken,
   AccountId,
@@ -20,7 +21,6 @@ import {
 
 const read = requires("accounts:read")
 const write = requires("accounts:write")
-const position = cursor(AccountId)
 
 export class AccountsApi extends HttpApiGroup.make("accounts")
   .add(
@@ -28,11 +28,8 @@ export class AccountsApi extends HttpApiGroup.make("accounts")
       summary: "List accounts",
       description: "A tenant's caller sees the accounts of its tenant, a system caller all of them.",
       access: read,
-      query: {
-        tenantId: Schema.optionalKey(TenantId),
-        ...pageQuery(position)
-      },
-      success: page(AccountView, position)
+      query: accountListing.query({ tenantId: Schema.optionalKey(TenantId) }),
+      success: page(AccountView, accountListing.position)
     }),
     endpoint.get("get", "/:id", {
       summary: "Get an account",

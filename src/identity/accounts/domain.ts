@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { IntegerId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { name, text } from "../../kernel/text.ts"
@@ -10,6 +11,13 @@ import { Email, TrialUserId } from "../trial-users/domain.ts"
 
 export const AccountId = Uuid.pipe(Schema.brand("AccountId"))
 export type AccountId = typeof AccountId.Type
+
+/** How they are listed. */
+export const accountListing = listing(
+  AccountId,
+  { createdAt: "moment", name: "text", lastSignInAt: "use" },
+  { searches: "the name and the e-mail address" }
+)
 
 export const AccountName = name(100).annotate({ examples: ["Ada Lovelace"] })
 

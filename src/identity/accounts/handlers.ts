@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { Accounts } from "./service.ts"
 import { AccountsApi } from "./api.ts"
 
@@ -10,7 +9,7 @@ export const AccountsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const accounts = yield* Accounts
     return handlers.handleAll({
-      list: ({ query }) => accounts.list(query.tenantId, query.cursor, query.limit ?? pageLimitDefault),
+      list: ({ query: { tenantId, ...page } }) => accounts.list({ tenantId }, page),
       get: ({ params }) => accounts.get(params.id),
       create: ({ payload }) => Effect.map(accounts.create(payload), created("/api/accounts")),
       update: ({ params, payload }) => accounts.update(params.id, payload),

@@ -1,12 +1,22 @@
 import { Context, DateTime, Effect, Layer, Option, Predicate, Schema, Struct } from "effect"
 import { SqlClient, type SqlError, SqlSchema } from "effect/sql"
+import { type ListRequest } from "../../kernel/http/listing.ts"
+import { indexedText, makeList } from "../../platform/database/list.ts"
+import { readRows } from "../../platform/database/table.ts"
 import { Change } from "../../audit/log/domain.ts"
 import { IntegerId, TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { RoleId } from "../../applications/roles/domain.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import { TrialUserId } from "../trial-users/domain.ts"
-import { AccountEmailTaken, AccountId, AccountNotFound, AccountStatus, type AccountView } from "./domain.ts"
+import {
+  accountListing,
+  AccountEmailTaken,
+  AccountId,
+  AccountNotFound,
+  AccountStatus,
+  type AccountView
+} from "./domain.ts"
 
 /** An account as it is stored, with its roles; the hash of its password, null where it has none, never leaves the service. */
 export const Account = Schema.Struct({
@@ -39,12 +49,13 @@ export const SignInCandidate = Schema.Struct({
 })
 export type SignInCandidate = typeof SignInCandidate.Type
 
+const accountColumns =
+  "t.*, ARRAY(SELECT r.role_id FROM account_roles r WHERE r.account_id = t.id ORDER BY r.role_id) AS role_ids"
+
 export class AccountsRepository extends Context.Service<AccountsRepository>()("app/accounts/AccountsRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const columns = sql.literal(
-      "a.*, ARRAY(SELECT r.role_id FROM account_roles r WHERE r.account_id = a.id ORDER BY r.role_id) AS role_ids"
-    )
+    const columns = sql.literal(accountColumns)
     const selectCandidates = SqlSchema.findAll({
       Request: Schema.Struct({ email: Schema.String, tenantId: Schema.NullOr(TenantId) }),
       Result: SignInCandidate,
@@ -53,27 +64,19 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
     const selectOne = SqlSchema.findOneOption({
       Request: AccountId,
       Result: Account,
-      execute: (id) => sql`SELECT ${columns} FROM accounts a WHERE a.id = ${id}`
+      execute: (id) => sql`SELECT ${columns} FROM accounts t WHERE t.id = ${id}`
     })
     const selectLocked = SqlSchema.findOneOption({
       Request: AccountId,
       Result: Account,
-      execute: (id) => sql`SELECT ${columns} FROM accounts a WHERE a.id = ${id} FOR UPDATE OF a`
+      execute: (id) => sql`SELECT ${columns} FROM accounts t WHERE t.id = ${id} FOR UPDATE OF t`
     })
-    const selectPage = SqlSchema.findAll({
-      Request: Schema.Struct({
-        tenantId: Schema.UndefinedOr(TenantId),
-        after: Schema.UndefinedOr(AccountId),
-        limit: Schema.Int
-      }),
-      Result: Account,
-      execute: ({ after, limit, tenantId }) => sql`
-          SELECT ${columns} FROM accounts a
-          WHERE ${sql.and([
-            ...(tenantId === undefined ? [] : [sql`a.tenant_id = ${tenantId}`]),
-            ...(after === undefined ? [] : [sql`a.id > ${after}`])
-          ])}
-          ORDER BY a.id LIMIT ${limit}`
+    const page = makeList(sql, readRows(Account), accountListing, {
+      from: "accounts",
+      columns: accountColumns,
+      hasTenant: true,
+      by: { name: "t.lower_name" },
+      text: indexedText
     })
     const insertOne = SqlSchema.findOne({
       Request: Account.mapFields(Struct.omit(["id", "lastSignInAt", "roleIds"])),
@@ -99,8 +102,8 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
         Effect.orDie(selectCandidates({ email, tenantId }))
       ),
       list: Effect.fn("AccountsRepository.list")(
-        (tenantId: TenantId | undefined, after: AccountId | undefined, limit: number) =>
-          Effect.orDie(selectPage({ tenantId, after, limit }))
+        ({ tenantId }: { readonly tenantId?: TenantId | undefined }, request: ListRequest<AccountId>) =>
+          page(tenantId === undefined ? [] : [sql`t.tenant_id = ${tenantId}`], request)
       ),
       get: Effect.fn("AccountsRepository.get")((id: AccountId) => found(Effect.orDie(selectOne(id)))),
       /** The row locked FOR UPDATE until the transaction ends. */

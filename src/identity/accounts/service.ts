@@ -5,7 +5,7 @@ import { callerBounds, onlyStops, requireAuthority, requireBounds } from "../../
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/authority/principal.ts"
 import { distinct } from "../../kernel/authority/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { slice } from "../../kernel/http/page.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { given } from "../../kernel/http/server-set.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
@@ -74,13 +74,11 @@ export class Accounts extends Context.Service<Accounts>()("app/accounts/Accounts
     })
 
     const list = Effect.fn("Accounts.list")(function* (
-      tenantId: TenantId | undefined,
-      after: AccountId | undefined,
-      limit: number
+      filter: { readonly tenantId?: TenantId | undefined },
+      page: ListRequest<AccountId>
     ) {
-      const principal = yield* CurrentPrincipal
-      const rows = yield* database.transaction(scopeOf(principal), repository.list(tenantId, after, limit + 1))
-      return slice(rows.map(toResponse), limit, (account) => account.id)
+      const { items, nextCursor } = yield* database.asCaller(repository.list(filter, page))
+      return { items: items.map(toResponse), nextCursor }
     })
 
     const get = Effect.fn("Accounts.get")(function* (id: AccountId) {

@@ -6,7 +6,7 @@ import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
@@ -14,6 +14,7 @@ import {
   Subscription,
   SubscriptionCreation,
   SubscriptionId,
+  subscriptionListing,
   SubscriptionNotFound,
   SubscriptionUpdate,
   SubscriptionUtilization
@@ -21,7 +22,6 @@ import {
 
 const read = requires("subscriptions:read")
 const write = requires("subscriptions:write")
-const position = cursor(SubscriptionId)
 const params = { id: SubscriptionId }
 
 export class SubscriptionsApi extends HttpApiGroup.make("subscriptions")
@@ -30,8 +30,8 @@ export class SubscriptionsApi extends HttpApiGroup.make("subscriptions")
       summary: "List subscriptions",
       description: "In order of creation.",
       access: read,
-      query: { tenantId: Schema.optionalKey(TenantId), ...pageQuery(position) },
-      success: page(Subscription, position)
+      query: subscriptionListing.query({ tenantId: Schema.optionalKey(TenantId) }),
+      success: page(Subscription, subscriptionListing.position)
     }),
     endpoint.get("get", "/:id", {
       summary: "Get a subscription",

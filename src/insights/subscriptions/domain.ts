@@ -9,9 +9,17 @@ import { Problem } from "../../kernel/problems/problem.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { name } from "../../kernel/text.ts"
 import { UsdOrZero } from "../../kernel/usd.ts"
+import { listing } from "../../kernel/http/listing.ts"
 
 export const SubscriptionId = Uuid.pipe(Schema.brand("SubscriptionId"))
 export type SubscriptionId = typeof SubscriptionId.Type
+
+/** How they are listed. */
+export const subscriptionListing = listing(
+  SubscriptionId,
+  { createdAt: "id", name: "text" },
+  { searches: "the name, the provider and its plan" }
+)
 
 export const SubscriptionPeriod = Schema.Literals(["day", "week", "month", "quarter", "year"]).annotate({
   examples: ["month"]

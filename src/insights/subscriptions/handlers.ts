@@ -1,6 +1,5 @@
 import { Effect } from "effect"
 import { created } from "../../kernel/http/location.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { SubscriptionsApi } from "./api.ts"
 import { Subscriptions } from "./service.ts"
@@ -10,7 +9,7 @@ export const SubscriptionsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const subscriptions = yield* Subscriptions
     return handlers.handleAll({
-      list: ({ query }) => subscriptions.list(query.tenantId, query.cursor, query.limit ?? pageLimitDefault),
+      list: ({ query: { tenantId, ...page } }) => subscriptions.list(tenantId, page),
       get: ({ params }) => subscriptions.get(params.id),
       create: ({ payload }) => Effect.map(subscriptions.create(payload), created("/api/subscriptions")),
       update: ({ params, payload }) => subscriptions.update(params.id, payload),

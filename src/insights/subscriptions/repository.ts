@@ -2,10 +2,12 @@ import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
-import { TenantId } from "../../kernel/identifier.ts"
-import { violations } from "../../platform/database/table.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
+import { makeList } from "../../platform/database/list.ts"
+import { readRows, violations } from "../../platform/database/table.ts"
 import { usageDimensions } from "../usage/domain.ts"
-import { StoredSubscription, SubscriptionId, SubscriptionNotFound } from "./domain.ts"
+import { StoredSubscription, SubscriptionId, subscriptionListing, SubscriptionNotFound } from "./domain.ts"
 
 const columns =
   "id, tenant_id, provider, name, plan, price, quota, period, anchor, time_zone, starts_at, ends_at, overage, pending, created_at, updated_at"
@@ -33,18 +35,11 @@ export class SubscriptionsRepository extends Context.Service<SubscriptionsReposi
       const sql = yield* SqlClient.SqlClient
       const all = sql.literal(columns)
 
-      const select = SqlSchema.findAll({
-        Request: Schema.Struct({
-          tenantId: Schema.UndefinedOr(TenantId),
-          after: Schema.UndefinedOr(SubscriptionId),
-          limit: Schema.Int
-        }),
-        Result: StoredSubscription,
-        execute: ({ after, limit, tenantId }) => sql`
-          SELECT ${all} FROM subscriptions WHERE ${sql.and([
-            ...(tenantId === undefined ? [] : [sql`tenant_id = ${tenantId}`]),
-            ...(after === undefined ? [] : [sql`id > ${after}`])
-          ])} ORDER BY id LIMIT ${limit}`
+      const page = makeList(sql, readRows(StoredSubscription), subscriptionListing, {
+        from: "subscriptions",
+        columns,
+        hasTenant: true,
+        text: "lower(t.name || ' ' || t.provider || ' ' || coalesce(t.plan, ''))"
       })
       const find = (lock: string) =>
         SqlSchema.findOneOption({
@@ -119,8 +114,8 @@ export class SubscriptionsRepository extends Context.Service<SubscriptionsReposi
 
       return {
         list: Effect.fn("SubscriptionsRepository.list")(
-          (tenantId: TenantId | undefined, after: SubscriptionId | undefined, limit: number) =>
-            Effect.orDie(select({ tenantId, after, limit }))
+          (tenantId: TenantId | undefined, request: ListRequest<SubscriptionId>) =>
+            page(tenantId === undefined ? [] : [sql`tenant_id = ${tenantId}`], request)
         ),
         get: Effect.fn("SubscriptionsRepository.get")((id: SubscriptionId) => found(Effect.orDie(findOne(id)))),
         lock: (id: SubscriptionId) => Effect.andThen(Change, found(Effect.orDie(findLocked(id)))),

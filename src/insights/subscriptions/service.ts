@@ -4,7 +4,7 @@ import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { Tenants } from "../../identity/tenants/service.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { slice } from "../../kernel/http/page.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database } from "../../platform/database/database.ts"
@@ -181,12 +181,10 @@ export class Subscriptions extends Context.Service<Subscriptions>()("app/insight
     return {
       list: Effect.fn("Subscriptions.list")(function* (
         tenantId: TenantId | undefined,
-        after: SubscriptionId | undefined,
-        limit: number
+        page: ListRequest<SubscriptionId>
       ) {
         const now = yield* DateTime.now
-        const rows = yield* database.asCaller(repository.list(tenantId, after, limit + 1))
-        const { items, nextCursor } = slice(rows, limit, ({ id }) => id)
+        const { items, nextCursor } = yield* database.asCaller(repository.list(tenantId, page))
         return { items: items.map((one) => toSubscription(at(one, now), now)), nextCursor }
       }),
       get: Effect.fn("Subscriptions.get")(function* (id: SubscriptionId) {

@@ -151,8 +151,8 @@ it.live(
         yield* reservations.find(ReservationId.make(id("eeee", 7)))
 
         const caps = yield* CapsRepository
-        assert.isNotEmpty(yield* caps.list({ tenantId }, undefined, 51))
-        yield* caps.list({}, undefined, 51)
+        assert.isNotEmpty((yield* caps.list({ tenantId }, {})).items)
+        yield* caps.list({}, {})
         yield* caps.find(minutes)
 
         const utilizations = yield* UtilizationRepository
@@ -168,13 +168,13 @@ it.live(
         yield* ledger.capsOf(tenantId)
         yield* ledger.planOf(planId)
         const found = yield* PlansRepository
-        assert.isNotEmpty(yield* found.list({ tenantId, agentId }, undefined, 51, at))
-        yield* found.list({ tenantId }, undefined, 51, at)
-        yield* found.list({ status: "active" }, undefined, 51, at)
-        yield* found.list({}, undefined, 51, at)
+        assert.isNotEmpty((yield* found.list({ tenantId, agentId }, {}, at)).items)
+        yield* found.list({ tenantId }, {}, at)
+        yield* found.list({ status: "active" }, {}, at)
+        yield* found.list({}, {}, at)
         yield* found.find(agentId, planId, at)
         yield* (yield* LineageRepository).haveOneHolder("system", `agent:${agentId}`)
-        const [cap] = yield* caps.list({ tenantId }, undefined, 1)
+        const [cap] = (yield* caps.list({ tenantId }, { limit: 1 })).items
         if (cap !== undefined) yield* (yield* GrantsRepository).list(cap, undefined, 51)
 
         const sweep = { now: at, most: 2000 }

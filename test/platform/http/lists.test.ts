@@ -93,7 +93,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           WHERE id IN (${made[1]?.id}, ${made[3]?.id})`
       )
       const used = withoutCaller(yield* listAll("sort=lastUsedAt"))
-      assert.deepStrictEqual(names(used), ["beetle", "cat", "Beetle", "beetle", "Ant"])
+      assert.deepStrictEqual(names(used), ["beetle", "beetle", "Beetle", "cat", "Ant"])
       assert.deepStrictEqual(
         withoutCaller(yield* listAll("sort=-lastUsedAt")).map(({ id }) => id),
         used.map(({ id }) => id).toReversed()

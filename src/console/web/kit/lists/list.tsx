@@ -168,10 +168,13 @@ export const useFilters = <Key extends string>(keys: ReadonlyArray<Key>) => {
 
 /** A search field, which `/` focuses; it searches when Enter is pressed or the field is left. */
 export const Search = ({
+  hint,
   label,
   onSearch,
   value = ""
 }: {
+  /** What is shown in the empty field, where that is not its label. */
+  readonly hint?: string
   readonly label: string
   readonly onSearch: (value: string) => void
   readonly value?: string | undefined
@@ -185,7 +188,14 @@ export const Search = ({
     }}
   >
     <Icon name="search" size={16} />
-    <input key={value} type="search" name="search" aria-label={label} placeholder={label} defaultValue={value} />
+    <input
+      key={value}
+      type="search"
+      name="search"
+      aria-label={label}
+      placeholder={hint ?? label}
+      defaultValue={value}
+    />
   </form>
 )
 
@@ -283,7 +293,7 @@ export const List = <Name extends Operation>({
     searches === undefined && filters === undefined ? null : (
       <div className="filters">
         {searches === undefined ? null : (
-          <Search label={searches} value={values.search} onSearch={(wanted) => set("search", wanted)} />
+          <Search label="Search" hint={searches} value={values.search} onSearch={(wanted) => set("search", wanted)} />
         )}
         {filters}
       </div>

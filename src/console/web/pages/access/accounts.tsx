@@ -42,7 +42,7 @@ const Create = ({ onClose }: { readonly onClose: () => void }) => {
         actions={<FormActions action="Make the account" isPending={create.isPending} onClose={onClose} />}
       >
         <div className="row2">
-          <TextField label="E-mail address" name="email" type="email" required maxLength={254} autoFocus />
+          <TextField label="E-mail address" name="email" type="email" required maxLength={254} />
           <TextField label="Name" name="name" required maxLength={100} />
         </div>
         <TextField
@@ -129,11 +129,11 @@ export default function Accounts() {
         </>
       }
     >
-      <div className="filters">
-        <TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />
-      </div>
       <List
         name="accounts.list"
+        searches="Name, e-mail address or id"
+        order="-createdAt"
+        filters={<TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />}
         input={{ query: filters.values }}
         isFiltered={filters.isFiltered}
         label="Accounts"
@@ -143,6 +143,7 @@ export default function Accounts() {
         columns={[
           {
             title: "Name",
+            sort: "name",
             cell: ({ email, name }) => (
               <>
                 <strong className="cut">{name}</strong>
@@ -159,7 +160,7 @@ export default function Accounts() {
           },
           { title: "Roles", cell: ({ roleIds }) => <RoleNames ids={roleIds} /> },
           { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
-          { title: "Last sign-in", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> },
+          { title: "Last sign-in", sort: "lastSignInAt", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> },
           {
             title: "",
             isNumber: true,

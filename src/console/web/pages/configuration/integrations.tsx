@@ -24,7 +24,7 @@ const typesOf = (data: FormData) => (textOf(data, "eventTypes") ?? "").split(/[\
 
 const Fields = ({ of }: { readonly of?: Integration }) => (
   <>
-    <TextField label="Name" name="name" required maxLength={200} defaultValue={of?.name} autoFocus />
+    <TextField label="Name" name="name" required maxLength={200} defaultValue={of?.name} />
     <TextField
       label="Address"
       name="url"
@@ -105,6 +105,7 @@ export default function Integrations() {
     >
       <List
         name="integrations.list"
+        searches="Name or address"
         input={{}}
         label="Integrations"
         keyOf={({ id }) => id}
@@ -116,6 +117,7 @@ export default function Integrations() {
         columns={[
           {
             title: "Name",
+            sort: "name",
             cell: ({ id, name }) => (
               <Link href={`/integrations/${id}`}>
                 <strong>{name}</strong>
@@ -133,7 +135,7 @@ export default function Integrations() {
               </span>
             )
           },
-          { title: "Made", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+          { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
         ]}
       />
       {isCreating ? (

@@ -96,11 +96,11 @@ export default function Caps() {
         </>
       }
     >
-      <div className="filters">
-        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-      </div>
       <List
         name="budgetCaps.list"
+        searches="Name, scope or id"
+        order="-createdAt"
+        filters={<TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />}
         input={{ query: { ...values, limit: 20 } }}
         isFiltered={isFiltered}
         label="Caps"
@@ -117,7 +117,7 @@ export default function Caps() {
           </Empty>
         }
         columns={[
-          { title: "Use", isWide: true, cell: (cap) => <Use cap={cap} /> },
+          { title: "Use", sort: "name", isWide: true, cell: (cap) => <Use cap={cap} /> },
           {
             title: "Period",
             cell: (cap) => (

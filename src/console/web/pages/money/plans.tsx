@@ -77,15 +77,7 @@ const Extend = ({ onClose, plan }: AboutPlan) => {
         actions={<FormActions action="Extend" isPending={extend.isPending} onClose={onClose} />}
       >
         <p>What is added to its {usd(budgetUsd)} is held on every cap that governs the plan, or on none.</p>
-        <TextField
-          label="By how much, in US dollars"
-          name="additionalUsd"
-          type="number"
-          min={0}
-          step="any"
-          required
-          autoFocus
-        />
+        <TextField label="By how much, in US dollars" name="additionalUsd" type="number" min={0} step="any" required />
         <TextField label="Reason" name="reason" maxLength={500} placeholder="More invoices than expected" />
       </Form>
     </Dialog>
@@ -138,19 +130,22 @@ export default function Plans() {
       lead="Budgets that agents hold for a unit of work and draw on call by call."
       actions={<CopyCurl name="allPlans.list" input={{ query }} />}
     >
-      <div className="filters">
-        <Choice
-          isRequired
-          label="Status"
-          value={status}
-          options={[...statuses.map((name) => [name, name] as const), ["all", "any"]]}
-          onChange={(value) => set("status", value)}
-        />
-        <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-      </div>
       <List
         name="allPlans.list"
+        searches="Name or id"
+        filters={
+          <>
+            <Choice
+              isRequired
+              label="Status"
+              value={status}
+              options={[...statuses.map((name) => [name, name] as const), ["all", "any"]]}
+              onChange={(value) => set("status", value)}
+            />
+            <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
+            <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
+          </>
+        }
         input={{ query }}
         everySeconds={15}
         isFiltered={values.agentId !== undefined || values.tenantId !== undefined || values.status !== undefined}
@@ -182,6 +177,7 @@ export default function Plans() {
           { title: "Status", cell: (plan) => <span className={`tag ${tones[plan.status]}`}>{plan.status}</span> },
           {
             title: "Began",
+            sort: "createdAt",
             cell: ({ createdAt, endedAt, expiresAt }) => (
               <>
                 <Moment at={createdAt} />

@@ -66,11 +66,11 @@ export default function Subscriptions() {
         </>
       }
     >
-      <div className="filters">
-        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-      </div>
       <List
         name="subscriptions.list"
+        searches="Name, provider or plan"
+        order="-createdAt"
+        filters={<TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />}
         input={{ query: { ...values, limit: 20 } }}
         isFiltered={isFiltered}
         label="Subscriptions"
@@ -84,6 +84,7 @@ export default function Subscriptions() {
         columns={[
           {
             title: "Subscription",
+            sort: "name",
             cell: ({ id, name, plan, provider }) => (
               <div className="wrap">
                 <Link href={`/subscriptions/${id}`}>
