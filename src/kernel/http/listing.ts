@@ -87,8 +87,9 @@ export const listing = <Id extends string | number, const Sorts extends Readonly
         examples: [names[1]] as never
       })
     ),
-    createdFrom: Schema.optionalKey(Instant),
-    createdTo: Schema.optionalKey(Instant),
+    ...("createdAt" in sorts
+      ? { createdFrom: Schema.optionalKey(Instant), createdTo: Schema.optionalKey(Instant) }
+      : {}),
     limit: Schema.optionalKey(integerParameter(isArray ? ArrayLimit : PageLimit)),
     cursor: Schema.optionalKey(position)
   }
