@@ -28,7 +28,7 @@ describe.skipIf(executablePath === undefined)("access in the console", () => {
         yield* step(() => page.goto(`${service.url}/console/claim#${Redacted.value(link).split("#")[1]}`))
         assert.notInclude(page.url(), "amc_")
         yield* step(() => page.getByLabel("E-mail address").fill("ada@example.com"))
-        yield* step(() => page.getByLabel("Name").fill("Ada Lovelace"))
+        yield* step(() => page.getByLabel("Name", { exact: true }).fill("Ada Lovelace"))
         yield* step(() => page.getByLabel("Password").fill("seven grey herons at dawn"))
         yield* step(() => page.keyboard.press("Enter"))
         const dialog = page.getByRole("dialog", { name: "Make the first API key" })
@@ -70,7 +70,7 @@ describe.skipIf(executablePath === undefined)("access in the console", () => {
         const { page } = window
         yield* window.visit("/api-keys")
         yield* step(() => page.getByRole("button", { name: "Make a key" }).click())
-        yield* step(() => page.getByLabel("Name").fill("by hand"))
+        yield* step(() => page.getByLabel("Name", { exact: true }).fill("by hand"))
         yield* step(() => page.getByLabel("dashboard:read", { exact: true }).check())
         yield* step(() => page.getByRole("button", { name: "Make the key" }).click())
         const key = yield* step(() => page.getByTestId("secret").innerText())

@@ -31,32 +31,34 @@ class SignedIn extends Context.Service<SignedIn, Window>()("test/console/SignedI
   )
 }
 
-/** Looks at every page that needs no id: it has no axe violation, does not overflow, and asks no other origin for anything. */
+/** Opens a page and looks at it: it has no axe violation, does not overflow, and asks no other origin for anything. */
+export const checkLooks = Effect.fnUntraced(function* (window: Window, at: string, looks: ReadonlyArray<Look>) {
+  const { page } = window
+  window.complaints.length = 0
+  for (const [index, [width, colorScheme]] of looks.entries()) {
+    yield* step(() => page.setViewportSize({ width, height: 800 }))
+    yield* step(() => page.emulateMedia({ colorScheme }))
+    if (index > 0) yield* settled(page)
+    else {
+      yield* window.visit(at)
+      // The policy of the page keeps other scripts out, and the protocol's own way in is not bound by it.
+      yield* step(() => page.evaluate(axe))
+    }
+    const found = yield* step(() => page.evaluate(violations))
+    assert.deepStrictEqual(found, [], `${at} at ${width} px, ${colorScheme}`)
+    const excess = yield* step(() => page.evaluate(excessOf))
+    assert.isAtMost(excess, 0, `${at} is wider than ${width} px`)
+  }
+  assertQuiet(window)
+})
+
+/** Looks at every page that needs no id. */
 export const checkPages = (looksAt: (place: number) => ReadonlyArray<Look>): void => {
   describe.skipIf(executablePath === undefined)("the pages of the console", () => {
     layer(SignedIn.layer, { excludeTestServices: true, timeout: "60 seconds" })((it) => {
       for (const [place, at] of consolePaths.entries()) {
         it.effect(`${at} has no axe violation and does not overflow`, () =>
-          Effect.gen(function* () {
-            const window = yield* SignedIn
-            const { page } = window
-            window.complaints.length = 0
-            for (const [index, [width, colorScheme]] of looksAt(place).entries()) {
-              yield* step(() => page.setViewportSize({ width, height: 800 }))
-              yield* step(() => page.emulateMedia({ colorScheme }))
-              if (index > 0) yield* settled(page)
-              else {
-                yield* window.visit(at)
-                // The policy of the page keeps other scripts out, and the protocol's own way in is not bound by it.
-                yield* step(() => page.evaluate(axe))
-              }
-              const found = yield* step(() => page.evaluate(violations))
-              assert.deepStrictEqual(found, [], `${at} at ${width} px, ${colorScheme}`)
-              const excess = yield* step(() => page.evaluate(excessOf))
-              assert.isAtMost(excess, 0, `${at} is wider than ${width} px`)
-            }
-            assertQuiet(window)
-          })
+          Effect.flatMap(SignedIn, (window) => checkLooks(window, at, looksAt(place)))
         )
       }
     })

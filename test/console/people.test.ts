@@ -19,7 +19,7 @@ describe.skipIf(executablePath === undefined)("agents, roles and configuration i
         const { page } = window
         yield* window.visit("/agents")
         yield* step(() => page.getByRole("button", { name: "Register an agent" }).click())
-        yield* step(() => page.getByLabel("Name").fill("console-clerk"))
+        yield* step(() => page.getByLabel("Name", { exact: true }).fill("console-clerk"))
         yield* step(() => page.getByLabel("agents:read", { exact: true }).check())
         yield* step(() => page.getByRole("button", { name: "Register the agent" }).click())
         yield* step(() => page.getByRole("heading", { name: "console-clerk" }).waitFor())

@@ -4,8 +4,9 @@ import * as path from "node:path"
 import { consolePaths, executablePath } from "../support/browser.ts"
 
 /**
- * `npm run console:shots`: every page of a running service's console in both themes and two widths, into `dist/shots`. KEY
- * is a key of the service that may make accounts; the address is that of `npm start` unless URL says another one.
+ * `npm run console:shots`: every page of a running service's console in both themes and two widths, into `dist/shots`; a page
+ * that shows one thing with the first thing that its list links to. KEY is a key of the service that may make accounts; the
+ * address is that of `npm start` unless URL says another one. Words after it are the paths to take alone.
  */
 const url = process.env.URL ?? "http://127.0.0.1:11402"
 const key = process.env.KEY ?? ""
@@ -45,16 +46,30 @@ try {
   await page.getByLabel("Password").fill(password)
   await page.keyboard.press("Enter")
   await page.waitForURL(`${url}/console/`)
-  for (const at of consolePaths) {
+  const wanted = process.argv.slice(2)
+  const paths = wanted.length === 0 ? [...consolePaths] : wanted
+  const listed = new Set(paths)
+  for (const at of paths) {
     for (const width of [1280, 360]) {
       for (const colorScheme of ["light", "dark"] as const) {
         await page.setViewportSize({ width, height: 800 })
         await page.emulateMedia({ colorScheme })
         await page.goto(`${url}/console${at}`, { waitUntil: "networkidle" })
-        const name = at === "/" ? "home" : at.slice(1).replaceAll("/", "-")
+        const name =
+          at === "/"
+            ? "home"
+            : at
+                .slice(1)
+                .replaceAll(/[/?=&]/g, "-")
+                .replaceAll(/[0-9a-f-]{36}/g, "one")
         await page.screenshot({ path: path.join(directory, `${name}-${width}-${colorScheme}.png`), fullPage: true })
       }
     }
+    const first = await page.locator(`main a[href^="/console${at}/"]`).first()
+    const one = (await first.count()) === 0 ? null : await first.getAttribute("href")
+    const found = one?.slice("/console".length)
+    if (found !== undefined && at !== "/" && listed.has(at) && !listed.has(found) && consolePaths.includes(at))
+      paths.push(found)
   }
 } finally {
   await browser.close()

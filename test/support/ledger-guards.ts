@@ -86,6 +86,23 @@ export const guards = {
     yield* assertNoDrift
   }),
 
+  "counts in the period that has begun": Effect.gen(function* () {
+    const tenantId = yield* makeTenant
+    const caps = [
+      yield* makeCap(tenantId, { limit: 10, period: "minute" }),
+      yield* makeCap(tenantId, { limit: 10, period: "minute", scope: { model: "large" } })
+    ]
+    for (const dimensions of [{}, { model: "large" }]) {
+      const item = () => reserveItem(tenantId, nano, { dimensions })
+      for (let before = 0; before < 3; before++) yield* verdictsOf([item()])
+      yield* TestClock.adjust("1 minute")
+      assert.deepStrictEqual(yield* verdictsOf([item()]), ["open"])
+      const [utilization] = yield* utilizationOf((dimensions.model === undefined ? caps[0] : caps[1])!.id)
+      assert.strictEqual(utilization?.reserved, 1)
+    }
+    yield* assertNoDrift
+  }),
+
   "moves all caps or none": Effect.gen(function* () {
     const tenantId = yield* makeTenant
     const wide = yield* makeCap(tenantId, { limit: 10 })

@@ -22,7 +22,14 @@ const mutants = {
     ["> limits[at] THEN", ">= limits[at] THEN"],
     ["needs[i].need <= rooms[i]", "needs[i].need < rooms[i]"]
   ],
-  "room for all under one cap": ["budgets_reserve", ["THEN n.most END", "THEN 9223372036854775807 END"]],
+  "room for all under one known counter": ["budgets_reserve", ["b.spent + b.reserved <= n.most", "true"]],
+  "room for all under several known ones": ["budgets_reserve", ["min(m.rest) >= 0", "true"]],
+  "a known counter after its period": [
+    "budgets_reserve",
+    ["b.period_end <= moment\n", "false\n"],
+    ["min(m.period_end) <= moment OR", ""]
+  ],
+  "no lock in the order of known counters": ["budgets_reserve", ["ORDER BY k.tenant_id, k.id)", "ORDER BY random())"]],
   "room for all under several": [
     "budgets_reserve",
     ["AND k.need <= k.most - o.used", ""],
@@ -35,6 +42,7 @@ const mutants = {
   "room that nobody takes under one cap": ["budgets_reserve", ["b.reserved + n.need\n", "b.reserved\n"]],
   "room that nobody takes under several": [
     "budgets_reserve",
+    ["reserved = b.reserved + f.need", "reserved = b.reserved"],
     ["reserved = b.reserved + f.need", "reserved = b.reserved"]
   ],
   "room that is not taken back": ["budget_return_needs", ["b.reserved - n.need", "b.reserved"]],

@@ -33,7 +33,7 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
       if (kind === "service-account") return
       if (yield* lineage.haveOneHolder(name, createdBy)) {
         const detail =
-          "A reservation cannot be approved by its requester, nor by a principal that created, rotated or re-keyed it, nor by one with the same creator."
+          "A reservation cannot be approved by its requester, nor by a principal that created, rotated or re-keyed it, nor by one with the same creator. Sign in as another approver."
         return yield* new Forbidden({ missing: [], detail })
       }
     })

@@ -1,5 +1,15 @@
-import { Context, Effect, Layer, Option, Schema, SchemaTransformation, String as Text } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
+import {
+  type Cause,
+  Context,
+  Effect,
+  Layer,
+  Option,
+  Predicate,
+  Schema,
+  SchemaTransformation,
+  String as Text
+} from "effect"
+import { SqlClient, SqlError, SqlSchema } from "effect/sql"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { withSpan } from "../../kernel/with-span.ts"
@@ -54,7 +64,8 @@ const reserveParameters = [
   "needs",
   "requests",
   "keys",
-  "entries"
+  "entries",
+  "counters"
 ]
 const closeParameters = ["moment", "unread", "requests", "keys"]
 const recordParameters = ["moment", "tenants", "revision", "needs", "requests", "closings", "claims", "entries"]
@@ -98,7 +109,9 @@ const AllOpen = Schema.Struct({
   at: Schema.Finite,
   /** What each counter had left before the batch, and when its period ends. */
   rooms: Schema.Array(Sum),
-  ends: Ends
+  ends: Ends,
+  /** The ids of the counters, where the caller did not know them. */
+  counters: Schema.optionalKey(Schema.NullOr(Schema.Array(Schema.String)))
 })
 const Decided = Schema.Struct({
   at: Schema.Finite,
@@ -293,6 +306,9 @@ interface PlacedRequest {
   readonly first: number
 }
 
+/** Of how many counters the ids are remembered. */
+const maxKnownCounters = 20_000
+
 /** The most that a counter can hold. */
 const maxCounted = 9_223_372_036_854_775_807n
 
@@ -320,6 +336,7 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
     return { item, caps, counters: own, first }
   })
   const needed = [...counters.values()]
+  isPlain &&= needed.every(({ need }) => need <= maxCounted)
   // The fields of `budget_need`, in their order.
   const needs = needed.map(({ cap, counterKey, need }) => [
     cap.tenantId,
@@ -341,7 +358,7 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
     keys: isKeyed ? keysOf(requests.map(({ item }) => item)) : undefined,
     entries: hasApprovals ? JSON.stringify(approvalEntries(requests)) : undefined
   }
-  return { parameters, placed }
+  return { parameters, placed, isPlain, names: [...counters.keys()] }
 }
 
 /**
@@ -547,6 +564,20 @@ const readTransfer = (
   }
 }
 
+/** The SQLSTATE with which the database refused a statement; undefined where it did not, or did not answer. */
+export const sqlStateOf = (cause: Cause.Cause<unknown>): string | undefined => {
+  for (const reason of cause.reasons) {
+    const error = reason._tag === "Die" ? reason.defect : undefined
+    if (!SqlError.isSqlError(error)) continue
+    const { cause: origin } = error.reason
+    if (Predicate.hasProperty(origin, "code") && typeof origin.code === "string") return origin.code
+  }
+  return undefined
+}
+
+/** Whether a number exceeded what its column holds. */
+export const isOverflow = (cause: Cause.Cause<unknown>): boolean => sqlStateOf(cause) === "22003"
+
 interface SweepRequest {
   readonly now: Moment
   readonly tenant: TenantId | null
@@ -623,6 +654,19 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
     }
 
     const reserve = batchFunction("budgets_reserve", reserveParameters, ReserveOutcome)
+    // A counter stays the current one of its cap for its period, so its id is looked up once.
+    const ids = new Map<string, string>()
+    const idsOf = (names: ReadonlyArray<string>): string | undefined => {
+      const found = names.map((name) => ids.get(name))
+      return found.length === 0 || found.includes(undefined) ? undefined : `{${found.join()}}`
+    }
+    const learn = (names: ReadonlyArray<string>, counters: ReadonlyArray<string>) => {
+      if (ids.size + counters.length > maxKnownCounters) ids.clear()
+      for (const [index, id] of counters.entries()) ids.set(names[index] ?? "", id)
+    }
+    const forget = (names: ReadonlyArray<string>) => {
+      for (const name of names) ids.delete(name)
+    }
     const close = batchFunction("budgets_close", closeParameters, CloseOutcome)
     const record = batchFunction("budgets_record", recordParameters, RecordOutcome)
     const extend = onceFunction("extend", ExtendOutcome)
@@ -665,13 +709,29 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
     return {
       /** Decides a batch in the order given; "stale" where caps have changed since they were found. */
       reserve: (batch: ReserveBatch): Effect.Effect<ReadonlyArray<ReserveResult | undefined> | "stale"> => {
-        const { parameters, placed } = layOut(batch)
-        return Effect.map(reserve(parameters), (outcome) =>
-          "stale" in outcome
-            ? "stale"
-            : "rooms" in outcome
-              ? readAllOpen(placed, outcome)
-              : readDecided(placed, outcome)
+        const { isPlain, names, parameters, placed } = layOut(batch)
+        const read = (outcome: typeof ReserveOutcome.Type) => {
+          if ("stale" in outcome) return "stale"
+          if (!("rooms" in outcome)) {
+            // Where there is too little, the next batch looks before it takes.
+            if (isPlain) forget(names)
+            return readDecided(placed, outcome)
+          }
+          learn(names, outcome.counters ?? [])
+          return readAllOpen(placed, outcome)
+        }
+        const counters = isPlain ? idsOf(names) : undefined
+        if (counters === undefined) return Effect.map(reserve(parameters), read)
+        return reserve({ ...parameters, counters }).pipe(
+          // What no counter can hold is not counted under a soft cap, which the decision sees to.
+          Effect.catchCause((cause) =>
+            isOverflow(cause) ? Effect.succeed({ stale: true } as const) : Effect.failCause(cause)
+          ),
+          Effect.flatMap((outcome) => {
+            if (!("stale" in outcome)) return Effect.succeed(read(outcome))
+            forget(names)
+            return Effect.map(reserve(parameters), read)
+          })
         )
       },
 

@@ -1,5 +1,4 @@
-import { type Cause, Context, Effect, Exit, FiberSet, Layer, Predicate, Schedule, type Scope } from "effect"
-import { SqlError } from "effect/sql"
+import { type Cause, Context, Effect, Exit, FiberSet, Layer, Schedule, type Scope } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { withSpan } from "../../kernel/with-span.ts"
@@ -27,7 +26,15 @@ import {
   type TransferItem,
   type TransferResult
 } from "./protocol-domain.ts"
-import { type DenyOutcome, type Drift, type ExtendOutcome, LedgerStore, type RefundOutcome } from "./repository.ts"
+import {
+  type DenyOutcome,
+  type Drift,
+  type ExtendOutcome,
+  isOverflow,
+  LedgerStore,
+  type RefundOutcome,
+  sqlStateOf
+} from "./repository.ts"
 import { forecastOf } from "./quantity-domain.ts"
 
 const maxBatchSize = 200
@@ -388,25 +395,11 @@ export const settlementLanes = (
     ? [undefined]
     : [...new Set(items.map(({ tenantId }) => tenantId))]
 
-/** The SQLSTATE with which the database refused a statement; undefined where it did not, or did not answer. */
-export const sqlStateOf = (cause: Cause.Cause<unknown>): string | undefined => {
-  for (const reason of cause.reasons) {
-    const error = reason._tag === "Die" ? reason.defect : undefined
-    if (!SqlError.isSqlError(error)) continue
-    const { cause: origin } = error.reason
-    if (Predicate.hasProperty(origin, "code") && typeof origin.code === "string") return origin.code
-  }
-  return undefined
-}
-
 /** Errors caused by values: data, constraints and limits of the program. The statement was rolled back and may run again. */
 const classesOfValues = new Set(["22", "23", "54", "P0"])
 
 const isCausedByValues = (cause: Cause.Cause<unknown>): boolean =>
   classesOfValues.has(sqlStateOf(cause)?.slice(0, 2) ?? "")
-
-/** Whether a number exceeded what its column holds. */
-export const isOverflow = (cause: Cause.Cause<unknown>): boolean => sqlStateOf(cause) === "22003"
 
 /** Runs a statement for many items. Where their values make it fail, each half runs again, so that an invalid item fails alone. */
 export const bisectOnFailure = <Item, Result>(

@@ -19,7 +19,11 @@ export const Dialog = ({
   const id = useId()
   useEffect(() => {
     const shown = dialog.current
-    if (shown !== null && !shown.open) shown.showModal()
+    if (shown !== null && !shown.open) {
+      shown.showModal()
+      // The browser would begin with the button that closes it; nothing in it takes the focus before it is open.
+      shown.querySelector<HTMLElement>("input:not([type=checkbox], [type=radio]), select, textarea")?.focus()
+    }
     return () => shown?.close()
   }, [])
   return (

@@ -19,7 +19,6 @@ export const Palette = ({ onClose, pages }: { readonly onClose: () => void; read
     <Dialog title="Jump to" onClose={onClose}>
       <div className="in palette">
         <input
-          autoFocus
           role="combobox"
           aria-label="Page"
           aria-expanded="true"

@@ -23,7 +23,11 @@ export const ScopePicker = ({
   return (
     <fieldset className="scopes">
       <legend className="label">
-        {label} <small>{scopes.length} chosen</small>
+        {label}{" "}
+        <small title={scopes.join("\n")}>
+          {scopes.length === 0 ? "none" : scopes.slice(0, 4).join(", ")}
+          {scopes.length > 4 ? ` and ${scopes.length - 4} more` : ""}
+        </small>
       </legend>
       <input
         type="search"

@@ -28,6 +28,19 @@ export const useApplications = (): ReadonlyArray<Option> => {
   return data?.items.map(({ id, name }) => [String(id), name] as const) ?? []
 }
 
+/** A trial user by its name, where that can be read and it is one of the newest. */
+export const TrialUserName = ({ id }: { readonly id: number }) => {
+  const isAllowed = useCan()("trial-users:read")
+  const { data } = useCall("trialUsers.list", { query: { limit: 200, sort: "-createdAt" } }, { enabled: isAllowed })
+  const user = data?.find((known) => known.id === id)
+  const name = user === undefined ? `Trial user ${id}` : `${user.firstName} ${user.lastName}`
+  return (
+    <Link className="name" href={`/trial-users/${id}`} title={name}>
+      {name}
+    </Link>
+  )
+}
+
 /** The beginning of an id, which tells a few of them apart. */
 export const shortId = (id: string): string => `…${id.slice(-8)}`
 
@@ -40,5 +53,17 @@ export const AgentName = ({ id }: { readonly id: string | null }) => {
     <Link href={`/agents/${id}`} title={id}>
       {name ?? <code>{shortId(id)}</code>}
     </Link>
+  )
+}
+
+/** Who made a request: an API key by its name, where that can be read, and anyone else as the service calls it. */
+export const PrincipalName = ({ name }: { readonly name: string }) => {
+  const keys = useApiKeys()
+  const [kind, id = ""] = name.split(":")
+  const known = kind === "api-key" ? keys.find(([key]) => key === id)?.[1] : undefined
+  return (
+    <span className="cut" title={name}>
+      {known === undefined ? name : `key ${known}`}
+    </span>
   )
 }

@@ -42,7 +42,7 @@ const Create = ({ onClose }: { readonly onClose: () => void }) => {
         actions={<FormActions action="Make the account" isPending={create.isPending} onClose={onClose} />}
       >
         <div className="row2">
-          <TextField label="E-mail address" name="email" type="email" required maxLength={254} autoFocus />
+          <TextField label="E-mail address" name="email" type="email" required maxLength={254} />
           <TextField label="Name" name="name" required maxLength={100} />
         </div>
         <TextField

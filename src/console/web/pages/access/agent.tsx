@@ -224,7 +224,6 @@ const RegisterKey = ({
             name="kid"
             required
             maxLength={128}
-            autoFocus
             placeholder={new Date().toISOString().slice(0, 7)}
           />
           <TextField

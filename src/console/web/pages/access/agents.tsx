@@ -48,7 +48,7 @@ const Create = ({ onClose }: { readonly onClose: () => void }) => {
         actions={<FormActions action="Register the agent" isPending={register.isPending} onClose={onClose} />}
       >
         <div className="row2">
-          <TextField label="Name" name="name" required maxLength={100} autoFocus placeholder="invoice-reader" />
+          <TextField label="Name" name="name" required maxLength={100} placeholder="invoice-reader" />
           <TextField label="Owner" name="ownerUserId" maxLength={200} hint="Whose agent it is, in your own terms" />
         </div>
         <TextField label="Description" name="description" maxLength={1000} />

@@ -97,11 +97,10 @@ const Create = ({
           name="name"
           required
           maxLength={100}
-          autoFocus
           placeholder="nightly-import"
           hint="Who uses it, so that you know it again"
         />
-        <TenantField none="None: of the whole installation" />
+        {isFirst ? null : <TenantField none="None: of the whole installation" />}
         <ScopePicker scopes={scopes} onChange={setScopes} />
         <TextField
           label="Expires"

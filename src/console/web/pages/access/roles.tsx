@@ -318,7 +318,7 @@ const Create = ({ application, onClose }: { readonly application: Application; r
         }
         actions={<FormActions action="Make the role" isPending={create.isPending} onClose={onClose} />}
       >
-        <TextField label="Name" name="name" required maxLength={100} autoFocus placeholder="Support" />
+        <TextField label="Name" name="name" required maxLength={100} placeholder="Support" />
         <TextField label="Description" name="description" maxLength={1000} />
       </Form>
     </Dialog>

@@ -1,11 +1,11 @@
 import { useState } from "react"
-import { Link } from "wouter"
 import { call } from "../../api/client.ts"
 import { type Row } from "../../api/operations.ts"
 import { Act, Confirm, CopyCurl } from "../../kit/actions.tsx"
 import { BulkBar, BulkDialog } from "../../kit/lists/bulk.tsx"
 import { Moment } from "../../kit/format.tsx"
 import { Choice, List, Search, useFilters, useSelection } from "../../kit/lists/list.tsx"
+import { TrialUserName } from "../../kit/names/names.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { Page } from "../../shell/shell.tsx"
 
@@ -68,11 +68,7 @@ export const SessionList = ({ userId }: { readonly userId?: number }) => {
           { title: "Session", isNumber: true, cell: ({ id }) => id },
           {
             title: "Trial user",
-            cell: ({ trialUserId }) => (
-              <Link className="name" href={`/trial-users/${trialUserId}`}>
-                Trial user {trialUserId}
-              </Link>
-            )
+            cell: ({ trialUserId }) => <TrialUserName id={trialUserId} />
           },
           {
             title: "State",

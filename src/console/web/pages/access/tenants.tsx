@@ -28,7 +28,7 @@ const settingsOf = (data: FormData): Settings | Failure => {
 
 const Fields = ({ tenant }: { readonly tenant?: Tenant }) => (
   <>
-    <TextField label="Name" name="name" required maxLength={100} autoFocus defaultValue={tenant?.name} />
+    <TextField label="Name" name="name" required maxLength={100} defaultValue={tenant?.name} />
     <TextField
       label="Short name"
       name="slug"

@@ -74,7 +74,7 @@ const Extend = ({ onClose, user }: Changing) => {
         <p>
           It ends <Moment at={user.trialEndDate} style="full" />. A trial that is over goes on from now.
         </p>
-        <TextField label="Days" name="days" type="number" min={1} max={3650} defaultValue={7} required autoFocus />
+        <TextField label="Days" name="days" type="number" min={1} max={3650} defaultValue={7} required />
       </Form>
     </Dialog>
   )

@@ -44,7 +44,7 @@ const Create = ({ onClose }: { readonly onClose: () => void }) => {
       >
         <p>The trial starts now.</p>
         <div className="row2">
-          <TextField label="First name" name="firstName" required maxLength={100} autoFocus />
+          <TextField label="First name" name="firstName" required maxLength={100} />
           <TextField label="Last name" name="lastName" required maxLength={100} />
         </div>
         <TextField label="E-mail address" name="email" type="email" required maxLength={254} />
@@ -151,7 +151,7 @@ export default function TrialUsers() {
           action="Extend"
           each={(user, data) => extend(user, numberOf(data, "days") ?? 7)}
         >
-          <TextField label="Days" name="days" type="number" min={1} max={3650} defaultValue={7} required autoFocus />
+          <TextField label="Days" name="days" type="number" min={1} max={3650} defaultValue={7} required />
           <p className="soft">They are added to the end of each trial; one that is over goes on from now.</p>
         </BulkDialog>
       ) : null}

@@ -88,7 +88,7 @@ const MakeKey = ({ application, onClose, onMade }: Changing & { readonly onMade:
         actions={<FormActions action="Make the key" isPending={create.isPending} onClose={onClose} />}
       >
         <div className="row2">
-          <TextField label="Name" name="name" required maxLength={100} autoFocus defaultValue={application.slug} />
+          <TextField label="Name" name="name" required maxLength={100} defaultValue={application.slug} />
           <TextField label="Expires" name="expiresAt" type="datetime-local" hint="Local time; empty for no end" />
         </div>
         <ScopePicker scopes={scopes} onChange={setScopes} />

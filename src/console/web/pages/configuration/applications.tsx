@@ -37,7 +37,7 @@ const Create = ({ onClose }: { readonly onClose: () => void }) => {
         onSubmit={submit}
         actions={<FormActions action="Make the application" isPending={create.isPending} onClose={onClose} />}
       >
-        <TextField label="Name" name="name" required maxLength={100} autoFocus placeholder="Billing portal" />
+        <TextField label="Name" name="name" required maxLength={100} placeholder="Billing portal" />
         <TextField
           label="Short name"
           name="slug"

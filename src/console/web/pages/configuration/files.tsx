@@ -172,7 +172,6 @@ const Create = ({
           name="name"
           required
           maxLength={255}
-          autoFocus
           placeholder={type === "file" ? "settings.json" : "service"}
         />
         {type === "folder" ? null : (
@@ -216,7 +215,7 @@ const Move = ({ node, nodes, onClose }: Changing) => {
         onSubmit={submit}
         actions={<FormActions action="Save" isPending={move.isPending} onClose={onClose} />}
       >
-        <TextField label="Name" name="name" required maxLength={255} defaultValue={node.name} autoFocus />
+        <TextField label="Name" name="name" required maxLength={255} defaultValue={node.name} />
         <SelectField
           label="In"
           name="parentId"

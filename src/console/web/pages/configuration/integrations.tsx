@@ -24,7 +24,7 @@ const typesOf = (data: FormData) => (textOf(data, "eventTypes") ?? "").split(/[\
 
 const Fields = ({ of }: { readonly of?: Integration }) => (
   <>
-    <TextField label="Name" name="name" required maxLength={200} defaultValue={of?.name} autoFocus />
+    <TextField label="Name" name="name" required maxLength={200} defaultValue={of?.name} />
     <TextField
       label="Address"
       name="url"

@@ -96,14 +96,7 @@ const TestProvider = ({ onClose, providerId }: { readonly onClose: () => void; r
                   ["anthropic", "Anthropic"]
                 ]}
               />
-              <TextField
-                label="Base URL"
-                name="baseUrl"
-                type="url"
-                required
-                autoFocus
-                placeholder="https://api.openai.com/v1"
-              />
+              <TextField label="Base URL" name="baseUrl" type="url" required placeholder="https://api.openai.com/v1" />
             </div>
             <TextField
               label="The provider's key"

@@ -9,7 +9,7 @@ import { Dialog } from "../../kit/dialog.tsx"
 import { CheckField, Form, numberOf, textOf, TextField } from "../../kit/forms/form.tsx"
 import { count, remaining, usd } from "../../kit/format.tsx"
 import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
-import { AgentName, useAgents } from "../../kit/names/names.tsx"
+import { AgentName, PrincipalName, useAgents } from "../../kit/names/names.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
 import { useCan } from "../../shell/session.tsx"
@@ -81,7 +81,7 @@ const Approve = ({ items, onClose }: Decision) => {
           placeholder={items.length === 1 ? String(items[0]?.reservation.amountUsd) : "all of it"}
           hint="At most this much of each is approved; empty for all of it"
         />
-        <TextField label="Reason" name="reason" maxLength={500} placeholder="Month-end close" autoFocus />
+        <TextField label="Reason" name="reason" maxLength={500} placeholder="Month-end close" />
         <CheckField
           label="Raise the caps by what is short"
           name="override"
@@ -111,7 +111,7 @@ const Deny = ({ items, onClose }: Decision) => {
         <p>
           {items.length === 1 ? "The reservation ends" : "The reservations end"}, and the caller is told the reason.
         </p>
-        <TextField label="Reason" name="reason" required maxLength={500} autoFocus placeholder="Not this month" />
+        <TextField label="Reason" name="reason" required maxLength={500} placeholder="Not this month" />
       </Form>
     </Dialog>
   )
@@ -190,7 +190,7 @@ export default function Approvals() {
           {
             title: "Asked by",
             cell: ({ reservation: { agentId, createdBy } }) =>
-              agentId === null ? createdBy : <AgentName id={agentId} />
+              agentId === null ? <PrincipalName name={createdBy} /> : <AgentName id={agentId} />
           },
           {
             title: "For",

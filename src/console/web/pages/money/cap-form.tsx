@@ -188,7 +188,6 @@ export const CapForm = ({ cap, onClose }: { readonly cap?: Cap; readonly onClose
           name="name"
           required
           maxLength={200}
-          autoFocus
           defaultValue={cap?.name}
           placeholder="All agents, monthly"
         />

@@ -46,7 +46,6 @@ const Raise = ({ cap, onClose }: { readonly cap: Cap; readonly onClose: () => vo
           min={0}
           step="any"
           required
-          autoFocus
         />
         <TextField label="Reason" name="reason" required maxLength={500} placeholder="Month-end close" />
         <TextField

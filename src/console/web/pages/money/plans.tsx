@@ -77,15 +77,7 @@ const Extend = ({ onClose, plan }: AboutPlan) => {
         actions={<FormActions action="Extend" isPending={extend.isPending} onClose={onClose} />}
       >
         <p>What is added to its {usd(budgetUsd)} is held on every cap that governs the plan, or on none.</p>
-        <TextField
-          label="By how much, in US dollars"
-          name="additionalUsd"
-          type="number"
-          min={0}
-          step="any"
-          required
-          autoFocus
-        />
+        <TextField label="By how much, in US dollars" name="additionalUsd" type="number" min={0} step="any" required />
         <TextField label="Reason" name="reason" maxLength={500} placeholder="More invoices than expected" />
       </Form>
     </Dialog>

@@ -2,7 +2,7 @@ import { Link } from "wouter"
 import { CopyCurl } from "../../kit/actions.tsx"
 import { count, Moment, usd } from "../../kit/format.tsx"
 import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
-import { AgentName, shortId, useAgents } from "../../kit/names/names.tsx"
+import { AgentName, PrincipalName, shortId, useAgents } from "../../kit/names/names.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { TenantChoice } from "../../kit/names/tenants.tsx"
 import { Page } from "../../shell/shell.tsx"
@@ -83,7 +83,7 @@ export default function Reservations() {
               )
           },
           { title: "From", cell: ({ origin }) => origin },
-          { title: "By", cell: ({ createdBy }) => createdBy },
+          { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
           {
             title: "Expires",
             cell: ({ expiresAt, state }) => (state === "open" || state === "held" ? <Moment at={expiresAt} /> : null)

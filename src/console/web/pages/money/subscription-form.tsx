@@ -55,7 +55,7 @@ export const SubscriptionForm = ({ of, onClose }: { readonly of?: Subscription; 
         }
       >
         <div className="row2">
-          <TextField label="Name" name="name" required maxLength={200} autoFocus defaultValue={of?.name} />
+          <TextField label="Name" name="name" required maxLength={200} defaultValue={of?.name} />
           <TextField
             label="Provider"
             name="provider"

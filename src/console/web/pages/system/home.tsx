@@ -8,13 +8,12 @@ import { Answered, Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
 import { Page } from "../../shell/shell.tsx"
 
-const Change = ({ percent: change }: { readonly percent: number | null }) =>
-  change === null ? null : (
-    <span className={change > 0 ? "up" : "down"}>
-      {change > 0 ? "+" : ""}
-      {percent(change, 0)}
-    </span>
-  )
+const Change = ({ percent: change }: { readonly percent: number }) => (
+  <span className={change > 0 ? "up" : "down"}>
+    {change > 0 ? "+" : ""}
+    {percent(change, 0)}
+  </span>
+)
 
 const Tile = ({
   detail,
@@ -67,9 +66,13 @@ const Spend = () => {
               label="Spend in 30 days"
               value={usd(totals.costUsd)}
               detail={
-                <>
-                  <Change percent={changePercent} /> to the 30 days before
-                </>
+                changePercent === null ? (
+                  "none in the 30 days before"
+                ) : (
+                  <>
+                    <Change percent={changePercent} /> to the 30 days before
+                  </>
+                )
               }
             />
             <Tile

@@ -41,7 +41,7 @@ const Create = ({ onClose }: { readonly onClose: () => void }) => {
           )
         }}
       >
-        <TextField label="Name" name="name" required maxLength={200} autoFocus />
+        <TextField label="Name" name="name" required maxLength={200} />
         <SelectField
           label="Purpose"
           name="purpose"

@@ -76,7 +76,6 @@ const Decide = ({
           name="reason"
           required={status !== "open"}
           maxLength={500}
-          autoFocus
           hint="The audit log keeps it"
         />
       </Form>

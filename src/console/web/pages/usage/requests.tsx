@@ -3,7 +3,7 @@ import { addressOf } from "../../api/client.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
 import { count, Moment, usd, words } from "../../kit/format.tsx"
 import { List } from "../../kit/lists/list.tsx"
-import { AgentName } from "../../kit/names/names.tsx"
+import { AgentName, PrincipalName } from "../../kit/names/names.tsx"
 import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { Page } from "../../shell/shell.tsx"
@@ -93,7 +93,7 @@ export default function Requests() {
           },
           { title: "Counted by", cell: ({ method }) => words(method) },
           { title: "User", cell: ({ userId }) => userId },
-          { title: "By", cell: ({ createdBy }) => createdBy }
+          { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> }
         ]}
       />
     </Page>
