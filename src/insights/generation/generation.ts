@@ -24,6 +24,7 @@ export class Generation extends Context.Service<Generation>()("app/insights/Gene
           yield* repository.writeDay(dayText(date), calls[index]!, first, days)
         }
         yield* repository.analyze
+        yield* repository.pack
         return yield* repository.labels(first, days)
       })
     }

@@ -26,6 +26,11 @@ export class GenerationRepository extends Context.Service<GenerationRepository>(
         SELECT EXISTS (SELECT FROM agents WHERE description = 'Generated') AS is_demo,
           EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'application-manager') AS is_served`
     })
+    const packMonth = SqlSchema.findOne({
+      Request: Schema.Void,
+      Result: Schema.Struct({ packed: Schema.NullOr(Schema.String) }),
+      execute: () => sql`SELECT usage_pack_month() AS packed`
+    })
     const labels = SqlSchema.findAll({
       Request: Schema.Struct({ first: Schema.String, days: Schema.Int }),
       Result: Label,
@@ -61,6 +66,10 @@ export class GenerationRepository extends Context.Service<GenerationRepository>(
         Effect.orDie(Effect.asVoid(sql`SELECT usage_generate_day(${day}::date, ${calls}, ${first}::date, ${days})`)),
       /** Lets the planner know what there is now. */
       analyze: Effect.orDie(Effect.asVoid(sql`ANALYZE usage_rows, usage_rollups`)),
+      /** Packs the indexes of the months that are over, as the service does. */
+      pack: Effect.gen(function* () {
+        while ((yield* packMonth(undefined)).packed !== null);
+      }).pipe(Effect.orDie),
       labels: (first: string, days: number) => Effect.orDie(labels({ first, days }))
     }
   })

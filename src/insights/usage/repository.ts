@@ -14,8 +14,6 @@ const ListedRow = Schema.Struct({
   cachedInputTokens: Schema.NullOr(Schema.BigInt),
   cacheWriteTokens: Schema.NullOr(Schema.BigInt),
   reasoningTokens: Schema.NullOr(Schema.BigInt),
-  latencyMs: Schema.NullOr(Schema.BigInt),
-  timeToFirstTokenMs: Schema.NullOr(Schema.BigInt),
   place: Schema.String
 })
 export type ListedRow = typeof ListedRow.Type
@@ -145,6 +143,11 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
       execute: ({ days, moment }) =>
         sql`SELECT usage_drop_months(${days}, coalesce(${moment ?? null}::timestamptz, now())) AS months`
     })
+    const packMonth = SqlSchema.findOne({
+      Request: Schema.Void,
+      Result: Schema.Struct({ packed: Schema.NullOr(Schema.String) }),
+      execute: () => sql`SELECT usage_pack_month() AS packed`
+    })
 
     return {
       /** Rows from the newest on, behind a place. The index has the tenant first, so each tenant is read by itself. */
@@ -166,7 +169,7 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
             SELECT u.charge_id AS id, u.tenant_id, u.occurred_at, u.occurred_at::text AS place, u.cost AS cost_usd,
               u.agent_id, u.plan_id, u.application_id, u.api_key_id, u.user_id, u.task_type, u.model, u.model_served,
               u.provider, u.operation, u.input_tokens, u.output_tokens, u.cached_input_tokens, u.cache_write_tokens,
-              u.reasoning_tokens, u.method, u.status, u.latency_ms, u.time_to_first_token_ms, u.late, u.reservation_id,
+              u.reasoning_tokens, u.method::text, u.status, u.latency_ms, u.time_to_first_token_ms, u.late, u.reservation_id,
               ${sql.literal(createdBy)} AS created_by, u.synthetic
             FROM tenants t CROSS JOIN LATERAL (
               SELECT * FROM usage_rows u WHERE ${sql.and(conditions)}
@@ -235,6 +238,14 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
           Effect.map(({ months }) => months),
           Effect.orDie
         )
+      ),
+      /** Builds an index anew that takes more than it needs, of a month that is over; answers its name, if there is one. */
+      packMonth: sql`SET LOCAL statement_timeout = '10min'`.pipe(
+        Effect.andThen(packMonth(undefined)),
+        sql.withTransaction,
+        Effect.map(({ packed }) => packed),
+        Effect.orDie,
+        Effect.withSpan("UsageRepository.packMonth")
       )
     }
   })

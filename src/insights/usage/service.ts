@@ -45,6 +45,7 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
 
     yield* repeatJob("make partitions of usage rows", "1 hour", repository.makePartitions(monthsAhead))
     yield* repeatJob("drop old months of usage rows", "1 hour", repository.dropMonths(retentionDays))
+    yield* repeatJob("pack indexes of usage rows", "1 hour", Effect.asVoid(repository.packMonth))
 
     return {
       list: Effect.fn("Usage.list")(function* (
@@ -118,7 +119,5 @@ const toRow = (row: ListedRow): UsageRow => ({
   outputTokens: numberOf(row.outputTokens),
   cachedInputTokens: numberOf(row.cachedInputTokens),
   cacheWriteTokens: numberOf(row.cacheWriteTokens),
-  reasoningTokens: numberOf(row.reasoningTokens),
-  latencyMs: numberOf(row.latencyMs),
-  timeToFirstTokenMs: numberOf(row.timeToFirstTokenMs)
+  reasoningTokens: numberOf(row.reasoningTokens)
 })
