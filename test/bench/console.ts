@@ -32,7 +32,7 @@ const addTrialUsers = (directory: string) =>
         INSERT INTO trial_users (first_name, last_name, email, is_active, email_verified, trial_start_date,
           trial_end_date, created_at)
         SELECT 'Person', 'Number ' || n, 'person' || n || '@example.com', true, false, now(), now() + interval '14 days',
-          now()
+          now() - n * interval '1 minute'
         FROM generate_series(1, ${rows}::integer) n`
     ),
     Effect.scoped,

@@ -1,5 +1,6 @@
-import { type ComponentType, lazy } from "react"
+import { type ComponentType, useEffect, useState } from "react"
 import { type IconName } from "../kit/icons.tsx"
+import { Loading } from "../kit/states.tsx"
 
 type Loaded = () => Promise<{ readonly default: ComponentType }>
 
@@ -14,7 +15,23 @@ export interface Route {
   readonly group: string | undefined
   readonly Page: ComponentType
   /** Loads the page's code before it is shown. */
-  readonly load: Loaded
+  readonly load: () => Promise<unknown>
+}
+
+/** A page whose code is loaded when it is first shown; React's own `lazy` would leave its place empty for 300 ms at least. */
+const lazily = (load: Loaded) => {
+  let loaded: ComponentType | undefined
+  const loadOnce = async () => (loaded ??= (await load()).default)
+  const Page = () => {
+    const [Shown, show] = useState(() => loaded)
+    const [cause, fail] = useState<unknown>()
+    useEffect(() => {
+      loadOnce().then((page) => show(() => page), fail)
+    }, [])
+    if (cause !== undefined) throw cause
+    return Shown === undefined ? <Loading rows={8} /> : <Shown />
+  }
+  return { load: loadOnce, Page }
 }
 
 const route = (
@@ -24,7 +41,7 @@ const route = (
   icon: IconName,
   needs: string | undefined,
   load: Loaded
-): Route => ({ group, path, title, icon, needs, load, Page: lazy(load) })
+): Route => ({ group, path, title, icon, needs, ...lazily(load) })
 
 /** Every page of the console, in the order of the navigation. */
 export const routes: ReadonlyArray<Route> = [

@@ -1,10 +1,9 @@
-import { type ReactNode, Suspense, useEffect, useState } from "react"
+import { type ReactNode, useEffect, useState } from "react"
 import { Link, useLocation, useSearch } from "wouter"
 import { call } from "../api/client.ts"
 import { useCall } from "../api/hooks.ts"
 import { Dialog } from "../kit/dialog.tsx"
 import { Icon, Mark } from "../kit/icons.tsx"
-import { Loading } from "../kit/states.tsx"
 import { Announcements } from "../kit/toast.tsx"
 import { Help, Palette } from "./palette.tsx"
 import { type Route, routes } from "./routes.tsx"
@@ -153,7 +152,7 @@ export const Shell = ({ children }: { readonly children: ReactNode }) => {
           <Account />
         </header>
         <main id="main" tabIndex={-1}>
-          <Suspense fallback={<Loading rows={8} />}>{children}</Suspense>
+          {children}
         </main>
       </div>
       {overlay === "palette" ? <Palette pages={pages} onClose={close} /> : null}
