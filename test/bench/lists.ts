@@ -7,7 +7,7 @@ import { serviceKey, startService, temporaryDirectory } from "./rates.ts"
 
 // Lists of so many rows: how long a page takes, searched, sorted, and at depth. Wanted: less than 50 ms each.
 const rows = Number(process.env.BENCH_ROWS ?? "1000000")
-const rounds = 20
+const rounds = Number(process.env.BENCH_REQUESTS ?? "20")
 const wantedMillis = 50
 
 const onDatabase = <A>(directory: string, statements: (sql: PgClient.PgClient) => Effect.Effect<A, unknown>) =>
@@ -92,7 +92,7 @@ const measure = async (url: string, query: string, key: string) => {
     taken.push(performance.now() - started)
   }
   const sorted = taken.toSorted((one, other) => one - other)
-  return { page, median: sorted[rounds / 2] ?? 0, longest: sorted.at(-1) ?? 0 }
+  return { page, median: sorted[Math.floor(rounds / 2)] ?? 0, longest: sorted.at(-1) ?? 0 }
 }
 
 /** A place in the middle of an order, as a cursor has it. */

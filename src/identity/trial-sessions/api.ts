@@ -4,10 +4,17 @@ import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created, LinkedArray } from "../../kernel/http/location.ts"
-import { arrayQuery } from "../../kernel/http/page.ts"
 import { booleanParameter, integerParameter } from "../../kernel/http/parameter.ts"
 import { TrialUserId, TrialUserNotFound } from "../trial-users/domain.ts"
-import { NewSession, Session, SessionId, SessionInactive, SessionNotFound, TrialUserInactive } from "./domain.ts"
+import {
+  NewSession,
+  Session,
+  SessionId,
+  SessionInactive,
+  sessionListing,
+  SessionNotFound,
+  TrialUserInactive
+} from "./domain.ts"
 
 const read = requires("sessions:read", { systemOnly: true })
 const write = requires("sessions:write", { systemOnly: true })
@@ -18,11 +25,10 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
       summary: "List sessions",
       description: "In the order of their ids; the filters combine.",
       access: read,
-      query: {
+      query: sessionListing.query({
         userId: Schema.optionalKey(integerParameter(TrialUserId)),
-        active: Schema.optionalKey(booleanParameter),
-        ...arrayQuery(SessionId)
-      },
+        active: Schema.optionalKey(booleanParameter)
+      }),
       success: LinkedArray(Session.json)
     }),
     endpoint.get("get", "/:id", {

@@ -7,9 +7,13 @@ import { generatedId, IntegerId } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { TrialUserId } from "../trial-users/domain.ts"
+import { listing } from "../../kernel/http/listing.ts"
 
 export const SessionId = IntegerId.pipe(Schema.brand("SessionId"))
 export type SessionId = typeof SessionId.Type
+
+/** How they are listed. */
+export const sessionListing = listing(SessionId, { startedAt: "id" }, { searches: "the address", isArray: true })
 
 /** An IPv4 or IPv6 address, kept as typed. */
 export const IpAddress = Schema.String.pipe(

@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created, linkedPage } from "../../kernel/http/location.ts"
-import { arrayLimitDefault } from "../../kernel/http/page.ts"
 import { Sessions } from "./service.ts"
 import { SessionsApi } from "./api.ts"
 
@@ -10,11 +9,8 @@ export const SessionsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const sessions = yield* Sessions
     return handlers.handleAll({
-      list: ({ query, request }) =>
-        Effect.map(
-          sessions.list({ userId: query.userId, active: query.active }, query.cursor, query.limit ?? arrayLimitDefault),
-          linkedPage(request)
-        ),
+      list: ({ query: { active, userId, ...page }, request }) =>
+        Effect.map(sessions.list({ userId, active }, page), linkedPage(request)),
       get: ({ params }) => sessions.get(params.id),
       create: ({ payload }) => Effect.map(sessions.create(payload), created("/api/sessions")),
       touch: ({ params }) => sessions.touch(params.id),

@@ -2,7 +2,10 @@ import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { type TrialUserId } from "../trial-users/domain.ts"
-import { Session, SessionId, SessionNotFound } from "./domain.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
+import { makeList } from "../../platform/database/list.ts"
+import { readRows } from "../../platform/database/table.ts"
+import { Session, SessionId, sessionListing, SessionNotFound } from "./domain.ts"
 
 export class SessionsRepository extends Context.Service<SessionsRepository>()("app/sessions/SessionsRepository", {
   make: Effect.gen(function* () {
@@ -12,20 +15,10 @@ export class SessionsRepository extends Context.Service<SessionsRepository>()("a
       spanPrefix: "SessionsRepository",
       idColumn: "id"
     })
-    const selectPage = SqlSchema.findAll({
-      Request: Schema.Struct({
-        userId: Schema.UndefinedOr(Schema.Int),
-        active: Schema.UndefinedOr(Schema.Boolean),
-        after: Schema.Int,
-        limit: Schema.Int
-      }),
-      Result: Session,
-      execute: ({ active, after, limit, userId }) => sql`
-          SELECT * FROM sessions
-          WHERE id > ${after}
-            ${userId === undefined ? sql`` : sql`AND trial_user_id = ${userId}`}
-            ${active === undefined ? sql`` : sql`AND is_active = ${active}`}
-          ORDER BY id LIMIT ${limit}`
+    const page = makeList(sql, readRows(Session), sessionListing, {
+      from: "sessions",
+      hasTenant: false,
+      text: "lower(t.ip_address)"
     })
     const endOne = SqlSchema.findOneOption({
       Request: SessionId,
@@ -60,10 +53,16 @@ export class SessionsRepository extends Context.Service<SessionsRepository>()("a
         ),
       list: Effect.fn("SessionsRepository.list")(
         (
-          filter: { readonly userId: TrialUserId | undefined; readonly active: boolean | undefined },
-          after: SessionId | undefined,
-          limit: number
-        ) => Effect.orDie(selectPage({ ...filter, after: after ?? 0, limit }))
+          { active, userId }: { readonly userId: TrialUserId | undefined; readonly active: boolean | undefined },
+          request: ListRequest<SessionId>
+        ) =>
+          page(
+            [
+              ...(userId === undefined ? [] : [sql`trial_user_id = ${userId}`]),
+              ...(active === undefined ? [] : [sql`is_active = ${active}`])
+            ],
+            request
+          )
       ),
       insert: (session: typeof Session.insert.Type) => Change.use(() => Effect.orDie(model.insert(session))),
       /** Moves `lastActivityAt` of an active session forward; false when it is not active. Activity is no audit entry. */

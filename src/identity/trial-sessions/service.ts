@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { Audit } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { slice } from "../../kernel/http/page.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { type TrialUserId } from "../trial-users/domain.ts"
 import { TrialUsers } from "../trial-users/service.ts"
@@ -25,10 +25,9 @@ export class Sessions extends Context.Service<Sessions>()("app/sessions/Sessions
 
     const list = Effect.fn("Sessions.list")(function* (
       filter: { readonly userId: TrialUserId | undefined; readonly active: boolean | undefined },
-      after: SessionId | undefined,
-      limit: number
+      page: ListRequest<SessionId>
     ) {
-      return slice(yield* repository.list(filter, after, limit + 1), limit, (session) => session.id)
+      return yield* repository.list(filter, page)
     })
 
     const open = Effect.fnUntraced(function* (input: NewSession, isSignIn: boolean) {

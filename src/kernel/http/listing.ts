@@ -53,6 +53,8 @@ const cursorFitsSort = Schema.makeFilter(({ cursor, sort }: { readonly cursor?: 
       }
 )
 
+const created = { createdFrom: Schema.optionalKey(Instant), createdTo: Schema.optionalKey(Instant) }
+
 /** Declares how a list is searched, sorted and paged, by its ids and the members that it can be sorted by. */
 export const listing = <Id extends string | number, const Sorts extends Readonly<Record<string, SortKind>>>(
   id: Schema.Codec<Id, string | number>,
@@ -87,8 +89,7 @@ export const listing = <Id extends string | number, const Sorts extends Readonly
         examples: [names[1]] as never
       })
     ),
-    createdFrom: Schema.optionalKey(Instant),
-    createdTo: Schema.optionalKey(Instant),
+    ...(("createdAt" in sorts ? created : {}) as typeof created),
     limit: Schema.optionalKey(integerParameter(isArray ? ArrayLimit : PageLimit)),
     cursor: Schema.optionalKey(position)
   }

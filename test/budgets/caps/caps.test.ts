@@ -192,6 +192,26 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("finds caps by the agent that they name, and by a part of their names and scopes", () =>
+    Effect.gen(function* () {
+      const { call, makeCap } = yield* setting
+      const agent = yield* call("POST", "/api/agents", { name: "Crawler" })
+      assert.strictEqual(agent.status, 201, agent.text)
+      const own = yield* makeCap({ name: "Crawler's month", scope: { agentId: agent.body.id } })
+      const each = yield* makeCap({ name: "Each agent", scope: { agentId: "each" } })
+      const small = yield* makeCap({ name: "One model", scope: { model: "small-model" } })
+      const found = (query: string) =>
+        Effect.map(call("GET", `${path}?${query}`), ({ body }) =>
+          body.items.map(({ id }: { readonly id: string }) => id)
+        )
+      assert.deepStrictEqual(yield* found(`agentId=${agent.body.id}`), [own.id])
+      assert.deepStrictEqual(yield* found("search=CRAWLER"), [own.id])
+      assert.deepStrictEqual(yield* found("search=small-model"), [small.id])
+      assert.deepStrictEqual(yield* found("sort=-createdAt"), [small.id, each.id, own.id])
+      assert.deepStrictEqual(yield* found("sort=-name&search=e"), [small.id, each.id, own.id])
+    })
+  )
+
   it.effect("changes name, limit, mode, thresholds and status; what is absent of the last three stays", () =>
     Effect.gen(function* () {
       const { call, makeCap } = yield* setting

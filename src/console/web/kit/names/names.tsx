@@ -4,8 +4,8 @@ import { useCan } from "../../shell/session.tsx"
 
 export type Option = readonly [value: string, text: string]
 
-/** As many as there can be to choose from. */
-export const mostNames = { query: { limit: 200 } } as const
+/** As many as there can be to choose from, the newest. */
+export const mostNames = { query: { limit: 200, sort: "-createdAt" } } as const
 
 /** The agents to choose from and to name others by; none without the capability to read them. */
 export const useAgents = (): ReadonlyArray<Option> => {

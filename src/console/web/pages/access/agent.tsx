@@ -494,6 +494,7 @@ const Keys = ({ agent, show }: Part) => (
     name="agentKeys.list"
     input={{ params: { id: agent.id } }}
     label="Keys"
+    order="-createdAt"
     keyOf={({ id }) => id}
     rowClass={({ status }) => (status === "active" || status === "pending" ? undefined : "gone")}
     empty={
@@ -538,6 +539,7 @@ const Delegations = ({ agent, show }: Part) => (
     name="delegations.list"
     input={{ params: { id: agent.id } }}
     label="Delegations"
+    order="-createdAt"
     keyOf={({ id }) => id}
     rowClass={({ status }) => (status === "active" ? undefined : "gone")}
     empty={
@@ -557,7 +559,7 @@ const Delegations = ({ agent, show }: Part) => (
       { title: "Status", cell: ({ status }) => <Status of={status} /> },
       { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },
       { title: "Reason", cell: ({ reason }) => reason ?? <span className="soft">none</span> },
-      { title: "Used", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
+      { title: "Used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
       { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> },
       {
         title: "",

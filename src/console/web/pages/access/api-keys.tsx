@@ -6,7 +6,8 @@ import { Act, Confirm, Copy, CopyCurl, FormActions, Tabs } from "../../kit/actio
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, instantOf, numberOf, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Moment } from "../../kit/format.tsx"
-import { List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { useApplications } from "../../kit/names/names.tsx"
 import { TenantChoice, TenantField, useTenantColumn } from "../../kit/names/tenants.tsx"
 import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
 import { SecretDialog } from "../../kit/forms/secret.tsx"
@@ -163,7 +164,8 @@ const tones = { active: "ok", revoked: "", expired: "warn" } as const
 /** Keys of programs: made, rotated and revoked. */
 export default function ApiKeys() {
   const [search, setSearch] = useSearchParams()
-  const filters = useFilters(["tenantId"])
+  const filters = useFilters(["applicationId", "tenantId"])
+  const applications = useApplications()
   const ofTenant = useTenantColumn()
   const isFirst = search.get("create") === "first"
   const [shown, setShown] = useState<Shown | undefined>(isFirst ? { what: "create" } : undefined)
@@ -189,7 +191,17 @@ export default function ApiKeys() {
         name="apiKeys.list"
         input={{ query: filters.values }}
         isFiltered={filters.isFiltered}
-        filters={<TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />}
+        filters={
+          <>
+            <Choice
+              label="Application"
+              value={filters.values.applicationId}
+              options={applications}
+              onChange={(id) => filters.set("applicationId", id)}
+            />
+            <TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />
+          </>
+        }
         label="API keys"
         searches="Name, start of the key or id"
         keyOf={({ id }) => id}

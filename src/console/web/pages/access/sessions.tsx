@@ -53,6 +53,7 @@ export const SessionList = ({ userId }: { readonly userId?: number }) => {
         input={{ query }}
         isFiltered={filters.isFiltered}
         label="Sessions"
+        order="-startedAt"
         keyOf={({ id }) => String(id)}
         nameOf={nameOf}
         rowClass={({ isActive }) => (isActive ? undefined : "gone")}
@@ -75,7 +76,7 @@ export const SessionList = ({ userId }: { readonly userId?: number }) => {
           },
           { title: "Address", cell: ({ ipAddress }) => <code>{ipAddress}</code> },
           { title: "Last activity", cell: ({ lastActivityAt }) => <Moment at={lastActivityAt} /> },
-          { title: "Started", cell: ({ startedAt }) => <Moment at={startedAt} /> },
+          { title: "Started", sort: "startedAt", cell: ({ startedAt }) => <Moment at={startedAt} /> },
           {
             title: "",
             isNumber: true,

@@ -5,8 +5,9 @@ import { type Row } from "../../api/operations.ts"
 import { Act, Confirm, CopyCurl } from "../../kit/actions.tsx"
 import { CapBar, scopeText } from "../../kit/charts/cap-bar.tsx"
 import { count, quantity } from "../../kit/format.tsx"
-import { List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
 import { Empty } from "../../kit/states.tsx"
+import { useAgents, useApplications } from "../../kit/names/names.tsx"
 import { TenantChoice } from "../../kit/names/tenants.tsx"
 import { Page } from "../../shell/shell.tsx"
 import { CapForm } from "./cap-form.tsx"
@@ -81,7 +82,9 @@ type Shown = { readonly what: "create" } | { readonly what: "edit" | "pause" | "
 /** Every cap with its use: made, changed, paused and deleted. */
 export default function Caps() {
   const [shown, setShown] = useState<Shown | undefined>()
-  const { isFiltered, set, values } = useFilters(["tenantId"])
+  const { isFiltered, set, values } = useFilters(["agentId", "applicationId", "tenantId"])
+  const agents = useAgents()
+  const applications = useApplications()
   const close = () => setShown(undefined)
   return (
     <Page
@@ -89,7 +92,7 @@ export default function Caps() {
       lead="A limit per period and scope. A hard cap is never exceeded, however many calls run at once."
       actions={
         <>
-          <CopyCurl name="budgetCaps.status" input={{ query: values }} />
+          <CopyCurl name="budgetCaps.list" input={{ query: values }} />
           <Act kind="main" icon="plus" needs="budgets:write" onClick={() => setShown({ what: "create" })}>
             Make a cap
           </Act>
@@ -100,7 +103,18 @@ export default function Caps() {
         name="budgetCaps.list"
         searches="Name, scope or id"
         order="-createdAt"
-        filters={<TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />}
+        filters={
+          <>
+            <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
+            <Choice
+              label="Application"
+              value={values.applicationId}
+              options={applications}
+              onChange={(value) => set("applicationId", value)}
+            />
+            <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
+          </>
+        }
         input={{ query: { ...values, limit: 20 } }}
         isFiltered={isFiltered}
         label="Caps"
