@@ -252,7 +252,7 @@ export class BudgetDenied extends Problem<BudgetDenied>()(
     slug: "budget-denied",
     status: 402,
     meaning:
-      "A budget cap has no room. `exhausted`: it is spent. `exceeds-limit`: the amount is more than the cap ever allows. `in-flight`: it would fit once open reservations settle."
+      "A budget cap has no room. `exhausted`: what is left is less than the amount. `exceeds-limit`: the amount is more than the cap ever allows. `in-flight`: it would fit once open reservations settle."
   },
   denial
 ) {}

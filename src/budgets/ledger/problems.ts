@@ -75,6 +75,12 @@ export const toGoverningCaps = (
 const zero = 0n
 const positive = (amount: bigint): bigint => (amount > zero ? amount : zero)
 
+const meanings = {
+  exhausted: "what is left is less than the amount",
+  "exceeds-limit": "the amount is more than it ever allows",
+  "in-flight": "open reservations hold what is left; it may fit once they settle"
+}
+
 /** The members of a denial, with the figures of the failing cap as far as the caller may see them. */
 export const denialOf = (principal: Principal, { available, insufficient }: Denied): Denial => {
   const { budget, limit, requested, reserved, spent } = insufficient
@@ -92,10 +98,10 @@ export const denialOf = (principal: Principal, { available, insufficient }: Deni
     : {}
   return {
     detail: budget.isPlan
-      ? `The plan has no room: ${reason}.`
+      ? `The plan has no room: ${meanings[reason]}.`
       : isSeen
-        ? `The cap "${cap.name}" has no room: ${reason}.`
-        : `A budget cap has no room: ${reason}.`,
+        ? `The cap "${cap.name}" has no room: ${meanings[reason]}.`
+        : `A budget cap has no room: ${meanings[reason]}.`,
     reason,
     ...(budget.isPlan ? { capId: null, planId: PlanId.make(cap.id) } : { capId: cap.id }),
     ...figures,
