@@ -61,7 +61,7 @@ try {
             : at
                 .slice(1)
                 .replaceAll(/[/?=&]/g, "-")
-                .replaceAll(/[0-9a-f-]{36}/g, "one")
+                .replaceAll(/-[0-9a-f]{8}-[0-9a-f-]{27}/g, "-one")
         await page.screenshot({ path: path.join(directory, `${name}-${width}-${colorScheme}.png`), fullPage: true })
       }
     }

@@ -24,8 +24,13 @@ const sums = {
 }
 const Sums = Schema.Struct(sums)
 export type Sums = typeof Sums.Type
-const Keyed = Schema.Struct({ key: Schema.String, total: Schema.BigInt, ...sums })
-const Placed = Schema.Struct({ key: Schema.String, place: Schema.Int, ...sums })
+/** The buckets of the percentiles of latencies, which come with the sums where both are read from rows. */
+const percentiles = {
+  p50: Schema.optionalKey(Schema.NullOr(Schema.Int)),
+  p95: Schema.optionalKey(Schema.NullOr(Schema.Int))
+}
+const Keyed = Schema.Struct({ key: Schema.String, total: Schema.BigInt, ...sums, ...percentiles })
+const Placed = Schema.Struct({ key: Schema.String, place: Schema.Int, ...sums, ...percentiles })
 const Point = Schema.Struct({ key: Schema.String, place: Schema.Int, cost: sums.cost, requests: sums.requests })
 const Latencies = Schema.Struct({ key: Schema.String, place: Schema.Int, p50: Schema.Int, p95: Schema.Int })
 export type Latencies = typeof Latencies.Type
@@ -55,6 +60,9 @@ const rolledUp = (filter: UsageFilter, grouping: Grouping): number | undefined =
 /** Whether sums over a filter have quarters of an hour: only those of all rows do. */
 export const hasQuarters = (filter: UsageFilter, grouping: Grouping): boolean => rolledUp(filter, grouping) === 0
 
+/** Whether sums over a filter are read from rows, since no roll-up has them. */
+export const readsRows = (filter: UsageFilter, grouping: Grouping): boolean => rolledUp(filter, grouping) === undefined
+
 /** A moment in PostgreSQL's text, which has no sign before years of five digits. */
 const momentAt = (at: number): string => new Date(at).toISOString().replace(/^\+0*/, "")
 const moments = (some: ReadonlyArray<number>): string => `{${some.map((at) => `"${momentAt(at)}"`).join()}}`
@@ -78,7 +86,11 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
     const isZone = (name: string) =>
       name === "UTC" ? Effect.succeed(true) : Effect.map(zones, (known) => known.has(name))
 
-    /** The arguments of usage_report, usage_series and usage_percentiles. */
+    /** One read of rows answers what takes two of roll-ups. */
+    const reader = ({ filter }: Source, grouping: Grouping): Statement.Fragment =>
+      sql.literal(readsRows(filter, grouping) ? "usage_rows_report" : "usage_report")
+
+    /** The arguments of usage_report, usage_series, usage_percentiles and usage_rows_report. */
     const report = (
       { filter, segments }: Source,
       grouping: Grouping,
@@ -130,7 +142,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
           readRows(Keyed)(sql`
             SELECT * FROM (
               SELECT r.*, sum(r.cost) OVER ()::bigint AS total
-              FROM usage_report(${report(source, grouping, boundsOf(source))}) r
+              FROM ${reader(source, grouping)}(${report(source, grouping, boundsOf(source))}) r
             ) k
             WHERE ${
               after === undefined
@@ -142,7 +154,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
 
       /** The sums between each two of `cuts`; `place` is that of the earlier cut. */
       placed: Effect.fn("ReportsRepository.placed")((source: Source, cuts: ReadonlyArray<number>) =>
-        readRows(Placed)(sql`SELECT * FROM usage_report(${report(source, "total", cuts)}) ORDER BY place`)
+        readRows(Placed)(sql`SELECT * FROM ${reader(source, "total")}(${report(source, "total", cuts)}) ORDER BY place`)
       ),
 
       /** The cost and the requests of each key between each two of `cuts`. */

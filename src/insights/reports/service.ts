@@ -22,7 +22,15 @@ import {
   type Totals,
   weekMillis
 } from "./domain.ts"
-import { type Grouping, hasQuarters, type Latencies, ReportsRepository, type Source, type Sums } from "./repository.ts"
+import {
+  type Grouping,
+  hasQuarters,
+  type Latencies,
+  readsRows,
+  ReportsRepository,
+  type Source,
+  type Sums
+} from "./repository.ts"
 
 const topMost = 10
 const hourlyUpTo = 2 * dayMillis
@@ -201,7 +209,9 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       const segments = items.flatMap(
         ({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments
       )
-      const latencies = yield* repository.latencies({ filter, segments }, "total", cuts)
+      const latencies = readsRows(filter, "total")
+        ? items.flatMap(latenciesIn)
+        : yield* repository.latencies({ filter, segments }, "total", cuts)
       const latenciesOf = new Map(latencies.map((one) => [one.place, one]))
       return {
         nextCursor,
@@ -245,7 +255,9 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const pointsOfKey = Map.groupBy(points, ({ key }) => key)
           const whole = [from, to]
           // Quarters of an hour have no latencies.
-          const latencies = yield* repository.latencies(source(filter, dimension, whole, false), dimension, whole, keys)
+          const latencies = readsRows(filter, dimension)
+            ? items.flatMap(({ row }) => latenciesIn({ place: 0, ...row }))
+            : yield* repository.latencies(source(filter, dimension, whole, false), dimension, whole, keys)
           const latenciesOf = new Map(latencies.map((one) => [one.key, one]))
           return {
             asOf,
@@ -375,6 +387,15 @@ const itemOf = (sums: Sums, latencies: Latencies | undefined) => ({
   p95LatencyMs: latencies === undefined ? null : latencyOf(latencies.p95),
   errorRate: sums.requests === 0n ? 0 : Number(sums.errors) / Number(sums.requests)
 })
+
+/** The latencies of a row that has them; none where it had no calls. */
+const latenciesIn = <R extends { readonly key: string; readonly place: number }>({
+  key,
+  p50,
+  p95,
+  place
+}: R & { readonly p50?: number | null; readonly p95?: number | null }): ReadonlyArray<Latencies> =>
+  typeof p50 === "number" && typeof p95 === "number" ? [{ key, place, p50, p95 }] : []
 
 const byCost = (one: bigint, other: bigint): number => (one < other ? -1 : one > other ? 1 : 0)
 

@@ -235,11 +235,23 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         latencies.map((latency_ms, index) => ({
           at: new Date(Date.UTC(2026, 1, 1, 0, index)).toISOString(),
           latency_ms,
-          model: "gpt-5"
+          model: "gpt-5",
+          task_type: "research"
         }))
       )
-      const { body } = yield* get(`${path}/by-model?from=2026-02-01T00:00:00Z&to=2026-02-02T00:00:00Z`)
+      const range = "from=2026-02-01T00:00:00Z&to=2026-02-02T00:00:00Z"
+      const { body } = yield* get(`${path}/by-model?${range}`)
       const [{ p50LatencyMs, p95LatencyMs }] = body.items
+      // Filters together are answered from rows, and without any latency in them it is null.
+      for (const report of ["by-model?taskType=research", "by-day?taskType=research&model=gpt-5"]) {
+        const { body } = yield* get(`${path}/${report}&${range}`)
+        assert.deepInclude(body.items[0], { requests: 500, p50LatencyMs, p95LatencyMs })
+      }
+      yield* write([{ at: "2026-02-03T00:00:00Z", model: "gpt-5", task_type: "triage" }])
+      const without = yield* get(
+        `${path}/by-day?taskType=triage&model=gpt-5&from=2026-02-03T00:00:00Z&to=2026-02-04T00:00:00Z`
+      )
+      assert.deepInclude(without.body.items[0], { requests: 1, p50LatencyMs: null, p95LatencyMs: null })
       for (const [found, exact] of [
         [p50LatencyMs, latencies[249]!],
         [p95LatencyMs, latencies[474]!]
