@@ -7,7 +7,7 @@ const unit = {
   isolate: false,
   testTimeout: 30_000,
   hookTimeout: 60_000,
-  maxWorkers: 2,
+  maxWorkers: 3,
   execArgv: [
     // A young generation that has to grow to this size first takes a tenth of the time.
     "--min-semi-space-size=64",

@@ -19,7 +19,7 @@ const embeddedServer = Effect.gen(function* () {
   yield* Effect.promise(() => fs.chmod(directory, 0o711))
   const server = yield* EmbeddedPostgres.start({
     directory,
-    settings: { fsync: "off", synchronous_commit: "off", full_page_writes: "off" }
+    settings: { fsync: "off", synchronous_commit: "off", full_page_writes: "off", max_connections: "200" }
   })
   directories.add(server.directory)
   return {
