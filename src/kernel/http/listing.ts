@@ -1,4 +1,4 @@
-import { type DateTime, Schema } from "effect"
+import { DateTime, Schema } from "effect"
 import { Instant } from "../instant.ts"
 import { name, storable } from "../text.ts"
 import { arrayLimitDefault, ArrayLimit, cursor, PageLimit, pageLimitDefault } from "./page.ts"
@@ -55,6 +55,13 @@ const cursorFitsSort = Schema.makeFilter(({ cursor, sort }: { readonly cursor?: 
 
 const created = { createdFrom: Schema.optionalKey(Instant), createdTo: Schema.optionalKey(Instant) }
 
+const endsAfterStart = Schema.makeFilter(
+  ({ createdFrom, createdTo }: { readonly createdFrom?: DateTime.Utc; readonly createdTo?: DateTime.Utc }) =>
+    createdFrom === undefined || createdTo === undefined || DateTime.isLessThan(createdFrom, createdTo)
+      ? undefined
+      : { path: ["createdFrom"], issue: "Expected a moment before `createdTo`" }
+)
+
 /** Declares how a list is searched, sorted and paged, by its ids and the members that it can be sorted by. */
 export const listing = <Id extends string | number, const Sorts extends Readonly<Record<string, SortKind>>>(
   id: Schema.Codec<Id, string | number>,
@@ -105,8 +112,8 @@ export const listing = <Id extends string | number, const Sorts extends Readonly
     position,
     /** The parameters of the list, with its filters. */
     query: <Filters extends Schema.Struct.Fields>(filters: Filters) =>
-      Schema.Struct({ ...filters, ...parameters }).pipe(Schema.check(cursorFitsSort)) as unknown as Schema.Struct<
-        Filters & typeof parameters
-      >
+      Schema.Struct({ ...filters, ...parameters }).pipe(
+        Schema.check(cursorFitsSort, endsAfterStart)
+      ) as unknown as Schema.Struct<Filters & typeof parameters>
   } as const
 }

@@ -103,7 +103,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
 
   it.effect("createdFrom includes its moment, createdTo does not", () =>
     Effect.gen(function* () {
-      const { listAll, service, tenantId } = yield* makeKeys(["one", "two", "three"])
+      const { list, listAll, service, tenantId } = yield* makeKeys(["one", "two", "three"])
       yield* asSuperuser(
         service.database,
         (sql) => sql`
@@ -115,6 +115,11 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.deepStrictEqual(names(yield* listAll(`${range}&sort=-createdAt`)), ["two", "one"])
       assert.deepStrictEqual(names(yield* listAll("createdTo=2020-01-02T00:00:00Z")), ["one"])
       assert.deepStrictEqual(names(yield* listAll("createdFrom=2020-01-03T00:00:00Z")), ["administrator", "three"])
+      const backwards = yield* list("createdFrom=2020-01-03T00:00:00Z&createdTo=2020-01-01T00:00:00Z")
+      assertProblem(backwards, 400, "validation-failed")
+      assert.deepStrictEqual(backwards.body.errors, [
+        { path: ["query", "createdFrom"], message: "Expected a moment before `createdTo`" }
+      ])
     })
   )
 
