@@ -131,7 +131,7 @@ export default function Caps() {
           </Empty>
         }
         columns={[
-          { title: "Use", sort: "name", isWide: true, cell: (cap) => <Use cap={cap} /> },
+          { title: "Name and use", sort: "name", isWide: true, cell: (cap) => <Use cap={cap} /> },
           {
             title: "Period",
             cell: (cap) => (
