@@ -51,7 +51,7 @@ const states = ({ database }: Service, tenantId: string) =>
   asSuperuser(
     database,
     (sql) => sql<{ readonly state: string; readonly method: string | null; readonly count: number }>`
-      SELECT r.state, u.method, count(*)::integer AS count FROM budget_reservations r
+      SELECT r.state, u.method::text, count(*)::integer AS count FROM budget_reservations r
       LEFT JOIN usage_rows u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id
       WHERE r.tenant_id = ${tenantId} GROUP BY 1, 2 ORDER BY 2`
   )
