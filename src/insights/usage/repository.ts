@@ -127,6 +127,14 @@ export const usageConditions = (sql: SqlClient.SqlClient, filter: UsageFilter): 
 const between = (sql: SqlClient.SqlClient, { from, to }: Range) =>
   sql`u.occurred_at >= ${new Date(from)} AND u.occurred_at < ${new Date(to)}`
 
+/** Builds an index anew that takes more than it needs, of a month that is over; answers its name, if there is one. */
+export const packMonth = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findOne({
+    Request: Schema.Void,
+    Result: Schema.Struct({ packed: Schema.NullOr(Schema.String) }),
+    execute: () => sql`SELECT usage_pack_month() AS packed`
+  })(undefined)
+
 export class UsageRepository extends Context.Service<UsageRepository>()("app/insights/UsageRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -142,11 +150,6 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
       Result: Schema.Struct({ months: Schema.Array(Schema.String) }),
       execute: ({ days, moment }) =>
         sql`SELECT usage_drop_months(${days}, coalesce(${moment ?? null}::timestamptz, now())) AS months`
-    })
-    const packMonth = SqlSchema.findOne({
-      Request: Schema.Void,
-      Result: Schema.Struct({ packed: Schema.NullOr(Schema.String) }),
-      execute: () => sql`SELECT usage_pack_month() AS packed`
     })
 
     return {
@@ -239,9 +242,8 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
           Effect.orDie
         )
       ),
-      /** Builds an index anew that takes more than it needs, of a month that is over; answers its name, if there is one. */
       packMonth: sql`SET LOCAL statement_timeout = '10min'`.pipe(
-        Effect.andThen(packMonth(undefined)),
+        Effect.andThen(packMonth(sql)),
         sql.withTransaction,
         Effect.map(({ packed }) => packed),
         Effect.orDie,
