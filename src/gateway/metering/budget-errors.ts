@@ -45,7 +45,7 @@ export const transferError = (problem: TransferError, id: ReservationId): Gatewa
 
 const approvalRequired = (id: ReservationId): GatewayError =>
   gatewayError(new ApprovalRequired({ reservationId: id }), {
-    message: `The reservation ${id} needs an approval.`,
+    message: `The reservation ${id} needs an approval. Repeat the call with the header x-reservation-id: ${id} once it has one.`,
     headers: { ...notRetryable, "x-reservation-id": id }
   })
 

@@ -103,7 +103,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assertProblem(denied, 402, "budget-denied")
       assert.strictEqual(denied.body.capId, capIds[3])
       const entries = yield* call("GET", `/api/audit-logs?actionType=SpendRefused&entityId=${capIds[3]}`)
-      assert.match(entries.body.items[0].reason, /what is left is less/)
+      assert.match(entries.body.items[0].reason, /the amount is more than it ever allows/)
       assert.deepInclude(yield* utilization(capIds[0]), { spent: costUsd, reserved: 0.03 })
       // What was reserved ahead is of no use against a cap in tokens that is full.
       const cap = { name: "few", unit: "tokens", limit: 100, period: "total" }
