@@ -27,14 +27,14 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
      * The requesters whose reservations a principal must not approve: itself, and those that it holds, that hold it or that a
      * third one holds with it. An agent must approve none, since it could approve its own spending through another requester.
      */
-    const barredOf = ({ kind, name }: Principal, reservations: ReadonlyArray<StoredReservation>) => {
+    const barredOf = ({ kind, name }: Principal, reservations: ReadonlyArray<Pick<StoredReservation, "createdBy">>) => {
       const requesters = new Set(reservations.map(({ createdBy }) => createdBy))
       if (kind === "agent") return Effect.succeed(requesters)
       if (kind === "service-account") return Effect.succeed(new Set<string>())
       return lineage.ofOneHolder(name, requesters)
     }
 
-    const mayDecide = Effect.fnUntraced(function* (principal: Principal, held: StoredReservation) {
+    const mayDecide = Effect.fnUntraced(function* (principal: Principal, held: Pick<StoredReservation, "createdBy">) {
       const barred = yield* barredOf(principal, [held])
       if (!barred.has(held.createdBy)) return
       const detail =
