@@ -1,4 +1,4 @@
-import { useState } from "react"
+import { type ReactNode, useState } from "react"
 import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
@@ -79,92 +79,134 @@ const Use = ({ cap }: { readonly cap: Cap }) => {
 
 type Shown = { readonly what: "create" } | { readonly what: "edit" | "pause" | "delete"; readonly cap: Cap }
 
+/** The use of every cap, the most used first. */
+const ByUse = ({ filters, tenantId }: { readonly filters: ReactNode; readonly tenantId: string | undefined }) => (
+  <List
+    name="budgetCaps.status"
+    filters={filters}
+    everySeconds={30}
+    input={{ query: { sort: "-percentUsed", ...(tenantId === undefined ? {} : { tenantId }) } }}
+    isFiltered={tenantId !== undefined}
+    label="Caps by use"
+    keyOf={({ capId, scope }) => `${capId} ${JSON.stringify(scope)}`}
+    empty={<Empty title="There is no cap yet" />}
+    columns={[
+      {
+        title: "Name and use",
+        isWide: true,
+        cell: (counter) => <CapBar cap={counter} href={`/caps/${counter.capId}`} />
+      }
+    ]}
+  />
+)
+
 /** Every cap with its use: made, changed, paused and deleted. */
 export default function Caps() {
   const [shown, setShown] = useState<Shown | undefined>()
-  const { isFiltered, set, values } = useFilters(["agentId", "applicationId", "tenantId"])
+  const { set, values } = useFilters(["agentId", "applicationId", "tenantId", "order"])
   const agents = useAgents()
   const applications = useApplications()
   const close = () => setShown(undefined)
+  const { order, ...filter } = values
+  const byUse = order === "use"
+  const filters = (
+    <>
+      <Choice
+        label="Order"
+        isRequired
+        value={order ?? "made"}
+        options={[
+          ["made", "newest first"],
+          ["use", "most used first"]
+        ]}
+        onChange={(value) => set("order", value === "made" ? "" : value)}
+      />
+      {byUse ? null : (
+        <>
+          <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
+          <Choice
+            label="Application"
+            value={values.applicationId}
+            options={applications}
+            onChange={(value) => set("applicationId", value)}
+          />
+        </>
+      )}
+      <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
+    </>
+  )
   return (
     <Page
       title="Caps"
       lead="A limit per period and scope. A hard cap is never exceeded, however many calls run at once."
       actions={
         <>
-          <CopyCurl name="budgetCaps.list" input={{ query: values }} />
+          <CopyCurl name="budgetCaps.list" input={{ query: filter }} />
           <Act kind="main" icon="plus" needs="budgets:write" onClick={() => setShown({ what: "create" })}>
             Make a cap
           </Act>
         </>
       }
     >
-      <List
-        name="budgetCaps.list"
-        searches="Name, scope or id"
-        order="-createdAt"
-        filters={
-          <>
-            <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-            <Choice
-              label="Application"
-              value={values.applicationId}
-              options={applications}
-              onChange={(value) => set("applicationId", value)}
-            />
-            <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-          </>
-        }
-        input={{ query: { ...values, limit: 20 } }}
-        isFiltered={isFiltered}
-        label="Caps"
-        keyOf={({ id }) => id}
-        rowClass={({ status }) => (status === "active" ? undefined : "gone")}
-        empty={
-          <Empty title="There is no cap yet">
-            <p>
-              A cap limits what may be spent in a period: by everyone, by one agent or by each, on one model or on all.
-            </p>
-            <Act kind="main" needs="budgets:write" onClick={() => setShown({ what: "create" })}>
-              Make a cap
-            </Act>
-          </Empty>
-        }
-        columns={[
-          { title: "Name and use", sort: "name", isWide: true, cell: (cap) => <Use cap={cap} /> },
-          {
-            title: "Period",
-            cell: (cap) => (
-              <>
-                {periodText(cap)}
-                <br />
-                <small>{modes[cap.mode]} when it is full</small>
-              </>
-            )
-          },
-          {
-            title: "Status",
-            cell: ({ status }) => <span className={`tag ${status === "active" ? "ok" : ""}`}>{status}</span>
-          },
-          {
-            title: "",
-            isNumber: true,
-            cell: (cap) => (
-              <span className="acts">
-                <Act needs="budgets:write" onClick={() => setShown({ what: "edit", cap })}>
-                  Edit
-                </Act>
-                <Act needs="budgets:write" onClick={() => setShown({ what: "pause", cap })}>
-                  {cap.status === "active" ? "Pause" : "Resume"}
-                </Act>
-                <Act kind="bad" needs="budgets:write" onClick={() => setShown({ what: "delete", cap })}>
-                  Delete
-                </Act>
-              </span>
-            )
+      {byUse ? (
+        <ByUse filters={filters} tenantId={values.tenantId} />
+      ) : (
+        <List
+          name="budgetCaps.list"
+          searches="Name, scope or id"
+          order="-createdAt"
+          filters={filters}
+          input={{ query: { ...filter, limit: 20 } }}
+          isFiltered={Object.keys(filter).length > 0}
+          label="Caps"
+          keyOf={({ id }) => id}
+          rowClass={({ status }) => (status === "active" ? undefined : "gone")}
+          empty={
+            <Empty title="There is no cap yet">
+              <p>
+                A cap limits what may be spent in a period: by everyone, by one agent or by each, on one model or on all.
+              </p>
+              <Act kind="main" needs="budgets:write" onClick={() => setShown({ what: "create" })}>
+                Make a cap
+              </Act>
+            </Empty>
           }
-        ]}
-      />
+          columns={[
+            { title: "Name and use", sort: "name", isWide: true, cell: (cap) => <Use cap={cap} /> },
+            {
+              title: "Period",
+              cell: (cap) => (
+                <>
+                  {periodText(cap)}
+                  <br />
+                  <small>{modes[cap.mode]} when it is full</small>
+                </>
+              )
+            },
+            {
+              title: "Status",
+              cell: ({ status }) => <span className={`tag ${status === "active" ? "ok" : ""}`}>{status}</span>
+            },
+            {
+              title: "",
+              isNumber: true,
+              cell: (cap) => (
+                <span className="acts">
+                  <Act needs="budgets:write" onClick={() => setShown({ what: "edit", cap })}>
+                    Edit
+                  </Act>
+                  <Act needs="budgets:write" onClick={() => setShown({ what: "pause", cap })}>
+                    {cap.status === "active" ? "Pause" : "Resume"}
+                  </Act>
+                  <Act kind="bad" needs="budgets:write" onClick={() => setShown({ what: "delete", cap })}>
+                    Delete
+                  </Act>
+                </span>
+              )
+            }
+          ]}
+        />
+      )}
       {shown?.what === "create" ? <CapForm onClose={close} /> : null}
       {shown?.what === "edit" ? <CapForm cap={shown.cap} onClose={close} /> : null}
       {shown?.what === "pause" ? <PauseCap cap={shown.cap} onClose={close} /> : null}

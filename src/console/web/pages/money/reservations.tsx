@@ -20,33 +20,36 @@ export default function Reservations() {
       lead="Budget that is reserved for a call before it is made. Settling it charges the actual cost and gives back the rest."
       actions={<CopyCurl name="spend.list" input={{ query: values }} />}
     >
-      <div className="filters">
-        <Choice
-          label="State"
-          value={values.state}
-          options={states.map((state) => [state, state])}
-          onChange={(value) => set("state", value)}
-        />
-        <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-        {(["capId", "planId"] as const).map((key) => {
-          const value = values[key]
-          return value === undefined ? null : (
-            <span key={key} className="pill on">
-              {key === "capId" ? "Cap" : "Plan"}: {shortId(value)}
-              <button
-                type="button"
-                aria-label={`Remove the filter on the ${key === "capId" ? "cap" : "plan"}`}
-                onClick={() => set(key, "")}
-              >
-                ×
-              </button>
-            </span>
-          )
-        })}
-      </div>
       <List
         name="spend.list"
+        searches="Model, task, user, name or id"
+        filters={
+          <>
+            <Choice
+              label="State"
+              value={values.state}
+              options={states.map((state) => [state, state])}
+              onChange={(value) => set("state", value)}
+            />
+            <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
+            <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
+            {(["capId", "planId"] as const).map((key) => {
+              const value = values[key]
+              return value === undefined ? null : (
+                <span key={key} className="pill on">
+                  {key === "capId" ? "Cap" : "Plan"}: {shortId(value)}
+                  <button
+                    type="button"
+                    aria-label={`Remove the filter on the ${key === "capId" ? "cap" : "plan"}`}
+                    onClick={() => set(key, "")}
+                  >
+                    ×
+                  </button>
+                </span>
+              )
+            })}
+          </>
+        }
         input={{ query: values }}
         everySeconds={15}
         isFiltered={isFiltered}
@@ -58,7 +61,7 @@ export default function Reservations() {
           </Empty>
         }
         columns={[
-          { title: "Made", cell: ({ createdAt }) => <Moment at={createdAt} /> },
+          { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> },
           {
             title: "State",
             cell: ({ late, state }) => <span className={`tag ${tones[state]}`}>{late ? `${state}, late` : state}</span>

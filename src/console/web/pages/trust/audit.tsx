@@ -12,7 +12,7 @@ import { Answered, Empty } from "../../kit/states.tsx"
 import { useCaller, useCan } from "../../shell/session.tsx"
 import { Page } from "../../shell/shell.tsx"
 
-const keys = ["actionType", "entityType", "entityId", "userId", "tenantId", "outcome", "startDate", "endDate"] as const
+const keys = ["search", "actionType", "entityType", "entityId", "userId", "tenantId", "outcome", "startDate", "endDate"] as const
 type Entry = Row<"auditLogs.list">
 
 const tones = { success: "ok", denied: "warn", failed: "bad" } as const
@@ -94,7 +94,8 @@ export default function Audit() {
   const [isVerifying, setVerifying] = useState(false)
   const types = useCall("auditLogs.types", {})
   const query: Query<"auditLogs.list"> = values
-  const { endDate: _until, startDate: _from, ...live } = values
+  const { search: _search, ...filters } = values
+  const { endDate: _until, startDate: _from, ...live } = filters
   useTail(isFollowing, live)
   const entities = [...new Set(types.data?.map(({ entityType }) => entityType))].toSorted()
   const actions =
@@ -124,10 +125,10 @@ export default function Audit() {
           </Act>
           {may("audit-logs:export") ? (
             <>
-              <a className="btn" href={exportLink(values, "csv")} download>
+              <a className="btn" href={exportLink(filters, "csv")} download>
                 CSV
               </a>
-              <a className="btn" href={exportLink(values, "jsonl")} download>
+              <a className="btn" href={exportLink(filters, "jsonl")} download>
                 JSON Lines
               </a>
             </>
@@ -136,7 +137,12 @@ export default function Audit() {
       }
     >
       <div className="filters">
-        <Search label="Actor or key" value={values.userId} onSearch={(value) => set("userId", value)} />
+        <Search
+          label="Search"
+          hint="Action, name, id or trace"
+          value={values.search}
+          onSearch={(value) => set("search", value)}
+        />
         <Choice
           label="Entity"
           value={values.entityType}
@@ -176,7 +182,7 @@ export default function Audit() {
               : [[values.startDate, new Date(values.startDate).toLocaleString()] as const])
           ]}
         />
-        {(["entityId", "tenantId"] as const).map((key) =>
+        {(["userId", "entityId", "tenantId"] as const).map((key) =>
           values[key] === undefined ? null : (
             <button key={key} type="button" className="pill on" onClick={() => set(key, "")}>
               {words(key)}: {values[key]}

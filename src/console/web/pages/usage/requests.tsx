@@ -35,12 +35,15 @@ export default function Requests() {
         </>
       }
     >
-      <div className="filters">
-        <RangeChoice {...chosen} />
-        <UsageFilterChoices {...filters} />
-      </div>
       <List
         name="usage.list"
+        searches="Model, task, user, name or id"
+        filters={
+          <>
+            <RangeChoice {...chosen} />
+            <UsageFilterChoices {...filters} />
+          </>
+        }
         input={{ query }}
         isFiltered={filters.isFiltered}
         label="Requests"
