@@ -7,8 +7,12 @@ RETURNS TABLE (cap_id uuid, counter_id uuid, share double precision)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
 DECLARE
   seen text := current_setting('app.tenant_id', true);
+  own uuid := CASE WHEN seen = '*' THEN tenant ELSE nullif(seen, '')::uuid END;
   direction text := CASE WHEN is_down THEN 'DESC' ELSE 'ASC' END;
 BEGIN
+  IF coalesce(seen, '') = '' OR own <> tenant THEN
+    RETURN;
+  END IF;
   RETURN QUERY EXECUTE format($q$
     SELECT u.cap_id, u.counter_id, u.share FROM (
       SELECT c.id AS cap_id, coalesce(b.id, '00000000-0000-0000-0000-000000000000') AS counter_id,
@@ -32,10 +36,8 @@ BEGIN
       WHERE c.deleted_at IS NULL AND %2$s AND (b.id IS NOT NULL OR NOT c.scope @? '$.* ? (@ == "each")')
     ) u
     WHERE %3$s ORDER BY u.share %4$s, u.cap_id %4$s, u.counter_id %4$s LIMIT $2$q$,
-    CASE WHEN tenant IS NULL THEN 'true' ELSE format('b.tenant_id = %L', tenant) END,
-    concat_ws(' AND ', CASE WHEN seen IS DISTINCT FROM '*' THEN format('c.tenant_id::text = %L', coalesce(seen, '')) END,
-      CASE WHEN tenant IS NOT NULL THEN format('c.tenant_id = %L', tenant) END,
-      CASE WHEN cap IS NOT NULL THEN format('c.id = %L', cap) END, 'true'),
+    CASE WHEN own IS NULL THEN 'true' ELSE format('b.tenant_id = %L', own) END,
+    concat_ws(' AND ', CASE WHEN own IS NOT NULL THEN format('c.tenant_id = %L', own) END, CASE WHEN cap IS NOT NULL THEN format('c.id = %L', cap) END, 'true'),
     CASE WHEN after_share IS NULL THEN 'true' ELSE format('(u.share, u.cap_id, u.counter_id) %s (%L, %L, %L)',
       CASE WHEN is_down THEN '<' ELSE '>' END, after_share, after_cap, after_counter) END, direction)
   USING moment, most;

@@ -6,6 +6,9 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public SET plan_cache_mode
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = off SET enable_memoize = off
 SET work_mem = '32MB' AS $$
 #variable_conflict use_column
+DECLARE
+  rows_from timestamptz := (SELECT min(g.opens) FROM unnest(grains, opens) AS g(grain, opens) WHERE g.grain IN ('r', 's'));
+  rows_to timestamptz := (SELECT max(g.closes) FROM unnest(grains, closes) AS g(grain, closes) WHERE g.grain IN ('r', 's'));
 BEGIN
   RETURN QUERY
   -- What is materialized is grouped by hashes: the histograms are many rows, and the sums of their buckets few to be sorted.
@@ -21,7 +24,8 @@ BEGIN
       ) r WHERE r.low <= r.high
       UNION ALL
       SELECT u.key, u.place, u.bucket, 1
-      FROM usage_rows_between(tenants, usage_percentiles.dimension, group_by, filter, wanted, grains, opens, closes, cuts) u
+      FROM usage_rows_between(tenants, usage_percentiles.dimension, group_by, filter, wanted, grains, opens, closes, cuts,
+        rows_from, rows_to) u
       WHERE u.bucket IS NOT NULL
     ) c
     GROUP BY 1, 2, 3

@@ -1,7 +1,9 @@
--- The usage rows in the segments of grain r, and the synthetic ones in those of grain s, with their keys; the arguments are those of usage_report. It becomes part of the
+-- The usage rows in the segments of grain r, and the synthetic ones in those of grain s, with their keys; the arguments are
+-- those of usage_report, and the bounds of these segments, outside of which no partition is opened. It becomes part of the
 -- statement that calls it, as usage_cells_between does.
 CREATE OR REPLACE FUNCTION usage_rows_between(tenants uuid[], dimension integer, group_by text, filter text[],
-  wanted text[], grains text[], opens timestamptz[], closes timestamptz[], cuts timestamptz[])
+  wanted text[], grains text[], opens timestamptz[], closes timestamptz[], cuts timestamptz[], rows_from timestamptz,
+  rows_to timestamptz)
 RETURNS TABLE (key text, place integer, cost bigint, requests integer, errors integer, input_tokens bigint,
   output_tokens bigint, cached_input_tokens bigint, saved bigint, bucket integer)
 LANGUAGE sql STABLE AS $$
@@ -13,6 +15,7 @@ LANGUAGE sql STABLE AS $$
   ) g
   CROSS JOIN LATERAL (
     SELECT * FROM usage_sources u WHERE u.grain = g.grain AND u.tenant_id = g.id AND u.occurred_at >= g.opens AND u.occurred_at < g.closes
+      AND u.occurred_at >= rows_from AND u.occurred_at < rows_to
       AND (filter[1] IS NULL OR u.agent_id = filter[1]::uuid)
       AND (filter[2] IS NULL OR u.model = filter[2]) AND (filter[3] IS NULL OR u.provider = filter[3])
       AND (filter[4] IS NULL OR u.task_type = filter[4])

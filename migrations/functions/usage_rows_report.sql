@@ -7,6 +7,9 @@ RETURNS TABLE (key text, place integer, cost bigint, requests bigint, errors big
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off SET enable_memoize = off SET work_mem = '32MB' AS $$
 #variable_conflict use_column
+DECLARE
+  rows_from timestamptz := (SELECT min(g.opens) FROM unnest(grains, opens) AS g(grain, opens) WHERE g.grain IN ('r', 's'));
+  rows_to timestamptz := (SELECT max(g.closes) FROM unnest(grains, closes) AS g(grain, closes) WHERE g.grain IN ('r', 's'));
 BEGIN
   RETURN QUERY
   WITH read AS MATERIALIZED (
@@ -14,7 +17,8 @@ BEGIN
       sum(u.input_tokens)::bigint AS input_tokens, sum(u.output_tokens)::bigint AS output_tokens,
       sum(u.cached_input_tokens)::bigint AS cached_input_tokens, sum(u.saved)::bigint AS saved,
       count(u.bucket)::double precision AS calls
-    FROM usage_rows_between(tenants, usage_rows_report.dimension, group_by, filter, wanted, grains, opens, closes, cuts) u
+    FROM usage_rows_between(tenants, usage_rows_report.dimension, group_by, filter, wanted, grains, opens, closes, cuts,
+        rows_from, rows_to) u
     GROUP BY 1, 2, 3
   ), counted AS (
     SELECT r.*, sum(r.calls) OVER (PARTITION BY r.key, r.place ORDER BY r.bucket) AS upto,

@@ -6,6 +6,9 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public SET plan_cache_mode
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = off SET enable_memoize = off
 SET work_mem = '32MB' AS $$
 #variable_conflict use_column
+DECLARE
+  rows_from timestamptz := (SELECT min(g.opens) FROM unnest(grains, opens) AS g(grain, opens) WHERE g.grain IN ('r', 's'));
+  rows_to timestamptz := (SELECT max(g.closes) FROM unnest(grains, closes) AS g(grain, closes) WHERE g.grain IN ('r', 's'));
 BEGIN
   RETURN QUERY
   SELECT c.key, c.place, sum(c.cost)::bigint, sum(c.requests)::bigint
@@ -14,7 +17,8 @@ BEGIN
     FROM usage_cells_between(tenants, usage_series.dimension, group_by, filter, wanted, grains, opens, closes, cuts) r
     UNION ALL
     SELECT u.key, u.place, u.cost, u.requests
-    FROM usage_rows_between(tenants, usage_series.dimension, group_by, filter, wanted, grains, opens, closes, cuts) u
+    FROM usage_rows_between(tenants, usage_series.dimension, group_by, filter, wanted, grains, opens, closes, cuts,
+        rows_from, rows_to) u
   ) c
   GROUP BY 1, 2;
 END

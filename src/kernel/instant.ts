@@ -20,9 +20,10 @@ const parse = (text: string): Option.Option<DateTime.Utc> => {
 
 /** Caches what was computed for a few moments: those of one batch, and the ends of periods, recur in many responses. */
 const cached = <A>(make: (epochMilliseconds: number) => A): ((epochMilliseconds: number) => A) => {
-  const made: Array<{ readonly of: number; readonly value: A } | undefined> = Array.from({ length: 16 })
+  const made: Array<{ readonly of: number; readonly value: A } | undefined> = Array.from({ length: 1024 })
   return (epochMilliseconds) => {
-    const place = epochMilliseconds & 15
+    // The upper bits of a product depend on all of the factor: starts of days differ in none of its lower ones.
+    const place = Math.imul(epochMilliseconds, 0x9e3779b1) >>> 22
     let known = made[place]
     if (known?.of !== epochMilliseconds) {
       made[place] = known = { of: epochMilliseconds, value: make(epochMilliseconds) }

@@ -62,7 +62,7 @@ const fills = [
       CASE WHEN i % 3 > 0 THEN ${moment} END
     FROM ${series}, ${tenants} ORDER BY i`,
   `INSERT INTO audit_entries (occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id, outcome, ip_address, trace_id, transaction_id)
-    SELECT ${moment}, CASE WHEN i % 100 = 7 THEN 'AgentSuspended' WHEN i < ${rows} / 5 THEN 'RoleCreated' ELSE 'ApiKeyCreated' END,
+    SELECT ${moment}, CASE WHEN i % 100 = 7 THEN 'AgentRetired' WHEN i < ${rows} / 5 THEN 'RoleCreated' ELSE 'ApiKeyCreated' END,
       CASE WHEN i % 100 = 7 THEN 'Agent' WHEN i < ${rows} / 5 THEN 'Role' ELSE 'ApiKey' END, 'thing-' || i, 'account:' || new_id(),
       'account', ${tenant}, 'success', '10.0.' || i % 200 || '.7', md5(i::text), '1'
     FROM ${series}, ${tenants} ORDER BY i`,
@@ -155,7 +155,7 @@ interface List {
 
 const auditSearches = [
   ["common action", "search=created"],
-  ["a hundredth", "search=suspended"],
+  ["a hundredth", "search=retired"],
   ["rare thing", `search=thing-${rows / 2}`],
   ["only the oldest", "search=rolecreated"],
   ["trace", `search=${createHash("md5")

@@ -1,7 +1,8 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { readRows } from "../../platform/database/table.ts"
-import { type UsageDimension, usageDimensions, type UsageFilter } from "../usage/domain.ts"
+import { instantAt } from "../../kernel/instant.ts"
+import { dayMillis, type UsageDimension, usageDimensions, type UsageFilter } from "../usage/domain.ts"
 import { type ItemPlace, type Segment } from "./domain.ts"
 
 /** What is summed: the rows that pass a filter, over the segments that cover a range. */
@@ -67,6 +68,15 @@ export const readsRows = (filter: UsageFilter, grouping: Grouping): boolean => r
 const momentAt = (at: number): string => new Date(at).toISOString().replace(/^\+0*/, "")
 const moments = (some: ReadonlyArray<number>): string => `{${some.map((at) => `"${momentAt(at)}"`).join()}}`
 
+/** The days of UTC around a range, which take no query. */
+const utcDays = (from: number, to: number): ReadonlyArray<typeof Day.Type> => {
+  const first = Math.floor(from / dayMillis) - 1
+  return Array.from({ length: Math.floor(to / dayMillis) + 2 - first }, (_, place) => {
+    const start = (first + place) * dayMillis
+    return { date: momentAt(start).slice(0, -"T00:00:00.000Z".length), start: instantAt(start) }
+  })
+}
+
 const boundsOf = ({ segments }: Source): ReadonlyArray<number> => [
   segments[0]?.opens ?? 0,
   segments.at(-1)?.closes ?? 0
@@ -83,8 +93,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
         (found) => new Set(found.map(({ name }) => name))
       )
     )
-    const isZone = (name: string) =>
-      name === "UTC" ? Effect.succeed(true) : Effect.map(zones, (known) => known.has(name))
+    const isZone = (name: string) => Effect.map(zones, (known) => known.has(name))
 
     /** One read of rows answers what takes two of roll-ups. */
     const reader = ({ filter }: Source, grouping: Grouping): Statement.Fragment =>
@@ -119,16 +128,18 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
 
       /** The days of a zone around a range, each with its start; none where the database does not know the zone. */
       days: Effect.fn("ReportsRepository.days")((timeZone: string, from: number, to: number) =>
-        Effect.flatMap(isZone(timeZone), (exists) =>
-          exists
-            ? readRows(Day)(sql`
+        timeZone === "UTC"
+          ? Effect.succeed(utcDays(from, to))
+          : Effect.flatMap(isZone(timeZone), (exists) =>
+              exists
+                ? readRows(Day)(sql`
           SELECT to_char(d, 'YYYY-MM-DD') AS date, budget_local_moment(d::date, z.name) AS start
           FROM (SELECT ${timeZone}::text AS name) z,
             generate_series((${momentAt(from)}::timestamptz AT TIME ZONE z.name)::date - 1,
               (${momentAt(to)}::timestamptz AT TIME ZONE z.name)::date + 1, interval '1 day') d
           ORDER BY d`)
-            : Effect.succeed([])
-        )
+                : Effect.succeed([])
+            )
       ),
 
       /** The sums of all; none where there is nothing to sum. */

@@ -17,6 +17,22 @@ const isNumber = (minimum: number) =>
 /** A number where a double preserves all digits; otherwise raw JSON. */
 const written = (text: string): unknown => (String(Number(text)) === text ? Number(text) : JSON.rawJSON(text))
 
+const maxExact = 10n ** 15n
+const leastPlain = 1e-6
+
+/**
+ * The same for a decimal. Division of 15 digits by a power of ten that a double represents is exact in as many, and from a
+ * millionth on its text has no exponent.
+ */
+const writtenDecimal = (decimal: BigDecimal.BigDecimal): unknown => {
+  const { scale, value } = decimal
+  if (scale >= 0 && scale <= 22 && value < maxExact && value > -maxExact) {
+    const number = Number(value) / 10 ** scale
+    if (number === 0 || number >= leastPlain || number <= -leastPlain) return number
+  }
+  return written(BigDecimal.format(decimal))
+}
+
 /** A double preserves fewer digits than these. */
 const sixteenDigits = /\d(?:\.?\d){15}/
 
@@ -47,7 +63,7 @@ export const exactNumber = ({
       Schema.BigDecimal,
       SchemaTransformation.transform({
         decode: (value) => BigDecimal.fromStringUnsafe(String(value)),
-        encode: (decimal) => written(BigDecimal.format(decimal))
+        encode: writtenDecimal
       })
     )
   )
