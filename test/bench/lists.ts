@@ -158,9 +158,12 @@ const auditSearches = [
   ["a hundredth", "search=retired"],
   ["rare thing", `search=thing-${rows / 2}`],
   ["only the oldest", "search=rolecreated"],
-  ["trace", `search=${createHash("md5")
-    .update(String(rows / 2))
-    .digest("hex")}`],
+  [
+    "trace",
+    `search=${createHash("md5")
+      .update(String(rows / 2))
+      .digest("hex")}`
+  ],
   ["no match", "search=zebra-crossing"]
 ] as const
 

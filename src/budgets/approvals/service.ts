@@ -45,10 +45,7 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
       return yield* new Forbidden({ missing: [], detail })
     })
 
-    const list = Effect.fn("Approvals.list")(function* (
-      filter: ReservationFilter,
-      page: ListRequest<ReservationId>
-    ) {
+    const list = Effect.fn("Approvals.list")(function* (filter: ReservationFilter, page: ListRequest<ReservationId>) {
       const { items, nextCursor } = yield* reservations.list({ ...filter, state: "held" }, page)
       const indexes = yield* capIndexes.of(items)
       const principal = yield* CurrentPrincipal
