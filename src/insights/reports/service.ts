@@ -16,6 +16,7 @@ import {
   type ItemPlace,
   latencyOf,
   type ReportDimension,
+  type Segment,
   segmentsOf,
   type SeriesPoint,
   type Share,
@@ -125,10 +126,8 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       if (projected === undefined) return null
       const today = now - (now % dayMillis)
       const days = Array.from({ length: trailingDays + 1 }, (_, day) => today - (trailingDays - day) * dayMillis)
-      const past = yield* repository.series(source(filter, "total", days), "total", days)
-      const spread = deviationOf(
-        days.slice(1).map((_, day) => Number(past.find(({ place }) => place === day)?.cost ?? 0n))
-      )
+      const [past = []] = yield* repository.series(source(filter, "total", days), "total", days)
+      const spread = deviationOf(past.map(({ cost }) => Number(cost)))
       const remaining = (month.end - now) / dayMillis
       const margin = BigInt(Math.round(deviations * spread * Math.sqrt(remaining)))
       return {
@@ -206,8 +205,8 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             after === undefined || cost < BigInt(after[0]) || (cost === BigInt(after[0]) && key > after[1])
         )
       const { items, nextCursor } = slice(ranked, limit, ({ cost, key }): ItemPlace => [String(cost), key])
-      const segments = items.flatMap(
-        ({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments
+      const segments = joined(
+        items.flatMap(({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments)
       )
       const latencies = readsRows(filter, "total")
         ? items.flatMap(latenciesIn)
@@ -252,7 +251,6 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const cuts = pointsOf(range, yield* daysOf(range), now)
           const starts = startsOf(cuts)
           const points = yield* repository.series(source(filter, dimension, cuts), dimension, cuts, keys)
-          const pointsOfKey = Map.groupBy(points, ({ key }) => key)
           const whole = [from, to]
           // Quarters of an hour have no latencies.
           const latencies = readsRows(filter, dimension)
@@ -263,10 +261,11 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             asOf,
             dimension,
             nextCursor,
-            items: items.map(({ row, share }): Item => {
-              const placed = new Map((pointsOfKey.get(row.key) ?? []).map((point) => [point.place, point]))
-              return Object.assign(itemOf(row, latenciesOf.get(row.key)), share, { series: seriesOf(starts, placed) })
-            })
+            items: items.map(({ row, share }, index): Item =>
+              Object.assign(itemOf(row, latenciesOf.get(row.key)), share, {
+                series: seriesOf(starts, points[index] ?? [])
+              })
+            )
           }
         })
       )
@@ -302,10 +301,8 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             nextCursor,
             items: yield* Effect.forEach(items, (item) => {
               const filter = { ...visible, ...item.scope } as UsageFilter
-              return Effect.map(repository.series(source(filter, "total", cuts), "total", cuts), (points) =>
-                Object.assign({}, item, {
-                  series: seriesOf(starts, new Map(points.map((point) => [point.place, point])))
-                })
+              return Effect.map(repository.series(source(filter, "total", cuts), "total", cuts), ([points = []]) =>
+                Object.assign({}, item, { series: seriesOf(starts, points) })
               )
             })
           }
@@ -332,6 +329,18 @@ const source = (
   if (filter.includeSynthetic !== true || opens === undefined || closes === undefined) return { filter, segments }
   // The ends of the whole range are those of its first and its last segment.
   return { filter, segments: [{ grain: "s", opens, closes }, ...segments] }
+}
+
+/** The segments in the order of their times; those that share a day are one, since its roll-ups are read as a whole. */
+const joined = (segments: ReadonlyArray<Segment>): ReadonlyArray<Segment> => {
+  const found: Array<Segment> = []
+  for (const segment of segments.toSorted((one, other) => one.opens - other.opens)) {
+    const last = found.at(-1)
+    if (last !== undefined && last.grain === "h" && segment.grain === "h" && segment.opens - last.closes < dayMillis) {
+      found[found.length - 1] = { ...last, closes: segment.closes }
+    } else found.push(segment)
+  }
+  return found
 }
 
 const nothing: Sums = {
@@ -375,8 +384,8 @@ const startsOf = (cuts: ReadonlyArray<number>): ReadonlyArray<DateTime.Utc> =>
 
 const seriesOf = (
   starts: ReadonlyArray<DateTime.Utc>,
-  placed: ReadonlyMap<number, Pick<Sums, "cost" | "requests">>
-): ReadonlyArray<SeriesPoint> => starts.map((start, place) => ({ start, ...pointOf(placed.get(place)) }))
+  points: ReadonlyArray<Pick<Sums, "cost" | "requests">>
+): ReadonlyArray<SeriesPoint> => starts.map((start, place) => ({ start, ...pointOf(points[place]) }))
 
 const itemOf = (sums: Sums, latencies: Latencies | undefined) => ({
   costUsd: netUsd(sums.cost),

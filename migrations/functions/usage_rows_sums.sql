@@ -1,0 +1,24 @@
+-- The sums of the usage rows in the segments of grain r, and of the synthetic ones in those of grain s; the arguments are those
+-- of usage_report. `by_bucket` divides them by the bucket of their latency. Planned anew each time, so that partitions outside the
+-- range take no time.
+CREATE OR REPLACE FUNCTION usage_rows_sums(tenants uuid[], dimension integer, group_by text, filter text[], wanted text[],
+  grains text[], opens timestamptz[], closes timestamptz[], cuts timestamptz[], by_bucket boolean)
+RETURNS TABLE (key text, place integer, bucket integer, cost bigint, requests bigint)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off SET enable_memoize = off SET work_mem = '32MB' AS $$
+#variable_conflict use_column
+DECLARE
+  rows_from timestamptz := (SELECT min(g.opens) FROM unnest(grains, opens) AS g(grain, opens) WHERE g.grain IN ('r', 's'));
+  rows_to timestamptz := (SELECT max(g.closes) FROM unnest(grains, closes) AS g(grain, closes) WHERE g.grain IN ('r', 's'));
+BEGIN
+  RETURN QUERY
+  SELECT u.key, u.place, CASE WHEN by_bucket THEN u.bucket END, sum(u.cost)::bigint, sum(u.requests)
+  FROM usage_rows_between(tenants, usage_rows_sums.dimension, group_by, filter, wanted, grains, opens, closes, cuts,
+    rows_from, rows_to) u
+  WHERE NOT by_bucket OR u.bucket IS NOT NULL
+  GROUP BY 1, 2, 3;
+END
+$$;
+
+REVOKE ALL ON FUNCTION usage_rows_sums FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION usage_rows_sums TO application_manager;
