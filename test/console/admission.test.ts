@@ -140,9 +140,9 @@ describe.skipIf(executablePath === undefined)("who is admitted in the console", 
         assertQuiet(window)
 
         const other = yield* openWindow(service, { ignoreHTTPSErrors: true })
-        yield* other.visit("/login")
+        yield* other.visit("/caps?search=monthly")
         yield* step(() => other.page.getByRole("link", { name: "Sign in with" }).click())
-        yield* step(() => other.page.getByRole("heading", { name: "Home" }).waitFor())
+        yield* step(() => other.page.waitForURL("**/console/caps?search=monthly"))
         yield* settled(other.page)
         yield* step(() => other.page.getByRole("button", { name: "Account" }).click())
         yield* step(() => other.page.getByText("grace@example.com").waitFor())

@@ -1,8 +1,9 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { type Page } from "playwright-core"
+import { bearer, makeAccount, signIn } from "../support/accounts.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
-import { assertQuiet, Browser, executablePath, openConsole, settled, step } from "../support/browser.ts"
+import { assertQuiet, Browser, executablePath, openConsole, openWindow, settled, step } from "../support/browser.ts"
 import { makeDatabase } from "../support/database.ts"
 import { configure, model, provider } from "../support/gateway.ts"
 import { writeUsage } from "../support/insights.ts"
@@ -75,6 +76,74 @@ describe.skipIf(executablePath === undefined)("money in the console", () => {
         yield* press(page, "Delete the cap")
         yield* step(() => page.waitForURL("**/console/caps"))
         assert.strictEqual((yield* service.call("GET", `/api/budgets/caps/${id}`)).status, 404)
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("one person alone goes from the first cap to a denial that is found, and to an approval", () =>
+      Effect.gen(function* () {
+        const service = yield* startService(yield* makeDatabase)
+        const account = yield* makeAccount(service, ["*:*"])
+        const window = yield* openWindow(service)
+        const { page } = window
+        const value = yield* signIn(service, account)
+        yield* step(() => window.context.addCookies([{ name: "am_session", value, url: service.url, httpOnly: true }]))
+        const { body: made } = yield* service.call("POST", "/api/api-keys", {
+          ...bearer(value),
+          body: { name: "nightly", scopes: ["llm:*"] }
+        })
+        const key: string = made.key
+        const ask = () =>
+          service.call("POST", "/v1/chat/completions", {
+            key,
+            body: { model: "loopback-1", max_tokens: 50_000, messages: [{ role: "user", content: "Hello" }] }
+          })
+        yield* window.visit("/")
+        yield* step(() => page.getByText("First steps").waitFor())
+        yield* step(() => page.getByRole("link", { name: "Make a cap" }).first().click())
+        const form = page.getByRole("dialog", { name: "Make a cap" })
+        yield* step(() => form.getByLabel("Name").fill("A few cents"))
+        yield* step(() => form.getByLabel("Limit").fill("0.05"))
+        yield* step(() => form.getByRole("button", { name: "Make the cap" }).click())
+        yield* step(() => form.waitFor({ state: "detached" }))
+        assert.strictEqual((yield* ask()).status, 402)
+
+        yield* window.visit("/")
+        yield* step(() => page.getByText("1 refused").waitFor())
+        yield* step(() => page.getByRole("link", { name: "Look" }).click())
+        const refused = page.getByRole("region", { name: "Refused requests" })
+        yield* step(() => refused.getByRole("row", { name: "key nightly" }).first().waitFor())
+        yield* step(() => refused.getByRole("link", { name: "A few cents" }).click())
+        yield* step(() => page.getByText("The amount is more than it ever allows").click())
+        yield* step(() => page.getByRole("heading", { name: "What was asked" }).waitFor())
+
+        yield* step(() => page.goBack())
+        yield* press(page, "Edit")
+        yield* step(() => page.getByLabel("When it is full").selectOption("approval"))
+        yield* press(page, "Save")
+        yield* step(() => page.getByRole("dialog").waitFor({ state: "detached" }))
+        const held = yield* ask()
+        assert.strictEqual(held.body.error.code, "approval_required")
+        const id = held.headers.get("x-reservation-id") ?? ""
+
+        yield* window.visit("/approvals")
+        yield* step(() => page.locator("tbody").getByRole("button", { name: "Approve" }).click())
+        const dialog = page.getByRole("dialog", { name: /Approve/ })
+        assert.include(yield* step(() => dialog.innerText()), id)
+        yield* step(() => dialog.getByLabel("Key of the service account").fill("not the key"))
+        yield* step(() => dialog.getByLabel("Raise the caps by what is short").check())
+        yield* step(() => dialog.getByRole("button", { name: "Approve" }).click())
+        yield* step(() => dialog.getByRole("alert").waitFor())
+        yield* step(() => dialog.getByLabel("Key of the service account").fill(service.serviceKey))
+        yield* step(() => dialog.getByRole("button", { name: "Approve" }).click())
+        yield* step(() => dialog.waitFor({ state: "detached" }))
+        const answer = yield* service.call("POST", "/v1/chat/completions", {
+          key,
+          headers: { "x-reservation-id": id },
+          body: { model: "loopback-1", max_tokens: 50_000, messages: [{ role: "user", content: "Hello" }] }
+        })
+        assert.strictEqual(answer.status, 200, answer.text)
+        yield* settled(page)
         assertQuiet(window)
       }).pipe(Effect.scoped)
     )

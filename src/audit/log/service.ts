@@ -30,6 +30,8 @@ export interface Refusal {
   readonly countedBy?: string
   /** Whose log it belongs into, where that is not the caller's tenant. */
   readonly tenantId?: TenantId | null | undefined
+  /** What was asked for, and what stood against it; of refusals that are counted together, that of the first. */
+  readonly after?: object | undefined
 }
 
 export class Audit extends Context.Service<
@@ -84,7 +86,7 @@ export class Audit extends Context.Service<
           outcome: "denied" as const,
           reason: refusal.reason,
           count: 1,
-          changes: null
+          changes: refusal.after === undefined ? null : { before: null, after: refusal.after }
         }
         yield* refusals.add(row, refusal.countedBy)
       })

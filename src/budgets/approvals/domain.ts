@@ -21,7 +21,11 @@ export const Denial = Schema.Struct({ reason: Reason }).annotate({
 })
 
 /** A reservation that waits for an approval, with the caps that govern it. */
-export const PendingApproval = Schema.Struct({ reservation: Reservation, caps: Schema.Array(GoverningCap) }).annotate({
-  identifier: "PendingApproval"
-})
+export const PendingApproval = Schema.Struct({
+  reservation: Reservation,
+  caps: Schema.Array(GoverningCap),
+  mayDecide: Schema.Boolean.annotate({
+    description: "False where the caller has made the request, or is of the same holder as the one that did"
+  })
+}).annotate({ identifier: "PendingApproval" })
 export type PendingApproval = typeof PendingApproval.Type

@@ -24,18 +24,24 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
     const reservations = yield* ReservationQueries
 
     /**
-     * A requester must not approve its own reservation, not even through another principal that it holds or is held by.
-     * An agent must not approve any reservation, since it could approve its own spending through another requester.
+     * The requesters whose reservations a principal must not approve: itself, and those that it holds, that hold it or that a
+     * third one holds with it. An agent must approve none, since it could approve its own spending through another requester.
      */
-    const mayDecide = Effect.fnUntraced(function* ({ kind, name }: Principal, { createdBy }: StoredReservation) {
-      if (kind === "agent")
-        return yield* new Forbidden({ missing: [], detail: "An agent cannot approve reservations." })
-      if (kind === "service-account") return
-      if (yield* lineage.haveOneHolder(name, createdBy)) {
-        const detail =
-          "A reservation cannot be approved by its requester, nor by a principal that created, rotated or re-keyed it, nor by one with the same creator. Sign in as another approver."
-        return yield* new Forbidden({ missing: [], detail })
-      }
+    const barredOf = ({ kind, name }: Principal, reservations: ReadonlyArray<Pick<StoredReservation, "createdBy">>) => {
+      const requesters = new Set(reservations.map(({ createdBy }) => createdBy))
+      if (kind === "agent") return Effect.succeed(requesters)
+      if (kind === "service-account") return Effect.succeed(new Set<string>())
+      return lineage.ofOneHolder(name, requesters)
+    }
+
+    const mayDecide = Effect.fnUntraced(function* (principal: Principal, held: Pick<StoredReservation, "createdBy">) {
+      const barred = yield* barredOf(principal, [held])
+      if (!barred.has(held.createdBy)) return
+      const detail =
+        principal.kind === "agent"
+          ? "An agent cannot approve reservations."
+          : "A reservation cannot be approved by its requester, nor by a principal that created, rotated or re-keyed it, nor by one with the same creator. Sign in as another approver."
+      return yield* new Forbidden({ missing: [], detail })
     })
 
     const list = Effect.fn("Approvals.list")(function* (
@@ -46,6 +52,7 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
       const { items, nextCursor } = yield* reservations.list({ ...filter, state: "held" }, after, limit)
       const indexes = yield* capIndexes.of(items)
       const principal = yield* CurrentPrincipal
+      const barred = yield* barredOf(principal, items)
       const ends = new Map(
         (yield* reservations.ends(items.map(({ id }) => id))).map((end) => [`${end.id} ${end.capId}`, end.ends])
       )
@@ -53,6 +60,7 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
         nextCursor,
         items: items.map((reservation) => ({
           reservation,
+          mayDecide: !barred.has(reservation.createdBy),
           caps: applicableCaps(indexes, { tenantId: reservation.tenantId, dimensions: dimensionsOf(reservation) }).map(
             ({ cap }) => toNamedCap(principal, cap, ends.get(`${reservation.id} ${cap.id}`) ?? null)
           )

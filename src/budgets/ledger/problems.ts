@@ -1,4 +1,5 @@
 import { type DateTime } from "effect"
+import { type Refusal } from "../../audit/log/service.ts"
 import { covers } from "../../kernel/authority/capability.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { Forbidden, type Principal } from "../../kernel/authority/principal.ts"
@@ -22,9 +23,10 @@ import {
   ReservationSettled,
   type ReservationState,
   ReservationTooSmall,
+  spendActions,
   StillNoHeadroom
 } from "./domain.ts"
-import { type AvailableBudget, type Denied } from "./protocol-domain.ts"
+import { type AvailableBudget, type BudgetSubject, type Denied, type InsufficientBudget } from "./protocol-domain.ts"
 import { totalOf, type Unit } from "./quantity-domain.ts"
 
 /** An applicable cap, as the ledger or a stored answer has it. */
@@ -81,12 +83,44 @@ const meanings = {
   "in-flight": "open reservations hold what is left; it may fit once they settle"
 }
 
-/** The members of a denial, with the figures of the failing cap as far as the caller may see them. */
-export const denialOf = (principal: Principal, { available, insufficient }: Denied): Denial => {
+const reasonOf = ({ budget: { cap }, limit, requested, spent }: InsufficientBudget): Denial["reason"] => {
+  const need = requested[cap.unit]
+  return need > limit ? "exceeds-limit" : spent + need <= limit ? "in-flight" : "exhausted"
+}
+
+const detailOf = ({ budget: { cap, isPlan } }: InsufficientBudget, reason: Denial["reason"], isSeen: boolean): string =>
+  isPlan === true
+    ? `The plan has no room: ${meanings[reason]}.`
+    : isSeen
+      ? `The cap "${cap.name}" has no room: ${meanings[reason]}.`
+      : `A budget cap has no room: ${meanings[reason]}.`
+
+/** What the audit log keeps of a denial, under the cap or plan that has no room; of a cap over all tenants no figures. */
+export const refusalOf = (
+  { dimensions, tenantId }: Pick<BudgetSubject, "dimensions" | "tenantId">,
+  { insufficient }: Pick<Denied, "insufficient">
+): Refusal => {
   const { budget, limit, requested, reserved, spent } = insufficient
   const { cap } = budget
-  const need = requested[cap.unit]
-  const reason = need > limit ? "exceeds-limit" : spent + need <= limit ? "in-flight" : "exhausted"
+  const { unit } = cap
+  const isSeen = cap.tenantId !== allTenants
+  const reason = reasonOf(insufficient)
+  const amountOf = (amount: bigint) => (unit === "usd" ? Number(amount) / 1e9 : Number(amount))
+  const figures = { limit: amountOf(limit), spent: amountOf(spent), reserved: amountOf(reserved) }
+  return {
+    action: spendActions.SpendRefused,
+    target: cap.id,
+    tenantId,
+    reason: detailOf(insufficient, reason, isSeen),
+    after: { reason, unit, requested: amountOf(requested[unit]), ...(isSeen ? figures : {}), ...dimensions }
+  }
+}
+
+/** The members of a denial, with the figures of the failing cap as far as the caller may see them. */
+export const denialOf = (principal: Principal, { available, insufficient }: Denied): Denial => {
+  const { budget, limit, reserved, spent } = insufficient
+  const { cap } = budget
+  const reason = reasonOf(insufficient)
   const isSeen = budget.isPlan === true || sees(principal, cap)
   const figures = isSeen
     ? {
@@ -97,11 +131,7 @@ export const denialOf = (principal: Principal, { available, insufficient }: Deni
       }
     : {}
   return {
-    detail: budget.isPlan
-      ? `The plan has no room: ${meanings[reason]}.`
-      : isSeen
-        ? `The cap "${cap.name}" has no room: ${meanings[reason]}.`
-        : `A budget cap has no room: ${meanings[reason]}.`,
+    detail: detailOf(insufficient, reason, isSeen),
     reason,
     ...(budget.isPlan ? { capId: null, planId: PlanId.make(cap.id) } : { capId: cap.id }),
     ...figures,
@@ -155,8 +185,9 @@ const problems = {
 
 type Problems = typeof problems
 type DetailsOf<Make> = Make extends (...args: infer Args) => unknown ? (Args extends [] ? object : Args[0]) : never
-type Refusal = { [Verdict in keyof Problems]: { readonly verdict: Verdict } & DetailsOf<Problems[Verdict]> }
-type Refused = Refusal[keyof Problems]
+type Refused = {
+  [Verdict in keyof Problems]: { readonly verdict: Verdict } & DetailsOf<Problems[Verdict]>
+}[keyof Problems]
 
 /** The problem that a verdict of the ledger is answered with. */
 export const problemOf = <R extends Refused>(principal: Principal, refusal: R): ReturnType<Problems[R["verdict"]]> =>

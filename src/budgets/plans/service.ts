@@ -10,10 +10,11 @@ import { type ListRequest } from "../../kernel/http/listing.ts"
 import { emptySlice } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
+import { Audit } from "../../audit/log/service.ts"
 import { auditedRequester, requester, withinTenant } from "../attribution/service.ts"
 import { applicableCaps, CapIndexes, revisionsOf } from "../ledger/cap-index.ts"
 import { allTenants, PlanId, PlanNotActive, PlanNotFound, type PlanStatus, type StoredCap } from "../ledger/domain.ts"
-import { denialOf, problemOf } from "../ledger/problems.ts"
+import { denialOf, problemOf, refusalOf } from "../ledger/problems.ts"
 import {
   type ApplicableCap,
   auditEntryOf,
@@ -91,6 +92,7 @@ export class PlanChanges extends Context.Service<PlanChanges>()("app/budgets/Pla
 export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
   make: Effect.gen(function* () {
     const agents = yield* Agents
+    const audit = yield* Audit
     const database = yield* Database
     const changes = yield* PlanChanges
     const ledger = yield* Ledger
@@ -177,7 +179,11 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
           metadata: input.metadata
         })
         const denial = denialOfChange(started, input.budgetUsd)
-        if (denial !== undefined) return yield* problemOf(yield* CurrentPrincipal, denial)
+        if (denial !== undefined) {
+          if (denial.verdict === "denied")
+            yield* audit.refused(refusalOf({ tenantId: agent.tenantId, dimensions }, denial))
+          return yield* problemOf(yield* CurrentPrincipal, denial)
+        }
         return toPlan(yield* doneOf(started.outcome))
       },
       Effect.catchTag("AgentNotActive", (problem) => Effect.map(orReplayed(problem), toPlan))
@@ -197,6 +203,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
         })
         const denial = denialOfChange(extended, additionalUsd)
         if (denial?.verdict === "denied") {
+          yield* audit.refused(refusalOf({ tenantId, dimensions }, denial))
           return yield* new PlanExtensionDenied(denialOf(yield* CurrentPrincipal, denial))
         }
         if (extended.outcome.verdict === "excessive") {

@@ -17,11 +17,10 @@ import {
   PriceUnknown,
   type ReservationId,
   ReservationNotFound,
-  spendActions,
   type StoredEntry,
   type StoredReservation
 } from "../ledger/domain.ts"
-import { problemOf, toGoverningCap, toGoverningCaps } from "../ledger/problems.ts"
+import { problemOf, refusalOf, toGoverningCap, toGoverningCaps } from "../ledger/problems.ts"
 import { type CloseItem, type SpentItem } from "../ledger/protocol-domain.ts"
 import { Ledger } from "../ledger/service.ts"
 import {
@@ -141,11 +140,7 @@ export class ReservationService extends Context.Service<ReservationService>()("a
           yield* checkReplay(result.sha256)
           return replayed(principal, result.reservation, budgets.holdSeconds)
         case "denied":
-          yield* audit.refused({
-            action: spendActions.SpendRefused,
-            target: result.insufficient.budget.cap.id,
-            reason: "A budget cap has no room"
-          })
+          yield* audit.refused(refusalOf({ dimensions, tenantId }, result))
           return yield* problemOf(principal, result)
         case "uncovered":
         case "plan-missing":

@@ -1,4 +1,5 @@
 import { Context, Effect, Layer } from "effect"
+import { Audit } from "../../audit/log/service.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/authority/principal.ts"
 import {
   type BudgetDenied,
@@ -9,7 +10,7 @@ import {
   type ReservationNotOpen,
   type ReservationTooSmall
 } from "../ledger/domain.ts"
-import { problemOf } from "../ledger/problems.ts"
+import { problemOf, refusalOf } from "../ledger/problems.ts"
 import { type TransferItem, type TransferResult } from "../ledger/protocol-domain.ts"
 import { Ledger } from "../ledger/service.ts"
 
@@ -26,6 +27,7 @@ export type TransferError =
 /** Prepared or approved reservations that a gateway call takes over. */
 export class ReservationTransfers extends Context.Service<ReservationTransfers>()("app/budgets/ReservationTransfers", {
   make: Effect.gen(function* () {
+    const audit = yield* Audit
     const ledger = yield* Ledger
     return {
       /** Fails where the reservation is of another principal, agent or plan, or holds less than the call may cost. */
@@ -34,6 +36,7 @@ export class ReservationTransfers extends Context.Service<ReservationTransfers>(
       ): Effect.fn.Return<Extract<TransferResult, { readonly verdict: "open" }>, TransferError> {
         const principal = yield* CurrentPrincipal
         const result = yield* ledger.transfer({ ...transfer, principal: principal.name })
+        if (result.verdict === "denied") yield* audit.refused(refusalOf(transfer, result))
         return result.verdict === "open" ? result : yield* Effect.fail<TransferError>(problemOf(principal, result))
       })
     }

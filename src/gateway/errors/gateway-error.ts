@@ -1,4 +1,5 @@
 import { Data } from "effect"
+import { type Refusal } from "../../audit/log/service.ts"
 import { type AgentNotActive, type AgentNotFound } from "../../identity/agents/domain.ts"
 import { RateLimited, type Unauthenticated } from "../../kernel/authority/principal.ts"
 import { type Fault, problemType } from "../../kernel/problems/problem.ts"
@@ -74,6 +75,8 @@ export class GatewayError<out P extends GatewayProblem = CallProblem> extends Da
   readonly headers: Readonly<Record<string, string>>
   /** What remains of the limit that was reached, if it counts requests or tokens. */
   readonly quota: Quota | undefined
+  /** What the audit log keeps of it, where a cap denied the call. */
+  readonly refusal?: Refusal | undefined
 }> {
   declare readonly problem: P
 
@@ -102,12 +105,18 @@ const slugAt = problemType("").length
 /** A problem as a failure of a call; status, message and code are the problem's, unless vendors expect others. */
 export const gatewayError = <P extends GatewayProblem>(
   problem: P,
-  { headers = {}, quota, ...error }: Partial<DialectError & Pick<GatewayError, "headers" | "quota">> = {}
+  {
+    headers = {},
+    quota,
+    refusal,
+    ...error
+  }: Partial<DialectError & Pick<GatewayError, "headers" | "quota" | "refusal">> = {}
 ): GatewayError<P> =>
   new GatewayError<P>({
     problem,
     headers,
     quota,
+    refusal,
     error: {
       status: problem.status,
       code: codes[problem._tag] ?? problem.type.slice(slugAt).replaceAll("-", "_"),

@@ -1,4 +1,5 @@
 import { Context, Effect, Layer, Option } from "effect"
+import { Audit } from "../../audit/log/service.ts"
 import { ReservationTooSmall } from "../../budgets/ledger/domain.ts"
 import { type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
 import { type ExistingReservation } from "../authentication/gateway-authentication.ts"
@@ -54,6 +55,7 @@ export class Admission extends Context.Service<
   static readonly layer = Layer.effect(
     Admission,
     Effect.gen(function* () {
+      const audit = yield* Audit
       const counts = yield* TokenCounts
       const providerCounts = yield* ProviderCounts
       const reservations = yield* BudgetReservations
@@ -161,6 +163,12 @@ export class Admission extends Context.Service<
           )
         )
 
+      const deny = (denied: GatewayError) =>
+        countDenial(denied.error.code ?? "unknown").pipe(
+          Effect.andThen(denied.refusal === undefined ? Effect.void : audit.refused(denied.refusal)),
+          Effect.andThen(Effect.fail(denied))
+        )
+
       return Admission.of({
         admit: (meter, subject, target, terms, request) => {
           const most = least(request.perTurnNanoUsd ?? null, request.reservation?.amountNanoUsd ?? null)
@@ -183,8 +191,6 @@ export class Admission extends Context.Service<
     })
   )
 }
-
-const deny = (denied: GatewayError) => Effect.andThen(countDenial(denied.error.code ?? "unknown"), Effect.fail(denied))
 
 const least = (one: bigint | null, other: bigint | null): bigint | null =>
   one === null ? other : other === null || one < other ? one : other

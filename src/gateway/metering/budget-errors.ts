@@ -1,14 +1,16 @@
+import { type Refusal } from "../../audit/log/service.ts"
 import { type Principal } from "../../kernel/authority/principal.ts"
 import { type Quota } from "../translation/errors.ts"
 import { type TransferError } from "../../budgets/reservations/transfers.ts"
 import { allTenants, type BudgetDenied, type ReservationId } from "../../budgets/ledger/domain.ts"
 import {
   type AvailableBudget,
+  type BudgetSubject,
   type Denied,
   type InsufficientBudget,
   type ReserveResult
 } from "../../budgets/ledger/protocol-domain.ts"
-import { problemOf } from "../../budgets/ledger/problems.ts"
+import { problemOf, refusalOf } from "../../budgets/ledger/problems.ts"
 import { ApprovalRequired, ProviderRefused } from "../configuration/domain.ts"
 import {
   gatewayError,
@@ -37,27 +39,27 @@ export interface AdmissionDenied {
 export const transferError = (problem: TransferError, id: ReservationId): GatewayError => {
   if (problem._tag === "ReservationNotOpen" && problem.state === "held") return approvalRequired(id)
   if (problem._tag !== "BudgetDenied") return gatewayError(problem, { headers: notRetryable })
-  if (problem.reason === "in-flight") return rateLimitReached(problem, retryAfter(1))
+  if (problem.reason === "in-flight") return rateLimitReached(problem, { headers: retryAfter(1) })
   return budgetExhausted(problem, problem.reason === "exceeds-limit")
 }
 
 const approvalRequired = (id: ReservationId): GatewayError =>
   gatewayError(new ApprovalRequired({ reservationId: id }), {
-    message: `The reservation ${id} needs an approval.`,
+    message: `The reservation ${id} needs an approval. Repeat the call with the header x-reservation-id: ${id} once it has one.`,
     headers: { ...notRetryable, "x-reservation-id": id }
   })
 
 /** A denial that resolves itself with time: vendors' SDKs treat it as a rate limit. */
 const rateLimitReached = (
   { detail }: BudgetDenied,
-  headers: Readonly<Record<string, string>>,
-  quota?: Quota | undefined
-): GatewayError => gatewayError(rateLimited(headers), { message: detail, headers, quota })
+  about: Pick<GatewayError, "headers" | "refusal"> & Partial<Pick<GatewayError, "quota">>
+): GatewayError => gatewayError(rateLimited(about.headers), { message: detail, ...about })
 
-const budgetExhausted = (problem: BudgetDenied, isTooLarge: boolean): GatewayError =>
+const budgetExhausted = (problem: BudgetDenied, isTooLarge: boolean, refusal?: Refusal): GatewayError =>
   gatewayError(problem, {
     code: isTooLarge ? "request_exceeds_budget" : "insufficient_quota",
-    headers: notRetryable
+    headers: notRetryable,
+    refusal
   })
 
 export const leastAvailable = (available: ReadonlyArray<AvailableBudget>, unit: "usd" | "tokens"): bigint | null =>
@@ -78,6 +80,7 @@ const isRate = ({ cap }: AvailableBudget): boolean =>
 export const admissionDenied = (
   result: Exclude<ReserveResult, { readonly verdict: "open" }>,
   principal: Principal,
+  subject: BudgetSubject,
   id: ReservationId,
   now: number
 ): AdmissionDenied => {
@@ -85,7 +88,7 @@ export const admissionDenied = (
     case "denied":
     case "no-room":
       return {
-        error: budgetDenied(result, principal, now),
+        error: budgetDenied(result, principal, subject, now),
         remaining:
           result.insufficient.budget.cap.unit === "requests"
             ? undefined
@@ -115,16 +118,20 @@ const uncovered = gatewayError(new ProviderRefused({ detail: "No budget cap gove
   headers: notRetryable
 })
 
-const budgetDenied = (denied: Denied, principal: Principal, now: number): GatewayError => {
+const budgetDenied = (denied: Denied, principal: Principal, subject: BudgetSubject, now: number): GatewayError => {
   const { insufficient } = denied
+  const refusal = refusalOf(subject, denied)
   const problem = problemOf(principal, { ...denied, verdict: "denied" })
   const { resetsAt } = insufficient.budget
   const quota = () => quotaOf(insufficient, principal, now)
-  if (problem.reason === "in-flight") return rateLimitReached(problem, retryAfter(1), quota())
-  if (isRate(insufficient.budget)) {
-    return rateLimitReached(problem, retryAfter(resetsAt === null ? 60 : (resetsAt - now) / 1000), quota())
+  if (problem.reason === "in-flight") {
+    return rateLimitReached(problem, { headers: retryAfter(1), quota: quota(), refusal })
   }
-  return budgetExhausted(problem, insufficient.limit > insufficient.spent)
+  if (isRate(insufficient.budget)) {
+    const headers = retryAfter(resetsAt === null ? 60 : (resetsAt - now) / 1000)
+    return rateLimitReached(problem, { headers, quota: quota(), refusal })
+  }
+  return budgetExhausted(problem, insufficient.limit > insufficient.spent, refusal)
 }
 
 /**

@@ -228,7 +228,7 @@ export class BudgetReservations extends Context.Service<
           }
         }
         const now = yield* Clock.currentTimeMillis
-        return yield* Effect.fail(admissionDenied(result, principal, id, now))
+        return yield* Effect.fail(admissionDenied(result, principal, subject, id, now))
       })
 
       const transfer = Effect.fnUntraced(function* (

@@ -32,6 +32,19 @@ const LoginProviders = Schema.Array(
   }).annotate({ identifier: "LoginProvider" })
 )
 
+/** A path of this origin alone: browsers read `//host` and `/\\host` as another one, and drop tabs and line breaks. */
+const Next = Schema.String.pipe(
+  Schema.check(
+    Schema.isMaxLength(512),
+    Schema.isPattern(/^\/(?!\/)[\x21-\x5B\x5D-\x7E]*$/u, {
+      expected: "a path of this service, such as /console/api-keys"
+    })
+  )
+).annotate({
+  description: "Where the sign-in leads to; the front page when not given",
+  examples: ["/console/api-keys"]
+})
+
 export class OidcSignInApi extends HttpApiGroup.make("oidcSignIn")
   .add(
     endpoint.get("providers", "/providers", {
@@ -47,6 +60,7 @@ export class OidcSignInApi extends HttpApiGroup.make("oidcSignIn")
       description:
         "Sends a browser to a provider of kind `login`, with PKCE, state and nonce, and sets a cookie that ties the answer to this browser for ten minutes; several sign-ins may be under way in one browser. No credential.",
       params,
+      query: { next: Schema.optionalKey(Next) },
       success: Redirect(
         "https://login.example.com/authorize?response_type=code",
         "am_oidc_3=c2VhbGVk; Path=/; Max-Age=600; HttpOnly; SameSite=Lax"

@@ -13,7 +13,8 @@ export const OidcSignInHandlers = groupHandlers(
     const signIn = yield* OidcSignIn
     return handlers.handleAll({
       providers: ({ query }) => signIn.providers(query.tenantId),
-      start: ({ params, request }) => Effect.map(signIn.start(params.providerId, request.headers.cookie), redirected),
+      start: ({ params, query, request }) =>
+        Effect.map(signIn.start(params.providerId, query.next, request.headers.cookie), redirected),
       callback: ({ params, query, request }) =>
         Effect.map(signIn.callback(params.providerId, query, request.headers.cookie), redirected)
     })

@@ -39,7 +39,13 @@ type Answer = Readonly<Record<string, string | ReadonlyArray<string> | undefined
 
 /** What ties the provider's answer to the browser that began: sealed in its cookie, so that any replica can read it. */
 const Begun = Schema.fromJsonString(
-  Schema.Struct({ state: Schema.String, nonce: Schema.String, verifier: Schema.String, expiresAt: Schema.Int })
+  Schema.Struct({
+    state: Schema.String,
+    nonce: Schema.String,
+    verifier: Schema.String,
+    expiresAt: Schema.Int,
+    next: Schema.optionalKey(Schema.String)
+  })
 )
 const encodeBegun = Schema.encodeSync(Begun)
 const decodeBegun = Schema.decodeUnknownOption(Begun)
@@ -98,7 +104,11 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/identity/Oidc
       }))
     })
 
-    const start = Effect.fn("OidcSignIn.start")(function* (id: IdentityProviderId, cookies: string | undefined) {
+    const start = Effect.fn("OidcSignIn.start")(function* (
+      id: IdentityProviderId,
+      next: string | undefined,
+      cookies: string | undefined
+    ) {
       yield* limits.anonymous
       const provider = yield* providers.login(id)
       const { authorization_endpoint: endpoint = "" } = yield* configurationOf(provider)
@@ -117,7 +127,9 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/identity/Oidc
         location.searchParams.set(name, value)
       }
       const { epochMilliseconds } = DateTime.add(yield* DateTime.now, { seconds: lifetimeSeconds })
-      const begun = new TextEncoder().encode(encodeBegun({ state, nonce, verifier, expiresAt: epochMilliseconds }))
+      const begun = new TextEncoder().encode(
+        encodeBegun({ state, nonce, verifier, expiresAt: epochMilliseconds, ...(next === undefined ? {} : { next }) })
+      )
       const sealed = Buffer.from(yield* sealing.seal(Redacted.make(begun), placeOf(id))).toString("base64url")
       const cookie = yield* freeCookie(cookies)
       return { location: location.href, cookies: [setSessionCookie(cookie, sealed, lifetimeSeconds)] }
@@ -203,7 +215,7 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/identity/Oidc
       answer: Answer,
       cookies: string | undefined
     ) {
-      const { cookie, nonce, verifier } = yield* begunIn(provider.id, answer.state, cookies)
+      const { cookie, next = frontPage, nonce, verifier } = yield* begunIn(provider.id, answer.state, cookies)
       const configuration = yield* configurationOf(provider)
       const mustName = configuration.authorization_response_iss_parameter_supported === true
       if ((mustName || answer.iss !== undefined) && answer.iss !== provider.issuer) return yield* fault("bad-issuer")
@@ -216,7 +228,7 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/identity/Oidc
       // Whoever has an account already needs an address only where the provider's domains ask for one.
       if (address instanceof SignInFault && provider.domains.length > 0) return yield* address
       const account = yield* accountOf(provider, claims, address instanceof SignInFault ? undefined : address)
-      return { ...(yield* admit(account)), begunIn: cookie }
+      return { ...(yield* admit(account)), begunIn: cookie, next }
     })
 
     const callback = Effect.fn("OidcSignIn.callback")(function* (
@@ -239,7 +251,7 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/identity/Oidc
           )
         )
       )
-      return { location: frontPage, cookies: [issued.cookie, setSessionCookie(issued.begunIn, "", 0)] }
+      return { location: issued.next, cookies: [issued.cookie, setSessionCookie(issued.begunIn, "", 0)] }
     })
 
     return {

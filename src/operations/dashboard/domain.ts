@@ -49,6 +49,7 @@ export const DashboardMetrics = Schema.Struct({
   agents: Count,
   spendTodayUsd: Usd,
   openReservationsUsd: Usd,
+  trialsEndingSoon: Count.annotate({ description: "Active trial users whose trial ends within seven days" }),
   trends: Schema.Struct({
     period: Schema.Literal("7d"),
     trialUsers: CountTrend,

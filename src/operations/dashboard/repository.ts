@@ -6,6 +6,7 @@ const Totals = Schema.Struct({
   totalApplications: Schema.Int,
   activeSessions: Schema.Int,
   agents: Schema.Int,
+  trialsEndingSoon: Schema.Int,
   reserved: Schema.BigInt
 })
 
@@ -28,6 +29,8 @@ export class DashboardRepository extends Context.Service<DashboardRepository>()(
       Result: Totals,
       execute: (includeSynthetic) => sql`
           SELECT (SELECT count(*)::integer FROM trial_users WHERE is_active) AS active_trial_users,
+            (SELECT count(*)::integer FROM trial_users
+              WHERE is_active AND trial_end_date BETWEEN now() AND now() + interval '7 days') AS trials_ending_soon,
             (SELECT count(*)::integer FROM applications) AS total_applications,
             (SELECT count(*)::integer FROM sessions WHERE is_active) AS active_sessions,
             (SELECT count(*)::integer FROM agents WHERE ${includeSynthetic} OR NOT synthetic) AS agents,

@@ -179,6 +179,14 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assertProblem(yield* post(approve(id), { override: true }, { key }), 403, "forbidden")
         assertProblem(yield* post(deny(id), { reason: "no" }, { key }), 403, "forbidden")
       }
+      for (const [key, mayDecide] of [
+        [second.key, false],
+        [beside.key, true],
+        [service.serviceKey, true]
+      ] as const) {
+        const { body } = yield* service.call("GET", `/api/budgets/approvals?tenantId=${tenantId}`, { key })
+        assert.deepInclude(body.items[0], { mayDecide })
+      }
       const ofThird = yield* hold(1.5, { key: third.key })
       assertProblem(yield* post(approve(ofThird), { override: true }, { key: first.key }), 403, "forbidden")
       const approved = yield* post(approve(ofThird), { override: true }, { key: beside.key })

@@ -173,7 +173,7 @@ it.live(
         yield* found.list({ status: "active" }, {}, at)
         yield* found.list({}, {}, at)
         yield* found.find(agentId, planId, at)
-        yield* (yield* LineageRepository).haveOneHolder("system", `agent:${agentId}`)
+        yield* (yield* LineageRepository).ofOneHolder("system", new Set([`agent:${agentId}`]))
         const [cap] = (yield* caps.list({ tenantId }, { limit: 1 })).items
         if (cap !== undefined) yield* (yield* GrantsRepository).list(cap, undefined, 51)
 

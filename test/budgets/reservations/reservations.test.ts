@@ -158,13 +158,32 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   it.effect("a refusal is in the audit log, under the cap that refused, and like ones are counted", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { call, capIds } = yield* makeSetting(service)
-      for (let times = 0; times < 3; times++) {
-        assertProblem(yield* call("POST", "/api/spend/reserve", { amountUsd: 50 }), 402, "budget-denied")
+      const { agentId, call, capIds, collection } = yield* makeSetting(service, [{ name: "Ten dollars" }])
+      for (const model of ["small", "large", "small"]) {
+        const body = { amountUsd: 50, model, agentId }
+        assertProblem(yield* call("POST", "/api/spend/reserve", body), 402, "budget-denied")
       }
-      const { body } = yield* call("GET", "/api/audit-logs?actionType=SpendRefused")
-      assert.lengthOf(body.items, 1)
-      assert.deepInclude(body.items[0], { entityId: capIds[0], outcome: "denied", count: 1 })
+      const refusals = Effect.map(call("GET", "/api/audit-logs?actionType=SpendRefused"), ({ body }) => body.items)
+      const [first, ...others] = yield* refusals
+      assert.lengthOf(others, 0)
+      const reason = 'The cap "Ten dollars" has no room: the amount is more than it ever allows.'
+      assert.deepInclude(first, { entityId: capIds[0], outcome: "denied", count: 1, reason })
+      const { body: detail } = yield* call("GET", `/api/audit-logs/${first.id}`)
+      assert.deepInclude(detail.changes.after, { requested: 50, limit: 10, spent: 0, model: "small", agentId })
+
+      // So are a plan that does not fit, and one that cannot grow.
+      const plan = yield* call("POST", collection, { budgetUsd: 8 })
+      assertProblem(yield* call("POST", collection, { budgetUsd: 5 }), 402, "budget-denied")
+      assertProblem(
+        yield* call("POST", `${collection}/${plan.body.id}/extend`, { additionalUsd: 30 }),
+        400,
+        "budget-denied"
+      )
+      const reasons = (yield* refusals).map((entry: { readonly reason: string }) => entry.reason)
+      assert.deepStrictEqual(reasons, [
+        'The cap "Ten dollars" has no room: open reservations hold what is left; it may fit once they settle.',
+        reason
+      ])
     })
   )
 

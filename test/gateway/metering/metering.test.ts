@@ -126,6 +126,34 @@ layer(sharedServiceLayer, options)("metering", (it) => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("records a denied call in the audit log, once a minute for each cap and reason", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const standIn = yield* startProvider(openAiVendor)
+      yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
+      const { key, tenantId } = yield* spender(service, [
+        { name: "One an hour", unit: "requests", limit: 1, period: "hour" },
+        { name: "A cent", limit: 0.01 }
+      ])
+      assert.strictEqual((yield* ask(service, key, { max_tokens: 100_000 })).status, 402)
+      assert.strictEqual((yield* ask(service, key, { max_tokens: 30 })).status, 200)
+      for (let times = 0; times < 3; times++) {
+        assert.strictEqual((yield* ask(service, key, { max_tokens: 30 })).status, 429)
+      }
+      const { body } = yield* service.call("GET", `/api/audit-logs?actionType=SpendRefused&tenantId=${tenantId}`)
+      assert.deepStrictEqual(
+        body.items.map(({ reason }: { readonly reason: string }) => reason),
+        [
+          'The cap "One an hour" has no room: what is left is less than the amount.',
+          'The cap "A cent" has no room: the amount is more than it ever allows.'
+        ]
+      )
+      const { body: first } = yield* service.call("GET", `/api/audit-logs/${body.items[1].id}`)
+      assert.deepInclude(first, { outcome: "denied", actorType: "api-key", tenantId })
+      assert.deepInclude(first.changes.after, { reason: "exceeds-limit", unit: "usd", limit: 0.01, model: "gpt" })
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("goes to the next provider, whose caps govern then; what may have cost something is charged in full", () =>
     Effect.gen(function* () {
       const service = yield* TestService

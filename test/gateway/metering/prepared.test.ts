@@ -102,6 +102,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const denied = yield* native(larger)
       assertProblem(denied, 402, "budget-denied")
       assert.strictEqual(denied.body.capId, capIds[3])
+      const entries = yield* call("GET", `/api/audit-logs?actionType=SpendRefused&entityId=${capIds[3]}`)
+      assert.match(entries.body.items[0].reason, /the amount is more than it ever allows/)
       assert.deepInclude(yield* utilization(capIds[0]), { spent: costUsd, reserved: 0.03 })
       // What was reserved ahead is of no use against a cap in tokens that is full.
       const cap = { name: "few", unit: "tokens", limit: 100, period: "total" }

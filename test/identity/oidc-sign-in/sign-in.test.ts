@@ -237,6 +237,38 @@ layer(serviceLayer(allowPrivate), { excludeTestServices: true, timeout: "60 seco
       }).pipe(Effect.scoped)
     )
 
+    it.effect("leads back to the path of this service that it began at, and to no other origin", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const provider = yield* makeProvider
+        provider.user = { sub: "next", email: "next@example.com", name: "Next" }
+        const id = yield* registerWith(service, provider)
+        const began = (next: string) =>
+          service.call("GET", `/api/auth/oidc/${id}/start?next=${encodeURIComponent(next)}`, { key: null })
+        const answer = yield* began("/console/caps?search=a%20b&sort=-name")
+        const [cookie = ""] = cookiesOf(answer)
+        const back = new URL(yield* Effect.promise(() => visit(provider, answer.headers.get("location") ?? "")))
+        const done = yield* callback(service, id, back.search.slice(1), cookie)
+        tokenIn(done)
+        assert.strictEqual(done.headers.get("location"), "/console/caps?search=a%20b&sort=-name")
+        for (const next of [
+          "https://evil.example/",
+          "//evil.example",
+          "/\\evil.example",
+          "/\t/evil.example",
+          "/\n/evil.example",
+          "\\\\evil.example",
+          " /console",
+          "console",
+          "javascript:alert(1)",
+          "",
+          `/${"a".repeat(512)}`
+        ]) {
+          assertProblem(yield* began(next), 400, "validation-failed")
+        }
+      }).pipe(Effect.scoped)
+    )
+
     it.effect("callback: a state of another browser, of another provider, of none, or used up: refused", () =>
       Effect.gen(function* () {
         const service = yield* TestService

@@ -56,6 +56,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         "agents",
         "spendTodayUsd",
         "openReservationsUsd",
+        "trialsEndingSoon",
         "trends"
       ])
       assert.deepInclude(before, { activeTrialUsers: 0, activeSessions: 0, agents: 0, spendTodayUsd: 0 })
@@ -64,7 +65,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         const body = { firstName: "Ada", lastName: "Lovelace", email }
         users.push((yield* service.call("POST", "/api/trial-users", { body })).body.id)
       }
-      yield* service.call("PATCH", `/api/trial-users/${users[2]}`, { body: { isActive: false } })
+      const soon = new Date(Date.now() + 86_400_000).toISOString()
+      yield* service.call("PATCH", `/api/trial-users/${users[2]}`, { body: { isActive: false, trialEndDate: soon } })
+      yield* service.call("PATCH", `/api/trial-users/${users[0]}`, { body: { trialEndDate: soon } })
       yield* service.call("POST", "/api/sessions", { body: { trialUserId: users[0], ipAddress: "192.0.2.1" } })
       const ended = yield* service.call("POST", "/api/sessions", {
         body: { trialUserId: users[1], ipAddress: "192.0.2.1" }
@@ -75,6 +78,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.deepInclude(after, {
         activeTrialUsers: 2,
         activeSessions: 1,
+        trialsEndingSoon: 1,
         totalApplications: before.totalApplications + 1
       })
       assert.deepInclude(after.trends.trialUsers, { current: 3, previous: 0, changePercent: null })

@@ -2,6 +2,8 @@ import { type ReactNode, useEffect, useState } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
 import { preparePage, usePage } from "../../api/hooks.ts"
 import { type Input, type Operation, type Row, type Sort } from "../../api/operations.ts"
+import { Page } from "../../shell/shell.tsx"
+import { CopyCurl } from "../actions.tsx"
 import { Icon } from "../icons.tsx"
 import { Empty, Failed, Loading } from "../states.tsx"
 
@@ -228,26 +230,8 @@ export const Choice = ({
   </select>
 )
 
-/**
- * A list of the API a page at a time. The place of the page is in the URL, with what is searched for and the order, which
- * begins with the newest rows where it can.
- */
-export const List = <Name extends Operation>({
-  columns,
-  empty,
-  everySeconds,
-  filters,
-  input,
-  isFiltered = false,
-  keyOf,
-  label,
-  name,
-  nameOf,
-  order,
-  rowClass,
-  searches,
-  selection
-}: {
+/** What a list shows, and of which operation. */
+export interface Listed<Name extends Operation> {
   readonly columns: ReadonlyArray<Column<Row<Name>, Sort<Name>>>
   /** What is said when there is nothing at all. */
   readonly empty: ReactNode
@@ -266,20 +250,39 @@ export const List = <Name extends Operation>({
   /** What a search looks into. */
   readonly searches?: string
   readonly selection?: Selection<Row<Name>>
-}) => {
-  const [search] = useSearchParams()
+}
+
+/** What a list asks for: its filters, and the search and the order of the URL. */
+const useListed = <Name extends Operation>({
+  columns,
+  input,
+  order,
+  searches
+}: Pick<Listed<Name>, "columns" | "input" | "order" | "searches">) => {
   const { set, values } = useFilters(["search", "sort"])
   const newest = columns.some(({ sort }) => sort === "createdAt") ? "-createdAt" : undefined
   const isKnown = columns.some(({ sort }) => sort !== undefined && (values.sort === sort || values.sort === `-${sort}`))
   const by = isKnown ? values.sort : (order ?? newest)
-  const [path] = useLocation()
-  const cursor = search.get("cursor") ?? undefined
   const given: { readonly query?: object | undefined } = input
   const pageAt = (cursor: string | undefined) =>
     ({
       ...input,
       query: { limit: 50, search: searches && values.search, sort: by, ...given.query, cursor }
     }) as Input<Name>
+  return { by, pageAt, set, searched: values.search }
+}
+
+/**
+ * A list of the API a page at a time. The place of the page is in the URL, with what is searched for and the order, which
+ * begins with the newest rows where it can.
+ */
+export const List = <Name extends Operation>(listed: Listed<Name>) => {
+  const { columns, empty, everySeconds, filters, isFiltered = false, keyOf, label, name, nameOf } = listed
+  const { rowClass, searches, selection } = listed
+  const [search] = useSearchParams()
+  const { by, pageAt, searched, set } = useListed(listed)
+  const [path] = useLocation()
+  const cursor = search.get("cursor") ?? undefined
   const asked = usePage(name, pageAt(cursor), everySeconds === undefined ? {} : { everySeconds })
   const next = asked.isPlaceholderData ? null : (asked.data?.nextCursor ?? null)
   const prepareNext = () => {
@@ -293,7 +296,7 @@ export const List = <Name extends Operation>({
     searches === undefined && filters === undefined ? null : (
       <div className="filters">
         {searches === undefined ? null : (
-          <Search label="Search" hint={searches} value={values.search} onSearch={(wanted) => set("search", wanted)} />
+          <Search label="Search" hint={searches} value={searched} onSearch={(wanted) => set("search", wanted)} />
         )}
         {filters}
       </div>
@@ -324,7 +327,7 @@ export const List = <Name extends Operation>({
           <Empty title="Nothing matches so far">
             <p>The next page goes on with the search.</p>
           </Empty>
-        ) : isFiltered || values.search !== undefined || cursor !== undefined ? (
+        ) : isFiltered || searched !== undefined || cursor !== undefined ? (
           <Empty title="Nothing matches">
             <p>Change or remove a filter.</p>
           </Empty>
@@ -373,3 +376,35 @@ export const List = <Name extends Operation>({
     </>
   )
 }
+
+/** A page that is a list: its title, what can be done, the call behind it as a command, and the list. */
+export const ListPage = <Name extends Operation>({
+  above,
+  actions,
+  children,
+  lead,
+  title,
+  ...listed
+}: Listed<Name> & {
+  /** Stands between the head and the list. */
+  readonly above?: ReactNode
+  readonly actions?: ReactNode
+  readonly children?: ReactNode
+  readonly lead: ReactNode
+  readonly title: string
+}) => (
+  <Page
+    title={title}
+    lead={lead}
+    actions={
+      <>
+        <CopyCurl name={listed.name} input={useListed(listed).pageAt(undefined)} />
+        {actions}
+      </>
+    }
+  >
+    {above}
+    <List {...listed} />
+    {children}
+  </Page>
+)

@@ -56,6 +56,18 @@ export const AgentName = ({ id }: { readonly id: string | null }) => {
   )
 }
 
+/** A cap by its name, where that can be read. */
+export const CapName = ({ id }: { readonly id: string }) => {
+  const isAllowed = useCan()("budgets:read")
+  const { data } = useCall("budgetCaps.list", mostNames, { enabled: isAllowed })
+  const name = data?.items.find((cap) => cap.id === id)?.name
+  return (
+    <Link className="name" href={`/caps/${id}`} title={name ?? id}>
+      {name ?? <code>{shortId(id)}</code>}
+    </Link>
+  )
+}
+
 /** Who made a request: an API key by its name, where that can be read, and anyone else as the service calls it. */
 export const PrincipalName = ({ name }: { readonly name: string }) => {
   const keys = useApiKeys()

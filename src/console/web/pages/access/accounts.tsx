@@ -1,16 +1,15 @@
 import { useState } from "react"
 import { useChange } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, Confirm, CopyCurl, FormActions } from "../../kit/actions.tsx"
+import { Act, Confirm, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Moment } from "../../kit/format.tsx"
-import { List, useFilters } from "../../kit/lists/list.tsx"
+import { ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { RoleNames, RolePicker } from "./role-picker.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { TenantChoice, TenantField, TenantName } from "../../kit/names/tenants.tsx"
 import { useCaller } from "../../shell/session.tsx"
-import { Page } from "../../shell/shell.tsx"
 
 type Account = Row<"accounts.list">
 
@@ -117,78 +116,73 @@ export default function Accounts() {
   const [shown, show] = useState<Shown>()
   const close = () => show(undefined)
   return (
-    <Page
+    <ListPage
       title="Accounts"
       lead="People who sign in here. Their roles say what they may do."
       actions={
-        <>
-          <CopyCurl name="accounts.list" input={{ query: filters.values }} />
-          <Act kind="main" icon="plus" needs={write} onClick={() => setMaking(true)}>
-            Make an account
-          </Act>
-        </>
+        <Act kind="main" icon="plus" needs={write} onClick={() => setMaking(true)}>
+          Make an account
+        </Act>
       }
-    >
-      <List
-        name="accounts.list"
-        searches="Name, e-mail address or id"
-        order="-createdAt"
-        filters={<TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />}
-        input={{ query: filters.values }}
-        isFiltered={filters.isFiltered}
-        label="Accounts"
-        keyOf={({ id }) => id}
-        rowClass={({ status }) => (status === "active" ? undefined : "gone")}
-        empty={<Empty title="There is no account yet" />}
-        columns={[
-          {
-            title: "Name",
-            sort: "name",
-            cell: ({ email, name }) => (
-              <>
-                <strong className="cut">{name}</strong>
-                <br />
-                <small className="cut" title={email}>
-                  {email}
-                </small>
-              </>
+      name="accounts.list"
+      searches="Name, e-mail address or id"
+      order="-createdAt"
+      filters={<TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />}
+      input={{ query: filters.values }}
+      isFiltered={filters.isFiltered}
+      label="Accounts"
+      keyOf={({ id }) => id}
+      rowClass={({ status }) => (status === "active" ? undefined : "gone")}
+      empty={<Empty title="There is no account yet" />}
+      columns={[
+        {
+          title: "Name",
+          sort: "name",
+          cell: ({ email, name }) => (
+            <>
+              <strong className="cut">{name}</strong>
+              <br />
+              <small className="cut" title={email}>
+                {email}
+              </small>
+            </>
+          )
+        },
+        {
+          title: "Status",
+          cell: ({ status }) => <span className={status === "active" ? "tag ok" : "tag warn"}>{status}</span>
+        },
+        { title: "Roles", cell: ({ roleIds }) => <RoleNames ids={roleIds} /> },
+        { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
+        { title: "Last sign-in", sort: "lastSignInAt", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> },
+        {
+          title: "",
+          isNumber: true,
+          cell: (account) => {
+            const unless = account.id === self?.id ? "An account neither suspends nor deletes itself" : undefined
+            return (
+              <span className="acts">
+                <Act needs={write} onClick={() => show({ what: "edit", account })}>
+                  Change
+                </Act>
+                {account.status === "active" ? (
+                  <Act kind="bad" needs={write} unless={unless} onClick={() => show({ what: "suspend", account })}>
+                    Suspend
+                  </Act>
+                ) : (
+                  <Act needs={write} onClick={() => show({ what: "activate", account })}>
+                    Activate
+                  </Act>
+                )}
+                <Act kind="bad" needs={write} unless={unless} onClick={() => show({ what: "delete", account })}>
+                  Delete
+                </Act>
+              </span>
             )
-          },
-          {
-            title: "Status",
-            cell: ({ status }) => <span className={status === "active" ? "tag ok" : "tag warn"}>{status}</span>
-          },
-          { title: "Roles", cell: ({ roleIds }) => <RoleNames ids={roleIds} /> },
-          { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
-          { title: "Last sign-in", sort: "lastSignInAt", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> },
-          {
-            title: "",
-            isNumber: true,
-            cell: (account) => {
-              const unless = account.id === self?.id ? "An account neither suspends nor deletes itself" : undefined
-              return (
-                <span className="acts">
-                  <Act needs={write} onClick={() => show({ what: "edit", account })}>
-                    Change
-                  </Act>
-                  {account.status === "active" ? (
-                    <Act kind="bad" needs={write} unless={unless} onClick={() => show({ what: "suspend", account })}>
-                      Suspend
-                    </Act>
-                  ) : (
-                    <Act needs={write} onClick={() => show({ what: "activate", account })}>
-                      Activate
-                    </Act>
-                  )}
-                  <Act kind="bad" needs={write} unless={unless} onClick={() => show({ what: "delete", account })}>
-                    Delete
-                  </Act>
-                </span>
-              )
-            }
           }
-        ]}
-      />
+        }
+      ]}
+    >
       {isMaking ? <Create onClose={() => setMaking(false)} /> : null}
       {shown?.what === "edit" ? <Edit account={shown.account} onClose={close} /> : null}
       {shown?.what === "suspend" ? (
@@ -231,6 +225,6 @@ export default function Accounts() {
           </p>
         </Confirm>
       ) : null}
-    </Page>
+    </ListPage>
   )
 }

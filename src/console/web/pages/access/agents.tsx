@@ -1,15 +1,14 @@
 import { useState } from "react"
 import { Link, useLocation } from "wouter"
 import { useCall, useChange } from "../../api/hooks.ts"
-import { Act, CopyCurl, FormActions } from "../../kit/actions.tsx"
+import { Act, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, numberOf, SelectField, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
-import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { TenantChoice, TenantField, useTenantColumn } from "../../kit/names/tenants.tsx"
-import { Page } from "../../shell/shell.tsx"
 
 const tones = { active: "ok", suspended: "warn", retired: "" } as const
 
@@ -90,69 +89,64 @@ export default function Agents() {
   const ofTenant = useTenantColumn()
   const [isMaking, setMaking] = useState(false)
   return (
-    <Page
+    <ListPage
       title="Agents"
       lead="Programs that act by themselves. Each has an owner and the most that it may ever do."
       actions={
+        <Act kind="main" icon="plus" needs="agents:write" onClick={() => setMaking(true)}>
+          Register an agent
+        </Act>
+      }
+      name="agents.list"
+      searches="Name, owner or id"
+      filters={
         <>
-          <CopyCurl name="agents.list" input={{ query: filters.values }} />
-          <Act kind="main" icon="plus" needs="agents:write" onClick={() => setMaking(true)}>
-            Register an agent
-          </Act>
+          <Choice
+            label="Status"
+            value={filters.values.status}
+            onChange={(status) => filters.set("status", status)}
+            options={[
+              ["active", "active"],
+              ["suspended", "suspended"],
+              ["retired", "retired"]
+            ]}
+          />
+          <TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />
         </>
       }
+      input={{ query: filters.values }}
+      isFiltered={filters.isFiltered}
+      label="Agents"
+      keyOf={({ id }) => id}
+      rowClass={({ status }) => (status === "retired" ? "gone" : undefined)}
+      empty={
+        <Empty title="There is no agent yet">
+          <p>An agent gets short-lived tokens with part of the scopes that you give it here.</p>
+        </Empty>
+      }
+      columns={[
+        {
+          title: "Name",
+          sort: "name",
+          cell: ({ id, name }) => (
+            <Link className="name" title={name} href={`/agents/${id}`}>
+              {name}
+            </Link>
+          )
+        },
+        { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
+        ...ofTenant,
+        {
+          title: "Owner",
+          cell: ({ ownerUserId }) =>
+            ownerUserId === null ? <span className="soft">none</span> : <Cut text={ownerUserId} />
+        },
+        { title: "May be granted", cell: ({ scopeCeiling }) => <ScopeChips scopes={scopeCeiling} /> },
+        { title: "Last seen", sort: "lastSeenAt", cell: ({ lastSeenAt }) => <Moment at={lastSeenAt} /> },
+        { title: "Registered", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+      ]}
     >
-      <List
-        name="agents.list"
-        searches="Name, owner or id"
-        filters={
-          <>
-            <Choice
-              label="Status"
-              value={filters.values.status}
-              onChange={(status) => filters.set("status", status)}
-              options={[
-                ["active", "active"],
-                ["suspended", "suspended"],
-                ["retired", "retired"]
-              ]}
-            />
-            <TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />
-          </>
-        }
-        input={{ query: filters.values }}
-        isFiltered={filters.isFiltered}
-        label="Agents"
-        keyOf={({ id }) => id}
-        rowClass={({ status }) => (status === "retired" ? "gone" : undefined)}
-        empty={
-          <Empty title="There is no agent yet">
-            <p>An agent gets short-lived tokens with part of the scopes that you give it here.</p>
-          </Empty>
-        }
-        columns={[
-          {
-            title: "Name",
-            sort: "name",
-            cell: ({ id, name }) => (
-              <Link className="name" title={name} href={`/agents/${id}`}>
-                {name}
-              </Link>
-            )
-          },
-          { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
-          ...ofTenant,
-          {
-            title: "Owner",
-            cell: ({ ownerUserId }) =>
-              ownerUserId === null ? <span className="soft">none</span> : <Cut text={ownerUserId} />
-          },
-          { title: "May be granted", cell: ({ scopeCeiling }) => <ScopeChips scopes={scopeCeiling} /> },
-          { title: "Last seen", sort: "lastSeenAt", cell: ({ lastSeenAt }) => <Moment at={lastSeenAt} /> },
-          { title: "Registered", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
-        ]}
-      />
       {isMaking ? <Create onClose={() => setMaking(false)} /> : null}
-    </Page>
+    </ListPage>
   )
 }

@@ -2,17 +2,16 @@ import { useState } from "react"
 import { useSearchParams } from "wouter"
 import { useCall, useChange } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
-import { Act, Confirm, Copy, CopyCurl, FormActions, Tabs } from "../../kit/actions.tsx"
+import { Act, Confirm, Copy, FormActions, Tabs } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, instantOf, numberOf, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Moment } from "../../kit/format.tsx"
-import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { useApplications } from "../../kit/names/names.tsx"
 import { TenantChoice, TenantField, useTenantColumn } from "../../kit/names/tenants.tsx"
 import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
 import { SecretDialog } from "../../kit/forms/secret.tsx"
 import { Empty } from "../../kit/states.tsx"
-import { Page } from "../../shell/shell.tsx"
 
 type Key = Row<"apiKeys.list">
 type NewKey = Answer<"apiKeys.create">
@@ -30,11 +29,11 @@ const Snippets = ({ secret }: { readonly secret: string }) => {
     ],
     [
       "OpenAI SDK",
-      `import OpenAI from "openai"\n\nconst client = new OpenAI({ baseURL: "${base}/v1", apiKey: "${secret}" })\nconst answer = await client.chat.completions.create({\n  model: "${model}",\n  messages: [{ role: "user", content: "Hello" }]\n})`
+      `// npm install openai\nimport OpenAI from "openai"\n\nconst client = new OpenAI({ baseURL: "${base}/v1", apiKey: "${secret}" })\nconst answer = await client.chat.completions.create({\n  model: "${model}",\n  messages: [{ role: "user", content: "Hello" }]\n})\nconsole.log(answer.choices[0].message.content)`
     ],
     [
       "Anthropic SDK",
-      `import Anthropic from "@anthropic-ai/sdk"\n\nconst client = new Anthropic({ baseURL: "${base}", apiKey: "${secret}" })\nconst answer = await client.messages.create({\n  model: "${model}",\n  max_tokens: 256,\n  messages: [{ role: "user", content: "Hello" }]\n})`
+      `// npm install @anthropic-ai/sdk\nimport Anthropic from "@anthropic-ai/sdk"\n\nconst client = new Anthropic({ baseURL: "${base}", apiKey: "${secret}" })\nconst answer = await client.messages.create({\n  model: "${model}",\n  max_tokens: 256,\n  messages: [{ role: "user", content: "Hello" }]\n})\nconsole.log(answer.content[0].text)`
     ]
   ] as const
   return (
@@ -175,82 +174,77 @@ export default function ApiKeys() {
   }
   const onMade = (key: NewKey) => setShown({ what: "made", key })
   return (
-    <Page
+    <ListPage
       title="API keys"
       lead="What programs call this service with. A key can do what its scopes say, and no more than who made it."
       actions={
+        <Act kind="main" icon="plus" needs="api-keys:write" onClick={() => setShown({ what: "create" })}>
+          Make a key
+        </Act>
+      }
+      name="apiKeys.list"
+      input={{ query: filters.values }}
+      isFiltered={filters.isFiltered}
+      filters={
         <>
-          <CopyCurl name="apiKeys.list" input={{ query: filters.values }} />
-          <Act kind="main" icon="plus" needs="api-keys:write" onClick={() => setShown({ what: "create" })}>
-            Make a key
-          </Act>
+          <Choice
+            label="Application"
+            value={filters.values.applicationId}
+            options={applications}
+            onChange={(id) => filters.set("applicationId", id)}
+          />
+          <TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />
         </>
       }
-    >
-      <List
-        name="apiKeys.list"
-        input={{ query: filters.values }}
-        isFiltered={filters.isFiltered}
-        filters={
-          <>
-            <Choice
-              label="Application"
-              value={filters.values.applicationId}
-              options={applications}
-              onChange={(id) => filters.set("applicationId", id)}
-            />
-            <TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />
-          </>
-        }
-        label="API keys"
-        searches="Name, start of the key or id"
-        keyOf={({ id }) => id}
-        rowClass={({ status }) => (status === "active" ? undefined : "gone")}
-        empty={
-          <Empty title="There is no key yet">
-            <p>A key lets a program call the API and the models.</p>
-          </Empty>
-        }
-        columns={[
-          {
-            title: "Name",
-            sort: "name",
-            cell: ({ name, start }) => (
-              <>
-                <strong>{name}</strong> <code>{start}…</code>
-              </>
+      label="API keys"
+      searches="Name, start of the key or id"
+      keyOf={({ id }) => id}
+      rowClass={({ status }) => (status === "active" ? undefined : "gone")}
+      empty={
+        <Empty title="There is no key yet">
+          <p>A key lets a program call the API and the models.</p>
+        </Empty>
+      }
+      columns={[
+        {
+          title: "Name",
+          sort: "name",
+          cell: ({ name, start }) => (
+            <>
+              <strong>{name}</strong> <code>{start}…</code>
+            </>
+          )
+        },
+        { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
+        ...ofTenant,
+        { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },
+        { title: "Used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
+        { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> },
+        { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> },
+        {
+          title: "",
+          isNumber: true,
+          cell: (key) => {
+            const unless = key.status === "active" ? undefined : `The key is ${key.status}`
+            return (
+              <span className="acts">
+                <Act needs="api-keys:write" unless={unless} onClick={() => setShown({ what: "rotate", key })}>
+                  Rotate
+                </Act>
+                <Act
+                  needs="api-keys:write"
+                  unless={unless}
+                  kind="bad"
+                  onClick={() => setShown({ what: "revoke", key })}
+                >
+                  Revoke
+                </Act>
+              </span>
             )
-          },
-          { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
-          ...ofTenant,
-          { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },
-          { title: "Used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
-          { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> },
-          { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> },
-          {
-            title: "",
-            isNumber: true,
-            cell: (key) => {
-              const unless = key.status === "active" ? undefined : `The key is ${key.status}`
-              return (
-                <span className="acts">
-                  <Act needs="api-keys:write" unless={unless} onClick={() => setShown({ what: "rotate", key })}>
-                    Rotate
-                  </Act>
-                  <Act
-                    needs="api-keys:write"
-                    unless={unless}
-                    kind="bad"
-                    onClick={() => setShown({ what: "revoke", key })}
-                  >
-                    Revoke
-                  </Act>
-                </span>
-              )
-            }
           }
-        ]}
-      />
+        }
+      ]}
+    >
       {shown?.what === "create" ? <Create isFirst={isFirst} onClose={close} onMade={onMade} /> : null}
       {shown?.what === "rotate" ? <Rotate of={shown.key} onClose={close} onMade={onMade} /> : null}
       {shown?.what === "revoke" ? (
@@ -273,6 +267,6 @@ export default function ApiKeys() {
           <Snippets secret={shown.key.key} />
         </SecretDialog>
       ) : null}
-    </Page>
+    </ListPage>
   )
 }

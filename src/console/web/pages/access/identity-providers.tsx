@@ -1,15 +1,14 @@
 import { useState } from "react"
 import { useChange } from "../../api/hooks.ts"
 import { type Answer, type Payload, type Row } from "../../api/operations.ts"
-import { Act, Confirm, Copy, CopyCurl, FormActions } from "../../kit/actions.tsx"
+import { Act, Confirm, Copy, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, SelectField, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
-import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { RolePicker } from "./role-picker.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { TenantField, TenantName } from "../../kit/names/tenants.tsx"
-import { Page } from "../../shell/shell.tsx"
 
 type Provider = Row<"identityProviders.list">
 type Kind = Provider["kind"]
@@ -293,82 +292,77 @@ export default function IdentityProviders() {
   const [isMaking, setMaking] = useState(false)
   const [shown, show] = useState<Shown>()
   return (
-    <Page
+    <ListPage
       title="Identity providers"
       lead="OpenID Connect issuers that are trusted: for people who sign in, and for workloads."
       actions={
-        <>
-          <CopyCurl name="identityProviders.list" input={{ query: filters.values }} />
-          <Act kind="main" icon="plus" needs={write} onClick={() => setMaking(true)}>
-            Make a provider
-          </Act>
-        </>
+        <Act kind="main" icon="plus" needs={write} onClick={() => setMaking(true)}>
+          Make a provider
+        </Act>
       }
+      name="identityProviders.list"
+      searches="Issuer, client or domain"
+      order="-createdAt"
+      filters={
+        <Choice
+          label="Kind"
+          value={filters.values.kind}
+          onChange={(kind) => filters.set("kind", kind)}
+          options={[
+            ["login", "people"],
+            ["workload", "workloads"]
+          ]}
+        />
+      }
+      input={{ query: filters.values }}
+      isFiltered={filters.isFiltered}
+      label="Identity providers"
+      keyOf={({ id }) => id}
+      rowClass={({ status }) => (status === "active" ? undefined : "gone")}
+      empty={
+        <Empty title="There is no identity provider yet">
+          <p>With one, people sign in with the accounts that they have, and workloads need no secret.</p>
+        </Empty>
+      }
+      columns={[
+        { title: "Issuer", sort: "issuer", cell: ({ issuer }) => <Cut text={issuer} /> },
+        {
+          title: "Status",
+          cell: ({ status }) => <span className={status === "active" ? "tag ok" : "tag"}>{status}</span>
+        },
+        { title: "What for", cell: ({ kind }) => kinds[kind] },
+        { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
+        { title: "Changed", cell: ({ updatedAt }) => <Moment at={updatedAt} /> },
+        {
+          title: "",
+          isNumber: true,
+          cell: (provider) => (
+            <span className="acts">
+              <Act needs={read} onClick={() => show({ what: "test", provider })}>
+                Test
+              </Act>
+              <Act needs={write} onClick={() => show({ what: "edit", provider })}>
+                Change
+              </Act>
+              {provider.status === "active" ? (
+                <Act kind="bad" needs={write} onClick={() => show({ what: "disable", provider })}>
+                  Disable
+                </Act>
+              ) : (
+                <Act needs={write} onClick={() => show({ what: "enable", provider })}>
+                  Activate
+                </Act>
+              )}
+              <Act kind="bad" needs={write} onClick={() => show({ what: "delete", provider })}>
+                Delete
+              </Act>
+            </span>
+          )
+        }
+      ]}
     >
-      <List
-        name="identityProviders.list"
-        searches="Issuer, client or domain"
-        order="-createdAt"
-        filters={
-          <Choice
-            label="Kind"
-            value={filters.values.kind}
-            onChange={(kind) => filters.set("kind", kind)}
-            options={[
-              ["login", "people"],
-              ["workload", "workloads"]
-            ]}
-          />
-        }
-        input={{ query: filters.values }}
-        isFiltered={filters.isFiltered}
-        label="Identity providers"
-        keyOf={({ id }) => id}
-        rowClass={({ status }) => (status === "active" ? undefined : "gone")}
-        empty={
-          <Empty title="There is no identity provider yet">
-            <p>With one, people sign in with the accounts that they have, and workloads need no secret.</p>
-          </Empty>
-        }
-        columns={[
-          { title: "Issuer", sort: "issuer", cell: ({ issuer }) => <Cut text={issuer} /> },
-          {
-            title: "Status",
-            cell: ({ status }) => <span className={status === "active" ? "tag ok" : "tag"}>{status}</span>
-          },
-          { title: "What for", cell: ({ kind }) => kinds[kind] },
-          { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
-          { title: "Changed", cell: ({ updatedAt }) => <Moment at={updatedAt} /> },
-          {
-            title: "",
-            isNumber: true,
-            cell: (provider) => (
-              <span className="acts">
-                <Act needs={read} onClick={() => show({ what: "test", provider })}>
-                  Test
-                </Act>
-                <Act needs={write} onClick={() => show({ what: "edit", provider })}>
-                  Change
-                </Act>
-                {provider.status === "active" ? (
-                  <Act kind="bad" needs={write} onClick={() => show({ what: "disable", provider })}>
-                    Disable
-                  </Act>
-                ) : (
-                  <Act needs={write} onClick={() => show({ what: "enable", provider })}>
-                    Activate
-                  </Act>
-                )}
-                <Act kind="bad" needs={write} onClick={() => show({ what: "delete", provider })}>
-                  Delete
-                </Act>
-              </span>
-            )
-          }
-        ]}
-      />
       {isMaking ? <Create onClose={() => setMaking(false)} /> : null}
       {shown === undefined ? null : <Dialogs {...shown} onClose={() => show(undefined)} />}
-    </Page>
+    </ListPage>
   )
 }

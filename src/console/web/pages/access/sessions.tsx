@@ -1,38 +1,37 @@
 import { useState } from "react"
 import { call } from "../../api/client.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, Confirm, CopyCurl } from "../../kit/actions.tsx"
+import { Act, Confirm } from "../../kit/actions.tsx"
 import { BulkBar, BulkDialog } from "../../kit/lists/bulk.tsx"
 import { Moment } from "../../kit/format.tsx"
-import { Choice, List, Search, useFilters, useSelection } from "../../kit/lists/list.tsx"
+import { Choice, List, type Listed, ListPage, Search, useFilters, useSelection } from "../../kit/lists/list.tsx"
 import { TrialUserName } from "../../kit/names/names.tsx"
 import { Empty } from "../../kit/states.tsx"
-import { Page } from "../../shell/shell.tsx"
 
 type Session = Row<"sessions.list">
 
 const write = "sessions:write"
 const nameOf = ({ id, ipAddress }: Session) => `session ${id} from ${ipAddress}`
 
-/** Sessions, of all trial users or of one, which can be ended one by one or together. */
-export const SessionList = ({ userId }: { readonly userId?: number }) => {
+/** Sessions, on a page of their own or those of one trial user, which can be ended one by one or together. */
+export const Sessions = ({ userId }: { readonly userId?: number }) => {
   const filters = useFilters(["userId", "active"])
   const selection = useSelection<Session>()
   const [ending, end] = useState<Session | "chosen">()
   const close = () => end(undefined)
-  const query = { ...filters.values, ...(userId === undefined ? {} : { userId }) }
-  return (
-    <>
-      <div className="filters">
+  const listed: Listed<"sessions.list"> = {
+    name: "sessions.list",
+    input: { query: { ...filters.values, ...(userId === undefined ? {} : { userId }) } },
+    isFiltered: filters.isFiltered,
+    filters: (
+      <>
         {userId === undefined ? (
           <Search
             label="Id of the trial user"
             value={filters.values.userId}
             onSearch={(value) => filters.set("userId", value)}
           />
-        ) : (
-          <h2>Sessions</h2>
-        )}
+        ) : null}
         <Choice
           label="Active"
           value={filters.values.active}
@@ -42,57 +41,58 @@ export const SessionList = ({ userId }: { readonly userId?: number }) => {
             ["false", "no"]
           ]}
         />
-      </div>
-      <BulkBar selection={selection}>
-        <Act kind="bad" needs={write} onClick={() => end("chosen")}>
-          End sessions
-        </Act>
-      </BulkBar>
-      <List
-        name="sessions.list"
-        input={{ query }}
-        isFiltered={filters.isFiltered}
-        label="Sessions"
-        order="-startedAt"
-        keyOf={({ id }) => String(id)}
-        nameOf={nameOf}
-        rowClass={({ isActive }) => (isActive ? undefined : "gone")}
-        selection={selection}
-        everySeconds={30}
-        empty={
-          <Empty title="There is no session yet">
-            <p>Your product opens one when a trial user signs in to it.</p>
-          </Empty>
-        }
-        columns={[
-          { title: "Session", isNumber: true, cell: ({ id }) => id },
-          {
-            title: "Trial user",
-            cell: ({ trialUserId }) => <TrialUserName id={trialUserId} />
-          },
-          {
-            title: "State",
-            cell: ({ isActive }) => <span className={isActive ? "tag ok" : "tag"}>{isActive ? "active" : "ended"}</span>
-          },
-          { title: "Address", cell: ({ ipAddress }) => <code>{ipAddress}</code> },
-          { title: "Last activity", cell: ({ lastActivityAt }) => <Moment at={lastActivityAt} /> },
-          { title: "Started", sort: "startedAt", cell: ({ startedAt }) => <Moment at={startedAt} /> },
-          {
-            title: "",
-            isNumber: true,
-            cell: (session) => (
-              <Act
-                kind="bad"
-                needs={write}
-                unless={session.isActive ? undefined : "The session has ended"}
-                onClick={() => end(session)}
-              >
-                End
-              </Act>
-            )
-          }
-        ]}
-      />
+      </>
+    ),
+    label: "Sessions",
+    order: "-startedAt",
+    keyOf: ({ id }) => String(id),
+    nameOf,
+    rowClass: ({ isActive }) => (isActive ? undefined : "gone"),
+    selection,
+    everySeconds: 30,
+    empty: (
+      <Empty title="There is no session yet">
+        <p>Your product opens one when a trial user signs in to it.</p>
+      </Empty>
+    ),
+    columns: [
+      { title: "Session", isNumber: true, cell: ({ id }) => id },
+      {
+        title: "Trial user",
+        cell: ({ trialUserId }) => <TrialUserName id={trialUserId} />
+      },
+      {
+        title: "State",
+        cell: ({ isActive }) => <span className={isActive ? "tag ok" : "tag"}>{isActive ? "active" : "ended"}</span>
+      },
+      { title: "Address", cell: ({ ipAddress }) => <code>{ipAddress}</code> },
+      { title: "Last activity", cell: ({ lastActivityAt }) => <Moment at={lastActivityAt} /> },
+      { title: "Started", sort: "startedAt", cell: ({ startedAt }) => <Moment at={startedAt} /> },
+      {
+        title: "",
+        isNumber: true,
+        cell: (session) => (
+          <Act
+            kind="bad"
+            needs={write}
+            unless={session.isActive ? undefined : "The session has ended"}
+            onClick={() => end(session)}
+          >
+            End
+          </Act>
+        )
+      }
+    ]
+  }
+  const bulk = (
+    <BulkBar selection={selection}>
+      <Act kind="bad" needs={write} onClick={() => end("chosen")}>
+        End sessions
+      </Act>
+    </BulkBar>
+  )
+  const dialogs = (
+    <>
       {ending === "chosen" ? (
         <BulkDialog
           title="End sessions"
@@ -118,18 +118,24 @@ export const SessionList = ({ userId }: { readonly userId?: number }) => {
       )}
     </>
   )
+  return userId === undefined ? (
+    <ListPage
+      title="Sessions"
+      lead="Stays of trial users in your product. They end when idle, with the trial, or here."
+      above={bulk}
+      {...listed}
+    >
+      {dialogs}
+    </ListPage>
+  ) : (
+    <>
+      <h2>Sessions</h2>
+      {bulk}
+      <List {...listed} />
+      {dialogs}
+    </>
+  )
 }
 
 /** Open and ended sessions of trial users. */
-export default function Sessions() {
-  const filters = useFilters(["userId", "active"])
-  return (
-    <Page
-      title="Sessions"
-      lead="Stays of trial users in your product. They end when idle, with the trial, or here."
-      actions={<CopyCurl name="sessions.list" input={{ query: filters.values }} />}
-    >
-      <SessionList />
-    </Page>
-  )
-}
+export default () => <Sessions />

@@ -3,13 +3,12 @@ import { Link } from "wouter"
 import { Failure } from "../../api/client.ts"
 import { useChange } from "../../api/hooks.ts"
 import { type Payload, type Row } from "../../api/operations.ts"
-import { Act, Confirm, CopyCurl, FormActions } from "../../kit/actions.tsx"
+import { Act, Confirm, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Moment } from "../../kit/format.tsx"
-import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { Empty } from "../../kit/states.tsx"
-import { Page } from "../../shell/shell.tsx"
 
 type Tenant = Row<"tenants.list">
 type Settings = NonNullable<Payload<"tenants.update">["settings"]>
@@ -115,84 +114,79 @@ export default function Tenants() {
   const [shown, show] = useState<Shown>()
   const close = () => show(undefined)
   return (
-    <Page
+    <ListPage
       title="Tenants"
       lead="Customers of the installation, kept apart: agents, accounts, keys and money belong to one."
       actions={
-        <>
-          <CopyCurl name="tenants.list" input={{ query: filters.values }} />
-          <Act kind="main" icon="plus" needs={write} onClick={() => setMaking(true)}>
-            Make a tenant
-          </Act>
-        </>
+        <Act kind="main" icon="plus" needs={write} onClick={() => setMaking(true)}>
+          Make a tenant
+        </Act>
       }
-    >
-      <List
-        name="tenants.list"
-        searches="Name, short name or id"
-        filters={
-          <Choice
-            label="Status"
-            value={filters.values.status}
-            onChange={(status) => filters.set("status", status)}
-            options={[
-              ["active", "active"],
-              ["suspended", "suspended"]
-            ]}
-          />
-        }
-        input={{ query: filters.values }}
-        isFiltered={filters.isFiltered}
-        label="Tenants"
-        keyOf={({ id }) => id}
-        rowClass={({ status }) => (status === "active" ? undefined : "gone")}
-        empty={<Empty title="There is no tenant" />}
-        columns={[
-          {
-            title: "Name",
-            sort: "name",
-            cell: ({ name }) => (
-              <strong className="cut" title={name}>
-                {name}
-              </strong>
-            )
-          },
-          {
-            title: "Status",
-            cell: ({ status }) => <span className={status === "active" ? "tag ok" : "tag warn"}>{status}</span>
-          },
-          { title: "Short name", cell: ({ slug }) => <code className="cut">{slug}</code> },
-          { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} style="date" /> },
-          {
-            title: "",
-            isNumber: true,
-            cell: (tenant) => (
-              <span className="acts">
-                <Link className="btn" href={`/accounts?tenantId=${tenant.id}`}>
-                  Accounts
-                </Link>
-                <Act needs={write} onClick={() => show({ what: "edit", tenant })}>
-                  Change
+      name="tenants.list"
+      searches="Name, short name or id"
+      filters={
+        <Choice
+          label="Status"
+          value={filters.values.status}
+          onChange={(status) => filters.set("status", status)}
+          options={[
+            ["active", "active"],
+            ["suspended", "suspended"]
+          ]}
+        />
+      }
+      input={{ query: filters.values }}
+      isFiltered={filters.isFiltered}
+      label="Tenants"
+      keyOf={({ id }) => id}
+      rowClass={({ status }) => (status === "active" ? undefined : "gone")}
+      empty={<Empty title="There is no tenant" />}
+      columns={[
+        {
+          title: "Name",
+          sort: "name",
+          cell: ({ name }) => (
+            <strong className="cut" title={name}>
+              {name}
+            </strong>
+          )
+        },
+        {
+          title: "Status",
+          cell: ({ status }) => <span className={status === "active" ? "tag ok" : "tag warn"}>{status}</span>
+        },
+        { title: "Short name", cell: ({ slug }) => <code className="cut">{slug}</code> },
+        { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} style="date" /> },
+        {
+          title: "",
+          isNumber: true,
+          cell: (tenant) => (
+            <span className="acts">
+              <Link className="btn" href={`/accounts?tenantId=${tenant.id}`}>
+                Accounts
+              </Link>
+              <Act needs={write} onClick={() => show({ what: "edit", tenant })}>
+                Change
+              </Act>
+              {tenant.status === "active" ? (
+                <Act
+                  kind="bad"
+                  needs={write}
+                  unless={tenant.slug === "default" ? "The default tenant is never suspended" : undefined}
+                  onClick={() => show({ what: "suspend", tenant })}
+                >
+                  Suspend
                 </Act>
-                {tenant.status === "active" ? (
-                  <Act
-                    kind="bad"
-                    needs={write}
-                    unless={tenant.slug === "default" ? "The default tenant is never suspended" : undefined}
-                    onClick={() => show({ what: "suspend", tenant })}
-                  >
-                    Suspend
-                  </Act>
-                ) : (
-                  <Act needs={write} onClick={() => show({ what: "activate", tenant })}>
-                    Activate
-                  </Act>
-                )}
-              </span>
-            )
-          }
-        ]}
-      />
+              ) : (
+                <Act needs={write} onClick={() => show({ what: "activate", tenant })}>
+                  Activate
+                </Act>
+              )}
+            </span>
+          )
+        }
+      ]}
+    >
       {isMaking ? <Create onClose={() => setMaking(false)} /> : null}
       {shown?.what === "edit" ? <Edit tenant={shown.tenant} onClose={close} /> : null}
       {shown?.what === "suspend" ? (
@@ -223,6 +217,6 @@ export default function Tenants() {
           <p>Its accounts, keys and agents are admitted again.</p>
         </Confirm>
       ) : null}
-    </Page>
+    </ListPage>
   )
 }

@@ -12,7 +12,7 @@ import { announce } from "../../kit/toast.tsx"
 import { daysLeft, extend, TrialState } from "./trials.tsx"
 import { useCan } from "../../shell/session.tsx"
 import { Page } from "../../shell/shell.tsx"
-import { SessionList } from "./sessions.tsx"
+import { Sessions } from "./sessions.tsx"
 
 type User = Answer<"trialUsers.get">
 
@@ -141,7 +141,7 @@ export default function TrialUserPage() {
                 </dd>
               </dl>
             </section>
-            {may("sessions:read") ? <SessionList userId={user.id} /> : null}
+            {may("sessions:read") ? <Sessions userId={user.id} /> : null}
             {shown === "edit" ? <Edit user={user} onClose={close} /> : null}
             {shown === "extend" ? <Extend user={user} onClose={close} /> : null}
             {shown === "activate" ? (

@@ -3,15 +3,14 @@ import { Link, useLocation } from "wouter"
 import { call } from "../../api/client.ts"
 import { useChange } from "../../api/hooks.ts"
 import { type Row, type Sort } from "../../api/operations.ts"
-import { Act, CopyCurl, FormActions } from "../../kit/actions.tsx"
+import { Act, FormActions } from "../../kit/actions.tsx"
 import { BulkBar, BulkDialog } from "../../kit/lists/bulk.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, numberOf, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
-import { Choice, type Column, List, useFilters, useSelection } from "../../kit/lists/list.tsx"
+import { Choice, type Column, ListPage, useFilters, useSelection } from "../../kit/lists/list.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { daysLeft, extend, TrialState } from "./trials.tsx"
-import { Page } from "../../shell/shell.tsx"
 
 type User = Row<"trialUsers.list">
 
@@ -89,60 +88,57 @@ export default function TrialUsers() {
   const query = active === undefined ? {} : { active }
   const bulk = { selection, nameOf, onClose: close }
   return (
-    <Page
+    <ListPage
       title="Trial users"
       lead="People whom your product admits for a trial. They do not sign in here."
       actions={
-        <>
-          <CopyCurl name="trialUsers.list" input={{ query }} />
-          <Act kind="main" icon="plus" needs={write} onClick={() => show("create")}>
-            Admit a user
-          </Act>
-        </>
+        <Act kind="main" icon="plus" needs={write} onClick={() => show("create")}>
+          Admit a user
+        </Act>
       }
+      above={
+        <BulkBar selection={selection}>
+          <Act needs={write} onClick={() => show("extend")}>
+            Extend
+          </Act>
+          <Act needs={write} onClick={() => show("activate")}>
+            Activate
+          </Act>
+          <Act kind="bad" needs="sessions:write" onClick={() => show("end")}>
+            End sessions
+          </Act>
+          <Act kind="bad" needs={write} onClick={() => show("deactivate")}>
+            Deactivate
+          </Act>
+        </BulkBar>
+      }
+      name="trialUsers.list"
+      searches="Name, e-mail address or organization"
+      filters={
+        <Choice
+          label="Active"
+          value={active}
+          onChange={(value) => filters.set("active", value)}
+          options={[
+            ["true", "yes"],
+            ["false", "no"]
+          ]}
+        />
+      }
+      input={{ query }}
+      isFiltered={filters.isFiltered}
+      label="Trial users"
+      keyOf={({ id }) => String(id)}
+      nameOf={nameOf}
+      rowClass={({ isActive }) => (isActive ? undefined : "gone")}
+      selection={selection}
+      empty={
+        <Empty title="There is no trial user yet">
+          <p>Admit one here, or let your product do it over the API.</p>
+        </Empty>
+      }
+      columns={columns}
     >
-      <BulkBar selection={selection}>
-        <Act needs={write} onClick={() => show("extend")}>
-          Extend
-        </Act>
-        <Act needs={write} onClick={() => show("activate")}>
-          Activate
-        </Act>
-        <Act kind="bad" needs="sessions:write" onClick={() => show("end")}>
-          End sessions
-        </Act>
-        <Act kind="bad" needs={write} onClick={() => show("deactivate")}>
-          Deactivate
-        </Act>
-      </BulkBar>
-      <List
-        name="trialUsers.list"
-        searches="Name, e-mail address or organization"
-        filters={
-          <Choice
-            label="Active"
-            value={active}
-            onChange={(value) => filters.set("active", value)}
-            options={[
-              ["true", "yes"],
-              ["false", "no"]
-            ]}
-          />
-        }
-        input={{ query }}
-        isFiltered={filters.isFiltered}
-        label="Trial users"
-        keyOf={({ id }) => String(id)}
-        nameOf={nameOf}
-        rowClass={({ isActive }) => (isActive ? undefined : "gone")}
-        selection={selection}
-        empty={
-          <Empty title="There is no trial user yet">
-            <p>Admit one here, or let your product do it over the API.</p>
-          </Empty>
-        }
-        columns={columns}
-      />
       {shown === "create" ? <Create onClose={close} /> : null}
       {shown === "extend" ? (
         <BulkDialog
@@ -180,6 +176,6 @@ export default function TrialUsers() {
           <p>Every session of theirs ends. They can open new ones.</p>
         </BulkDialog>
       ) : null}
-    </Page>
+    </ListPage>
   )
 }

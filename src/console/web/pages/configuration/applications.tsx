@@ -1,14 +1,13 @@
 import { useState } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
 import { useCall, useChange } from "../../api/hooks.ts"
-import { Act, CopyCurl, FormActions, TabLinks } from "../../kit/actions.tsx"
+import { Act, FormActions, TabLinks } from "../../kit/actions.tsx"
 import { isBuiltIn } from "../../kit/names/built-in.ts"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
-import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { Empty } from "../../kit/states.tsx"
-import { Page } from "../../shell/shell.tsx"
 import { RegistrationTokens } from "./registration-tokens.tsx"
 
 /** The tone of each status of an application. */
@@ -66,95 +65,91 @@ const Waiting = () => {
   )
 }
 
-/** The applications that are managed here. */
+const Above = () => (
+  <>
+    <Waiting />
+    <TabLinks
+      label="About applications"
+      tabs={[
+        ["applications", "Applications"],
+        ["tokens", "Registration tokens"]
+      ]}
+    />
+  </>
+)
+
+/** The applications that are managed here, and the tokens with which others register themselves. */
 export default function Applications() {
   const filters = useFilters(["status"])
   const [search] = useSearchParams()
   const [isMaking, setMaking] = useState(false)
+  if (search.get("tab") === "tokens") return <RegistrationTokens above={<Above />} />
   return (
-    <Page
+    <ListPage
       title="Applications"
       lead="Each has roles, configuration and keys of its own."
       actions={
-        <>
-          <CopyCurl name="applications.list" input={{ query: filters.values }} />
-          <Act kind="main" icon="plus" needs="applications:write" onClick={() => setMaking(true)}>
-            Make an application
-          </Act>
-        </>
+        <Act kind="main" icon="plus" needs="applications:write" onClick={() => setMaking(true)}>
+          Make an application
+        </Act>
       }
+      above={<Above />}
+      name="applications.list"
+      searches="Name, short name or id"
+      filters={
+        <Choice
+          label="Status"
+          value={filters.values.status}
+          onChange={(status) => filters.set("status", status)}
+          options={[
+            ["active", "active"],
+            ["pending", "waiting for approval"],
+            ["suspended", "suspended"],
+            ["rejected", "rejected"]
+          ]}
+        />
+      }
+      input={{ query: filters.values }}
+      isFiltered={filters.isFiltered}
+      label="Applications"
+      keyOf={({ id }) => String(id)}
+      empty={<Empty title="There is no application yet" />}
+      columns={[
+        {
+          title: "Name",
+          sort: "name",
+          cell: ({ id, name }) => (
+            <Link className="name" title={name} href={`/applications/${id}`}>
+              {name}
+            </Link>
+          )
+        },
+        {
+          title: "Status",
+          cell: ({ slug, status }) => (
+            <>
+              <span className={`tag ${applicationTones[status]}`}>{status}</span>{" "}
+              {isBuiltIn({ slug }) ? <small>built in</small> : null}
+            </>
+          )
+        },
+        {
+          title: "Short name",
+          cell: ({ slug }) => (
+            <code className="cut" title={slug}>
+              {slug}
+            </code>
+          )
+        },
+        {
+          title: "Description",
+          cell: ({ description }) =>
+            description === "" ? <span className="soft">none</span> : <Cut text={description} />
+        },
+        { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+      ]}
     >
-      <Waiting />
-      <TabLinks
-        label="About applications"
-        tabs={[
-          ["applications", "Applications"],
-          ["tokens", "Registration tokens"]
-        ]}
-      />
-      {search.get("tab") === "tokens" ? (
-        <RegistrationTokens />
-      ) : (
-        <>
-          <List
-            name="applications.list"
-            searches="Name, short name or id"
-            filters={
-              <Choice
-                label="Status"
-                value={filters.values.status}
-                onChange={(status) => filters.set("status", status)}
-                options={[
-                  ["active", "active"],
-                  ["pending", "waiting for approval"],
-                  ["suspended", "suspended"],
-                  ["rejected", "rejected"]
-                ]}
-              />
-            }
-            input={{ query: filters.values }}
-            isFiltered={filters.isFiltered}
-            label="Applications"
-            keyOf={({ id }) => String(id)}
-            empty={<Empty title="There is no application yet" />}
-            columns={[
-              {
-                title: "Name",
-                sort: "name",
-                cell: ({ id, name }) => (
-                  <Link className="name" title={name} href={`/applications/${id}`}>
-                    {name}
-                  </Link>
-                )
-              },
-              {
-                title: "Status",
-                cell: ({ slug, status }) => (
-                  <>
-                    <span className={`tag ${applicationTones[status]}`}>{status}</span>{" "}
-                    {isBuiltIn({ slug }) ? <small>built in</small> : null}
-                  </>
-                )
-              },
-              {
-                title: "Short name",
-                cell: ({ slug }) => (
-                  <code className="cut" title={slug}>
-                    {slug}
-                  </code>
-                )
-              },
-              {
-                title: "Description",
-                cell: ({ description }) =>
-                  description === "" ? <span className="soft">none</span> : <Cut text={description} />
-              },
-              { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
-            ]}
-          />
-        </>
-      )}
       {isMaking ? <Create onClose={() => setMaking(false)} /> : null}
-    </Page>
+    </ListPage>
   )
 }

@@ -6,7 +6,7 @@ import { Act, Confirm, CopyCurl, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, instantOf, numberOf, SelectField, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Moment, words } from "../../kit/format.tsx"
-import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, List, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { SecretDialog } from "../../kit/forms/secret.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
@@ -91,53 +91,48 @@ export default function Integrations() {
   const [isCreating, setCreating] = useState(false)
   const [made, setMade] = useState<Answer<"integrations.create">>()
   return (
-    <Page
+    <ListPage
       title="Integrations"
       lead="Where events are sent as they happen: webhooks, Slack, receivers of CloudEvents."
       actions={
-        <>
-          <CopyCurl name="integrations.list" input={{}} />
-          <Act kind="main" icon="plus" needs="integrations:write" onClick={() => setCreating(true)}>
-            Make an integration
-          </Act>
-        </>
+        <Act kind="main" icon="plus" needs="integrations:write" onClick={() => setCreating(true)}>
+          Make an integration
+        </Act>
       }
+      name="integrations.list"
+      searches="Name or address"
+      input={{}}
+      label="Integrations"
+      keyOf={({ id }) => id}
+      empty={
+        <Empty title="Nothing is sent anywhere yet">
+          <p>An integration tells another system of every change that it asks for.</p>
+        </Empty>
+      }
+      columns={[
+        {
+          title: "Name",
+          sort: "name",
+          cell: ({ id, name }) => (
+            <Link href={`/integrations/${id}`}>
+              <strong>{name}</strong>
+            </Link>
+          )
+        },
+        { title: "Kind", cell: ({ kind }) => kind },
+        { title: "Status", cell: ({ status }) => <span className={`tag ${tone(status)}`}>{status}</span> },
+        { title: "Address", cell: ({ url }) => <code>{url}</code> },
+        {
+          title: "Types",
+          cell: ({ eventTypes }) => (
+            <span title={eventTypes.join("\n")}>
+              {eventTypes.length === 1 ? eventTypes[0] : `${eventTypes.length} types`}
+            </span>
+          )
+        },
+        { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+      ]}
     >
-      <List
-        name="integrations.list"
-        searches="Name or address"
-        input={{}}
-        label="Integrations"
-        keyOf={({ id }) => id}
-        empty={
-          <Empty title="Nothing is sent anywhere yet">
-            <p>An integration tells another system of every change that it asks for.</p>
-          </Empty>
-        }
-        columns={[
-          {
-            title: "Name",
-            sort: "name",
-            cell: ({ id, name }) => (
-              <Link href={`/integrations/${id}`}>
-                <strong>{name}</strong>
-              </Link>
-            )
-          },
-          { title: "Kind", cell: ({ kind }) => kind },
-          { title: "Status", cell: ({ status }) => <span className={`tag ${tone(status)}`}>{status}</span> },
-          { title: "Address", cell: ({ url }) => <code>{url}</code> },
-          {
-            title: "Types",
-            cell: ({ eventTypes }) => (
-              <span title={eventTypes.join("\n")}>
-                {eventTypes.length === 1 ? eventTypes[0] : `${eventTypes.length} types`}
-              </span>
-            )
-          },
-          { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
-        ]}
-      />
       {isCreating ? (
         <Create
           onClose={() => setCreating(false)}
@@ -159,7 +154,7 @@ export default function Integrations() {
           </p>
         </SecretDialog>
       )}
-    </Page>
+    </ListPage>
   )
 }
 

@@ -1,11 +1,11 @@
-import { useState } from "react"
+import { type ReactNode, useState } from "react"
 import { useChange } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
 import { Act, Confirm, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, numberOf, TextField } from "../../kit/forms/form.tsx"
 import { Moment } from "../../kit/format.tsx"
-import { List } from "../../kit/lists/list.tsx"
+import { ListPage } from "../../kit/lists/list.tsx"
 import { SecretDialog } from "../../kit/forms/secret.tsx"
 import { Empty } from "../../kit/states.tsx"
 
@@ -62,53 +62,53 @@ type Shown =
   | { readonly what: "delete"; readonly token: Token }
 
 /** Tokens with which applications register themselves. */
-export const RegistrationTokens = () => {
+export const RegistrationTokens = ({ above }: { readonly above: ReactNode }) => {
   const [shown, show] = useState<Shown>()
   const close = () => show(undefined)
   return (
-    <>
-      <List
-        name="registrationTokens.list"
-        filters={
-          <span className="acts end">
-            <Act icon="plus" needs={write} onClick={() => show({ what: "create" })}>
-              Make a token
+    <ListPage
+      title="Applications"
+      lead="Each has roles, configuration and keys of its own."
+      actions={
+        <Act kind="main" icon="plus" needs={write} onClick={() => show({ what: "create" })}>
+          Make a token
+        </Act>
+      }
+      above={above}
+      name="registrationTokens.list"
+      input={{}}
+      label="Registration tokens"
+      keyOf={({ id }) => id}
+      rowClass={({ remainingUses }) => (remainingUses === 0 ? "gone" : undefined)}
+      empty={
+        <Empty title="There is no registration token">
+          <p>With one, an application registers itself at /api/applications/register.</p>
+        </Empty>
+      }
+      columns={[
+        { title: "Id", cell: ({ id }) => <code title={id}>{id.slice(-12)}</code> },
+        { title: "Left", isNumber: true, cell: ({ remainingUses, uses }) => `${remainingUses} of ${uses}` },
+        { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} /> },
+        {
+          title: "Made",
+          sort: "createdAt",
+          cell: ({ createdAt, createdBy }) => (
+            <>
+              <Moment at={createdAt} /> <small>by {createdBy}</small>
+            </>
+          )
+        },
+        {
+          title: "",
+          isNumber: true,
+          cell: (token) => (
+            <Act kind="bad" needs={write} onClick={() => show({ what: "delete", token })}>
+              Delete
             </Act>
-          </span>
+          )
         }
-        input={{}}
-        label="Registration tokens"
-        keyOf={({ id }) => id}
-        rowClass={({ remainingUses }) => (remainingUses === 0 ? "gone" : undefined)}
-        empty={
-          <Empty title="There is no registration token">
-            <p>With one, an application registers itself at /api/applications/register.</p>
-          </Empty>
-        }
-        columns={[
-          { title: "Id", cell: ({ id }) => <code title={id}>{id.slice(-12)}</code> },
-          { title: "Left", isNumber: true, cell: ({ remainingUses, uses }) => `${remainingUses} of ${uses}` },
-          { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} /> },
-          {
-            title: "Made",
-            sort: "createdAt",
-            cell: ({ createdAt, createdBy }) => (
-              <>
-                <Moment at={createdAt} /> <small>by {createdBy}</small>
-              </>
-            )
-          },
-          {
-            title: "",
-            isNumber: true,
-            cell: (token) => (
-              <Act kind="bad" needs={write} onClick={() => show({ what: "delete", token })}>
-                Delete
-              </Act>
-            )
-          }
-        ]}
-      />
+      ]}
+    >
       {shown?.what === "create" ? <Create onClose={close} onMade={(token) => show({ what: "made", token })} /> : null}
       {shown?.what === "made" ? (
         <SecretDialog title="Registration token" what="Token" secret={shown.token.token} onClose={close}>
@@ -130,6 +130,6 @@ export const RegistrationTokens = () => {
           <p>No application registers with it any more. What has registered stays.</p>
         </Confirm>
       ) : null}
-    </>
+    </ListPage>
   )
 }

@@ -4,17 +4,16 @@ import { Link } from "wouter"
 import { call } from "../../api/client.ts"
 import { queries } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, CopyCurl, FormActions, useNow } from "../../kit/actions.tsx"
+import { Act, FormActions, useNow } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { CheckField, Form, numberOf, textOf, TextField } from "../../kit/forms/form.tsx"
 import { count, remaining, usd } from "../../kit/format.tsx"
-import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { AgentName, PrincipalName, useAgents } from "../../kit/names/names.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
 import { useCan } from "../../shell/session.tsx"
 import { TenantChoice } from "../../kit/names/tenants.tsx"
-import { Page } from "../../shell/shell.tsx"
 
 type Pending = Row<"approvals.list">
 
@@ -32,15 +31,45 @@ interface Decision {
   readonly onClose: () => void
 }
 
+/** Nothing, or the key that decides in the place of the one who is signed in. */
+interface As {
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** Says that someone else has to decide, and takes the key of the service account, which may decide everything. */
+const FourEyes = ({ items }: Pick<Decision, "items">) => {
+  const own = items.filter(({ mayDecide }) => !mayDecide)
+  return own.length === 0 ? null : (
+    <>
+      <p>
+        {items.length === 1 ? "It was" : own.length === 1 ? "One of them was" : `${count(own.length)} of them were`}{" "}
+        asked for by you, by a key or an account that you have made, or by one of the same maker. Somebody else decides
+        then: an account that <code>npm run operator -- create EMAIL</code> or a sign-in with an identity provider has
+        made, or the service account with the key that the first start printed.
+      </p>
+      <TextField
+        label="Key of the service account"
+        name="serviceKey"
+        type="password"
+        autoComplete="off"
+        required
+        hint="The audit log names the service account; the key is forgotten with this dialog"
+      />
+    </>
+  )
+}
+
 /** Decides on all of them; a refusal of one is shown, and the list has those that are left. */
 const useDecision = (
   items: ReadonlyArray<Pending>,
   done: string,
-  decide: (id: string, data: FormData) => Promise<unknown>
+  decide: (id: string, data: FormData, as: As) => Promise<unknown>
 ) =>
   useMutation({
     mutationFn: async (data: FormData) => {
-      const decided = await Promise.allSettled(items.map(({ reservation }) => decide(reservation.id, data)))
+      const key = textOf(data, "serviceKey")
+      const as = key === undefined ? {} : { headers: { "x-api-key": key } }
+      const decided = await Promise.allSettled(items.map(({ reservation }) => decide(reservation.id, data, as)))
       const refused = decided.find(({ status }) => status === "rejected")
       if (refused?.status === "rejected") throw refused.reason
     },
@@ -50,10 +79,11 @@ const useDecision = (
 
 const Approve = ({ items, onClose }: Decision) => {
   const may = useCan()
-  const decision = useDecision(items, "approved", (reservationId, data) => {
+  const decision = useDecision(items, "approved", (reservationId, data, as) => {
     const ceilingUsd = numberOf(data, "ceilingUsd")
     const reason = textOf(data, "reason")
     return call("approvals.approve", {
+      ...as,
       params: { reservationId },
       body: {
         ...(ceilingUsd === undefined ? {} : { ceilingUsd }),
@@ -92,14 +122,26 @@ const Approve = ({ items, onClose }: Decision) => {
               : "Needs the capability budgets:write"
           }
         />
+        {items.some(({ reservation }) => reservation.origin === "gateway") ? (
+          <p>
+            The call was not made. Its caller repeats it with the header <code>x-reservation-id</code>
+            {items.length === 1 ? (
+              <>
+                : <code>{items[0]?.reservation.id}</code>
+              </>
+            ) : null}
+            .
+          </p>
+        ) : null}
+        <FourEyes items={items} />
       </Form>
     </Dialog>
   )
 }
 
 const Deny = ({ items, onClose }: Decision) => {
-  const decision = useDecision(items, "denied", (reservationId, data) =>
-    call("approvals.deny", { params: { reservationId }, body: { reason: textOf(data, "reason") ?? "" } })
+  const decision = useDecision(items, "denied", (reservationId, data, as) =>
+    call("approvals.deny", { ...as, params: { reservationId }, body: { reason: textOf(data, "reason") ?? "" } })
   )
   return (
     <Dialog title={items.length === 1 ? `Deny ${sum(items)}` : `Deny ${items.length}, ${sum(items)}`} onClose={onClose}>
@@ -111,6 +153,7 @@ const Deny = ({ items, onClose }: Decision) => {
         <p>
           {items.length === 1 ? "The reservation ends" : "The reservations end"}, and the caller is told the reason.
         </p>
+        <FourEyes items={items} />
         <TextField label="Reason" name="reason" required maxLength={500} placeholder="Not this month" />
       </Form>
     </Dialog>
@@ -131,12 +174,11 @@ export default function Approvals() {
   }
   const none = chosen.length === 0 ? "Choose reservations first" : undefined
   return (
-    <Page
+    <ListPage
       title="Approvals"
       lead="Reservations that a cap had no room for. Each waits for a decision until it expires."
       actions={
         <>
-          <CopyCurl name="approvals.list" input={{ query: values }} />
           <Act needs="budgets:approve" unless={none} onClick={() => setShown({ what: "deny", items: chosen })}>
             Deny {chosen.length === 0 ? "chosen" : chosen.length}
           </Act>
@@ -150,94 +192,94 @@ export default function Approvals() {
           </Act>
         </>
       }
-    >
-      <div className="filters">
-        <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-      </div>
-      <List
-        name="approvals.list"
-        input={{ query: values }}
-        everySeconds={10}
-        isFiltered={isFiltered}
-        label="Held reservations"
-        keyOf={({ reservation }) => reservation.id}
-        empty={
-          <Empty title="Nothing waits for an approval">
-            <p>A cap that asks for approval holds what it has no room for, and it appears here.</p>
-          </Empty>
+      filters={
+        <>
+          <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
+          <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
+        </>
+      }
+      name="approvals.list"
+      input={{ query: values }}
+      everySeconds={10}
+      isFiltered={isFiltered}
+      label="Held reservations"
+      keyOf={({ reservation }) => reservation.id}
+      empty={
+        <Empty title="Nothing waits for an approval">
+          <p>A cap that asks for approval holds what it has no room for, and it appears here.</p>
+        </Empty>
+      }
+      columns={[
+        {
+          title: "Choose",
+          cell: (item) => (
+            <input
+              type="checkbox"
+              aria-label={`Choose ${usd(item.reservation.amountUsd)} of ${item.reservation.createdBy}`}
+              checked={chosen.some(({ reservation }) => reservation.id === item.reservation.id)}
+              onChange={(event) =>
+                setChosen(
+                  event.target.checked
+                    ? [...chosen, item]
+                    : chosen.filter(({ reservation }) => reservation.id !== item.reservation.id)
+                )
+              }
+            />
+          )
+        },
+        { title: "Amount", isNumber: true, cell: ({ reservation }) => <strong>{usd(reservation.amountUsd)}</strong> },
+        { title: "Expires in", isNumber: true, cell: ({ reservation }) => <Countdown at={reservation.expiresAt} /> },
+        {
+          title: "Asked by",
+          cell: ({ reservation: { agentId, createdBy } }) =>
+            agentId === null ? <PrincipalName name={createdBy} /> : <AgentName id={agentId} />
+        },
+        {
+          title: "For",
+          cell: ({ reservation: { model, taskType, tokens } }) => (
+            <>
+              {[model, taskType].filter((text) => text !== null).join(", ") || "anything"}{" "}
+              {tokens === 0 ? null : (
+                <>
+                  <br />
+                  <small>{count(tokens)} tokens</small>
+                </>
+              )}
+            </>
+          )
+        },
+        {
+          title: "Caps",
+          cell: ({ caps }) => (
+            <span className="chips">
+              {caps.slice(0, 2).map(({ capId, headroom, name }) => (
+                <Link key={capId} className="chip" href={`/caps/${capId}`}>
+                  {name ?? capId}
+                  {headroom === undefined ? null : `: ${headroom} free`}
+                </Link>
+              ))}
+              {caps.length > 2 ? <small>and {caps.length - 2} more</small> : null}
+            </span>
+          )
+        },
+        {
+          title: "",
+          isNumber: true,
+          cell: (item) => (
+            <span className="acts">
+              <Act needs="budgets:approve" onClick={() => setShown({ what: "approve", items: [item] })}>
+                Approve
+              </Act>
+              <Act needs="budgets:approve" kind="bad" onClick={() => setShown({ what: "deny", items: [item] })}>
+                Deny
+              </Act>
+            </span>
+          )
         }
-        columns={[
-          {
-            title: "Choose",
-            cell: (item) => (
-              <input
-                type="checkbox"
-                aria-label={`Choose ${usd(item.reservation.amountUsd)} of ${item.reservation.createdBy}`}
-                checked={chosen.some(({ reservation }) => reservation.id === item.reservation.id)}
-                onChange={(event) =>
-                  setChosen(
-                    event.target.checked
-                      ? [...chosen, item]
-                      : chosen.filter(({ reservation }) => reservation.id !== item.reservation.id)
-                  )
-                }
-              />
-            )
-          },
-          { title: "Amount", isNumber: true, cell: ({ reservation }) => <strong>{usd(reservation.amountUsd)}</strong> },
-          { title: "Expires in", isNumber: true, cell: ({ reservation }) => <Countdown at={reservation.expiresAt} /> },
-          {
-            title: "Asked by",
-            cell: ({ reservation: { agentId, createdBy } }) =>
-              agentId === null ? <PrincipalName name={createdBy} /> : <AgentName id={agentId} />
-          },
-          {
-            title: "For",
-            cell: ({ reservation: { model, taskType, tokens } }) => (
-              <>
-                {[model, taskType].filter((text) => text !== null).join(", ") || "anything"}{" "}
-                {tokens === 0 ? null : (
-                  <>
-                    <br />
-                    <small>{count(tokens)} tokens</small>
-                  </>
-                )}
-              </>
-            )
-          },
-          {
-            title: "Caps",
-            cell: ({ caps }) => (
-              <span className="chips">
-                {caps.slice(0, 2).map(({ capId, headroom, name }) => (
-                  <Link key={capId} className="chip" href={`/caps/${capId}`}>
-                    {name ?? capId}
-                    {headroom === undefined ? null : `: ${headroom} free`}
-                  </Link>
-                ))}
-                {caps.length > 2 ? <small>and {caps.length - 2} more</small> : null}
-              </span>
-            )
-          },
-          {
-            title: "",
-            isNumber: true,
-            cell: (item) => (
-              <span className="acts">
-                <Act needs="budgets:approve" onClick={() => setShown({ what: "approve", items: [item] })}>
-                  Approve
-                </Act>
-                <Act needs="budgets:approve" kind="bad" onClick={() => setShown({ what: "deny", items: [item] })}>
-                  Deny
-                </Act>
-              </span>
-            )
-          }
-        ]}
-      />
+      ]}
+    >
       {shown?.what === "approve" ? <Approve items={shown.items} onClose={close} /> : null}
       {shown?.what === "deny" ? <Deny items={shown.items} onClose={close} /> : null}
-    </Page>
+    </ListPage>
   )
 }

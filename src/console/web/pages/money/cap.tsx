@@ -1,5 +1,5 @@
 import { useState } from "react"
-import { Redirect, useParams } from "wouter"
+import { Link, Redirect, useParams } from "wouter"
 import { Failure } from "../../api/client.ts"
 import { useCall, useChange } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
@@ -10,7 +10,9 @@ import { Form, instantOf, numberOf, textOf, TextField } from "../../kit/forms/fo
 import { Moment, percent, quantity } from "../../kit/format.tsx"
 import { List, Table } from "../../kit/lists/list.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
+import { useCan } from "../../shell/session.tsx"
 import { Page } from "../../shell/shell.tsx"
+import { refusalColumns, useRefusals } from "../usage/refusals.tsx"
 import { CapForm } from "./cap-form.tsx"
 import { type Cap, DeleteCap, modes, PauseCap, periodText, spentThresholds } from "./caps.tsx"
 
@@ -165,6 +167,28 @@ const Alerts = ({ cap }: { readonly cap: Cap }) => (
   </>
 )
 
+const Refusals = ({ cap }: { readonly cap: Cap }) => {
+  const { latest, times } = useRefusals({ entityId: cap.id })
+  return (
+    <section className="card">
+      <header>
+        <h2>Refused in 24 hours</h2>
+        <Link href={`/requests?tab=refused&entityId=${cap.id}`}>All refused</Link>
+      </header>
+      {latest.length === 0 ? (
+        <Empty title="It refused nothing" />
+      ) : (
+        <>
+          <div className="in">
+            <span className="tag warn">{times} refused</span>
+          </div>
+          <Table label="Refused" rows={latest.slice(0, 5)} keyOf={({ id }) => id} columns={refusalColumns} />
+        </>
+      )}
+    </section>
+  )
+}
+
 type Shown = { readonly what: "edit" | "pause" | "delete" | "raise" } | { readonly what: "end"; readonly grant: Grant }
 
 /** One cap: its counters, raises and alerts. */
@@ -172,6 +196,7 @@ export default function OneCap() {
   const { id = "" } = useParams()
   const [shown, setShown] = useState<Shown | undefined>()
   const close = () => setShown(undefined)
+  const may = useCan()
   const asked = useCall("budgetCaps.get", { params: { id } })
   const cap = asked.data
   // It was just deleted, here or elsewhere.
@@ -210,6 +235,7 @@ export default function OneCap() {
         {(cap) => (
           <>
             <Counters cap={cap} />
+            {may("audit-logs:read") ? <Refusals cap={cap} /> : null}
             <Grants cap={cap} onEnd={(grant) => setShown({ what: "end", grant })} />
             <Alerts cap={cap} />
             {shown?.what === "raise" ? <Raise cap={cap} onClose={close} /> : null}

@@ -1,15 +1,14 @@
 import { useState } from "react"
-import { Link } from "wouter"
+import { Link, useSearchParams } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, Confirm, CopyCurl } from "../../kit/actions.tsx"
+import { Act, Confirm } from "../../kit/actions.tsx"
 import { CapBar, scopeText } from "../../kit/charts/cap-bar.tsx"
 import { count, quantity } from "../../kit/format.tsx"
-import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { useAgents, useApplications } from "../../kit/names/names.tsx"
 import { TenantChoice } from "../../kit/names/tenants.tsx"
-import { Page } from "../../shell/shell.tsx"
 import { CapForm } from "./cap-form.tsx"
 
 export type Cap = Row<"budgetCaps.list">
@@ -81,95 +80,95 @@ type Shown = { readonly what: "create" } | { readonly what: "edit" | "pause" | "
 
 /** Every cap with its use: made, changed, paused and deleted. */
 export default function Caps() {
-  const [shown, setShown] = useState<Shown | undefined>()
+  const [search, setSearch] = useSearchParams()
+  const isFirst = search.get("create") === "first"
+  const [shown, setShown] = useState<Shown | undefined>(isFirst ? { what: "create" } : undefined)
   const { isFiltered, set, values } = useFilters(["agentId", "applicationId", "tenantId"])
   const agents = useAgents()
   const applications = useApplications()
-  const close = () => setShown(undefined)
+  const close = () => {
+    setShown(undefined)
+    if (isFirst) setSearch({}, { replace: true })
+  }
   return (
-    <Page
+    <ListPage
       title="Caps"
       lead="A limit per period and scope. A hard cap is never exceeded, however many calls run at once."
       actions={
+        <Act kind="main" icon="plus" needs="budgets:write" onClick={() => setShown({ what: "create" })}>
+          Make a cap
+        </Act>
+      }
+      name="budgetCaps.list"
+      searches="Name, scope or id"
+      order="-createdAt"
+      filters={
         <>
-          <CopyCurl name="budgetCaps.list" input={{ query: values }} />
-          <Act kind="main" icon="plus" needs="budgets:write" onClick={() => setShown({ what: "create" })}>
-            Make a cap
-          </Act>
+          <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
+          <Choice
+            label="Application"
+            value={values.applicationId}
+            options={applications}
+            onChange={(value) => set("applicationId", value)}
+          />
+          <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
         </>
       }
+      input={{ query: { ...values, limit: 20 } }}
+      isFiltered={isFiltered}
+      label="Caps"
+      keyOf={({ id }) => id}
+      rowClass={({ status }) => (status === "active" ? undefined : "gone")}
+      empty={
+        <Empty title="There is no cap yet">
+          <p>
+            A cap limits what may be spent in a period: by everyone, by one agent or by each, on one model or on all.
+          </p>
+          <Act kind="main" needs="budgets:write" onClick={() => setShown({ what: "create" })}>
+            Make a cap
+          </Act>
+        </Empty>
+      }
+      columns={[
+        { title: "Name and use", sort: "name", isWide: true, cell: (cap) => <Use cap={cap} /> },
+        {
+          title: "Period",
+          cell: (cap) => (
+            <>
+              {periodText(cap)}
+              <br />
+              <small>{modes[cap.mode]} when it is full</small>
+            </>
+          )
+        },
+        {
+          title: "Status",
+          cell: ({ status }) => <span className={`tag ${status === "active" ? "ok" : ""}`}>{status}</span>
+        },
+        {
+          title: "",
+          isNumber: true,
+          cell: (cap) => (
+            <span className="acts">
+              <Act needs="budgets:write" onClick={() => setShown({ what: "edit", cap })}>
+                Edit
+              </Act>
+              <Act needs="budgets:write" onClick={() => setShown({ what: "pause", cap })}>
+                {cap.status === "active" ? "Pause" : "Resume"}
+              </Act>
+              <Act kind="bad" needs="budgets:write" onClick={() => setShown({ what: "delete", cap })}>
+                Delete
+              </Act>
+            </span>
+          )
+        }
+      ]}
     >
-      <List
-        name="budgetCaps.list"
-        searches="Name, scope or id"
-        order="-createdAt"
-        filters={
-          <>
-            <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-            <Choice
-              label="Application"
-              value={values.applicationId}
-              options={applications}
-              onChange={(value) => set("applicationId", value)}
-            />
-            <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-          </>
-        }
-        input={{ query: { ...values, limit: 20 } }}
-        isFiltered={isFiltered}
-        label="Caps"
-        keyOf={({ id }) => id}
-        rowClass={({ status }) => (status === "active" ? undefined : "gone")}
-        empty={
-          <Empty title="There is no cap yet">
-            <p>
-              A cap limits what may be spent in a period: by everyone, by one agent or by each, on one model or on all.
-            </p>
-            <Act kind="main" needs="budgets:write" onClick={() => setShown({ what: "create" })}>
-              Make a cap
-            </Act>
-          </Empty>
-        }
-        columns={[
-          { title: "Name and use", sort: "name", isWide: true, cell: (cap) => <Use cap={cap} /> },
-          {
-            title: "Period",
-            cell: (cap) => (
-              <>
-                {periodText(cap)}
-                <br />
-                <small>{modes[cap.mode]} when it is full</small>
-              </>
-            )
-          },
-          {
-            title: "Status",
-            cell: ({ status }) => <span className={`tag ${status === "active" ? "ok" : ""}`}>{status}</span>
-          },
-          {
-            title: "",
-            isNumber: true,
-            cell: (cap) => (
-              <span className="acts">
-                <Act needs="budgets:write" onClick={() => setShown({ what: "edit", cap })}>
-                  Edit
-                </Act>
-                <Act needs="budgets:write" onClick={() => setShown({ what: "pause", cap })}>
-                  {cap.status === "active" ? "Pause" : "Resume"}
-                </Act>
-                <Act kind="bad" needs="budgets:write" onClick={() => setShown({ what: "delete", cap })}>
-                  Delete
-                </Act>
-              </span>
-            )
-          }
-        ]}
-      />
       {shown?.what === "create" ? <CapForm onClose={close} /> : null}
       {shown?.what === "edit" ? <CapForm cap={shown.cap} onClose={close} /> : null}
       {shown?.what === "pause" ? <PauseCap cap={shown.cap} onClose={close} /> : null}
       {shown?.what === "delete" ? <DeleteCap cap={shown.cap} onClose={close} /> : null}
-    </Page>
+    </ListPage>
   )
 }
 

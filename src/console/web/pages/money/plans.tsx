@@ -2,15 +2,14 @@ import { useState } from "react"
 import { Link } from "wouter"
 import { useChange } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, Confirm, CopyCurl, FormActions } from "../../kit/actions.tsx"
+import { Act, Confirm, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, numberOf, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Moment, usd } from "../../kit/format.tsx"
-import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { AgentName, shortId, useAgents } from "../../kit/names/names.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { TenantChoice } from "../../kit/names/tenants.tsx"
-import { Page } from "../../shell/shell.tsx"
 
 type Plan = Row<"allPlans.list">
 
@@ -125,101 +124,98 @@ export default function Plans() {
   const { status = "active", ...others } = values
   const query = status === "all" ? others : { ...others, status }
   return (
-    <Page
+    <ListPage
       title="Plans"
       lead="Budgets that agents hold for a unit of work and draw on call by call."
-      actions={<CopyCurl name="allPlans.list" input={{ query }} />}
-    >
-      <List
-        name="allPlans.list"
-        searches="Name or id"
-        filters={
-          <>
-            <Choice
-              isRequired
-              label="Status"
-              value={status}
-              options={[...statuses.map((name) => [name, name] as const), ["all", "any"]]}
-              onChange={(value) => set("status", value)}
-            />
-            <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-            <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-          </>
-        }
-        input={{ query }}
-        everySeconds={15}
-        isFiltered={values.agentId !== undefined || values.tenantId !== undefined || values.status !== undefined}
-        label="Plans"
-        keyOf={({ id }) => id}
-        rowClass={({ endedAt }) => (endedAt === null ? undefined : "gone")}
-        empty={
-          <Empty title="No plan runs">
-            <p>An agent starts one before a unit of work, with POST /api/agents/:agentId/plans.</p>
-          </Empty>
-        }
-        columns={[
-          {
-            title: "Plan",
-            cell: (plan) => (
-              <div className="wrap">
-                <Link href={`/reservations?planId=${plan.id}`}>
-                  <strong>{nameOf(plan)}</strong>
-                </Link>{" "}
-                {plan.taskType === null ? null : <span className="chip">{plan.taskType}</span>}
-                <br />
-                <small>
-                  <AgentName id={plan.agentId} />
-                </small>
-              </div>
+      name="allPlans.list"
+      searches="Name or id"
+      filters={
+        <>
+          <Choice
+            isRequired
+            label="Status"
+            value={status}
+            options={[...statuses.map((name) => [name, name] as const), ["all", "any"]]}
+            onChange={(value) => set("status", value)}
+          />
+          <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
+          <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
+        </>
+      }
+      input={{ query }}
+      everySeconds={15}
+      isFiltered={values.agentId !== undefined || values.tenantId !== undefined || values.status !== undefined}
+      label="Plans"
+      keyOf={({ id }) => id}
+      rowClass={({ endedAt }) => (endedAt === null ? undefined : "gone")}
+      empty={
+        <Empty title="No plan runs">
+          <p>An agent starts one before a unit of work, with POST /api/agents/:agentId/plans.</p>
+        </Empty>
+      }
+      columns={[
+        {
+          title: "Plan",
+          cell: (plan) => (
+            <div className="wrap">
+              <Link href={`/reservations?planId=${plan.id}`}>
+                <strong>{nameOf(plan)}</strong>
+              </Link>{" "}
+              {plan.taskType === null ? null : <span className="chip">{plan.taskType}</span>}
+              <br />
+              <small>
+                <AgentName id={plan.agentId} />
+              </small>
+            </div>
+          )
+        },
+        { title: "Spend", isWide: true, cell: (plan) => <Spend plan={plan} /> },
+        { title: "Status", cell: (plan) => <span className={`tag ${tones[plan.status]}`}>{plan.status}</span> },
+        {
+          title: "Began",
+          sort: "createdAt",
+          cell: ({ createdAt, endedAt, expiresAt }) => (
+            <>
+              <Moment at={createdAt} />
+              <br />
+              <small>
+                {(endedAt ?? expiresAt) === null ? (
+                  "no end is set"
+                ) : (
+                  <>
+                    {endedAt === null ? "ends" : "ended"} <Moment at={endedAt ?? expiresAt} />
+                  </>
+                )}
+              </small>
+            </>
+          )
+        },
+        {
+          title: "",
+          isNumber: true,
+          cell: (plan) => {
+            const unless = plan.endedAt === null ? undefined : `The plan is ${plan.status}`
+            return (
+              <span className="acts">
+                <Act needs="plans:write" unless={unless} onClick={() => setShown({ what: "extend", plan })}>
+                  Extend
+                </Act>
+                <Act needs="plans:write" unless={unless} onClick={() => setShown({ what: "complete", plan })}>
+                  Complete
+                </Act>
+                <Act needs="plans:write" kind="bad" unless={unless} onClick={() => setShown({ what: "abort", plan })}>
+                  Abort
+                </Act>
+              </span>
             )
-          },
-          { title: "Spend", isWide: true, cell: (plan) => <Spend plan={plan} /> },
-          { title: "Status", cell: (plan) => <span className={`tag ${tones[plan.status]}`}>{plan.status}</span> },
-          {
-            title: "Began",
-            sort: "createdAt",
-            cell: ({ createdAt, endedAt, expiresAt }) => (
-              <>
-                <Moment at={createdAt} />
-                <br />
-                <small>
-                  {(endedAt ?? expiresAt) === null ? (
-                    "no end is set"
-                  ) : (
-                    <>
-                      {endedAt === null ? "ends" : "ended"} <Moment at={endedAt ?? expiresAt} />
-                    </>
-                  )}
-                </small>
-              </>
-            )
-          },
-          {
-            title: "",
-            isNumber: true,
-            cell: (plan) => {
-              const unless = plan.endedAt === null ? undefined : `The plan is ${plan.status}`
-              return (
-                <span className="acts">
-                  <Act needs="plans:write" unless={unless} onClick={() => setShown({ what: "extend", plan })}>
-                    Extend
-                  </Act>
-                  <Act needs="plans:write" unless={unless} onClick={() => setShown({ what: "complete", plan })}>
-                    Complete
-                  </Act>
-                  <Act needs="plans:write" kind="bad" unless={unless} onClick={() => setShown({ what: "abort", plan })}>
-                    Abort
-                  </Act>
-                </span>
-              )
-            }
           }
-        ]}
-      />
+        }
+      ]}
+    >
       {shown?.what === "extend" ? <Extend plan={shown.plan} onClose={close} /> : null}
       {shown !== undefined && shown.what !== "extend" ? (
         <End what={shown.what} plan={shown.plan} onClose={close} />
       ) : null}
-    </Page>
+    </ListPage>
   )
 }

@@ -1,11 +1,9 @@
 import { Link } from "wouter"
-import { CopyCurl } from "../../kit/actions.tsx"
 import { count, Moment, usd } from "../../kit/format.tsx"
-import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { AgentName, PrincipalName, shortId, useAgents } from "../../kit/names/names.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { TenantChoice } from "../../kit/names/tenants.tsx"
-import { Page } from "../../shell/shell.tsx"
 
 const states = ["held", "open", "settled", "released", "denied", "expired"] as const
 const tones = { held: "warn", open: "ok", denied: "bad", expired: "", released: "", settled: "" } as const
@@ -15,86 +13,84 @@ export default function Reservations() {
   const { isFiltered, set, values } = useFilters(["state", "agentId", "tenantId", "capId", "planId"])
   const agents = useAgents()
   return (
-    <Page
+    <ListPage
       title="Reservations"
       lead="Budget that is reserved for a call before it is made. Settling it charges the actual cost and gives back the rest."
-      actions={<CopyCurl name="spend.list" input={{ query: values }} />}
-    >
-      <div className="filters">
-        <Choice
-          label="State"
-          value={values.state}
-          options={states.map((state) => [state, state])}
-          onChange={(value) => set("state", value)}
-        />
-        <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-        {(["capId", "planId"] as const).map((key) => {
-          const value = values[key]
-          return value === undefined ? null : (
-            <span key={key} className="pill on">
-              {key === "capId" ? "Cap" : "Plan"}: {shortId(value)}
-              <button
-                type="button"
-                aria-label={`Remove the filter on the ${key === "capId" ? "cap" : "plan"}`}
-                onClick={() => set(key, "")}
-              >
-                ×
-              </button>
-            </span>
-          )
-        })}
-      </div>
-      <List
-        name="spend.list"
-        input={{ query: values }}
-        everySeconds={15}
-        isFiltered={isFiltered}
-        label="Reservations"
-        keyOf={({ id }) => id}
-        empty={
-          <Empty title="Nothing was reserved yet">
-            <p>The gateway reserves before each call; other programs reserve with POST /api/spend/reserve.</p>
-          </Empty>
+      filters={
+        <>
+          <Choice
+            label="State"
+            value={values.state}
+            options={states.map((state) => [state, state])}
+            onChange={(value) => set("state", value)}
+          />
+          <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
+          <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
+          {(["capId", "planId"] as const).map((key) => {
+            const value = values[key]
+            return value === undefined ? null : (
+              <span key={key} className="pill on">
+                {key === "capId" ? "Cap" : "Plan"}: {shortId(value)}
+                <button
+                  type="button"
+                  aria-label={`Remove the filter on the ${key === "capId" ? "cap" : "plan"}`}
+                  onClick={() => set(key, "")}
+                >
+                  ×
+                </button>
+              </span>
+            )
+          })}
+        </>
+      }
+      name="spend.list"
+      input={{ query: values }}
+      everySeconds={15}
+      isFiltered={isFiltered}
+      label="Reservations"
+      keyOf={({ id }) => id}
+      empty={
+        <Empty title="Nothing was reserved yet">
+          <p>The gateway reserves before each call; other programs reserve with POST /api/spend/reserve.</p>
+        </Empty>
+      }
+      columns={[
+        { title: "Made", cell: ({ createdAt }) => <Moment at={createdAt} /> },
+        {
+          title: "State",
+          cell: ({ late, state }) => <span className={`tag ${tones[state]}`}>{late ? `${state}, late` : state}</span>
+        },
+        { title: "Reserved", isNumber: true, cell: ({ amountUsd }) => usd(amountUsd) },
+        {
+          title: "Cost",
+          isNumber: true,
+          cell: ({ actualUsd }) => (actualUsd === null ? <span className="soft">none</span> : usd(actualUsd))
+        },
+        { title: "Tokens", isNumber: true, cell: ({ actualTokens, tokens }) => count(actualTokens ?? tokens) },
+        { title: "Agent", cell: ({ agentId }) => <AgentName id={agentId} /> },
+        { title: "Model", cell: ({ model, provider }) => model ?? provider ?? "any" },
+        { title: "Task", cell: ({ taskType }) => taskType },
+        {
+          title: "Plan",
+          cell: ({ agentId, planId }) =>
+            planId === null ? null : (
+              <Link href={`/plans?agentId=${agentId}`}>
+                <code>{shortId(planId)}</code>
+              </Link>
+            )
+        },
+        { title: "From", cell: ({ origin }) => origin },
+        { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
+        {
+          title: "Expires",
+          cell: ({ expiresAt, state }) => (state === "open" || state === "held" ? <Moment at={expiresAt} /> : null)
+        },
+        {
+          title: "Decision",
+          cell: ({ decidedBy, decisionReason }) =>
+            decidedBy === null ? null : <span title={decidedBy}>{decisionReason ?? "approved"}</span>
         }
-        columns={[
-          { title: "Made", cell: ({ createdAt }) => <Moment at={createdAt} /> },
-          {
-            title: "State",
-            cell: ({ late, state }) => <span className={`tag ${tones[state]}`}>{late ? `${state}, late` : state}</span>
-          },
-          { title: "Reserved", isNumber: true, cell: ({ amountUsd }) => usd(amountUsd) },
-          {
-            title: "Cost",
-            isNumber: true,
-            cell: ({ actualUsd }) => (actualUsd === null ? <span className="soft">none</span> : usd(actualUsd))
-          },
-          { title: "Tokens", isNumber: true, cell: ({ actualTokens, tokens }) => count(actualTokens ?? tokens) },
-          { title: "Agent", cell: ({ agentId }) => <AgentName id={agentId} /> },
-          { title: "Model", cell: ({ model, provider }) => model ?? provider ?? "any" },
-          { title: "Task", cell: ({ taskType }) => taskType },
-          {
-            title: "Plan",
-            cell: ({ agentId, planId }) =>
-              planId === null ? null : (
-                <Link href={`/plans?agentId=${agentId}`}>
-                  <code>{shortId(planId)}</code>
-                </Link>
-              )
-          },
-          { title: "From", cell: ({ origin }) => origin },
-          { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
-          {
-            title: "Expires",
-            cell: ({ expiresAt, state }) => (state === "open" || state === "held" ? <Moment at={expiresAt} /> : null)
-          },
-          {
-            title: "Decision",
-            cell: ({ decidedBy, decisionReason }) =>
-              decidedBy === null ? null : <span title={decidedBy}>{decisionReason ?? "approved"}</span>
-          }
-        ]}
-      />
-    </Page>
+      ]}
+    />
   )
 }

@@ -2,12 +2,11 @@ import { useState } from "react"
 import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, Confirm, CopyCurl } from "../../kit/actions.tsx"
+import { Act, Confirm } from "../../kit/actions.tsx"
 import { Moment, percent, quantity, usd } from "../../kit/format.tsx"
-import { List, useFilters } from "../../kit/lists/list.tsx"
+import { ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { TenantChoice } from "../../kit/names/tenants.tsx"
-import { Page } from "../../shell/shell.tsx"
 import { SubscriptionForm } from "./subscription-form.tsx"
 
 export type Subscription = Row<"subscriptions.list">
@@ -54,85 +53,80 @@ export default function Subscriptions() {
   const { isFiltered, set, values } = useFilters(["tenantId"])
   const close = () => setShown(undefined)
   return (
-    <Page
+    <ListPage
       title="Subscriptions"
       lead="Quotas at providers that are paid for ahead, and how much of them is used."
       actions={
-        <>
-          <CopyCurl name="subscriptions.list" input={{ query: values }} />
-          <Act kind="main" icon="plus" needs="subscriptions:write" onClick={() => setShown({ what: "create" })}>
-            Add a subscription
-          </Act>
-        </>
+        <Act kind="main" icon="plus" needs="subscriptions:write" onClick={() => setShown({ what: "create" })}>
+          Add a subscription
+        </Act>
       }
-    >
-      <List
-        name="subscriptions.list"
-        searches="Name, provider or plan"
-        order="-createdAt"
-        filters={<TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />}
-        input={{ query: { ...values, limit: 20 } }}
-        isFiltered={isFiltered}
-        label="Subscriptions"
-        keyOf={({ id }) => id}
-        rowClass={({ status }) => (status === "ended" ? "gone" : undefined)}
-        empty={
-          <Empty title="There is no subscription yet">
-            <p>With one, routing can use what is already paid for before what is paid by use.</p>
-          </Empty>
+      name="subscriptions.list"
+      searches="Name, provider or plan"
+      order="-createdAt"
+      filters={<TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />}
+      input={{ query: { ...values, limit: 20 } }}
+      isFiltered={isFiltered}
+      label="Subscriptions"
+      keyOf={({ id }) => id}
+      rowClass={({ status }) => (status === "ended" ? "gone" : undefined)}
+      empty={
+        <Empty title="There is no subscription yet">
+          <p>With one, routing can use what is already paid for before what is paid by use.</p>
+        </Empty>
+      }
+      columns={[
+        {
+          title: "Subscription",
+          sort: "name",
+          cell: ({ id, name, plan, provider }) => (
+            <div className="wrap">
+              <Link href={`/subscriptions/${id}`}>
+                <strong>{name}</strong>
+              </Link>{" "}
+              <span className="chip">{provider}</span> {plan === null ? null : <small>{plan}</small>}
+            </div>
+          )
+        },
+        { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
+        { title: "Use", isWide: true, cell: (of) => <Use of={of} /> },
+        {
+          title: "Each period",
+          cell: ({ pending, period, priceUsd, quota }) => (
+            <>
+              {quantity(quota.amount, quota.unit)}
+              <br />
+              <small>
+                {usd(priceUsd)} a {period}
+              </small>
+              {pending === null ? null : (
+                <>
+                  <br />
+                  <small>
+                    then {quantity(pending.quota.amount, pending.quota.unit)} for {usd(pending.priceUsd)},{" "}
+                    <Moment at={pending.effectiveAt} />
+                  </small>
+                </>
+              )}
+            </>
+          )
+        },
+        {
+          title: "",
+          isNumber: true,
+          cell: (of) => (
+            <span className="acts">
+              <Act needs="subscriptions:write" onClick={() => setShown({ what: "edit", of })}>
+                Edit
+              </Act>
+              <Act needs="subscriptions:write" kind="bad" onClick={() => setShown({ what: "delete", of })}>
+                Delete
+              </Act>
+            </span>
+          )
         }
-        columns={[
-          {
-            title: "Subscription",
-            sort: "name",
-            cell: ({ id, name, plan, provider }) => (
-              <div className="wrap">
-                <Link href={`/subscriptions/${id}`}>
-                  <strong>{name}</strong>
-                </Link>{" "}
-                <span className="chip">{provider}</span> {plan === null ? null : <small>{plan}</small>}
-              </div>
-            )
-          },
-          { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
-          { title: "Use", isWide: true, cell: (of) => <Use of={of} /> },
-          {
-            title: "Each period",
-            cell: ({ pending, period, priceUsd, quota }) => (
-              <>
-                {quantity(quota.amount, quota.unit)}
-                <br />
-                <small>
-                  {usd(priceUsd)} a {period}
-                </small>
-                {pending === null ? null : (
-                  <>
-                    <br />
-                    <small>
-                      then {quantity(pending.quota.amount, pending.quota.unit)} for {usd(pending.priceUsd)},{" "}
-                      <Moment at={pending.effectiveAt} />
-                    </small>
-                  </>
-                )}
-              </>
-            )
-          },
-          {
-            title: "",
-            isNumber: true,
-            cell: (of) => (
-              <span className="acts">
-                <Act needs="subscriptions:write" onClick={() => setShown({ what: "edit", of })}>
-                  Edit
-                </Act>
-                <Act needs="subscriptions:write" kind="bad" onClick={() => setShown({ what: "delete", of })}>
-                  Delete
-                </Act>
-              </span>
-            )
-          }
-        ]}
-      />
+      ]}
+    >
       {shown?.what === "create" ? <SubscriptionForm onClose={close} /> : null}
       {shown?.what === "edit" ? <SubscriptionForm of={shown.of} onClose={close} /> : null}
       {shown?.what === "delete" ? (
@@ -151,6 +145,6 @@ export default function Subscriptions() {
           </p>
         </Confirm>
       ) : null}
-    </Page>
+    </ListPage>
   )
 }

@@ -1,12 +1,15 @@
+import { useState } from "react"
 import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
 import { CapBar } from "../../kit/charts/cap-bar.tsx"
 import { Bars } from "../../kit/charts/chart.tsx"
-import { count, Moment, percent, short, usd, words } from "../../kit/format.tsx"
+import { count, Moment, percent, ownTimeZone, short, usd, words } from "../../kit/format.tsx"
+import { Icon } from "../../kit/icons.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
 import { Page } from "../../shell/shell.tsx"
+import { useRefusals } from "../usage/refusals.tsx"
 
 const Change = ({ percent: change }: { readonly percent: number }) => (
   <span className={change > 0 ? "up" : "down"}>
@@ -54,8 +57,66 @@ const Held = () => {
   )
 }
 
+/** What caps refused in the last day. */
+const Refused = () => {
+  const { latest, times } = useRefusals({})
+  const [last] = latest
+  return last === undefined ? null : (
+    <div className="note">
+      <span className="tag warn">{times} refused</span>
+      <span>
+        Caps had no room for what was asked in the last 24 hours. The last one was <Moment at={last.occurredAt} />.
+      </span>
+      <Link className="btn" href="/requests?tab=refused&range=24h">
+        Look
+      </Link>
+    </div>
+  )
+}
+
+/** What a new installation needs before anything can be seen here; gone once it is done. */
+const FirstSteps = () => {
+  const keys = useCall("apiKeys.list", { query: { limit: 1 } })
+  const caps = useCall("budgetCaps.list", { query: { limit: 1 } })
+  const usage = useCall("usage.list", { query: { limit: 1 } }, { everySeconds: 10 })
+  if (keys.data === undefined || caps.data === undefined || usage.data === undefined) return null
+  const steps = [
+    ["Make an API key", "It is shown with a ready call for curl and the SDKs.", "/api-keys?create=first", keys.data],
+    ["Call a model with it", "Or try one here, without a program.", "/try", usage.data],
+    ["Make a cap", "It refuses, or holds for approval, what is beyond its limit.", "/caps?create=first", caps.data]
+  ] as const
+  if (steps.every(([, , , { items }]) => items.length > 0)) return null
+  return (
+    <section className="card">
+      <header>
+        <h2>First steps</h2>
+      </header>
+      <ol className="steps">
+        {steps.map(([title, what, href, { items }]) => (
+          <li key={title} className={items.length > 0 ? "done" : undefined}>
+            <Icon name={items.length > 0 ? "check" : "next"} size={16} />
+            <span>
+              {items.length > 0 ? title : <Link href={href}>{title}</Link>} <small>{what}</small>
+            </span>
+            {items.length > 0 ? <span className="tag ok">done</span> : null}
+          </li>
+        ))}
+      </ol>
+    </section>
+  )
+}
+
+/** The 95th percentile of today's latencies; nothing before the first call. */
+const useLatency = (): string => {
+  const [from] = useState(() => new Date(new Date().setHours(0, 0, 0, 0)).toISOString())
+  const day = { params: { dimension: "day" }, query: { from, timeZone: ownTimeZone, limit: 1 } } as const
+  const latency = useCall("insights.by", day, { everySeconds: 60 }).data?.items[0]?.p95LatencyMs ?? null
+  return latency === null ? "" : `, p95 ${count(Math.round(latency))} ms today`
+}
+
 const Spend = () => {
   const overview = useCall("insights.overview", {}, { everySeconds: 60 })
+  const latency = useLatency()
   return (
     <Answered asked={overview}>
       {({ byDay, caps, changePercent, forecast, totals }) => (
@@ -85,7 +146,7 @@ const Spend = () => {
               href="/requests"
               label="Requests in 30 days"
               value={count(totals.requests)}
-              detail={`${totals.requests === 0 ? percent(0) : percent((100 * totals.errors) / totals.requests, 2)} failed`}
+              detail={`${totals.requests === 0 ? percent(0) : percent((100 * totals.errors) / totals.requests, 2)} failed${latency}`}
             />
             <Tile
               href="/usage"
@@ -122,7 +183,7 @@ const Spend = () => {
               <div className="in stack">
                 {caps.length === 0 ? (
                   <Empty title="There is no cap yet">
-                    <Link className="btn" href="/caps">
+                    <Link className="btn" href="/caps?create=first">
                       Make a cap
                     </Link>
                   </Empty>
@@ -223,9 +284,14 @@ const People = () => {
               <tbody>
                 {(
                   [
-                    ["Spend today", usd(now.spendTodayUsd), "/usage"],
-                    ["Reserved by open reservations", usd(now.openReservationsUsd), "/reservations"],
+                    ["Spend today, in UTC", usd(now.spendTodayUsd), "/usage?range=24h"],
+                    ["Reserved by open reservations", usd(now.openReservationsUsd), "/reservations?state=open"],
                     ["Active trial users", count(now.activeTrialUsers), "/trial-users?active=true"],
+                    [
+                      "Trials that end within 7 days",
+                      count(now.trialsEndingSoon),
+                      "/trial-users?active=true&sort=trialEndDate"
+                    ],
                     ["Active sessions", count(now.activeSessions), "/sessions?active=true"],
                     ["Agents", count(now.agents), "/agents"],
                     ["Applications", count(now.totalApplications), "/applications"]
@@ -256,7 +322,9 @@ export default function Home() {
       lead="Everything that needs a decision, and how the month is going."
       actions={<CopyCurl name="insights.overview" input={{}} />}
     >
+      {["api-keys:write", "budgets:write", "insights:read"].every(may) ? <FirstSteps /> : null}
       {may("budgets:approve") ? <Held /> : null}
+      {may("audit-logs:read") ? <Refused /> : null}
       {may("insights:read") ? <Spend /> : null}
       {may("dashboard:read") ? (
         <div className="grid">

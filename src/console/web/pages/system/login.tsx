@@ -31,13 +31,22 @@ const nextOf = (search: URLSearchParams): string => {
   return next.startsWith("/") && !next.startsWith("//") ? next : "/"
 }
 
+/** The longest path that a sign-in with an identity provider leads back to. */
+const longestNext = 512
+
 /** The identity providers to sign in with instead, where there are any. */
-const Providers = () => {
+const Providers = ({ next }: { readonly next: string }) => {
+  const { pathname, search } = new URL(`/console${next}`, location.origin)
+  const back = pathname + search
   const { data: providers = [] } = useCall("oidcSignIn.providers", {})
   return providers.length === 0 ? null : (
     <div className="in stack">
       {providers.map(({ id, name, startUrl }) => (
-        <a key={id} className="btn" href={startUrl}>
+        <a
+          key={id}
+          className="btn"
+          href={back.length > longestNext ? startUrl : `${startUrl}?next=${encodeURIComponent(back)}`}
+        >
           Sign in with {name}
         </a>
       ))}
@@ -90,7 +99,7 @@ export const Login = () => {
           <TextField label="Tenant id" name="tenantId" hint="Your address has accounts in several tenants." />
         ) : null}
       </Form>
-      <Providers />
+      <Providers next={next} />
     </Gate>
   )
 }

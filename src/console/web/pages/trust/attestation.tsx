@@ -1,13 +1,12 @@
 import { useState } from "react"
 import { useChange } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, CopyCurl, FormActions } from "../../kit/actions.tsx"
+import { Act, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { CheckField, Form, numberOf, SelectField, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Moment } from "../../kit/format.tsx"
-import { List } from "../../kit/lists/list.tsx"
+import { ListPage } from "../../kit/lists/list.tsx"
 import { Empty } from "../../kit/states.tsx"
-import { Page } from "../../shell/shell.tsx"
 
 type Key = Row<"attestationKeys.list">
 
@@ -128,74 +127,68 @@ export default function Attestation() {
   const [shown, setShown] = useState<{ readonly what: "rotate" | "end"; readonly key: Key } | "create">()
   const close = () => setShown(undefined)
   return (
-    <Page
+    <ListPage
       title="Attestation"
       lead="The keys that sign tokens, audit checkpoints and statements; their public halves are at /.well-known/attestation-keys.json."
       actions={
-        <>
-          <CopyCurl name="attestationKeys.list" input={{}} />
-          <Act kind="main" icon="plus" needs="attestation:write" onClick={() => setShown("create")}>
-            Make a key
-          </Act>
-        </>
+        <Act kind="main" icon="plus" needs="attestation:write" onClick={() => setShown("create")}>
+          Make a key
+        </Act>
       }
-    >
-      <List
-        name="attestationKeys.list"
-        input={{}}
-        label="Attestation keys"
-        keyOf={({ id }) => id}
-        rowClass={({ status }) => (status === "retired" ? "gone" : undefined)}
-        empty={<Empty title="There is no key yet" />}
-        columns={[
-          {
-            title: "Name",
-            cell: ({ keyId, name }) => (
-              <>
-                <strong>{name}</strong> <code title={keyId}>{keyId.slice(0, 12)}…</code>
-              </>
+      name="attestationKeys.list"
+      input={{}}
+      label="Attestation keys"
+      keyOf={({ id }) => id}
+      rowClass={({ status }) => (status === "retired" ? "gone" : undefined)}
+      empty={<Empty title="There is no key yet" />}
+      columns={[
+        {
+          title: "Name",
+          cell: ({ keyId, name }) => (
+            <>
+              <strong>{name}</strong> <code title={keyId}>{keyId.slice(0, 12)}…</code>
+            </>
+          )
+        },
+        { title: "Purpose", cell: ({ purpose }) => purpose },
+        { title: "Algorithm", cell: ({ algorithm }) => algorithm },
+        { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
+        { title: "From", cell: ({ validFrom }) => <Moment at={validFrom} style="full" /> },
+        {
+          title: "Until",
+          cell: ({ validUntil }) => (validUntil === null ? "in use" : <Moment at={validUntil} style="full" />)
+        },
+        {
+          title: "",
+          isNumber: true,
+          cell: (key) => {
+            const unless = key.status === "active" || key.status === "pending" ? undefined : `The key is ${key.status}`
+            return (
+              <span className="acts">
+                <Act
+                  needs="attestation:write"
+                  unless={key.purpose === "verify" ? "Keys of others are not rotated here" : unless}
+                  onClick={() => setShown({ what: "rotate", key })}
+                >
+                  Rotate
+                </Act>
+                <Act
+                  kind="bad"
+                  needs="attestation:write"
+                  unless={unless}
+                  onClick={() => setShown({ what: "end", key })}
+                >
+                  End
+                </Act>
+              </span>
             )
-          },
-          { title: "Purpose", cell: ({ purpose }) => purpose },
-          { title: "Algorithm", cell: ({ algorithm }) => algorithm },
-          { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
-          { title: "From", cell: ({ validFrom }) => <Moment at={validFrom} style="full" /> },
-          {
-            title: "Until",
-            cell: ({ validUntil }) => (validUntil === null ? "in use" : <Moment at={validUntil} style="full" />)
-          },
-          {
-            title: "",
-            isNumber: true,
-            cell: (key) => {
-              const unless =
-                key.status === "active" || key.status === "pending" ? undefined : `The key is ${key.status}`
-              return (
-                <span className="acts">
-                  <Act
-                    needs="attestation:write"
-                    unless={key.purpose === "verify" ? "Keys of others are not rotated here" : unless}
-                    onClick={() => setShown({ what: "rotate", key })}
-                  >
-                    Rotate
-                  </Act>
-                  <Act
-                    kind="bad"
-                    needs="attestation:write"
-                    unless={unless}
-                    onClick={() => setShown({ what: "end", key })}
-                  >
-                    End
-                  </Act>
-                </span>
-              )
-            }
           }
-        ]}
-      />
+        }
+      ]}
+    >
       {shown === "create" ? <Create onClose={close} /> : null}
       {typeof shown === "object" && shown.what === "rotate" ? <Rotate of={shown.key} onClose={close} /> : null}
       {typeof shown === "object" && shown.what === "end" ? <End of={shown.key} onClose={close} /> : null}
-    </Page>
+    </ListPage>
   )
 }

@@ -7,7 +7,7 @@ import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { count, Moment, short, words } from "../../kit/format.tsx"
 import { Icon } from "../../kit/icons.tsx"
-import { Choice, List, Search, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, ListPage, Search, useFilters } from "../../kit/lists/list.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { useCaller, useCan } from "../../shell/session.tsx"
 import { Page } from "../../shell/shell.tsx"
@@ -106,12 +106,11 @@ export default function Audit() {
       </button>
     )
   return (
-    <Page
+    <ListPage
       title="Audit log"
       lead="Every change, with who made it, from where, and what was before. The chain proves that none is missing."
       actions={
         <>
-          <CopyCurl name="auditLogs.list" input={{ query }} />
           <Act kind={isFollowing ? "main" : ""} onClick={() => setFollowing(!isFollowing)}>
             {isFollowing ? "Following" : "Follow"}
           </Act>
@@ -134,103 +133,103 @@ export default function Audit() {
           ) : null}
         </>
       }
-    >
-      <div className="filters">
-        <Search label="Actor or key" value={values.userId} onSearch={(value) => set("userId", value)} />
-        <Choice
-          label="Entity"
-          value={values.entityType}
-          onChange={(value) => set("entityType", value)}
-          options={entities.map((type) => [type, words(type)])}
-        />
-        <Choice
-          label="Action"
-          value={values.actionType}
-          onChange={(value) => set("actionType", value)}
-          options={actions.map(({ actionType }) => [actionType, words(actionType)])}
-        />
-        <Choice
-          label="Outcome"
-          value={values.outcome}
-          onChange={(value) => set("outcome", value)}
-          options={[
-            ["success", "success"],
-            ["denied", "denied"],
-            ["failed", "failed"]
-          ]}
-        />
-        <Choice
-          label="Since"
-          value={values.startDate}
-          onChange={(value) => set("startDate", value)}
-          options={[
-            ...([1, 24, 168, 720] as const).map((hours) => {
-              const at = new Date(Math.floor(Date.now() / 60_000) * 60_000 - hours * 3_600_000).toISOString()
-              return [
-                at,
-                hours === 1 ? "an hour" : hours === 24 ? "a day" : hours === 168 ? "a week" : "30 days"
-              ] as const
-            }),
-            ...(values.startDate === undefined
-              ? []
-              : [[values.startDate, new Date(values.startDate).toLocaleString()] as const])
-          ]}
-        />
-        {(["entityId", "tenantId"] as const).map((key) =>
-          values[key] === undefined ? null : (
-            <button key={key} type="button" className="pill on" onClick={() => set(key, "")}>
-              {words(key)}: {values[key]}
-              <Icon name="close" size={14} />
+      filters={
+        <>
+          <Search label="Actor or key" value={values.userId} onSearch={(value) => set("userId", value)} />
+          <Choice
+            label="Entity"
+            value={values.entityType}
+            onChange={(value) => set("entityType", value)}
+            options={entities.map((type) => [type, words(type)])}
+          />
+          <Choice
+            label="Action"
+            value={values.actionType}
+            onChange={(value) => set("actionType", value)}
+            options={actions.map(({ actionType }) => [actionType, words(actionType)])}
+          />
+          <Choice
+            label="Outcome"
+            value={values.outcome}
+            onChange={(value) => set("outcome", value)}
+            options={[
+              ["success", "success"],
+              ["denied", "denied"],
+              ["failed", "failed"]
+            ]}
+          />
+          <Choice
+            label="Since"
+            value={values.startDate}
+            onChange={(value) => set("startDate", value)}
+            options={[
+              ...([1, 24, 168, 720] as const).map((hours) => {
+                const at = new Date(Math.floor(Date.now() / 60_000) * 60_000 - hours * 3_600_000).toISOString()
+                return [
+                  at,
+                  hours === 1 ? "an hour" : hours === 24 ? "a day" : hours === 168 ? "a week" : "30 days"
+                ] as const
+              }),
+              ...(values.startDate === undefined
+                ? []
+                : [[values.startDate, new Date(values.startDate).toLocaleString()] as const])
+            ]}
+          />
+          {(["entityId", "tenantId"] as const).map((key) =>
+            values[key] === undefined ? null : (
+              <button key={key} type="button" className="pill on" onClick={() => set(key, "")}>
+                {words(key)}: {values[key]}
+                <Icon name="close" size={14} />
+              </button>
+            )
+          )}
+          {isFiltered ? (
+            <button type="button" className="btn quiet" onClick={() => setSearch({})}>
+              Remove filters
             </button>
+          ) : null}
+        </>
+      }
+      name="auditLogs.list"
+      input={{ query }}
+      isFiltered={isFiltered}
+      label="Audit entries"
+      keyOf={({ id }: Entry) => id}
+      empty={
+        <Empty title="There is no entry yet">
+          <p>The first change writes the first entry.</p>
+        </Empty>
+      }
+      columns={[
+        { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} style="full" /> },
+        {
+          title: "Action",
+          cell: ({ actionType, count: times, id }) => (
+            <Link href={`/audit/${id}`}>
+              <strong>{words(actionType)}</strong> {times > 1 ? <small>{count(times)} times</small> : null}
+            </Link>
           )
-        )}
-        {isFiltered ? (
-          <button type="button" className="btn quiet" onClick={() => setSearch({})}>
-            Remove filters
-          </button>
-        ) : null}
-      </div>
-      <List
-        name="auditLogs.list"
-        input={{ query }}
-        isFiltered={isFiltered}
-        label="Audit entries"
-        keyOf={({ id }: Entry) => id}
-        empty={
-          <Empty title="There is no entry yet">
-            <p>The first change writes the first entry.</p>
-          </Empty>
+        },
+        { title: "Outcome", cell: ({ outcome }) => <span className={`tag ${tones[outcome]}`}>{outcome}</span> },
+        { title: "Actor", cell: ({ userId }) => by("userId", userId) },
+        {
+          title: "Of",
+          cell: ({ entityId, entityType }) => (
+            <>
+              {words(entityType)} {by("entityId", entityId)}
+            </>
+          )
+        },
+        { title: "From", cell: ({ ipAddress }) => <span className="soft">{ipAddress}</span> },
+        {
+          title: "Sequence",
+          isNumber: true,
+          cell: ({ sequence }) => <small>{sequence === null ? "not linked yet" : count(sequence)}</small>
         }
-        columns={[
-          { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} style="full" /> },
-          {
-            title: "Action",
-            cell: ({ actionType, count: times, id }) => (
-              <Link href={`/audit/${id}`}>
-                <strong>{words(actionType)}</strong> {times > 1 ? <small>{count(times)} times</small> : null}
-              </Link>
-            )
-          },
-          { title: "Outcome", cell: ({ outcome }) => <span className={`tag ${tones[outcome]}`}>{outcome}</span> },
-          { title: "Actor", cell: ({ userId }) => by("userId", userId) },
-          {
-            title: "Of",
-            cell: ({ entityId, entityType }) => (
-              <>
-                {words(entityType)} {by("entityId", entityId)}
-              </>
-            )
-          },
-          { title: "From", cell: ({ ipAddress }) => <span className="soft">{ipAddress}</span> },
-          {
-            title: "Sequence",
-            isNumber: true,
-            cell: ({ sequence }) => <small>{sequence === null ? "not linked yet" : count(sequence)}</small>
-          }
-        ]}
-      />
+      ]}
+    >
       {isVerifying ? <Verify onClose={() => setVerifying(false)} /> : null}
-    </Page>
+    </ListPage>
   )
 }
 
@@ -330,7 +329,7 @@ export const AuditEntry = () => {
             </section>
             <section className="card">
               <header>
-                <h2>What changed</h2>
+                <h2>{entry.outcome === "success" ? "What changed" : "What was asked"}</h2>
               </header>
               {changes === null ? <Empty title="This entry records no members" /> : <Compared {...changes} />}
             </section>

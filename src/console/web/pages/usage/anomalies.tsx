@@ -2,15 +2,14 @@ import { useState } from "react"
 import { Link } from "wouter"
 import { useChange } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, CopyCurl, FormActions } from "../../kit/actions.tsx"
+import { Act, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Moment, relative, usd, words } from "../../kit/format.tsx"
-import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { shortId, useAgents } from "../../kit/names/names.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { TenantChoice } from "../../kit/names/tenants.tsx"
-import { Page } from "../../shell/shell.tsx"
 
 type Anomaly = Row<"anomalies.list">
 
@@ -100,119 +99,118 @@ export default function Anomalies() {
         ? shortId(key)
         : key
   return (
-    <Page
+    <ListPage
       title="Anomalies"
       lead="Cost that its own past makes improbable, and that is worth money. Each episode is reported once."
-      actions={<CopyCurl name="anomalies.list" input={{ query: values }} />}
-    >
-      <div className="filters">
-        <Choice
-          label="Status"
-          value={values.status}
-          options={(["open", "acknowledged", "dismissed"] as const).map((status) => [status, status])}
-          onChange={(value) => set("status", value)}
-        />
-        <Choice
-          label="Kind"
-          value={values.kind}
-          options={Object.entries(kinds)}
-          onChange={(value) => set("kind", value)}
-        />
-        <Choice
-          label="Of"
-          value={values.dimension}
-          options={(["agent", "model", "task-type", "plan", "cap"] as const).map((name) => [
-            name,
-            words(name).toLowerCase()
-          ])}
-          onChange={(value) => set("dimension", value)}
-        />
-        <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-      </div>
-      <List
-        name="anomalies.list"
-        input={{ query: values }}
-        everySeconds={60}
-        isFiltered={isFiltered}
-        label="Anomalies"
-        keyOf={({ id }) => id}
-        rowClass={({ status }) => (status === "open" ? undefined : "gone")}
-        empty={
-          <Empty title="Nothing is out of the ordinary">
-            <p>Costs of agents, models and task types are compared with their own past, hour by hour.</p>
-          </Empty>
-        }
-        columns={[
-          {
-            title: "Of",
-            cell: (anomaly) => (
-              <>
-                <Link href={usageOf(anomaly)} title={anomaly.key}>
-                  <strong>{nameOf(anomaly)}</strong>
-                </Link>{" "}
-                <small>{words(anomaly.dimension).toLowerCase()}</small>
-              </>
-            )
-          },
-          { title: "Kind", cell: ({ kind }) => kinds[kind] },
-          {
-            title: "Began",
-            cell: ({ detectedAt, start }) => (
-              <>
-                <Moment at={start} /> <small>detected {relative(detectedAt)}</small>
-              </>
-            )
-          },
-          { title: "Usual", isNumber: true, cell: ({ expectedUsd }) => usd(expectedUsd) },
-          { title: "Actual", isNumber: true, cell: ({ actualUsd }) => usd(actualUsd) },
-          { title: "Impact", isNumber: true, cell: ({ impactUsd }) => <strong>{usd(impactUsd)}</strong> },
-          {
-            title: "Most of it",
-            cell: ({ contributors }) => (
-              <span className="chips">
-                {contributors.slice(0, 1).map((contributor) => (
-                  <span key={`${contributor.dimension} ${contributor.key}`} className="chip">
-                    {nameOf(contributor)} {usd(contributor.costUsd)}
-                  </span>
-                ))}
-              </span>
-            )
-          },
-          {
-            title: "Status",
-            cell: ({ reason, status }) => (
-              <span className={`tag ${tones[status]}`} title={reason ?? undefined}>
-                {status}
-              </span>
-            )
-          },
-          {
-            title: "",
-            isNumber: true,
-            cell: (anomaly) => (
-              <span className="acts">
-                {anomaly.status === "open" ? (
-                  <>
-                    <Act needs="insights:write" onClick={() => setShown({ anomaly, status: "acknowledged" })}>
-                      Acknowledge
-                    </Act>
-                    <Act needs="insights:write" onClick={() => setShown({ anomaly, status: "dismissed" })}>
-                      Dismiss
-                    </Act>
-                  </>
-                ) : (
-                  <Act needs="insights:write" onClick={() => setShown({ anomaly, status: "open" })}>
-                    Open again
+      filters={
+        <>
+          <Choice
+            label="Status"
+            value={values.status}
+            options={(["open", "acknowledged", "dismissed"] as const).map((status) => [status, status])}
+            onChange={(value) => set("status", value)}
+          />
+          <Choice
+            label="Kind"
+            value={values.kind}
+            options={Object.entries(kinds)}
+            onChange={(value) => set("kind", value)}
+          />
+          <Choice
+            label="Of"
+            value={values.dimension}
+            options={(["agent", "model", "task-type", "plan", "cap"] as const).map((name) => [
+              name,
+              words(name).toLowerCase()
+            ])}
+            onChange={(value) => set("dimension", value)}
+          />
+          <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
+        </>
+      }
+      name="anomalies.list"
+      input={{ query: values }}
+      everySeconds={60}
+      isFiltered={isFiltered}
+      label="Anomalies"
+      keyOf={({ id }) => id}
+      rowClass={({ status }) => (status === "open" ? undefined : "gone")}
+      empty={
+        <Empty title="Nothing is out of the ordinary">
+          <p>Costs of agents, models and task types are compared with their own past, hour by hour.</p>
+        </Empty>
+      }
+      columns={[
+        {
+          title: "Of",
+          cell: (anomaly) => (
+            <>
+              <Link href={usageOf(anomaly)} title={anomaly.key}>
+                <strong>{nameOf(anomaly)}</strong>
+              </Link>{" "}
+              <small>{words(anomaly.dimension).toLowerCase()}</small>
+            </>
+          )
+        },
+        { title: "Kind", cell: ({ kind }) => kinds[kind] },
+        {
+          title: "Began",
+          cell: ({ detectedAt, start }) => (
+            <>
+              <Moment at={start} /> <small>detected {relative(detectedAt)}</small>
+            </>
+          )
+        },
+        { title: "Usual", isNumber: true, cell: ({ expectedUsd }) => usd(expectedUsd) },
+        { title: "Actual", isNumber: true, cell: ({ actualUsd }) => usd(actualUsd) },
+        { title: "Impact", isNumber: true, cell: ({ impactUsd }) => <strong>{usd(impactUsd)}</strong> },
+        {
+          title: "Most of it",
+          cell: ({ contributors }) => (
+            <span className="chips">
+              {contributors.slice(0, 1).map((contributor) => (
+                <span key={`${contributor.dimension} ${contributor.key}`} className="chip">
+                  {nameOf(contributor)} {usd(contributor.costUsd)}
+                </span>
+              ))}
+            </span>
+          )
+        },
+        {
+          title: "Status",
+          cell: ({ reason, status }) => (
+            <span className={`tag ${tones[status]}`} title={reason ?? undefined}>
+              {status}
+            </span>
+          )
+        },
+        {
+          title: "",
+          isNumber: true,
+          cell: (anomaly) => (
+            <span className="acts">
+              {anomaly.status === "open" ? (
+                <>
+                  <Act needs="insights:write" onClick={() => setShown({ anomaly, status: "acknowledged" })}>
+                    Acknowledge
                   </Act>
-                )}
-              </span>
-            )
-          }
-        ]}
-      />
+                  <Act needs="insights:write" onClick={() => setShown({ anomaly, status: "dismissed" })}>
+                    Dismiss
+                  </Act>
+                </>
+              ) : (
+                <Act needs="insights:write" onClick={() => setShown({ anomaly, status: "open" })}>
+                  Open again
+                </Act>
+              )}
+            </span>
+          )
+        }
+      ]}
+    >
       {shown === undefined ? null : (
         <Decide anomaly={shown.anomaly} status={shown.status} onClose={() => setShown(undefined)} />
       )}
-    </Page>
+    </ListPage>
   )
 }

@@ -1,12 +1,11 @@
-import { Link } from "wouter"
+import { Link, useSearchParams } from "wouter"
 import { addressOf } from "../../api/client.ts"
-import { CopyCurl } from "../../kit/actions.tsx"
 import { count, Moment, usd, words } from "../../kit/format.tsx"
-import { List } from "../../kit/lists/list.tsx"
+import { ListPage } from "../../kit/lists/list.tsx"
 import { AgentName, PrincipalName } from "../../kit/names/names.tsx"
 import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
 import { Empty } from "../../kit/states.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Refused, RequestTabs } from "./refusals.tsx"
 import { UsageFilterChoices, useUsageFilters } from "./usage-filters.tsx"
 
 const Status = ({ status }: { readonly status: number | null }) =>
@@ -17,85 +16,88 @@ const Status = ({ status }: { readonly status: number | null }) =>
   )
 
 /** Every request that was charged. */
-export default function Requests() {
+const Charged = () => {
   const chosen = useRange()
   const filters = useUsageFilters()
   const query = { ...filters.values, ...chosen.range }
   const [, exported] = addressOf("usage.export", { query: { ...query, format: "csv" } })
   return (
-    <Page
+    <ListPage
       title="Requests"
       lead="Every gateway call that was sent, and every reservation that was reconciled."
+      above={<RequestTabs />}
       actions={
+        <a className="btn" href={exported} download="usage.csv">
+          Export CSV
+        </a>
+      }
+      filters={
         <>
-          <CopyCurl name="usage.list" input={{ query }} />
-          <a className="btn" href={exported} download="usage.csv">
-            Export CSV
-          </a>
+          <RangeChoice {...chosen} />
+          <UsageFilterChoices {...filters} />
         </>
       }
-    >
-      <div className="filters">
-        <RangeChoice {...chosen} />
-        <UsageFilterChoices {...filters} />
-      </div>
-      <List
-        name="usage.list"
-        input={{ query }}
-        isFiltered={filters.isFiltered}
-        label="Requests"
-        keyOf={({ id }) => id}
-        empty={
-          <Empty title="Nothing was charged in this range">
-            <p>Calls through the gateway appear here a few seconds after they end.</p>
-            <Link className="btn" href="/try">
-              Try a model
-            </Link>
-          </Empty>
-        }
-        columns={[
-          { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} /> },
-          {
-            title: "Model",
-            cell: ({ model, modelServed }) => (
-              <span title={modelServed === null ? undefined : `Served by ${modelServed}`}>{model ?? "none"}</span>
+      name="usage.list"
+      input={{ query }}
+      isFiltered={filters.isFiltered}
+      label="Requests"
+      keyOf={({ id }) => id}
+      empty={
+        <Empty title="Nothing was charged in this range">
+          <p>Calls through the gateway appear here a few seconds after they end.</p>
+          <Link className="btn" href="/try">
+            Try a model
+          </Link>
+        </Empty>
+      }
+      columns={[
+        { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} /> },
+        {
+          title: "Model",
+          cell: ({ model, modelServed }) => (
+            <span title={modelServed === null ? undefined : `Served by ${modelServed}`}>{model ?? "none"}</span>
+          )
+        },
+        { title: "Provider", cell: ({ provider }) => provider },
+        { title: "Agent", cell: ({ agentId }) => <AgentName id={agentId} /> },
+        { title: "Task", cell: ({ taskType }) => taskType },
+        { title: "Status", cell: ({ status }) => <Status status={status} /> },
+        { title: "Cost", isNumber: true, cell: ({ costUsd }) => usd(costUsd) },
+        {
+          title: "Input",
+          isNumber: true,
+          cell: ({ cachedInputTokens, inputTokens }) =>
+            inputTokens === null ? null : (
+              <span title={`${count(cachedInputTokens ?? 0)} of them from the cache`}>{count(inputTokens)}</span>
             )
-          },
-          { title: "Provider", cell: ({ provider }) => provider },
-          { title: "Agent", cell: ({ agentId }) => <AgentName id={agentId} /> },
-          { title: "Task", cell: ({ taskType }) => taskType },
-          { title: "Status", cell: ({ status }) => <Status status={status} /> },
-          { title: "Cost", isNumber: true, cell: ({ costUsd }) => usd(costUsd) },
-          {
-            title: "Input",
-            isNumber: true,
-            cell: ({ cachedInputTokens, inputTokens }) =>
-              inputTokens === null ? null : (
-                <span title={`${count(cachedInputTokens ?? 0)} of them from the cache`}>{count(inputTokens)}</span>
-              )
-          },
-          {
-            title: "Output",
-            isNumber: true,
-            cell: ({ outputTokens }) => (outputTokens === null ? null : count(outputTokens))
-          },
-          {
-            title: "Latency",
-            isNumber: true,
-            cell: ({ latencyMs, timeToFirstTokenMs }) =>
-              latencyMs === null ? null : (
-                <span
-                  title={timeToFirstTokenMs === null ? undefined : `First token after ${count(timeToFirstTokenMs)} ms`}
-                >
-                  {count(latencyMs)} ms
-                </span>
-              )
-          },
-          { title: "Counted by", cell: ({ method }) => words(method) },
-          { title: "User", cell: ({ userId }) => userId },
-          { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> }
-        ]}
-      />
-    </Page>
+        },
+        {
+          title: "Output",
+          isNumber: true,
+          cell: ({ outputTokens }) => (outputTokens === null ? null : count(outputTokens))
+        },
+        {
+          title: "Latency",
+          isNumber: true,
+          cell: ({ latencyMs, timeToFirstTokenMs }) =>
+            latencyMs === null ? null : (
+              <span
+                title={timeToFirstTokenMs === null ? undefined : `First token after ${count(timeToFirstTokenMs)} ms`}
+              >
+                {count(latencyMs)} ms
+              </span>
+            )
+        },
+        { title: "Counted by", cell: ({ method }) => words(method) },
+        { title: "User", cell: ({ userId }) => userId },
+        { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> }
+      ]}
+    />
   )
+}
+
+/** What was asked of models: what was charged, and what a cap refused. */
+export default function Requests() {
+  const [search] = useSearchParams()
+  return search.get("tab") === "refused" ? <Refused /> : <Charged />
 }

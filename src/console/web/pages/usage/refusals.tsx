@@ -1,0 +1,124 @@
+import { useState } from "react"
+import { Link } from "wouter"
+import { useCall } from "../../api/hooks.ts"
+import { type Row } from "../../api/operations.ts"
+import { TabLinks } from "../../kit/actions.tsx"
+import { count, Moment, short } from "../../kit/format.tsx"
+import { type Column, ListPage, useFilters } from "../../kit/lists/list.tsx"
+import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
+import { CapName, PrincipalName, shortId } from "../../kit/names/names.tsx"
+import { TenantChoice } from "../../kit/names/tenants.tsx"
+import { Empty, NotAllowed } from "../../kit/states.tsx"
+import { useRefusal } from "../../shell/session.tsx"
+import { Page } from "../../shell/shell.tsx"
+
+type Entry = Row<"auditLogs.list">
+
+/** The entries of the audit log about calls that a cap or a plan refused. */
+export const refused = { actionType: "SpendRefused", outcome: "denied" } as const
+
+const isOfPlan = ({ reason }: Entry) => reason?.startsWith("The plan ") === true
+
+/** When, why and to whom something was refused; an entry counts those of a minute that are alike. */
+export const refusalColumns: ReadonlyArray<Column<Entry>> = [
+  { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} /> },
+  { title: "Times", isNumber: true, cell: ({ count: times }) => count(times) },
+  { title: "Who asked", cell: ({ userId }) => <PrincipalName name={userId} /> },
+  {
+    title: "Why",
+    isWide: true,
+    cell: ({ id, reason }) => <Link href={`/audit/${id}`}>{reason?.replace(/^.*has no room: (.)/, toStart)}</Link>
+  }
+]
+
+const toStart = (_: string, first: string) => first.toUpperCase()
+
+/** The cap, or the plan, that had no room. */
+export const refusedBy: Column<Entry> = {
+  title: "Refused by",
+  cell: (entry) =>
+    entry.entityId === null ? null : isOfPlan(entry) ? (
+      <span title={entry.entityId}>plan {shortId(entry.entityId)}</span>
+    ) : (
+      <CapName id={entry.entityId} />
+    )
+}
+
+const day = 86_400_000
+
+/** How often caps refused something in the last day, and the latest refusals. */
+export const useRefusals = (filter: { readonly entityId?: string }) => {
+  const [startDate] = useState(() => new Date(Date.now() - day).toISOString())
+  const { data } = useCall(
+    "auditLogs.list",
+    { query: { ...refused, ...filter, startDate, limit: 200 } },
+    { everySeconds: 30 }
+  )
+  const times = data?.items.reduce((sum, entry) => sum + entry.count, 0) ?? 0
+  return { latest: data?.items ?? [], times: data?.nextCursor == null ? count(times) : `More than ${count(times)}` }
+}
+
+/** The parts of the page of requests. */
+export const RequestTabs = () => (
+  <TabLinks
+    label="About requests"
+    tabs={[
+      ["charged", "Charged"],
+      ["refused", "Refused by a cap"]
+    ]}
+  />
+)
+
+/** Every call, reservation and plan that a cap had no room for. */
+export const Refused = () => {
+  const chosen = useRange()
+  const filters = useFilters(["entityId", "userId", "tenantId"])
+  const { from, to } = chosen.range
+  const refusal = useRefusal()("audit-logs:read")
+  if (refusal !== undefined) {
+    return (
+      <Page title="Requests">
+        <RequestTabs />
+        <NotAllowed because={refusal} capability="audit-logs:read" />
+      </Page>
+    )
+  }
+  return (
+    <ListPage
+      title="Requests"
+      lead="What a cap or a plan had no room for. It cost nothing, and was not sent to a provider."
+      above={<RequestTabs />}
+      filters={
+        <>
+          <RangeChoice {...chosen} />
+          <TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />
+          {(["entityId", "userId"] as const).map((key) => {
+            const value = filters.values[key]
+            return value === undefined ? null : (
+              <span key={key} className="pill on">
+                {key === "entityId" ? "Cap" : "Who asked"}: {short(value)}
+                <button type="button" aria-label="Remove the filter" onClick={() => filters.set(key, "")}>
+                  ×
+                </button>
+              </span>
+            )
+          })}
+        </>
+      }
+      name="auditLogs.list"
+      input={{
+        query: { ...refused, ...filters.values, startDate: from, ...(to === undefined ? {} : { endDate: to }) }
+      }}
+      everySeconds={15}
+      isFiltered={filters.isFiltered}
+      label="Refused requests"
+      keyOf={({ id }) => id}
+      empty={
+        <Empty title="No cap refused anything in this range">
+          <p>A call that a cap has no room for appears here at once; repeated ones are counted by the minute.</p>
+        </Empty>
+      }
+      columns={[...refusalColumns.slice(0, 1), refusedBy, ...refusalColumns.slice(1)]}
+    />
+  )
+}
