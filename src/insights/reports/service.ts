@@ -26,7 +26,9 @@ import {
 import {
   type Grouping,
   hasQuarters,
+  inOrder,
   type Latencies,
+  noSums,
   readsRows,
   ReportsRepository,
   type Source,
@@ -78,7 +80,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
     })
 
     const totalsOf = (filter: UsageFilter, from: number, to: number) =>
-      Effect.map(repository.totals(source(filter, "total", [from, to])), ([sums]) => sums ?? nothing)
+      repository.totals(source(filter, "total", [from, to]))
 
     const shares = Effect.fnUntraced(function* (
       filter: UsageFilter,
@@ -126,8 +128,10 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       if (projected === undefined) return null
       const today = now - (now % dayMillis)
       const days = Array.from({ length: trailingDays + 1 }, (_, day) => today - (trailingDays - day) * dayMillis)
-      const [past = []] = yield* repository.series(source(filter, "total", days), "total", days)
-      const spread = deviationOf(past.map(({ cost }) => Number(cost)))
+      const past = yield* repository.series(source(filter, "total", days), "total", days)
+      const spread = deviationOf(
+        days.slice(1).map((_, day) => Number(past.find(({ place }) => place === day)?.cost ?? 0n))
+      )
       const remaining = (month.end - now) / dayMillis
       const margin = BigInt(Math.round(deviations * spread * Math.sqrt(remaining)))
       return {
@@ -151,7 +155,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const days = yield* daysOf(range)
           const cuts = cutsOf(range, days, now, dayMillis)
           const byDay = yield* repository.placed(source(filter, "total", cuts), cuts)
-          const totals = byDay.reduce<Sums>(plus, nothing)
+          const totals = byDay.reduce<Sums>(plus, noSums)
           const previous = yield* totalsOf(filter, from - (to - from), from)
           const agents = yield* shares(filter, "agent", from, openEnd(to, now, weekMillis), undefined, topMost)
           const models = yield* shares(filter, "model", from, openEnd(to, now, weekMillis), undefined, topMost)
@@ -197,13 +201,10 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           : cuts.map((start, index) => new Date(index === 0 ? hourOf(days, start) : start).toISOString())
       const rows = yield* repository.placed(source(filter, "total", cuts), cuts)
       const total = rows.reduce((sum, { cost }) => sum + cost, 0n)
-      const ranked = rows
-        .map((row) => Object.assign({}, row, { key: keys[row.place] ?? "" }))
-        .toSorted((one, other) => byCost(other.cost, one.cost) || (one.key < other.key ? -1 : 1))
-        .filter(
-          ({ cost, key }) =>
-            after === undefined || cost < BigInt(after[0]) || (cost === BigInt(after[0]) && key > after[1])
-        )
+      const ranked = inOrder(
+        rows.map((row) => Object.assign({}, row, { key: keys[row.place] ?? "" })),
+        after
+      )
       const { items, nextCursor } = slice(ranked, limit, ({ cost, key }): ItemPlace => [String(cost), key])
       const segments = joined(
         items.flatMap(({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments)
@@ -251,19 +252,20 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const cuts = pointsOf(range, yield* daysOf(range), now)
           const starts = startsOf(cuts)
           const points = yield* repository.series(source(filter, dimension, cuts), dimension, cuts, keys)
+          const pointsOfKey = Map.groupBy(points, ({ key }) => key)
           const whole = [from, to]
           // Quarters of an hour have no latencies.
           const latencies = readsRows(filter, dimension)
-            ? items.flatMap(({ row }) => latenciesIn({ place: 0, ...row }))
+            ? items.flatMap(({ row }) => latenciesIn(row))
             : yield* repository.latencies(source(filter, dimension, whole, false), dimension, whole, keys)
           const latenciesOf = new Map(latencies.map((one) => [one.key, one]))
           return {
             asOf,
             dimension,
             nextCursor,
-            items: items.map(({ row, share }, index): Item =>
+            items: items.map(({ row, share }): Item =>
               Object.assign(itemOf(row, latenciesOf.get(row.key)), share, {
-                series: seriesOf(starts, points[index] ?? [])
+                series: seriesOf(starts, pointsOfKey.get(row.key) ?? [])
               })
             )
           }
@@ -301,7 +303,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             nextCursor,
             items: yield* Effect.forEach(items, (item) => {
               const filter = { ...visible, ...item.scope } as UsageFilter
-              return Effect.map(repository.series(source(filter, "total", cuts), "total", cuts), ([points = []]) =>
+              return Effect.map(repository.series(source(filter, "total", cuts), "total", cuts), (points) =>
                 Object.assign({}, item, { series: seriesOf(starts, points) })
               )
             })
@@ -343,16 +345,6 @@ const joined = (segments: ReadonlyArray<Segment>): ReadonlyArray<Segment> => {
   return found
 }
 
-const nothing: Sums = {
-  cost: 0n,
-  requests: 0n,
-  errors: 0n,
-  inputTokens: 0n,
-  outputTokens: 0n,
-  cachedInputTokens: 0n,
-  saved: 0n
-}
-
 const plus = (one: Sums, other: Sums): Sums => ({
   cost: one.cost + other.cost,
   requests: one.requests + other.requests,
@@ -373,7 +365,7 @@ const totalsAnswer = (sums: Sums): Totals => ({
   savingsUsd: netUsd(sums.saved)
 })
 
-const pointOf = (sums: Pick<Sums, "cost" | "requests"> = nothing) => ({
+const pointOf = (sums: Pick<Sums, "cost" | "requests"> = noSums) => ({
   costUsd: netUsd(sums.cost),
   requests: Number(sums.requests)
 })
@@ -384,8 +376,11 @@ const startsOf = (cuts: ReadonlyArray<number>): ReadonlyArray<DateTime.Utc> =>
 
 const seriesOf = (
   starts: ReadonlyArray<DateTime.Utc>,
-  points: ReadonlyArray<Pick<Sums, "cost" | "requests">>
-): ReadonlyArray<SeriesPoint> => starts.map((start, place) => ({ start, ...pointOf(points[place]) }))
+  points: ReadonlyArray<Pick<Sums, "cost" | "requests"> & { readonly place: number }>
+): ReadonlyArray<SeriesPoint> => {
+  const placed = new Map(points.map((point) => [point.place, point]))
+  return starts.map((start, place) => ({ start, ...pointOf(placed.get(place)) }))
+}
 
 const itemOf = (sums: Sums, latencies: Latencies | undefined) => ({
   costUsd: netUsd(sums.cost),
@@ -405,8 +400,6 @@ const latenciesIn = <R extends { readonly key: string; readonly place: number }>
   place
 }: R & { readonly p50?: number | null; readonly p95?: number | null }): ReadonlyArray<Latencies> =>
   typeof p50 === "number" && typeof p95 === "number" ? [{ key, place, p50, p95 }] : []
-
-const byCost = (one: bigint, other: bigint): number => (one < other ? -1 : one > other ? 1 : 0)
 
 /** In per cent, with two decimals. */
 const percentOf = (part: bigint, whole: bigint): number => (whole === 0n ? 0 : Number((part * 10_000n) / whole) / 100)

@@ -9,6 +9,8 @@ interface Part {
   readonly day: number
   readonly keys: Uint8Array
   readonly places: Uint8Array
+  /** Those that were asked for; none where the part has none of them. */
+  readonly arrays: ReadonlyArray<Uint8Array>
 }
 
 const viewOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -34,21 +36,47 @@ const isSame = (one: Uint8Array, bytes: Uint8Array, start: number, length: numbe
   return true
 }
 
-/** The places of some keys, found by their bytes: most cells are of other keys, of which no text is made. */
+/** The places of keys, found by their bytes: most cells are of a key that is known or not wanted, of which no text is made. */
 export class Keys {
+  readonly texts: Array<string> = []
   readonly #known = new Map<number, Array<{ readonly bytes: Uint8Array; readonly place: number }>>()
 
-  constructor(keys: ReadonlyArray<string>) {
-    for (const [place, key] of keys.entries()) {
+  constructor(keys: Iterable<string>) {
+    for (const key of keys) {
       const bytes = new TextEncoder().encode(key)
-      const hash = hashOf(bytes, 0, bytes.length)
-      this.#known.set(hash, [...(this.#known.get(hash) ?? []), { bytes, place }])
+      this.#add(hashOf(bytes, 0, bytes.length), bytes, key)
     }
   }
 
+  #add(hash: number, bytes: Uint8Array, text: string): number {
+    const place = this.texts.length
+    const alike = this.#known.get(hash)
+    if (alike === undefined) this.#known.set(hash, [{ bytes, place }])
+    else alike.push({ bytes, place })
+    this.texts.push(text)
+    return place
+  }
+
+  /** The place of a key; below zero where there is none. */
   find(bytes: Uint8Array, start: number, length: number): number {
-    const known = this.#known.get(hashOf(bytes, start, start + length))
-    return known?.find((one) => isSame(one.bytes, bytes, start, length))?.place ?? -1
+    for (const known of this.#known.get(hashOf(bytes, start, start + length)) ?? []) {
+      if (isSame(known.bytes, bytes, start, length)) return known.place
+    }
+    return -1
+  }
+
+  /** The place of a key, which is a new one where there was none. */
+  findOrAdd(bytes: Uint8Array, start: number, length: number): number {
+    const found = this.find(bytes, start, length)
+    if (found >= 0) return found
+    const key = bytes.slice(start, start + length)
+    return this.#add(hashOf(key, 0, length), key, new TextDecoder().decode(key))
+  }
+
+  /** The same for a text. */
+  placeOf(key: string): number {
+    const bytes = new TextEncoder().encode(key)
+    return this.findOrAdd(bytes, 0, bytes.length)
   }
 }
 
@@ -125,41 +153,54 @@ const isRepeated = (bytes: Uint8Array, one: number, other: number, length: numbe
   return true
 }
 
-/** The sums of cost and of requests of each key and each place between cuts. */
-export class Points {
+/** Sums of some columns of each key and each place between cuts. */
+export class CellSums {
   readonly #places: number
-  readonly #sums: BigInt64Array
+  readonly #columns: number
+  #sums = new BigInt64Array(0)
+  #hasCells = new Uint8Array(0)
 
-  constructor(keys: number, places: number) {
+  constructor(places: number, columns: number) {
     this.#places = places
-    this.#sums = new BigInt64Array(keys * places * 2)
+    this.#columns = columns
   }
 
-  add(key: number, place: number, cost: bigint, requests: bigint): void {
-    const at = (key * this.#places + place) * 2
-    this.#sums[at]! += cost
-    this.#sums[at + 1]! += requests
+  #at(key: number, place: number): number {
+    const cell = key * this.#places + place
+    if (cell >= this.#hasCells.length) {
+      const hadCells = this.#hasCells
+      const had = this.#sums
+      this.#hasCells = new Uint8Array(Math.max(64, cell + this.#places, hadCells.length * 2))
+      this.#hasCells.set(hadCells)
+      this.#sums = new BigInt64Array(this.#hasCells.length * this.#columns)
+      this.#sums.set(had)
+    }
+    this.#hasCells[cell] = 1
+    return cell * this.#columns
   }
 
-  addPart(wanted: Wanted, part: Part & { readonly cost: Uint8Array; readonly requests: Uint8Array }): void {
-    const cost = viewOf(part.cost)
-    const requests = viewOf(part.requests)
-    eachCell(wanted, part, (key, place, n) => this.add(key, place, bigintAt(cost, n), bigintAt(requests, n)))
+  add(key: number, place: number, values: ReadonlyArray<bigint>): void {
+    const at = this.#at(key, place)
+    for (const [column, value] of values.entries()) this.#sums[at + column]! += value
   }
 
-  /** Those of a key, in the order of places. */
-  of(key: number): ReadonlyArray<Point> {
-    const first = key * this.#places * 2
-    return Array.from({ length: this.#places }, (_, place) => ({
-      cost: this.#sums[first + place * 2]!,
-      requests: this.#sums[first + place * 2 + 1]!
-    }))
+  /** Adds the cells of a part, whose arrays are those of the columns. */
+  addPart(wanted: Wanted, part: Part): void {
+    const columns = part.arrays.map(viewOf)
+    eachCell(wanted, part, (key, place, n) => {
+      const at = this.#at(key, place)
+      for (let column = 0; column < columns.length; column++) {
+        this.#sums[at + column]! += bigintAt(columns[column]!, n)
+      }
+    })
   }
-}
 
-export interface Point {
-  readonly cost: bigint
-  readonly requests: bigint
+  /** The sums of a key and a place; undefined where there are no cells of them. */
+  get(key: number, place: number): ReadonlyArray<bigint> | undefined {
+    const cell = key * this.#places + place
+    if (this.#hasCells[cell] !== 1) return undefined
+    return Array.from(this.#sums.subarray(cell * this.#columns, (cell + 1) * this.#columns))
+  }
 }
 
 // The buckets of all latencies that `bigint` has in milliseconds are from -1 to 458.
@@ -186,18 +227,10 @@ export class Histograms {
     this.#of(key, place)[bucket - firstBucket]! += calls
   }
 
-  addPart(
-    wanted: Wanted,
-    part: Part & {
-      readonly latencyEnds: Uint8Array | null
-      readonly latencyBuckets: Uint8Array | null
-      readonly latencyCalls: Uint8Array | null
-    }
-  ): void {
-    if (part.latencyEnds === null || part.latencyBuckets === null || part.latencyCalls === null) return
-    const ends = viewOf(part.latencyEnds)
-    const inBuckets = viewOf(part.latencyBuckets)
-    const calls = viewOf(part.latencyCalls)
+  /** Adds the histograms of a part: its arrays are their ends, their buckets, and the calls in these. */
+  addPart(wanted: Wanted, part: Part): void {
+    const [ends, inBuckets, calls] = part.arrays.map(viewOf)
+    if (ends === undefined || inBuckets === undefined || calls === undefined) return
     // The histograms of a part follow each other in the order of its cells.
     eachCell(wanted, part, (key, place, n) => {
       const end = integerAt(ends, n)
