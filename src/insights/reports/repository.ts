@@ -35,6 +35,8 @@ export const noSums: Sums = {
   saved: 0n
 }
 const sumNames = Object.keys(noSums) as ReadonlyArray<keyof Sums>
+/** The sums that items have. */
+const itemNames = ["cost", "requests", "errors", "inputTokens", "outputTokens"] as const
 
 /** Sums with a key, and the place between cuts. */
 interface PlacedSums extends Sums {
@@ -265,15 +267,16 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       )
     })
 
-    /** The same of all sums, and with the percentiles of latencies where no roll-up answers. */
+    /** The same, with the percentiles of latencies where no roll-up answers. */
     const reportOf = (
       source: Source,
       grouping: Grouping,
-      cuts: ReadonlyArray<number>
+      cuts: ReadonlyArray<number>,
+      names: ReadonlyArray<keyof Sums>
     ): Effect.Effect<ReadonlyArray<PlacedSums>> =>
       readsRows(source.filter, grouping)
         ? readRows(RowsReport)(sql`SELECT * FROM usage_rows_report(${report(source, grouping, cuts)})`)
-        : sumsOf(source, grouping, cuts, sumNames)
+        : sumsOf(source, grouping, cuts, names)
 
     return {
       /** Up to when everything that was charged is counted, if that is not now. */
@@ -308,7 +311,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       /** The sums of each key, by cost; with each the cost of all. */
       ranked: Effect.fn("ReportsRepository.ranked")(
         (source: Source, grouping: Grouping, after: ItemPlace | undefined, limit: number) =>
-          Effect.map(reportOf(source, grouping, boundsOf(source)), (found) => {
+          Effect.map(reportOf(source, grouping, boundsOf(source), itemNames), (found) => {
             const total = found.reduce((sum, { cost }) => sum + cost, 0n)
             return inOrder(found, after)
               .slice(0, limit)
@@ -318,7 +321,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
 
       /** The sums between each two of `cuts`; `place` is that of the earlier cut. */
       placed: Effect.fn("ReportsRepository.placed")((source: Source, cuts: ReadonlyArray<number>) =>
-        reportOf(source, "total", cuts)
+        reportOf(source, "total", cuts, sumNames)
       ),
 
       /** The cost and the requests of each of `keys` between each two of `cuts` that has any. */
