@@ -229,7 +229,7 @@ export const keepContracts = ({ parts, requests }: Extent) => {
       it.effect(
         "while the collections are filled",
         () => Effect.andThen(fill("things that name nothing"), fill("things that name those")),
-        60_000
+        120_000
       )
 
       for (const operation of ordered) {

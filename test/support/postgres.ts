@@ -19,7 +19,14 @@ const embeddedServer = Effect.gen(function* () {
   yield* Effect.promise(() => fs.chmod(directory, 0o711))
   const server = yield* EmbeddedPostgres.start({
     directory,
-    settings: { fsync: "off", synchronous_commit: "off", full_page_writes: "off", max_connections: "200" }
+    settings: {
+      fsync: "off",
+      synchronous_commit: "off",
+      full_page_writes: "off",
+      max_connections: "200",
+      // Each of hundreds of short-lived databases would have its visits.
+      autovacuum_naptime: "1d"
+    }
   })
   directories.add(server.directory)
   return {

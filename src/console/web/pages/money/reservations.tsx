@@ -83,7 +83,12 @@ export default function Reservations() {
         { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
         {
           title: "Expires",
-          cell: ({ expiresAt, state }) => (state === "open" || state === "held" ? <Moment at={expiresAt} /> : null)
+          cell: ({ expiresAt, origin, state }) =>
+            state !== "open" && state !== "held" ? null : origin === "plan" ? (
+              "with its plan"
+            ) : (
+              <Moment at={expiresAt} />
+            )
         },
         {
           title: "Decision",

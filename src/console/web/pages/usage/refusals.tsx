@@ -26,7 +26,6 @@ export const refusalColumns: ReadonlyArray<Column<Entry>> = [
   { title: "Who asked", cell: ({ userId }) => <PrincipalName name={userId} /> },
   {
     title: "Why",
-    isWide: true,
     cell: ({ id, reason }) => <Link href={`/audit/${id}`}>{reason?.replace(/^.*has no room: (.)/, toStart)}</Link>
   }
 ]
