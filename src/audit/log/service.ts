@@ -24,7 +24,7 @@ import { makeRefusals } from "./refusals.ts"
 /** Something that was refused: what, to whom is known from the request, and why. */
 export interface Refusal {
   readonly action: AuditAction
-  readonly target: string
+  readonly target: string | null
   readonly reason: string
   /** Distinguishes it from similar refusals when they are counted; not stored. */
   readonly countedBy?: string

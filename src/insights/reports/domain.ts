@@ -134,11 +134,12 @@ export interface Segment {
 
 export const hourMillis = 3_600_000
 export const weekMillis = 7 * dayMillis
+export const quarterMillis = 900_000
 const grains = [
   ["w", weekMillis],
   ["d", dayMillis],
   ["h", hourMillis],
-  ["q", 900_000]
+  ["q", quarterMillis]
 ] as const
 
 /**

@@ -16,6 +16,7 @@ import {
   type ItemPlace,
   latencyOf,
   type ReportDimension,
+  type Segment,
   segmentsOf,
   type SeriesPoint,
   type Share,
@@ -25,7 +26,9 @@ import {
 import {
   type Grouping,
   hasQuarters,
+  inOrder,
   type Latencies,
+  noSums,
   readsRows,
   ReportsRepository,
   type Source,
@@ -77,7 +80,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
     })
 
     const totalsOf = (filter: UsageFilter, from: number, to: number) =>
-      Effect.map(repository.totals(source(filter, "total", [from, to])), ([sums]) => sums ?? nothing)
+      repository.totals(source(filter, "total", [from, to]))
 
     const shares = Effect.fnUntraced(function* (
       filter: UsageFilter,
@@ -152,7 +155,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const days = yield* daysOf(range)
           const cuts = cutsOf(range, days, now, dayMillis)
           const byDay = yield* repository.placed(source(filter, "total", cuts), cuts)
-          const totals = byDay.reduce<Sums>(plus, nothing)
+          const totals = byDay.reduce<Sums>(plus, noSums)
           const previous = yield* totalsOf(filter, from - (to - from), from)
           const agents = yield* shares(filter, "agent", from, openEnd(to, now, weekMillis), undefined, topMost)
           const models = yield* shares(filter, "model", from, openEnd(to, now, weekMillis), undefined, topMost)
@@ -199,16 +202,13 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           : cuts.map((start, index) => new Date(index === 0 ? hourOf(days, start) : start).toISOString())
       const rows = yield* repository.placed(source(filter, "total", cuts), cuts)
       const total = rows.reduce((sum, { cost }) => sum + cost, 0n)
-      const ranked = rows
-        .map((row) => Object.assign({}, row, { key: keys[row.place] ?? "" }))
-        .toSorted((one, other) => byCost(other.cost, one.cost) || (one.key < other.key ? -1 : 1))
-        .filter(
-          ({ cost, key }) =>
-            after === undefined || cost < BigInt(after[0]) || (cost === BigInt(after[0]) && key > after[1])
-        )
+      const ranked = inOrder(
+        rows.map((row) => Object.assign({}, row, { key: keys[row.place] ?? "" })),
+        after
+      )
       const { items, nextCursor } = slice(ranked, limit, ({ cost, key }): ItemPlace => [String(cost), key])
-      const segments = items.flatMap(
-        ({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments
+      const segments = joined(
+        items.flatMap(({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments)
       )
       const latencies = readsRows(filter, "total")
         ? items.flatMap(latenciesIn)
@@ -257,17 +257,18 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const whole = [from, to]
           // Quarters of an hour have no latencies.
           const latencies = readsRows(filter, dimension)
-            ? items.flatMap(({ row }) => latenciesIn({ place: 0, ...row }))
+            ? items.flatMap(({ row }) => latenciesIn(row))
             : yield* repository.latencies(source(filter, dimension, whole, false), dimension, whole, keys)
           const latenciesOf = new Map(latencies.map((one) => [one.key, one]))
           return {
             asOf,
             dimension,
             nextCursor,
-            items: items.map(({ row, share }): Item => {
-              const placed = new Map((pointsOfKey.get(row.key) ?? []).map((point) => [point.place, point]))
-              return Object.assign(itemOf(row, latenciesOf.get(row.key)), share, { series: seriesOf(starts, placed) })
-            })
+            items: items.map(({ row, share }): Item =>
+              Object.assign(itemOf(row, latenciesOf.get(row.key)), share, {
+                series: seriesOf(starts, pointsOfKey.get(row.key) ?? [])
+              })
+            )
           }
         })
       )
@@ -304,9 +305,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             items: yield* Effect.forEach(items, (item) => {
               const filter = { ...visible, ...item.scope } as UsageFilter
               return Effect.map(repository.series(source(filter, "total", cuts), "total", cuts), (points) =>
-                Object.assign({}, item, {
-                  series: seriesOf(starts, new Map(points.map((point) => [point.place, point])))
-                })
+                Object.assign({}, item, { series: seriesOf(starts, points) })
               )
             })
           }
@@ -335,14 +334,16 @@ const source = (
   return { filter, segments: [{ grain: "s", opens, closes }, ...segments] }
 }
 
-const nothing: Sums = {
-  cost: 0n,
-  requests: 0n,
-  errors: 0n,
-  inputTokens: 0n,
-  outputTokens: 0n,
-  cachedInputTokens: 0n,
-  saved: 0n
+/** The segments in the order of their times; those that share a day are one, since its roll-ups are read as a whole. */
+const joined = (segments: ReadonlyArray<Segment>): ReadonlyArray<Segment> => {
+  const found: Array<Segment> = []
+  for (const segment of segments.toSorted((one, other) => one.opens - other.opens)) {
+    const last = found.at(-1)
+    if (last !== undefined && last.grain === "h" && segment.grain === "h" && segment.opens - last.closes < dayMillis) {
+      found[found.length - 1] = { ...last, closes: segment.closes }
+    } else found.push(segment)
+  }
+  return found
 }
 
 const plus = (one: Sums, other: Sums): Sums => ({
@@ -365,7 +366,7 @@ const totalsAnswer = (sums: Sums): Totals => ({
   savingsUsd: netUsd(sums.saved)
 })
 
-const pointOf = (sums: Pick<Sums, "cost" | "requests"> = nothing) => ({
+const pointOf = (sums: Pick<Sums, "cost" | "requests"> = noSums) => ({
   costUsd: netUsd(sums.cost),
   requests: Number(sums.requests)
 })
@@ -376,8 +377,11 @@ const startsOf = (cuts: ReadonlyArray<number>): ReadonlyArray<DateTime.Utc> =>
 
 const seriesOf = (
   starts: ReadonlyArray<DateTime.Utc>,
-  placed: ReadonlyMap<number, Pick<Sums, "cost" | "requests">>
-): ReadonlyArray<SeriesPoint> => starts.map((start, place) => ({ start, ...pointOf(placed.get(place)) }))
+  points: ReadonlyArray<Pick<Sums, "cost" | "requests"> & { readonly place: number }>
+): ReadonlyArray<SeriesPoint> => {
+  const placed = new Map(points.map((point) => [point.place, point]))
+  return starts.map((start, place) => ({ start, ...pointOf(placed.get(place)) }))
+}
 
 const itemOf = (sums: Sums, latencies: Latencies | undefined) => ({
   costUsd: netUsd(sums.cost),
@@ -397,8 +401,6 @@ const latenciesIn = <R extends { readonly key: string; readonly place: number }>
   place
 }: R & { readonly p50?: number | null; readonly p95?: number | null }): ReadonlyArray<Latencies> =>
   typeof p50 === "number" && typeof p95 === "number" ? [{ key, place, p50, p95 }] : []
-
-const byCost = (one: bigint, other: bigint): number => (one < other ? -1 : one > other ? 1 : 0)
 
 /** In per cent, with two decimals. */
 const percentOf = (part: bigint, whole: bigint): number => (whole === 0n ? 0 : Number((part * 10_000n) / whole) / 100)
