@@ -34,7 +34,7 @@ const tenants = `(SELECT id FROM tenants WHERE slug = 'one') one, (SELECT id FRO
   (SELECT id FROM tenants WHERE slug = 'small') small`
 const series = `generate_series(1, ${rows}) i`
 
-/** The statements that fill the tables. Reservations, plans and caps have ids of their times. */
+/** The statements that fill the tables. Reservations have ids of their times. */
 const fills = [
   `INSERT INTO tenants (name, slug, status, created_at, updated_at)
     SELECT s, s, 'active', now(), now() FROM unnest(ARRAY['one', 'two', 'small']) s`,
@@ -79,11 +79,6 @@ const fills = [
       CASE WHEN i % 100 = 7 THEN 'nightly' WHEN i % (${rows} / 10) = 3 THEN 'quixotic' WHEN i < ${rows} / 5 THEN 'legacy' ELSE 'research' END,
       'chat', 'gpt-' || i % 7, 'openai', md5(i::text)
     FROM ${series}, ${tenants}, (SELECT id FROM agents LIMIT 1) small_agent ORDER BY i`,
-  `INSERT INTO budget_plans (tenant_id, id, agent_id, name, status, budget, heartbeat_seconds, heartbeat_by, dead_at, created_at,
-      created_by, ended_at, counter_ids, held_caps, held_keys)
-    SELECT ${tenant}, uuidv7(${moment} - now()), (SELECT id FROM agents LIMIT 1), ${name}, 'completed', 1000, 60, ${moment}, ${moment},
-      ${moment}, 'service-account', ${moment}, '{}', '{}', '{}'
-    FROM ${series}, ${tenants} ORDER BY i`,
   `INSERT INTO budget_caps (tenant_id, name, scope, unit, limit_amount, period, time_zone, anchor, mode, alert_thresholds, status,
       version, created_at, created_by, updated_at)
     SELECT ${tenant}, ${name}, jsonb_build_object('taskType', 'task-' || i), 'usd', 1000000000, 'month', 'UTC', 1, 'hard', '[]', 'active',
@@ -219,7 +214,6 @@ try {
     { target: "/api/accounts", sorts: ["-createdAt", "name", "-lastSignInAt"], between: uuidBetween },
     { target: "/api/trial-users", sorts: ["-createdAt", "lastName", "email"], between: rows / 2, isShared: true },
     { target: "/api/sessions", sorts: ["-startedAt"], between: rows / 2, isShared: true },
-    { target: "/api/plans", sorts: ["-createdAt"], between: uuidBetween },
     { target: "/api/spend/reservations", sorts: ["-createdAt"], between: uuidBetween },
     { target: "/api/usage", sorts: [""] },
     { target: "/api/audit-logs", sorts: [""], searches: auditSearches },
@@ -227,7 +221,7 @@ try {
     { target: "/api/budgets/caps", sorts: ["-createdAt"], between: uuidBetween }
   ]
   // Their times are in the order of their ids.
-  const byId = new Set(["/api/sessions", "/api/plans", "/api/budgets/caps", "/api/spend/reservations"])
+  const byId = new Set(["/api/sessions", "/api/budgets/caps", "/api/spend/reservations"])
   let missed = 0
   const report = async (what: string, url: string, query: string, key: string) => {
     const { longest, median, page } = await measure(url, query, key)

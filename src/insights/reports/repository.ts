@@ -4,7 +4,7 @@ import { readRows } from "../../platform/database/table.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { dayMillis, type UsageDimension, usageDimensions, type UsageFilter } from "../usage/domain.ts"
 import { CellSums, Histograms, Keys, type Wanted } from "./cells-domain.ts"
-import { type ItemPlace, type Segment } from "./domain.ts"
+import { type ItemOrder, type ItemPlace, type ItemSort, itemSorts, type Segment } from "./domain.ts"
 
 /** What is summed: the rows that pass a filter, over the segments that cover a range. */
 export interface Source {
@@ -135,19 +135,32 @@ export const hasQuarters = (filter: UsageFilter, grouping: Grouping): boolean =>
 export const readsRows = (filter: UsageFilter, grouping: Grouping): boolean => rolledUp(filter, grouping) === undefined
 
 /** Sums by cost, the highest first, and by key where it is equal; those behind a place alone. */
-export const inOrder = <R extends { readonly cost: bigint; readonly key: string }>(
+export const inOrder = <R extends SortedSums & { readonly key: string }>(
   rows: ReadonlyArray<R>,
-  after: ItemPlace | undefined
+  { after, sort }: ItemOrder
 ): ReadonlyArray<R> => {
-  const [cost, key] = after === undefined ? [] : [BigInt(after[0]), after[1]]
+  const [value, key] = after === undefined ? [] : [BigInt(after.at(-2) ?? 0), after.at(-1)]
+  const isDown = sort?.startsWith("-") ?? true
+  const comesFirst = (one: bigint, other: bigint) => (isDown ? one > other : one < other)
+  const valueOf = (row: R) => sumOf(row, sort)
   const behind =
-    cost === undefined || key === undefined
+    value === undefined || key === undefined
       ? rows
-      : rows.filter((row) => row.cost < cost || (row.cost === cost && row.key > key))
+      : rows.filter((row) => comesFirst(value, valueOf(row)) || (valueOf(row) === value && row.key > key))
   return behind.toSorted((one, other) =>
-    one.cost === other.cost ? (one.key < other.key ? -1 : 1) : one.cost > other.cost ? -1 : 1
+    valueOf(one) === valueOf(other) ? (one.key < other.key ? -1 : 1) : comesFirst(valueOf(one), valueOf(other)) ? -1 : 1
   )
 }
+
+type SortedSums = Readonly<Record<(typeof itemSorts)[keyof typeof itemSorts], bigint>>
+
+/** The sum that an order is by. */
+const sumOf = (row: SortedSums, sort: ItemSort = "-costUsd"): bigint =>
+  row[itemSorts[sort.replace("-", "") as keyof typeof itemSorts]]
+
+/** Where an item is in an order. */
+export const placeOf = (row: SortedSums & { readonly key: string }, sort: ItemSort | undefined): ItemPlace =>
+  sort === undefined ? [String(sumOf(row)), row.key] : [sort, String(sumOf(row, sort)), row.key]
 
 const decodePart = Schema.decodeUnknownEffect(Part)
 
@@ -310,10 +323,10 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
 
       /** The sums of each key, by cost; with each the cost of all. */
       ranked: Effect.fn("ReportsRepository.ranked")(
-        (source: Source, grouping: Grouping, after: ItemPlace | undefined, limit: number) =>
+        (source: Source, grouping: Grouping, order: ItemOrder, limit: number) =>
           Effect.map(reportOf(source, grouping, boundsOf(source), itemNames), (found) => {
             const total = found.reduce((sum, { cost }) => sum + cost, 0n)
-            return inOrder(found, after)
+            return inOrder(found, order)
               .slice(0, limit)
               .map((row) => Object.assign({ total }, row))
           })

@@ -13,7 +13,7 @@ import {
   type Forecast,
   hourMillis,
   type Item,
-  type ItemPlace,
+  type ItemOrder,
   latencyOf,
   type ReportDimension,
   type Segment,
@@ -27,6 +27,7 @@ import {
   type Grouping,
   hasQuarters,
   inOrder,
+  placeOf,
   type Latencies,
   noSums,
   readsRows,
@@ -87,10 +88,10 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       grouping: Grouping,
       from: number,
       to: number,
-      after: ItemPlace | undefined,
+      order: ItemOrder,
       limit: number
     ) {
-      const rows = yield* repository.ranked(source(filter, grouping, [from, to]), grouping, after, limit)
+      const rows = yield* repository.ranked(source(filter, grouping, [from, to]), grouping, order, limit)
       const labels = yield* repository.labels(
         grouping,
         rows.map(({ key }) => key).filter((key) => key !== "")
@@ -157,8 +158,8 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const byDay = yield* repository.placed(source(filter, "total", cuts), cuts)
           const totals = byDay.reduce<Sums>(plus, noSums)
           const previous = yield* totalsOf(filter, from - (to - from), from)
-          const agents = yield* shares(filter, "agent", from, openEnd(to, now, weekMillis), undefined, topMost)
-          const models = yield* shares(filter, "model", from, openEnd(to, now, weekMillis), undefined, topMost)
+          const agents = yield* shares(filter, "agent", from, openEnd(to, now, weekMillis), byCost, topMost)
+          const models = yield* shares(filter, "model", from, openEnd(to, now, weekMillis), byCost, topMost)
           const caps = yield* utilizations.listByUse(
             filter.tenantId === undefined ? {} : { tenantId: filter.tenantId },
             "-percentUsed",
@@ -190,7 +191,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       filter: UsageFilter,
       range: Range,
       now: number,
-      after: ItemPlace | undefined,
+      order: ItemOrder,
       limit: number
     ) {
       const days = yield* daysOf(range)
@@ -204,9 +205,9 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       const total = rows.reduce((sum, { cost }) => sum + cost, 0n)
       const ranked = inOrder(
         rows.map((row) => Object.assign({}, row, { key: keys[row.place] ?? "" })),
-        after
+        order
       )
-      const { items, nextCursor } = slice(ranked, limit, ({ cost, key }): ItemPlace => [String(cost), key])
+      const { items, nextCursor } = slice(ranked, limit, (row) => placeOf(row, order.sort))
       const segments = joined(
         items.flatMap(({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments)
       )
@@ -231,7 +232,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       dimension: ReportDimension,
       given: UsageFilter,
       asked: UsageRange,
-      after: ItemPlace | undefined,
+      order: ItemOrder,
       limit: number
     ) {
       const principal = yield* CurrentPrincipal
@@ -243,12 +244,12 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const now = yield* nowOf(asked, range)
           const asOf = yield* readAsOf
           if (dimension === "day" || dimension === "hour") {
-            return { asOf, dimension, ...(yield* byTime(dimension, filter, range, now, after, limit)) }
+            return { asOf, dimension, ...(yield* byTime(dimension, filter, range, now, order, limit)) }
           }
           const { from } = range
           const to = openEnd(range.to, now, weekMillis)
-          const found = yield* shares(filter, dimension, from, to, after, limit + 1)
-          const { items, nextCursor } = slice(found, limit, ({ row }): ItemPlace => [String(row.cost), row.key])
+          const found = yield* shares(filter, dimension, from, to, order, limit + 1)
+          const { items, nextCursor } = slice(found, limit, ({ row }) => placeOf(row, order.sort))
           const keys = items.map(({ row }) => row.key)
           const cuts = pointsOf(range, yield* daysOf(range), now)
           const starts = startsOf(cuts)
@@ -319,6 +320,8 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
   static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(ReportsRepository.layer))
 }
 
+/** The order that lists of shares are in, from the beginning. */
+const byCost: ItemOrder = { sort: undefined, after: undefined }
 const maxCaps = 200
 
 const source = (
