@@ -5,7 +5,7 @@ import { type Answer, type Row } from "../../api/operations.ts"
 import { Act, Confirm, CopyCurl, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, instantOf, numberOf, SelectField, TextArea, textOf, TextField, textsOf } from "../../kit/forms/form.tsx"
-import { Moment, words } from "../../kit/format.tsx"
+import { Cut, Moment, words } from "../../kit/format.tsx"
 import { Choice, List, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { SecretDialog } from "../../kit/forms/secret.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
@@ -112,14 +112,14 @@ export default function Integrations() {
           title: "Name",
           sort: "name",
           cell: ({ id, name }) => (
-            <Link href={`/integrations/${id}`}>
-              <strong>{name}</strong>
+            <Link className="name" href={`/integrations/${id}`} title={name}>
+              {name}
             </Link>
           )
         },
         { title: "Kind", cell: ({ kind }) => kind },
         { title: "Status", cell: ({ status }) => <span className={`tag ${tone(status)}`}>{status}</span> },
-        { title: "Address", cell: ({ url }) => <code>{url}</code> },
+        { title: "Address", cell: ({ url }) => <Cut text={url} /> },
         {
           title: "Types",
           cell: ({ eventTypes }) => (
