@@ -14,7 +14,7 @@ import {
   type AuditEntry,
   type AuditEntryDetail,
   type AuditEntryId,
-  type AuditFilter,
+  type AuditSearch,
   type AuditOrigin,
   type Changed
 } from "./domain.ts"
@@ -42,7 +42,7 @@ export class Audit extends Context.Service<
     /** Records a refusal; like ones within a minute are counted, not written one by one. */
     refused(refusal: Refusal): Effect.Effect<void>
     list(
-      filter: AuditFilter,
+      filter: AuditSearch,
       after: AuditCursor | undefined,
       limit: number
     ): Effect.Effect<Slice<AuditEntry, AuditCursor>>
@@ -92,7 +92,7 @@ export class Audit extends Context.Service<
       })
 
       const list = Effect.fn("Audit.list")(function* (
-        filter: AuditFilter,
+        filter: AuditSearch,
         after: AuditCursor | undefined,
         limit: number
       ) {

@@ -159,8 +159,9 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const previous = yield* totalsOf(filter, from - (to - from), from)
           const agents = yield* shares(filter, "agent", from, openEnd(to, now, weekMillis), undefined, topMost)
           const models = yield* shares(filter, "model", from, openEnd(to, now, weekMillis), undefined, topMost)
-          const caps = yield* utilizations.list(
+          const caps = yield* utilizations.listByUse(
             filter.tenantId === undefined ? {} : { tenantId: filter.tenantId },
+            "-percentUsed",
             undefined,
             maxCaps
           )
@@ -177,7 +178,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             ),
             topAgents: agents.map(({ share }) => share),
             topModels: models.map(({ share }) => share),
-            caps: caps.items.toSorted((one, other) => other.percentUsed - one.percentUsed).slice(0, topMost)
+            caps: caps.items.slice(0, topMost)
           }
         })
       )
