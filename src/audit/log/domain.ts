@@ -19,7 +19,8 @@ export const Changes = Schema.Struct({
   after: Schema.NullOr(Schema.Record(Schema.String, Schema.Json))
 }).annotate({
   identifier: "AuditChanges",
-  description: "The members of the thing before and after; no secrets",
+  description:
+    "The members of the thing before and after; `after` of a refused spend is what was asked, and what was left; no secrets",
   examples: [{ before: { isActive: true }, after: { isActive: false } }]
 })
 

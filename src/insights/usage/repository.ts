@@ -95,13 +95,10 @@ const csvText = (expression: string) =>
   `CASE WHEN ${expression} IS NOT NULL THEN concat(CASE WHEN ascii(${expression}) IN (9, 13, 43, 45, 61, 64)
     THEN '"''' ELSE '"' END, replace(${expression}, '"', '""'), '"') END`
 // What concat writes of a boolean is t or f.
+const flags: ReadonlySet<string> = new Set(["late", "synthetic"])
 const csvLine = `concat(${members
   .map(([member, expression]) =>
-    usageTexts.has(member)
-      ? csvText(expression)
-      : member === "late" || member === "synthetic"
-        ? `${expression}::text`
-        : expression
+    usageTexts.has(member) ? csvText(expression) : flags.has(member) ? `${expression}::text` : expression
   )
   .join(", ',', ")}, E'\\n')`
 
@@ -120,19 +117,33 @@ const jsonBare: ReadonlySet<string> = new Set([
   "late",
   "synthetic"
 ])
-const jsonValue = (member: string, expression: string): string =>
-  usageTexts.has(member)
-    ? `to_json(${expression})::text`
-    : jsonBare.has(member)
-      ? `(${expression})::text`
-      : `'"' || (${expression})::text || '"'`
+/** The members that every row has. */
+const always: ReadonlySet<string> = new Set([
+  "tenantId",
+  "occurredAt",
+  "costUsd",
+  "method",
+  "late",
+  "createdBy",
+  "synthetic"
+])
+/** What `concat` writes a member of: it writes nothing of null, and a number or an id without a text in between. */
+const jsonMember = ([member, expression]: readonly [string, string], index: number): string => {
+  const name = `${index === 0 ? "{" : ","}"${member}":`
+  const quote = usageTexts.has(member) || jsonBare.has(member) ? "" : '"'
+  const value = usageTexts.has(member)
+    ? `to_json(${expression})`
+    : flags.has(member)
+      ? `${expression}::text`
+      : expression
+  if (always.has(member)) return `'${name}${quote}', ${value}, '${quote}'`
+  const opens = `CASE WHEN ${expression} IS NULL THEN '${name}null' ELSE '${name}${quote}' END`
+  return quote === ""
+    ? `${opens}, ${value}`
+    : `${opens}, ${value}, CASE WHEN ${expression} IS NOT NULL THEN '${quote}' END`
+}
 // Texts put together take less time than row_to_json, and in one call less than one by one.
-const jsonLine = `concat(${members
-  .map(
-    ([member, expression], index) =>
-      `'${index === 0 ? "{" : ","}"${member}":', coalesce(${jsonValue(member, expression)}, 'null')`
-  )
-  .join(", ")}, E'}\\n')`
+const jsonLine = `concat(${members.map(jsonMember).join(", ")}, E'}\\n')`
 
 /** What counts as a request: a gateway call that was sent, or a reservation that was reconciled. */
 const isRequest = "u.method NOT IN ('released', 'refunded', 'cached')"
