@@ -1,6 +1,6 @@
 -- The usage rows in the segments of grain r, and the synthetic ones in those of grain s, with their keys; the arguments are
--- those of usage_report, and the bounds of these segments, outside of which no partition is opened. It becomes part of the
--- statement that calls it, as usage_cells_between does.
+-- those of usage_rows_sums, and the bounds of these segments. A function in SQL without settings becomes part of the statement
+-- that calls it, and its planner leaves out the kind of rows and the partitions that no segment has.
 CREATE OR REPLACE FUNCTION usage_rows_between(tenants uuid[], dimension integer, group_by text, filter text[],
   wanted text[], grains text[], opens timestamptz[], closes timestamptz[], cuts timestamptz[], rows_from timestamptz,
   rows_to timestamptz)
@@ -14,7 +14,8 @@ LANGUAGE sql STABLE AS $$
     CROSS JOIN unnest(tenants) AS t(id) WHERE g.grain IN ('r', 's') OFFSET 0
   ) g
   CROSS JOIN LATERAL (
-    SELECT * FROM usage_sources u WHERE u.grain = g.grain AND u.tenant_id = g.id AND u.occurred_at >= g.opens AND u.occurred_at < g.closes
+    SELECT * FROM usage_sources u WHERE u.grain = g.grain AND u.grain = ANY (grains)
+      AND u.tenant_id = g.id AND u.occurred_at >= g.opens AND u.occurred_at < g.closes
       AND u.occurred_at >= rows_from AND u.occurred_at < rows_to
       AND (filter[1] IS NULL OR u.agent_id = filter[1]::uuid)
       AND (filter[2] IS NULL OR u.model = filter[2]) AND (filter[3] IS NULL OR u.provider = filter[3])

@@ -1,5 +1,5 @@
--- The sums of usage_report and the buckets of usage_percentiles, with their arguments, from one read of rows: for filters that no
--- roll-up answers.
+-- The sums of usage_rows_sums and the buckets of the median and of the 95th percentile of latencies, with its arguments, from
+-- one read of rows: for filters that no roll-up answers.
 CREATE OR REPLACE FUNCTION usage_rows_report(tenants uuid[], dimension integer, group_by text, filter text[], wanted text[],
   grains text[], opens timestamptz[], closes timestamptz[], cuts timestamptz[])
 RETURNS TABLE (key text, place integer, cost bigint, requests bigint, errors bigint, input_tokens bigint,

@@ -14,6 +14,7 @@ import {
   AuditEntryId,
   AuditEntryNotFound,
   AuditFilter,
+  AuditSearch,
   Sequence,
   Verification
 } from "./log/domain.ts"
@@ -35,7 +36,7 @@ export class AuditApi extends HttpApiGroup.make("auditLogs")
         "Newest first. The filters combine; `startDate` (after) and `endDate` (before) exclude the moment itself. A tenant's caller sees the entries of its tenant.",
       access: read,
       query: {
-        ...AuditFilter.fields,
+        ...AuditSearch.fields,
         ...pageQuery(position)
       },
       success: page(AuditEntry.json, position)

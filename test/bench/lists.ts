@@ -1,6 +1,7 @@
 import { PgClient } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { Reactivity } from "effect/reactivity"
+import { createHash } from "node:crypto"
 import * as path from "node:path"
 import { connection, join } from "../../src/platform/embedded-postgres/embedded-postgres.ts"
 import { serviceKey, startService, temporaryDirectory } from "./rates.ts"
@@ -8,6 +9,8 @@ import { serviceKey, startService, temporaryDirectory } from "./rates.ts"
 // Lists of so many rows: how long a page takes, searched, sorted, and at depth. Wanted: less than 50 ms each.
 const rows = Number(process.env.BENCH_ROWS ?? "1000000")
 const rounds = Number(process.env.BENCH_REQUESTS ?? "20")
+/** Caps are fewer: each has a counter of this month and of the two before. */
+const caps = Math.min(rows, 100_000)
 const wantedMillis = 50
 
 const onDatabase = <A>(directory: string, statements: (sql: PgClient.PgClient) => Effect.Effect<A, unknown>) =>
@@ -31,6 +34,7 @@ const tenants = `(SELECT id FROM tenants WHERE slug = 'one') one, (SELECT id FRO
   (SELECT id FROM tenants WHERE slug = 'small') small`
 const series = `generate_series(1, ${rows}) i`
 
+/** The statements that fill the tables. Reservations have ids of their times. */
 const fills = [
   `INSERT INTO tenants (name, slug, status, created_at, updated_at)
     SELECT s, s, 'active', now(), now() FROM unnest(ARRAY['one', 'two', 'small']) s`,
@@ -49,7 +53,41 @@ const fills = [
     FROM ${series}, ${tenants} ORDER BY i`,
   `INSERT INTO trial_users (first_name, last_name, email, is_active, email_verified, trial_start_date, trial_end_date, created_at)
     SELECT 'Ada', ${name}, 'person-' || i || '@example.org', i % 4 > 0, true, ${moment}, ${moment} + interval '30 days', ${moment}
-    FROM ${series} ORDER BY i`
+    FROM ${series} ORDER BY i`,
+  `INSERT INTO sessions (trial_user_id, ip_address, started_at, last_activity_at, is_active)
+    SELECT 1 + i % 1000, CASE WHEN i % 100 = 7 THEN '198.51.100.' ELSE '10.' || i % 200 || '.0.' END || i % 250, ${moment}, ${moment}, false
+    FROM ${series} ORDER BY i`,
+  `INSERT INTO delegation_grants (tenant_id, agent_id, subject, subject_type, scopes, max_depth, reason, created_at, created_by, last_used_at)
+    SELECT ${tenant}, (SELECT id FROM agents LIMIT 1), 'https://login.example|' || i, 'external', '{}', 1, ${name}, ${moment}, 'service-account',
+      CASE WHEN i % 3 > 0 THEN ${moment} END
+    FROM ${series}, ${tenants} ORDER BY i`,
+  `INSERT INTO audit_entries (occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id, outcome, ip_address, trace_id, transaction_id)
+    SELECT ${moment}, CASE WHEN i % 100 = 7 THEN 'AgentRetired' WHEN i < ${rows} / 5 THEN 'RoleCreated' ELSE 'ApiKeyCreated' END,
+      CASE WHEN i % 100 = 7 THEN 'Agent' WHEN i < ${rows} / 5 THEN 'Role' ELSE 'ApiKey' END, 'thing-' || i, 'account:' || new_id(),
+      'account', ${tenant}, 'success', '10.0.' || i % 200 || '.7', md5(i::text), '1'
+    FROM ${series}, ${tenants} ORDER BY i`,
+  `INSERT INTO budget_reservations (tenant_id, id, state, origin, agent_id, model, provider, task_type, user_id, amount, tokens,
+      ttl_seconds, expires_at, created_at, created_by, counter_ids, closed_at)
+    SELECT ${tenant}, uuidv7(${moment} - now()), 'released', 'api', small_agent.id, 'gpt-' || i % 7, 'openai',
+      CASE WHEN i % 100 = 7 THEN 'nightly' WHEN i % (${rows} / 10) = 3 THEN 'quixotic' WHEN i < ${rows} / 5 THEN 'legacy' ELSE 'research' END,
+      'user-' || i % 1000, 1000, 10, 60, ${moment}, ${moment}, 'service-account', '{}', ${moment}
+    FROM ${series}, ${tenants}, (SELECT id FROM agents LIMIT 1) small_agent ORDER BY i`,
+  `INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, occurred_at, batch, cost, input_tokens, output_tokens,
+      method, created_by, user_id, task_type, operation, model, provider, trace_id)
+    SELECT ${tenant}, uuidv7(${moment} - now()), uuidv7(${moment} - now()), small_agent.id, ${moment}, 1, 1000, 10, 10,
+      'provider_usage', 'service-account', 'user-' || i % 1000,
+      CASE WHEN i % 100 = 7 THEN 'nightly' WHEN i % (${rows} / 10) = 3 THEN 'quixotic' WHEN i < ${rows} / 5 THEN 'legacy' ELSE 'research' END,
+      'chat', 'gpt-' || i % 7, 'openai', md5(i::text)
+    FROM ${series}, ${tenants}, (SELECT id FROM agents LIMIT 1) small_agent ORDER BY i`,
+  `INSERT INTO budget_caps (tenant_id, name, scope, unit, limit_amount, period, time_zone, anchor, mode, alert_thresholds, status,
+      version, created_at, created_by, updated_at)
+    SELECT ${tenant}, ${name}, jsonb_build_object('taskType', 'task-' || i), 'usd', 1000000000, 'month', 'UTC', 1, 'hard', '[]', 'active',
+      1, ${moment}, 'service-account', ${moment}
+    FROM generate_series(1, ${caps}) i, ${tenants} ORDER BY i`,
+  `INSERT INTO budget_counters (tenant_id, id, cap_id, counter_key, period_start, period_end, unit, created_at, spent, reserved)
+    SELECT c.tenant_id, new_id(), c.id, '', p.starts, p.ends, 'usd', now(), abs(hashtext(c.id::text)::bigint), 0
+    FROM budget_caps c, generate_series(0, 2) months,
+      budget_period('month', 'UTC', 1, now() - months * interval '1 month') p`
 ]
 
 const print = (text: string) => process.stdout.write(`${text}\n`)
@@ -68,7 +106,7 @@ const fill = (sql: PgClient.PgClient, statement: string) =>
       WHERE indrelid = ${table}::regclass AND NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conindid = i.indexrelid)`
     for (const { name: index } of indexes) yield* sql.unsafe(`DROP INDEX ${index}`)
     yield* sql.unsafe(statement)
-    for (const { definition } of indexes) yield* sql.unsafe(definition)
+    for (const { definition } of indexes) yield* sql.unsafe(definition.replace(" ON ONLY ", " ON "))
   })
 
 const get = async (url: string, query: string, key: string): Promise<Page> => {
@@ -99,6 +137,31 @@ const measure = async (url: string, query: string, key: string) => {
 const placeOf = (sort: string) =>
   sort.endsWith("At") ? String((Date.now() - rows * 500) * 1000) : sort === "email" ? "person-5" : "service crawler"
 
+interface List {
+  readonly target: string
+  readonly sorts: ReadonlyArray<string>
+  /** The id in the middle; absent where a cursor has something else. */
+  readonly between?: string | number
+  /** Whether its rows are of no tenant. */
+  readonly isShared?: boolean
+  /** What is searched for, where that is not in names. */
+  readonly searches?: ReadonlyArray<readonly [what: string, query: string]>
+}
+
+const auditSearches = [
+  ["common action", "search=created"],
+  ["a hundredth", "search=retired"],
+  ["rare thing", `search=thing-${rows / 2}`],
+  ["only the oldest", "search=rolecreated"],
+  [
+    "trace",
+    `search=${createHash("md5")
+      .update(String(rows / 2))
+      .digest("hex")}`
+  ],
+  ["no match", "search=zebra-crossing"]
+] as const
+
 const searches = [
   ["common word", "search=service"],
   ["a hundredth", "search=nightly"],
@@ -109,7 +172,9 @@ const searches = [
   ["one that none has", "search=%C3%A9"]
 ] as const
 
-const directory = await temporaryDirectory()
+// A directory that is kept is filled once.
+const kept = process.env.BENCH_DIRECTORY
+const directory = kept ?? (await temporaryDirectory())
 const service = await startService(directory)
 const call = async (method: string, target: string, body: object) => {
   const response = await fetch(`${service.url}${target}`, {
@@ -120,8 +185,11 @@ const call = async (method: string, target: string, body: object) => {
   return (await response.json()) as { readonly id: string; readonly key: string }
 }
 try {
-  for (const statement of fills) await onDatabase(directory, (sql) => fill(sql, statement))
-  await onDatabase(directory, (sql) => sql.unsafe("VACUUM ANALYZE"))
+  const filled = await onDatabase(directory, (sql) => sql`SELECT FROM tenants WHERE slug = 'small'`)
+  if (filled.length === 0) {
+    for (const statement of fills) await onDatabase(directory, (sql) => fill(sql, statement))
+    await onDatabase(directory, (sql) => sql.unsafe("VACUUM ANALYZE"))
+  }
   const ids = await onDatabase(
     directory,
     (sql) => sql<{ readonly id: string; readonly slug: string }>`SELECT id, slug FROM tenants`
@@ -139,12 +207,21 @@ try {
     ["half of them", await keyOf("one")],
     ["a small tenant", await keyOf("small")]
   ] as const
-  const lists = [
-    ["/api/api-keys", ["-createdAt", "name", "-lastUsedAt"]],
-    ["/api/agents", ["-createdAt", "name", "-lastSeenAt"]],
-    ["/api/accounts", ["-createdAt", "name", "-lastSignInAt"]],
-    ["/api/trial-users", ["-createdAt", "lastName", "email"]]
-  ] as const
+  const uuidBetween = "7fffffff-0000-7000-8000-000000000000"
+  const lists: ReadonlyArray<List> = [
+    { target: "/api/api-keys", sorts: ["-createdAt", "name", "-lastUsedAt"], between: uuidBetween },
+    { target: "/api/agents", sorts: ["-createdAt", "name", "-lastSeenAt"], between: uuidBetween },
+    { target: "/api/accounts", sorts: ["-createdAt", "name", "-lastSignInAt"], between: uuidBetween },
+    { target: "/api/trial-users", sorts: ["-createdAt", "lastName", "email"], between: rows / 2, isShared: true },
+    { target: "/api/sessions", sorts: ["-startedAt"], between: rows / 2, isShared: true },
+    { target: "/api/spend/reservations", sorts: ["-createdAt"], between: uuidBetween },
+    { target: "/api/usage", sorts: [""] },
+    { target: "/api/audit-logs", sorts: [""], searches: auditSearches },
+    { target: "/api/budgets/caps-status", sorts: ["-percentUsed"], searches: [] },
+    { target: "/api/budgets/caps", sorts: ["-createdAt"], between: uuidBetween }
+  ]
+  // Their times are in the order of their ids.
+  const byId = new Set(["/api/sessions", "/api/budgets/caps", "/api/spend/reservations"])
   let missed = 0
   const report = async (what: string, url: string, query: string, key: string) => {
     const { longest, median, page } = await measure(url, query, key)
@@ -155,20 +232,21 @@ try {
     )
     return page
   }
-  for (const [target, sorts] of lists) {
+  const wanted = process.env.BENCH_LISTS?.split(",")
+  for (const { between, isShared = false, searches: wantedSearches = searches, sorts, target } of lists) {
+    if (wanted?.includes(target) === false) continue
     const url = `${service.url}${target}`
-    for (const [whose, key] of target === "/api/trial-users" ? callers.slice(0, 1) : callers) {
+    for (const [whose, key] of isShared ? callers.slice(0, 1) : callers) {
       for (const sort of sorts) {
-        await report(`${target}, ${whose}: sort=${sort}`, url, `sort=${sort}`, key)
-        const place = [
-          sort,
-          placeOf(sort),
-          target === "/api/trial-users" ? rows / 2 : "7fffffff-0000-7000-8000-000000000000"
-        ]
-        const cursor = Buffer.from(JSON.stringify(place)).toString("base64url")
-        await report(`${target}, ${whose}: sort=${sort}, in the middle`, url, `sort=${sort}&cursor=${cursor}`, key)
-        for (const [word, search] of searches)
-          await report(`${target}, ${whose}: sort=${sort}, ${word}`, url, `sort=${sort}&${search}`, key)
+        const sorted = sort === "" ? "" : `sort=${sort}`
+        const what = `${target}, ${whose}: ${sorted}`
+        await report(what, url, sorted, key)
+        if (between !== undefined) {
+          const place = [sort, byId.has(target) ? "" : placeOf(sort), between]
+          const cursor = Buffer.from(JSON.stringify(place)).toString("base64url")
+          await report(`${what}, in the middle`, url, `${sorted}&cursor=${cursor}`, key)
+        }
+        for (const [word, search] of wantedSearches) await report(`${what}, ${word}`, url, `${sorted}&${search}`, key)
       }
     }
   }

@@ -2,9 +2,10 @@ import { assert, describe, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { type Page } from "playwright-core"
 import { checkLooks } from "../console/pages.ts"
+import { makeAccount } from "../support/accounts.ts"
 import { registration } from "../support/agents.ts"
 import { makeKey } from "../support/authority.ts"
-import { assertQuiet, Browser, executablePath, openConsole, settled, step } from "../support/browser.ts"
+import { assertQuiet, Browser, executablePath, openConsole, openWindow, settled, step } from "../support/browser.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
 import { eventually } from "../support/waiting.ts"
 
@@ -116,16 +117,23 @@ describe.skipIf(executablePath === undefined)("the console", () => {
       }).pipe(Effect.scoped)
     )
 
-    it.effect("makes a key, makes a cap, approves, edits a file and searches by keyboard alone", () =>
+    it.effect("signs in, makes a key, makes a cap, approves, edits a file and searches by keyboard alone", () =>
       Effect.gen(function* () {
         const service = yield* TestService
-        const window = yield* openConsole(service)
+        const account = yield* makeAccount(service, ["*:*"])
+        const window = yield* openWindow(service)
         const { page } = window
         const press = (...keys: ReadonlyArray<string>) =>
           Effect.forEach(keys, (key) => step(() => page.keyboard.press(key)), { discard: true })
         const type = (text: string) => step(() => page.keyboard.type(text))
         const dialogGone = step(() => page.getByRole("dialog").waitFor({ state: "detached" }))
         yield* window.visit("/")
+        assert.strictEqual(yield* step(() => page.evaluate(focusedName)), "E-mail address")
+        yield* type(account.email)
+        yield* tabTo(page, "Password")
+        yield* type(account.password)
+        yield* press("Enter")
+        yield* step(() => page.getByRole("heading", { level: 1, name: "Home" }).waitFor())
 
         yield* jump(page, "API keys")
         yield* tabTo(page, "Make a key")

@@ -4,7 +4,7 @@ import { type AuditAction, auditActions } from "../../kernel/authority/audit-act
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { text } from "../../kernel/text.ts"
+import { name, text } from "../../kernel/text.ts"
 
 export const AuditEntryId = Uuid.pipe(Schema.brand("AuditEntryId"))
 export type AuditEntryId = typeof AuditEntryId.Type
@@ -19,7 +19,8 @@ export const Changes = Schema.Struct({
   after: Schema.NullOr(Schema.Record(Schema.String, Schema.Json))
 }).annotate({
   identifier: "AuditChanges",
-  description: "The members of the thing before and after; no secrets",
+  description:
+    "The members of the thing before and after; `after` of a refused spend is what was asked, and what was left; no secrets",
   examples: [{ before: { isActive: true }, after: { isActive: false } }]
 })
 
@@ -129,6 +130,19 @@ export const AuditFilter = Schema.Struct({
   endDate: Schema.optionalKey(Instant)
 })
 export type AuditFilter = typeof AuditFilter.Type
+
+/** The list filters with a search. */
+export const AuditSearch = Schema.Struct({
+  ...AuditFilter.fields,
+  search: Schema.optionalKey(
+    name(200).annotate({
+      description:
+        "A part of the action type, or of the name of an account, an agent or an API key that acted or that it was done to (the first 20 of each), without regard to case; or the whole id of an entry, of a thing, of an actor or of a trace",
+      examples: ["suspended"]
+    })
+  )
+})
+export type AuditSearch = typeof AuditSearch.Type
 
 /** The sort key of the list: newest first, by time and id. */
 export const AuditCursor = Schema.Struct({ occurredAt: Instant, id: AuditEntryId })

@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer } from "effect"
+import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import {
   type AuditCursor,
@@ -6,8 +6,12 @@ import {
   AuditEntryId,
   type AuditFilter,
   type AuditOrigin,
+  type AuditSearch,
   StoredEntryDetail
 } from "./domain.ts"
+import { declaredActions } from "../../kernel/authority/audit-action.ts"
+import { tenantInScope } from "../../platform/database/database.ts"
+import { containing, inIndexOrder } from "../../platform/database/list.ts"
 import { readRows } from "../../platform/database/table.ts"
 
 /** A row as it is written: the draft with everything that the request and the principal add to it. */
@@ -22,6 +26,14 @@ export interface AuditRow extends AuditOrigin {
   readonly changes: { readonly before: object | null; readonly after: object | null } | null
 }
 
+/** The kinds of principals that have a name, and so an id behind their kind. */
+const principalKinds = ["account", "agent", "api-key"] as const
+/** How many of the newest entries a search reads before it asks for each value that it may mean. */
+const maxNear = 5000
+const isTraceId = (word: string) => /^[0-9a-f]{32}$/u.test(word)
+/** How many principals of each kind a search looks for. */
+const maxPrincipals = 20
+
 export class AuditRepository extends Context.Service<AuditRepository>()("app/audit/AuditRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -34,6 +46,78 @@ export class AuditRepository extends Context.Service<AuditRepository>()("app/aud
       execute: (id) => sql`SELECT ${columns}, changes, ${hash} AS hash FROM audit_entries WHERE id = ${id}`
     })
     const entries = readRows(AuditEntry)
+    const principals = readRows(Schema.Struct({ name: Schema.String }))
+    const walked = readRows(
+      Schema.Struct({ id: AuditEntryId, place: Schema.String, isFound: Schema.Boolean, isEnd: Schema.Boolean })
+    )
+
+    /** What a text may mean: the values of columns. */
+    const meanings = Effect.fnUntraced(function* (search: string) {
+      const known = yield* principals(
+        sql`SELECT name FROM search_principals(lower(${containing(search)}), ${maxPrincipals}) AS name`
+      )
+      const names = known.map(({ name }) => name)
+      const word = search.toLowerCase()
+      const isUuid = Schema.is(AuditEntryId)(word)
+      const types = declaredActions().filter(({ actionType }) => actionType.toLowerCase().includes(word))
+      const given = isUuid ? [word, ...principalKinds.map((kind) => `${kind}:${word}`)] : [search]
+      return {
+        id: isUuid ? [word] : [],
+        entity_id: [isUuid ? word : search, ...names.map((name) => name.slice(name.indexOf(":") + 1))],
+        user_id: [...given, ...names],
+        action_type: types.map(({ actionType }) => actionType)
+      }
+    })
+
+    /**
+     * The entries that a search finds: among the newest that the caller may see, and where these are not enough the newest of
+     * each value that it may mean, each by its index. So a tenant with few entries reads no others', and one with many meets its
+     * own among all.
+     */
+    const find = Effect.fnUntraced(function* (search: string, where: Statement.Fragment, limit: number) {
+      const wanted = Object.entries(yield* meanings(search))
+      const isFound = sql.or(
+        wanted.map(([column, values]) => sql`e.${sql.literal(column)}::text = ANY (${values}::text[])`)
+      )
+      const near = yield* walked(
+        sql`
+        SELECT e.id, e.occurred_at::text AS place, coalesce(e.is_found, false) AS is_found, e.nth = ${maxNear} AS is_end FROM (
+          SELECT e.id, e.occurred_at, ${isFound} AS is_found, row_number() OVER (ORDER BY occurred_at DESC, id DESC) AS nth FROM (
+            SELECT * FROM audit_entries WHERE ${where} ORDER BY occurred_at DESC, id DESC LIMIT ${maxNear}) e) e
+        WHERE e.is_found OR e.nth = ${maxNear} ORDER BY e.nth LIMIT ${limit}`.unprepared
+      )
+      const found = near.filter((entry) => entry.isFound)
+      if (found.length === limit || near.every((entry) => !entry.isEnd)) return found
+      // As a range, since the planner would look for one value along the index of times.
+      const newest = wanted.map(([column, values]) => {
+        const by = sql.literal(column)
+        return sql`
+          SELECT e.id, e.occurred_at FROM unnest(${[...new Set(values)]}::${sql.literal(column === "id" ? "uuid" : "text")}[]) AS wanted(value)
+          CROSS JOIN LATERAL (
+            SELECT id, occurred_at FROM audit_entries WHERE ${by} >= wanted.value AND ${by} <= wanted.value AND ${where}
+            ORDER BY ${by}, occurred_at DESC, id DESC LIMIT ${limit}) e`
+      })
+      return yield* walked(
+        sql`
+        SELECT f.id, f.occurred_at::text AS place, true AS is_found, false AS is_end
+        FROM (${sql.join(" UNION ", false)(newest)}) f ORDER BY f.occurred_at DESC, f.id DESC LIMIT ${limit}`.unprepared
+      )
+    })
+
+    // The planner takes an index of Bloom filters for one that finds nearly all rows.
+    const scanning = (value: "on" | "off") => Effect.orDie(sql`SELECT set_config('enable_seqscan', ${value}, true)`)
+    /** The entries of a trace, which are few. */
+    const traced = (traceId: string, where: Statement.Fragment) =>
+      scanning("off").pipe(
+        Effect.andThen(
+          walked(
+            sql`
+            SELECT id, occurred_at::text AS place, true AS is_found, false AS is_end
+            FROM audit_entries WHERE trace_id = ${traceId} AND ${where}`.unprepared
+          )
+        ),
+        Effect.tap(scanning("on"))
+      )
 
     return {
       insert: Effect.fn("AuditRepository.insert")((rows: ReadonlyArray<AuditRow>) =>
@@ -55,16 +139,33 @@ export class AuditRepository extends Context.Service<AuditRepository>()("app/aud
               )
             )
       ),
-      list: Effect.fn("AuditRepository.list")((filter: AuditFilter, after: AuditCursor | undefined, limit: number) => {
-        const conditions = [
+      list: Effect.fn("AuditRepository.list")(function* (
+        { search, ...filter }: AuditSearch,
+        after: AuditCursor | undefined,
+        limit: number
+      ) {
+        const tenantId = yield* tenantInScope
+        const where = sql.and([
+          sql`true`,
           ...filterConditions(sql, filter),
+          ...(tenantId === undefined ? [] : [sql`tenant_id = ${tenantId}`]),
           ...(after === undefined
             ? []
             : [sql`(occurred_at, id) < (${DateTime.toDateUtc(after.occurredAt)}, ${after.id})`])
-        ]
-        return sql`
+        ])
+        if (search === undefined) {
+          const newest = sql`
             SELECT ${columns}, NULL::jsonb AS changes FROM audit_entries
-            WHERE ${sql.and(conditions)} ORDER BY occurred_at DESC, id DESC LIMIT ${limit}`.pipe(entries)
+            WHERE ${where} ORDER BY occurred_at DESC, id DESC LIMIT ${limit}`.unprepared
+          return yield* inIndexOrder(sql, entries(newest))
+        }
+        const given = search.trim()
+        const found = yield* isTraceId(given) ? traced(given, where) : inIndexOrder(sql, find(given, where, limit))
+        return yield* entries(sql`
+          SELECT ${columns}, NULL::jsonb AS changes
+          FROM unnest(${found.map(({ id }) => id)}::uuid[], ${found.map(({ place }) => place)}::timestamptz[])
+            AS f(id, occurred_at) JOIN audit_entries USING (id, occurred_at)
+          ORDER BY occurred_at DESC, id DESC LIMIT ${limit}`)
       }),
       find: Effect.fn("AuditRepository.find")((id: AuditEntryId) => Effect.orDie(selectOne(id))),
       // Writers of entries queue behind this, so it gives up rather than block them or deadlock.

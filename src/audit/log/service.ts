@@ -14,7 +14,7 @@ import {
   type AuditEntry,
   type AuditEntryDetail,
   type AuditEntryId,
-  type AuditFilter,
+  type AuditSearch,
   type AuditOrigin,
   type Changed
 } from "./domain.ts"
@@ -24,7 +24,7 @@ import { makeRefusals } from "./refusals.ts"
 /** Something that was refused: what, to whom is known from the request, and why. */
 export interface Refusal {
   readonly action: AuditAction
-  readonly target: string
+  readonly target: string | null
   readonly reason: string
   /** Distinguishes it from similar refusals when they are counted; not stored. */
   readonly countedBy?: string
@@ -42,7 +42,7 @@ export class Audit extends Context.Service<
     /** Records a refusal; like ones within a minute are counted, not written one by one. */
     refused(refusal: Refusal): Effect.Effect<void>
     list(
-      filter: AuditFilter,
+      filter: AuditSearch,
       after: AuditCursor | undefined,
       limit: number
     ): Effect.Effect<Slice<AuditEntry, AuditCursor>>
@@ -92,7 +92,7 @@ export class Audit extends Context.Service<
       })
 
       const list = Effect.fn("Audit.list")(function* (
-        filter: AuditFilter,
+        filter: AuditSearch,
         after: AuditCursor | undefined,
         limit: number
       ) {

@@ -7,7 +7,7 @@ import {
   ReservationNotHeld,
   StillNoHeadroom
 } from "../ledger/domain.ts"
-import { Reservation } from "../reservations/domain.ts"
+import { Reservation, reservationListing } from "../reservations/domain.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive } from "../../identity/agents/domain.ts"
@@ -17,11 +17,10 @@ import { Forbidden } from "../../kernel/authority/principal.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { HandlesIdempotency, IdempotencyKeyReused } from "../../platform/idempotency/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
 
 const approve = requires("budgets:approve")
 const id = { reservationId: ReservationId }
-const position = cursor(ReservationId)
 
 export class ApprovalsApi extends HttpApiGroup.make("approvals")
   .add(
@@ -29,12 +28,11 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
       summary: "List what waits for an approval",
       description: "Held reservations, the newest first, with the caps that govern them.",
       access: approve,
-      query: {
+      query: reservationListing.query({
         agentId: Schema.optionalKey(AgentId),
-        tenantId: Schema.optionalKey(TenantId),
-        ...pageQuery(position)
-      },
-      success: page(PendingApproval, position)
+        tenantId: Schema.optionalKey(TenantId)
+      }),
+      success: page(PendingApproval, reservationListing.position)
     }),
     endpoint
       .post("approve", "/:reservationId/approve", {

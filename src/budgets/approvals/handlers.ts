@@ -1,6 +1,5 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { Approvals } from "./service.ts"
 import { ApprovalsApi } from "./api.ts"
 
@@ -9,7 +8,7 @@ export const ApprovalsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const approvals = yield* Approvals
     return handlers.handleAll({
-      list: ({ query: { cursor, limit, ...filter } }) => approvals.list(filter, cursor, limit ?? pageLimitDefault),
+      list: ({ query: { agentId, tenantId, ...page } }) => approvals.list({ agentId, tenantId }, page),
       approve: ({ params, payload }) => approvals.approve(params.reservationId, payload),
       deny: ({ params, payload }) => approvals.deny(params.reservationId, payload.reason)
     })

@@ -1,6 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { Agents } from "../../identity/agents/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/authority/principal.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { covers } from "../../kernel/authority/capability.ts"
 import { checkReplay } from "../../platform/idempotency/domain.ts"
 import { auditedRequester } from "../attribution/service.ts"
@@ -44,12 +45,8 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
       return yield* new Forbidden({ missing: [], detail })
     })
 
-    const list = Effect.fn("Approvals.list")(function* (
-      filter: ReservationFilter,
-      after: ReservationId | undefined,
-      limit: number
-    ) {
-      const { items, nextCursor } = yield* reservations.list({ ...filter, state: "held" }, after, limit)
+    const list = Effect.fn("Approvals.list")(function* (filter: ReservationFilter, page: ListRequest<ReservationId>) {
+      const { items, nextCursor } = yield* reservations.list({ ...filter, state: "held" }, page)
       const indexes = yield* capIndexes.of(items)
       const principal = yield* CurrentPrincipal
       const barred = yield* barredOf(principal, items)

@@ -12,7 +12,9 @@ import {
   GrantId,
   GrantNotFound,
   TooManyCaps,
-  UtilizationKey
+  UsePlace,
+  UtilizationKey,
+  UtilizationSort
 } from "./domain.ts"
 import { CapId } from "../ledger/domain.ts"
 import { Schema } from "effect"
@@ -37,7 +39,13 @@ const read = requires("budgets:read")
 const write = requires("budgets:write")
 const id = { id: CapId }
 const grantPosition = cursor(GrantId)
-const utilizationPosition = cursor(UtilizationKey)
+const utilizationPosition = cursor(Schema.Union([UtilizationKey, UsePlace]))
+const cursorFitsSort = Schema.makeFilter(
+  ({ cursor, sort }: { readonly cursor?: UtilizationKey | UsePlace; readonly sort?: UtilizationSort }) =>
+    cursor === undefined || (cursor.length === 2 ? undefined : cursor[0]) === sort
+      ? undefined
+      : { path: ["cursor"], issue: "The cursor is of another order: send it with the same sort" }
+)
 const CapsStatus = Schema.Struct({ asOf: Instant, ...page(CapUtilization, utilizationPosition).fields }).annotate({
   identifier: "CapsStatus"
 })
@@ -111,13 +119,14 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
     endpoint.get("status", "/caps-status", {
       summary: "Get the use of the caps",
       description:
-        "Read from the counters themselves, so it includes every completed request. A cap that counts each value has an item for each; a value too long to be indexed is shown as its beginning and its SHA-256.",
+        "Read from the counters themselves, so it includes every completed request. A cap that counts each value has an item for each; a value too long to be indexed is shown as its beginning and its SHA-256. `sort=-percentUsed` begins with the caps that are used the most. Each page is read at its own moment, so an item whose use changes between two pages may be on both or on neither.",
       access: read,
-      query: {
+      query: Schema.Struct({
         tenantId: Schema.optionalKey(TenantId),
         capId: Schema.optionalKey(CapId),
+        sort: Schema.optionalKey(UtilizationSort),
         ...pageQuery(utilizationPosition)
-      },
+      }).pipe(Schema.check(cursorFitsSort)),
       success: CapsStatus
     }),
     endpoint.get("listGrants", "/caps/:id/grants", {

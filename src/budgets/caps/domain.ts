@@ -199,6 +199,17 @@ export type CapUtilization = typeof CapUtilization.Type
 export const UtilizationKey = Schema.Tuple([CapId, Uuid])
 export type UtilizationKey = typeof UtilizationKey.Type
 
+/** The other orders of the utilizations. */
+export const UtilizationSort = Schema.Literals(["percentUsed", "-percentUsed"]).annotate({ examples: ["-percentUsed"] })
+export type UtilizationSort = typeof UtilizationSort.Type
+
+const Share = Schema.String.pipe(
+  Schema.check(Schema.isPattern(/^\d{1,20}(?:\.\d{1,20})?(?:e[+-]\d{1,2})?$/u, { expected: "a share" }))
+)
+/** The place of an item in such an order: the share that is used, as PostgreSQL writes it, before the sort key. */
+export const UsePlace = Schema.Tuple([UtilizationSort, Share, ...UtilizationKey.elements])
+export type UsePlace = typeof UsePlace.Type
+
 export const capActions = auditActions("BudgetCap", [
   "BudgetCapCreated",
   "BudgetCapUpdated",

@@ -6,6 +6,7 @@ import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { type Cap } from "./domain.ts"
 import { BudgetCaps, tagOf } from "./service.ts"
 import { Grants } from "./grants.ts"
+import { type UsePlace, type UtilizationKey } from "./domain.ts"
 import { CapUtilizations } from "./utilization.ts"
 import { BudgetCapsApi } from "./api.ts"
 
@@ -27,7 +28,10 @@ export const BudgetCapsHandlers = groupHandlers(
       update: ({ headers, params, payload }) =>
         Effect.map(caps.update(params.id, payload, headers["if-match"]), tagged),
       delete: ({ params }) => caps.delete(params.id),
-      status: ({ query: { cursor, limit, ...filter } }) => utilizations.list(filter, cursor, limit ?? pageLimitDefault),
+      status: ({ query: { cursor, limit = pageLimitDefault, sort, ...filter } }) =>
+        sort === undefined
+          ? utilizations.list(filter, cursor as UtilizationKey | undefined, limit)
+          : utilizations.listByUse(filter, sort, cursor as UsePlace | undefined, limit),
       listGrants: ({ params, query: { cursor, limit } }) => grants.list(params.id, cursor, limit ?? pageLimitDefault),
       createGrant: ({ params, payload }) =>
         Effect.map(grants.create(params.id, payload), created(`/api/budgets/caps/${params.id}/grants`)),

@@ -2,9 +2,10 @@ import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
-import { type Moment } from "../../platform/database/database.ts"
+import { type Moment, momentText } from "../../platform/database/database.ts"
+import { readRows } from "../../platform/database/table.ts"
 import { AlertThreshold, CapId, CapScope, Sum } from "../ledger/domain.ts"
-import { UtilizationKey } from "./domain.ts"
+import { type UsePlace, UtilizationKey, type UtilizationSort } from "./domain.ts"
 import { Unit } from "../ledger/quantity-domain.ts"
 
 /** A counter of a cap with its current use. */
@@ -27,9 +28,13 @@ export const CounterUtilization = Schema.Struct({
   held: Sum,
   windowSeconds: Schema.NullOr(Schema.Int),
   periodStart: Schema.NullOr(InstantFromDate),
-  periodEnd: Schema.NullOr(InstantFromDate)
+  periodEnd: Schema.NullOr(InstantFromDate),
+  /** What is used of the limit, where the list is in that order. */
+  share: Schema.optionalKey(Schema.String)
 })
 export type CounterUtilization = typeof CounterUtilization.Type
+
+const Use = Schema.Struct({ capId: CapId, counterId: Uuid, share: Schema.String })
 
 export interface UtilizationFilter {
   readonly tenantId?: TenantId
@@ -51,10 +56,11 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
           counterKey: Schema.UndefinedOr(Schema.String),
           at: Schema.UndefinedOr(Schema.DateTimeUtcFromDate),
           after: Schema.UndefinedOr(UtilizationKey),
+          among: Schema.UndefinedOr(Schema.Array(Use)),
           limit: Schema.Int
         }),
         Result: CounterUtilization,
-        execute: ({ after, at, capId, counterKey, limit, tenantId }) => sql`
+        execute: ({ after, among, at, capId, counterKey, limit, tenantId }) => sql`
           WITH held AS (
             SELECT e.counter, sum(r.amount) AS usd, sum(r.tokens) AS tokens, count(*) AS requests
             FROM budget_reservations r CROSS JOIN LATERAL unnest(r.counter_ids) AS e(counter)
@@ -88,6 +94,13 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
             ...(tenantId === undefined ? [] : [sql`c.tenant_id = ${tenantId}`]),
             ...(capId === undefined ? [] : [sql`c.id = ${capId}`]),
             ...(counterKey === undefined ? [] : [sql`(b.id IS NULL OR b.counter_key = ${counterKey})`]),
+            ...(among === undefined
+              ? []
+              : [
+                  sql`c.id = ANY (${among.map((use) => use.capId)}::uuid[])`,
+                  sql`(c.id, coalesce(b.id, ${nil}::uuid)) IN (
+                    SELECT * FROM unnest(${among.map((use) => use.capId)}::uuid[], ${among.map((use) => use.counterId)}::uuid[]))`
+                ]),
             ...(after === undefined
               ? []
               : [
@@ -98,12 +111,54 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
           ORDER BY c.id, coalesce(b.id, ${nil}::uuid) LIMIT ${limit}`
       })
 
+      const uses = readRows(Use)
+
       return {
+        /** The same by the share of the limit that is used; a cap without a limit is used up by anything. */
+        listByUse: Effect.fn("UtilizationRepository.listByUse")(function* (
+          { capId, tenantId }: UtilizationFilter,
+          moment: Moment,
+          sort: UtilizationSort,
+          after: UsePlace | undefined,
+          limit: number
+        ) {
+          const at = momentText(moment) ?? null
+          const found = yield* uses(sql`
+            SELECT cap_id, counter_id, share::text AS share
+            FROM budget_uses(budget_moment(${at}::timestamptz), ${tenantId ?? null}::uuid, ${capId ?? null}::uuid,
+              ${sort === "-percentUsed"}, ${after?.[1] ?? null}::double precision, ${after?.[2] ?? null}::uuid,
+              ${after?.[3] ?? null}::uuid, ${limit})`)
+          const rows = yield* Effect.orDie(
+            select({
+              tenantId,
+              capId: undefined,
+              counterKey: undefined,
+              at: moment,
+              after: undefined,
+              among: found,
+              limit
+            })
+          )
+          const byKey = new Map(rows.map((row) => [`${row.capId} ${row.counterId}`, row]))
+          return found.flatMap(({ capId, counterId, share }) => {
+            const row = byKey.get(`${capId} ${counterId}`)
+            return row === undefined ? [] : [{ ...row, share }]
+          })
+        }),
         /** Every cap with each of its current counters; a cap that counts each value has none before the first. */
         list: Effect.fn("UtilizationRepository.list")(
           (filter: UtilizationFilter, at: Moment, after: UtilizationKey | undefined, limit: number) =>
             Effect.orDie(
-              select({ tenantId: undefined, capId: undefined, counterKey: undefined, ...filter, at, after, limit })
+              select({
+                tenantId: undefined,
+                capId: undefined,
+                counterKey: undefined,
+                among: undefined,
+                ...filter,
+                at,
+                after,
+                limit
+              })
             )
         )
       }

@@ -1,10 +1,10 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { emptySlice, slice } from "../../kernel/http/page.ts"
-import { Database, scopeOf, statementMoment } from "../../platform/database/database.ts"
+import { Database, type Moment, scopeOf, statementMoment } from "../../platform/database/database.ts"
 import { seesCounted, withinTenant } from "../attribution/service.ts"
 import { countedScope } from "../ledger/cap-index.ts"
-import { type CapUtilization, type UtilizationKey } from "./domain.ts"
+import { type CapUtilization, type UsePlace, type UtilizationKey, type UtilizationSort } from "./domain.ts"
 import { exhaustionOf, forecastOf, quantityOf, totalOf } from "../ledger/quantity-domain.ts"
 import { type CounterUtilization, type UtilizationFilter, UtilizationRepository } from "./utilization-repository.ts"
 
@@ -13,25 +13,43 @@ export class CapUtilizations extends Context.Service<CapUtilizations>()("app/bud
   make: Effect.gen(function* () {
     const database = yield* Database
     const repository = yield* UtilizationRepository
+    /** A page of what a read answers, of what the caller may see. */
+    const page = Effect.fnUntraced(function* <Key>(
+      filter: UtilizationFilter,
+      limit: number,
+      read: (own: UtilizationFilter, at: Moment) => Effect.Effect<ReadonlyArray<CounterUtilization>>,
+      keyOf: (counter: CounterUtilization) => Key
+    ) {
+      const asOf = yield* DateTime.now
+      const principal = yield* CurrentPrincipal
+      const own = withinTenant(principal, filter)
+      if (own === undefined) return { asOf, ...emptySlice }
+      const found = read(own, yield* statementMoment)
+      const { items, nextCursor } = slice(yield* database.transaction(scopeOf(principal), found), limit, keyOf)
+      const utilizations = items.map((counter) => utilizationOf(counter, asOf))
+      return { asOf, items: utilizations.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
+    })
+
     return {
-      list: Effect.fn("CapUtilizations.list")(function* (
-        filter: UtilizationFilter,
-        after: UtilizationKey | undefined,
-        limit: number
-      ) {
-        const asOf = yield* DateTime.now
-        const principal = yield* CurrentPrincipal
-        const own = withinTenant(principal, filter)
-        if (own === undefined) return { asOf, ...emptySlice }
-        const found = repository.list(own, yield* statementMoment, after, limit + 1)
-        const { items, nextCursor } = slice(
-          yield* database.transaction(scopeOf(principal), found),
-          limit,
-          ({ capId, counterId }): UtilizationKey => [capId, counterId]
-        )
-        const utilizations = items.map((counter) => utilizationOf(counter, asOf))
-        return { asOf, items: utilizations.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
-      })
+      list: Effect.fn("CapUtilizations.list")(
+        (filter: UtilizationFilter, after: UtilizationKey | undefined, limit: number) =>
+          page(
+            filter,
+            limit,
+            (own, at) => repository.list(own, at, after, limit + 1),
+            ({ capId, counterId }): UtilizationKey => [capId, counterId]
+          )
+      ),
+      /** The same by the share of the limit that is used. */
+      listByUse: Effect.fn("CapUtilizations.listByUse")(
+        (filter: UtilizationFilter, sort: UtilizationSort, after: UsePlace | undefined, limit: number) =>
+          page(
+            filter,
+            limit,
+            (own, at) => repository.listByUse(own, at, sort, after, limit + 1),
+            ({ capId, counterId, share }): UsePlace => [sort, share ?? "0", capId, counterId]
+          )
+      )
     }
   })
 }) {

@@ -95,11 +95,25 @@ const detailOf = ({ budget: { cap, isPlan } }: InsufficientBudget, reason: Denia
       ? `The cap "${cap.name}" has no room: ${meanings[reason]}.`
       : `A budget cap has no room: ${meanings[reason]}.`
 
-/** What the audit log keeps of a denial, under the cap or plan that has no room; of a cap over all tenants no figures. */
+/**
+ * What the audit log keeps of a denial: under the cap or plan that has no room, or under none where a cap is required and
+ * none applies; of a cap over all tenants no figures.
+ */
 export const refusalOf = (
   { dimensions, tenantId }: Pick<BudgetSubject, "dimensions" | "tenantId">,
-  { insufficient }: Pick<Denied, "insufficient">
+  denial: Pick<Denied, "insufficient"> | { readonly verdict: "uncovered" }
 ): Refusal => {
+  const action = spendActions.SpendRefused
+  if (!("insufficient" in denial)) {
+    return {
+      action,
+      target: null,
+      tenantId,
+      reason: uncovered.detail,
+      after: { reason: denial.verdict, ...dimensions }
+    }
+  }
+  const { insufficient } = denial
   const { budget, limit, requested, reserved, spent } = insufficient
   const { cap } = budget
   const { unit } = cap
@@ -108,7 +122,7 @@ export const refusalOf = (
   const amountOf = (amount: bigint) => (unit === "usd" ? Number(amount) / 1e9 : Number(amount))
   const figures = { limit: amountOf(limit), spent: amountOf(spent), reserved: amountOf(reserved) }
   return {
-    action: spendActions.SpendRefused,
+    action,
     target: cap.id,
     tenantId,
     reason: detailOf(insufficient, reason, isSeen),

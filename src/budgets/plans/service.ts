@@ -180,8 +180,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
         })
         const denial = denialOfChange(started, input.budgetUsd)
         if (denial !== undefined) {
-          if (denial.verdict === "denied")
-            yield* audit.refused(refusalOf({ tenantId: agent.tenantId, dimensions }, denial))
+          yield* audit.refused(refusalOf({ tenantId: agent.tenantId, dimensions }, denial))
           return yield* problemOf(yield* CurrentPrincipal, denial)
         }
         return toPlan(yield* doneOf(started.outcome))

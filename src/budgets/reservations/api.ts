@@ -25,6 +25,7 @@ import {
   Refund,
   RefundRequest,
   Reservation,
+  reservationListing,
   ReserveRequest
 } from "./domain.ts"
 import { Schema } from "effect"
@@ -38,14 +39,13 @@ import { Idempotency } from "../../platform/idempotency/api.ts"
 import { IdempotencyKeyReused, HandlesIdempotency } from "../../platform/idempotency/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { page } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 
 const read = requires("spend:read")
 const write = requires("spend:write")
 const refund = requires("budgets:write")
 const id = { id: ReservationId }
-const position = cursor(ReservationId)
 
 const Location = Schema.String.annotate({
   description: "Path of the reservation",
@@ -104,15 +104,14 @@ export class SpendApi extends HttpApiGroup.make("spend")
       summary: "List reservations",
       description: "The newest first; an agent sees its own.",
       access: read,
-      query: {
+      query: reservationListing.query({
         state: Schema.optionalKey(ReservationState),
         agentId: Schema.optionalKey(AgentId),
         planId: Schema.optionalKey(PlanId),
         capId: Schema.optionalKey(CapId),
-        tenantId: Schema.optionalKey(TenantId),
-        ...pageQuery(position)
-      },
-      success: page(Reservation, position)
+        tenantId: Schema.optionalKey(TenantId)
+      }),
+      success: page(Reservation, reservationListing.position)
     }),
     endpoint.get("get", "/reservations/:id", {
       summary: "Get a reservation",

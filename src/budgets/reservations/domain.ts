@@ -4,6 +4,7 @@ import { ApiKeyId } from "../../identity/api-keys/domain.ts"
 import { ApplicationId } from "../../applications/applications/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { name } from "../../kernel/text.ts"
 import { Usd, UsdOrZero } from "../../kernel/usd.ts"
 import {
@@ -16,6 +17,16 @@ import {
   ReservationId,
   ReservationState
 } from "../ledger/domain.ts"
+
+/** How they are listed. */
+export const reservationListing = listing(
+  ReservationId,
+  { createdAt: "id" },
+  {
+    searches:
+      "the model, the provider, the task type, the user, who made it, or the name of the account, the agent or the API key that made it"
+  }
+)
 
 const maxTokens = 1_000_000_000_000
 const Tokens = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: maxTokens }))).annotate({

@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
-import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { ReservationService, type Reserved } from "./service.ts"
 import { ReservationQueries } from "./queries.ts"
 import { SpendApi } from "./api.ts"
@@ -22,7 +21,8 @@ export const SpendHandlers = fastGroupHandlers(
     return handlers.handleAll({
       reserve: ({ payload }) => Effect.map(reservations.reserve(payload), answered),
       reconcile: ({ payload }) => reservations.reconcile(payload),
-      list: ({ query: { cursor, limit, ...filter } }) => queries.list(filter, cursor, limit ?? pageLimitDefault),
+      list: ({ query: { agentId, capId, planId, state, tenantId, ...page } }) =>
+        queries.list({ agentId, capId, planId, state, tenantId }, page),
       get: ({ params }) => queries.get(params.id),
       release: ({ params }) => reservations.release(params.id),
       extend: ({ params, payload }) => reservations.extend(params.id, payload.ttlSeconds),

@@ -3,7 +3,8 @@ import { AgentId } from "../../identity/agents/domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { emptySlice, slice } from "../../kernel/http/page.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
+import { emptySlice } from "../../kernel/http/page.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { CallPlans, withinTenant } from "../attribution/service.ts"
 import {
@@ -56,16 +57,15 @@ export class ReservationQueries extends Context.Service<ReservationQueries>()("a
 
     const list = Effect.fn("ReservationQueries.list")(function* (
       filter: ReservationFilter,
-      after: ReservationId | undefined,
-      limit: number
+      page: ListRequest<ReservationId>
     ) {
       const principal = yield* CurrentPrincipal
       const own = ownAgent(principal)
       if (own !== undefined && filter.agentId !== undefined && filter.agentId !== own) return emptySlice
       const narrowed = yield* placed(principal, own === undefined ? filter : { ...filter, agentId: AgentId.make(own) })
       if (narrowed === undefined) return emptySlice
-      const rows = yield* database.transaction(scopeOf(principal), repository.list(narrowed, after, limit + 1))
-      return slice(rows.map(toReservation), limit, (reservation) => reservation.id)
+      const { items, nextCursor } = yield* database.transaction(scopeOf(principal), repository.list(narrowed, page))
+      return { items: items.map(toReservation), nextCursor }
     })
 
     // Counters of caps over all tenants are among them.

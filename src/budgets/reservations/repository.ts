@@ -1,27 +1,34 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AgentId } from "../../identity/agents/domain.ts"
-import { TenantId } from "../../kernel/identifier.ts"
+import { type AgentId } from "../../identity/agents/domain.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
+import { makeList } from "../../platform/database/list.ts"
+import { readRows } from "../../platform/database/table.ts"
 import {
   CapId,
   ChargeId,
-  Origin,
-  PlanId,
+  type Origin,
+  type PlanId,
   ReservationId,
-  ReservationState,
+  type ReservationState,
   StoredReservation
 } from "../ledger/domain.ts"
+import { reservationListing } from "./domain.ts"
 
-const Filter = Schema.Struct({
-  tenantId: Schema.optionalKey(TenantId),
-  state: Schema.optionalKey(ReservationState),
-  origin: Schema.optionalKey(Origin),
-  agentId: Schema.optionalKey(AgentId),
-  planId: Schema.optionalKey(PlanId),
-  capId: Schema.optionalKey(CapId)
-})
-export type ReservationFilter = typeof Filter.Type
+/** How many principals of each kind a search looks for. */
+const maxPrincipals = 20
+
+/** Which reservations are listed; what is given must all match. */
+export interface ReservationFilter {
+  readonly tenantId?: TenantId | undefined
+  readonly state?: ReservationState | undefined
+  readonly origin?: Origin | undefined
+  readonly agentId?: AgentId | undefined
+  readonly planId?: PlanId | undefined
+  readonly capId?: CapId | undefined
+}
 
 const Row = Schema.Struct({ reservation: StoredReservation })
 const PeriodEnd = Schema.Struct({ id: ReservationId, capId: CapId, ends: Schema.NullOr(InstantFromDate) })
@@ -29,13 +36,13 @@ export type PeriodEnd = typeof PeriodEnd.Type
 
 // As the ledger's own statements write it, but with the names that the schema has.
 const columns = `
-  json_build_object('tenantId', r.tenant_id, 'id', r.id, 'state', r.state, 'origin', r.origin, 'agentId', r.agent_id,
-    'planId', r.plan_id, 'applicationId', r.application_id, 'apiKeyId', r.api_key_id, 'userId', r.user_id,
-    'model', r.model, 'provider', r.provider, 'taskType', r.task_type, 'amount', r.amount, 'tokens', r.tokens,
-    'ttlSeconds', r.ttl_seconds, 'expiresAt', r.expires_at, 'createdAt', r.created_at, 'createdBy', r.created_by,
-    'metadata', r.metadata, 'counterIds', r.counter_ids, 'answer', NULL, 'decidedAt', r.decided_at,
-    'decidedBy', r.decided_by, 'decisionReason', r.decision_reason, 'closedAt', r.closed_at, 'chargeId', r.charge_id,
-    'actual', r.actual, 'actualTokens', r.actual_tokens, 'late', r.late) AS reservation`
+  json_build_object('tenantId', t.tenant_id, 'id', t.id, 'state', t.state, 'origin', t.origin, 'agentId', t.agent_id,
+    'planId', t.plan_id, 'applicationId', t.application_id, 'apiKeyId', t.api_key_id, 'userId', t.user_id,
+    'model', t.model, 'provider', t.provider, 'taskType', t.task_type, 'amount', t.amount, 'tokens', t.tokens,
+    'ttlSeconds', t.ttl_seconds, 'expiresAt', t.expires_at, 'createdAt', t.created_at, 'createdBy', t.created_by,
+    'metadata', t.metadata, 'counterIds', t.counter_ids, 'answer', NULL, 'decidedAt', t.decided_at,
+    'decidedBy', t.decided_by, 'decisionReason', t.decision_reason, 'closedAt', t.closed_at, 'chargeId', t.charge_id,
+    'actual', t.actual, 'actualTokens', t.actual_tokens, 'late', t.late) AS reservation`
 
 /** Reads reservations; only the ledger changes them. */
 export class ReservationsRepository extends Context.Service<ReservationsRepository>()(
@@ -47,40 +54,23 @@ export class ReservationsRepository extends Context.Service<ReservationsReposito
       const selectOne = SqlSchema.findOneOption({
         Request: ReservationId,
         Result: Row,
-        execute: (id) => sql`SELECT ${all} FROM budget_reservations r WHERE id = ${id}`
+        execute: (id) => sql`SELECT ${all} FROM budget_reservations t WHERE id = ${id}`
       })
       const selectCharged = SqlSchema.findOneOption({
         Request: ChargeId,
         Result: Row,
         execute: (chargeId) => sql`
           SELECT ${all} FROM budget_entries e
-          JOIN budget_reservations r ON r.tenant_id = e.tenant_id AND r.id = e.reservation_id
+          JOIN budget_reservations t ON t.tenant_id = e.tenant_id AND t.id = e.reservation_id
           WHERE e.id = ${chargeId} AND e.kind = 'charge'`
       })
-      const selectPage = SqlSchema.findAll({
-        Request: Schema.Struct({ filter: Filter, after: Schema.UndefinedOr(ReservationId), limit: Schema.Int }),
-        Result: Row,
-        execute: ({ after, filter, limit }) => sql`
-          SELECT ${all} FROM budget_reservations r
-          WHERE ${sql.and([
-            sql`true`,
-            ...(filter.tenantId === undefined ? [] : [sql`tenant_id = ${filter.tenantId}`]),
-            // Written out, since the indexes of the rarer states are found by it.
-            ...(filter.state === undefined ? [] : [sql`state = ${sql.literal(`'${filter.state}'`)}`]),
-            ...(filter.origin === undefined ? [] : [sql`origin = ${filter.origin}`]),
-            ...(filter.agentId === undefined ? [] : [sql`agent_id = ${filter.agentId}`]),
-            ...(filter.planId === undefined ? [] : [sql`plan_id = ${filter.planId}`]),
-            ...(filter.capId === undefined
-              ? []
-              : [
-                  sql`
-                    counter_ids && ARRAY(
-                      SELECT k.id FROM budget_caps c JOIN budget_counters k ON k.tenant_id = c.tenant_id AND k.cap_id = c.id
-                      WHERE c.id = ${filter.capId})`
-                ]),
-            ...(after === undefined ? [] : [sql`id < ${after}`])
-          ])}
-          ORDER BY id DESC LIMIT ${limit}`
+      const page = makeList(sql, readRows(Row), reservationListing, {
+        from: "budget_reservations",
+        columns,
+        hasTenant: true,
+        isDown: true,
+        text: "lower(concat_ws(' ', t.model, t.provider, t.task_type, t.user_id, t.created_by))",
+        mentions: (pattern) => sql`t.created_by = ANY (ARRAY(SELECT search_principals(${pattern}, ${maxPrincipals})))`
       })
 
       const selectEnds = SqlSchema.findAll({
@@ -112,10 +102,31 @@ export class ReservationsRepository extends Context.Service<ReservationsReposito
           )
         ),
         /** The newest first. */
-        list: Effect.fn("ReservationsRepository.list")(
-          (filter: ReservationFilter, after: ReservationId | undefined, limit: number) =>
-            Effect.map(Effect.orDie(selectPage({ filter, after, limit })), (rows) => rows.map((row) => row.reservation))
-        )
+        list: Effect.fn("ReservationsRepository.list")(function* (
+          filter: ReservationFilter,
+          request: ListRequest<ReservationId>
+        ) {
+          const { items, nextCursor } = yield* page(
+            [
+              ...(filter.tenantId === undefined ? [] : [sql`t.tenant_id = ${filter.tenantId}`]),
+              // Written out, since the indexes of the rarer states are found by it.
+              ...(filter.state === undefined ? [] : [sql`t.state = ${sql.literal(`'${filter.state}'`)}`]),
+              ...(filter.origin === undefined ? [] : [sql`t.origin = ${filter.origin}`]),
+              ...(filter.agentId === undefined ? [] : [sql`t.agent_id = ${filter.agentId}`]),
+              ...(filter.planId === undefined ? [] : [sql`t.plan_id = ${filter.planId}`]),
+              ...(filter.capId === undefined
+                ? []
+                : [
+                    sql`
+                    t.counter_ids && ARRAY(
+                      SELECT k.id FROM budget_caps c JOIN budget_counters k ON k.tenant_id = c.tenant_id AND k.cap_id = c.id
+                      WHERE c.id = ${filter.capId})`
+                  ])
+            ],
+            request
+          )
+          return { items: items.map(({ reservation }) => reservation), nextCursor }
+        })
       }
     })
   }

@@ -140,9 +140,9 @@ export class ReservationService extends Context.Service<ReservationService>()("a
           yield* checkReplay(result.sha256)
           return replayed(principal, result.reservation, budgets.holdSeconds)
         case "denied":
+        case "uncovered":
           yield* audit.refused(refusalOf({ dimensions, tenantId }, result))
           return yield* problemOf(principal, result)
-        case "uncovered":
         case "plan-missing":
         case "plan-inactive":
           return yield* problemOf(principal, result)

@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { Audit } from "../../audit/log/service.ts"
-import { ReservationTooSmall } from "../../budgets/ledger/domain.ts"
+import { ReservationTooSmall, spendActions } from "../../budgets/ledger/domain.ts"
 import { type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
 import { type ExistingReservation } from "../authentication/gateway-authentication.ts"
 import { type UsageMeter } from "./usage-meter.ts"
@@ -114,7 +114,7 @@ export class Admission extends Context.Service<
         const { metadata, reservation } = request
         if (most !== null && amountNanoUsd > most) {
           const remaining = { nanoUsd: most, tokens: null }
-          return Effect.succeed({ error: tooLarge(estimate, reservation), remaining, couldWait: false })
+          return Effect.succeed({ error: tooLarge(estimate, reservation, subject), remaining, couldWait: false })
         }
         const held =
           reservation === undefined
@@ -195,10 +195,24 @@ export class Admission extends Context.Service<
 const least = (one: bigint | null, other: bigint | null): bigint | null =>
   one === null ? other : other === null || one < other ? one : other
 
-const tooLarge = ({ amountNanoUsd }: Estimate, reservation: ExistingReservation | undefined): GatewayError =>
-  gatewayError(
-    reservation !== undefined && amountNanoUsd > reservation.amountNanoUsd
-      ? new ReservationTooSmall({ estimateUsd: amountNanoUsd })
-      : new TurnBudgetExceeded({ detail: "The call may cost more than the agent's budget for one turn." }),
-    { headers: notRetryable }
-  )
+const tooLarge = (
+  { amountNanoUsd }: Estimate,
+  reservation: ExistingReservation | undefined,
+  { dimensions, tenantId }: BudgetSubject
+): GatewayError => {
+  if (reservation !== undefined && amountNanoUsd > reservation.amountNanoUsd) {
+    return gatewayError(new ReservationTooSmall({ estimateUsd: amountNanoUsd }), { headers: notRetryable })
+  }
+  const reason = "The call may cost more than the agent's budget for one turn."
+  const requested = Number(amountNanoUsd) / 1e9
+  return gatewayError(new TurnBudgetExceeded({ detail: reason }), {
+    headers: notRetryable,
+    refusal: {
+      action: spendActions.SpendRefused,
+      target: dimensions.agentId ?? null,
+      tenantId,
+      reason,
+      after: { reason: "turn-budget", unit: "usd", requested, ...dimensions }
+    }
+  })
+}

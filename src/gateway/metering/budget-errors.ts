@@ -98,7 +98,7 @@ export const admissionDenied = (
     case "held":
       return { error: approvalRequired(id), remaining: undefined, couldWait: false }
     case "uncovered":
-      return { error: uncovered, remaining: undefined, couldWait: false }
+      return { error: uncovered(refusalOf(subject, result)), remaining: undefined, couldWait: false }
     case "plan-missing":
       return { error: gatewayError(problemOf(principal, result)), remaining: undefined, couldWait: false }
     case "plan-inactive":
@@ -112,11 +112,13 @@ export const admissionDenied = (
   }
 }
 
-const uncovered = gatewayError(new ProviderRefused({ detail: "No budget cap governs this, and one is asked for." }), {
-  status: 402,
-  code: "insufficient_quota",
-  headers: notRetryable
-})
+const uncovered = (refusal: Refusal): GatewayError =>
+  gatewayError(new ProviderRefused({ detail: "No budget cap governs this, and one is asked for." }), {
+    status: 402,
+    code: "insufficient_quota",
+    headers: notRetryable,
+    refusal
+  })
 
 const budgetDenied = (denied: Denied, principal: Principal, subject: BudgetSubject, now: number): GatewayError => {
   const { insufficient } = denied

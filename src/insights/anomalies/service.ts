@@ -67,10 +67,10 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
         for (const cap of items) {
           if (cap.unit !== "usd" || cap.periodStart === null || cap.periodEnd === null) continue
           const filter = { ...cap.scope, tenantId } as UsageFilter
-          const { cost } = (yield* reports.totals({
+          const { cost } = yield* reports.totals({
             filter,
             segments: [{ grain: "h", opens: to - hourMillis, closes: to }]
-          }))[0] ?? { cost: 0n }
+          })
           const one = fastCap(tenantId, cap, cost, to)
           if (one !== undefined && one.actual >= worth) found.push(one)
         }

@@ -9,7 +9,16 @@ import { pageQuery } from "../../kernel/http/page.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { usageFilters, usageRange, withSynthetic } from "../usage/domain.ts"
-import { Breakdown, capPosition, CapsReport, itemPosition, Overview, ReportDimension } from "./domain.ts"
+import {
+  Breakdown,
+  capPosition,
+  CapsReport,
+  cursorFitsSort,
+  itemPosition,
+  ItemSort,
+  Overview,
+  ReportDimension
+} from "./domain.ts"
 
 const read = requires("insights:read")
 
@@ -27,10 +36,16 @@ export class InsightsApi extends HttpApiGroup.make("insights")
     endpoint.get("by", "/by-:dimension", {
       summary: "Get the cost by a dimension",
       description:
-        "The values of a dimension by cost, the highest first; what has none is the item with the key null. Days and hours are those of `timeZone`; their series is the item itself.",
+        "The values of a dimension by cost, the highest first, or by `sort`; what has none is the item with the key null. Days and hours are those of `timeZone`; their series is the item itself.",
       access: read,
       params: { dimension: ReportDimension },
-      query: { ...usageFilters, ...withSynthetic, ...usageRange, ...pageQuery(itemPosition) },
+      query: Schema.Struct({
+        ...usageFilters,
+        ...withSynthetic,
+        ...usageRange,
+        sort: Schema.optionalKey(ItemSort),
+        ...pageQuery(itemPosition)
+      }).pipe(Schema.check(cursorFitsSort)),
       success: Breakdown,
       error: [ValidationFailed, Forbidden]
     }),

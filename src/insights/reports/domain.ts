@@ -103,13 +103,41 @@ const Item = Schema.Struct({
 }).annotate({ identifier: "UsageItem" })
 export type Item = typeof Item.Type
 
-/** The place of an item: its cost in nano-dollars, and its key. */
-export const ItemPlace = Schema.Tuple([
-  Schema.String.pipe(Schema.check(Schema.isPattern(/^-?\d{1,19}$/u))),
-  text(0, 500)
-])
+/** What items can be sorted by, with the sum that it is. */
+export const itemSorts = {
+  costUsd: "cost",
+  requests: "requests",
+  inputTokens: "inputTokens",
+  outputTokens: "outputTokens"
+} as const
+type ItemMember = keyof typeof itemSorts
+export type ItemSort = ItemMember | `-${ItemMember}`
+export const ItemSort = Schema.Literals(
+  Object.keys(itemSorts).flatMap((member) => [member, `-${member}`]) as ReadonlyArray<ItemSort>
+).annotate({
+  description:
+    "The member to sort by, with `-` before it for descending; by default `-costUsd`; a cursor is of one order",
+  examples: ["-requests"]
+})
+
+/** The place of an item: what it is sorted by, in nano-dollars where that is its cost, and its key. */
+const itemPlace = [Schema.String.pipe(Schema.check(Schema.isPattern(/^-?\d{1,19}$/u))), text(0, 500)] as const
+export const ItemPlace = Schema.Union([Schema.Tuple(itemPlace), Schema.Tuple([ItemSort, ...itemPlace])])
 export type ItemPlace = typeof ItemPlace.Type
 export const itemPosition = cursor(ItemPlace)
+
+/** The order of items, and the place behind which they are wanted. */
+export interface ItemOrder {
+  readonly sort: ItemSort | undefined
+  readonly after: ItemPlace | undefined
+}
+
+export const cursorFitsSort = Schema.makeFilter(
+  ({ cursor, sort }: { readonly cursor?: ItemPlace; readonly sort?: ItemSort }) =>
+    cursor === undefined || (cursor.length === 2 ? undefined : cursor[0]) === sort
+      ? undefined
+      : { path: ["cursor"], issue: "The cursor is of another order: send it with the same sort" }
+)
 
 export const Breakdown = Schema.Struct({
   asOf: Instant,
@@ -134,11 +162,12 @@ export interface Segment {
 
 export const hourMillis = 3_600_000
 export const weekMillis = 7 * dayMillis
+export const quarterMillis = 900_000
 const grains = [
   ["w", weekMillis],
   ["d", dayMillis],
   ["h", hourMillis],
-  ["q", 900_000]
+  ["q", quarterMillis]
 ] as const
 
 /**

@@ -10,8 +10,14 @@ export const InsightsHandlers = groupHandlers(
     const reports = yield* Reports
     return handlers.handleAll({
       overview: ({ query: { from, timeZone, to, ...filter } }) => reports.overview(filter, { from, timeZone, to }),
-      by: ({ params, query: { cursor, from, limit, timeZone, to, ...filter } }) =>
-        reports.by(params.dimension, filter, { from, timeZone, to }, cursor, limit ?? pageLimitDefault),
+      by: ({ params, query: { cursor, from, limit, sort, timeZone, to, ...filter } }) =>
+        reports.by(
+          params.dimension,
+          filter,
+          { from, timeZone, to },
+          { sort, after: cursor },
+          limit ?? pageLimitDefault
+        ),
       capsStatus: ({ query: { cursor, from, limit, timeZone, to, ...filter } }) =>
         reports.capsStatus(filter, { from, timeZone, to }, cursor, limit ?? pageLimitDefault)
     })

@@ -1,9 +1,10 @@
-import { Context, Effect, Layer, Schema } from "effect"
+import { Context, Effect, Layer, Schema, Stream, String as Text } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { readRows } from "../../platform/database/table.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { dayMillis, type UsageDimension, usageDimensions, type UsageFilter } from "../usage/domain.ts"
-import { type ItemPlace, type Segment } from "./domain.ts"
+import { CellSums, Histograms, Keys, type Wanted } from "./cells-domain.ts"
+import { type ItemOrder, type ItemPlace, type ItemSort, itemSorts, type Segment } from "./domain.ts"
 
 /** What is summed: the rows that pass a filter, over the segments that cover a range. */
 export interface Source {
@@ -23,18 +24,45 @@ const sums = {
   cachedInputTokens: Schema.BigInt,
   saved: Schema.BigInt
 }
-const Sums = Schema.Struct(sums)
-export type Sums = typeof Sums.Type
-/** The buckets of the percentiles of latencies, which come with the sums where both are read from rows. */
-const percentiles = {
-  p50: Schema.optionalKey(Schema.NullOr(Schema.Int)),
-  p95: Schema.optionalKey(Schema.NullOr(Schema.Int))
+export type Sums = Schema.Struct<typeof sums>["Type"]
+export const noSums: Sums = {
+  cost: 0n,
+  requests: 0n,
+  errors: 0n,
+  inputTokens: 0n,
+  outputTokens: 0n,
+  cachedInputTokens: 0n,
+  saved: 0n
 }
-const Keyed = Schema.Struct({ key: Schema.String, total: Schema.BigInt, ...sums, ...percentiles })
-const Placed = Schema.Struct({ key: Schema.String, place: Schema.Int, ...sums, ...percentiles })
-const Point = Schema.Struct({ key: Schema.String, place: Schema.Int, cost: sums.cost, requests: sums.requests })
-const Latencies = Schema.Struct({ key: Schema.String, place: Schema.Int, p50: Schema.Int, p95: Schema.Int })
-export type Latencies = typeof Latencies.Type
+const sumNames = Object.keys(noSums) as ReadonlyArray<keyof Sums>
+/** The sums that items have. */
+const itemNames = ["cost", "requests", "errors", "inputTokens", "outputTokens"] as const
+
+/** Sums with a key, and the place between cuts. */
+interface PlacedSums extends Sums {
+  readonly key: string
+  readonly place: number
+  /** The buckets of the percentiles of latencies, which come with the sums where both are read from rows. */
+  readonly p50?: number | null
+  readonly p95?: number | null
+}
+const placed = { key: Schema.String, place: Schema.Int, ...sums }
+const RowsReport = Schema.Struct({ ...placed, p50: Schema.NullOr(Schema.Int), p95: Schema.NullOr(Schema.Int) })
+const RowSums = Schema.Struct({ ...placed, bucket: Schema.NullOr(Schema.Int), calls: Schema.BigInt })
+const Part = Schema.Struct({
+  segment: Schema.Int,
+  tenantId: Schema.String,
+  day: Schema.Int,
+  keys: Schema.Uint8Array,
+  places: Schema.Uint8Array,
+  arrays: Schema.Array(Schema.Uint8Array)
+})
+export interface Latencies {
+  readonly key: string
+  readonly place: number
+  readonly p50: number
+  readonly p95: number
+}
 const Labelled = Schema.Struct({ key: Schema.String, label: Schema.String })
 const Day = Schema.Struct({ date: Schema.String, start: Schema.DateTimeUtcFromDate })
 
@@ -52,10 +80,52 @@ const named: Partial<Record<Grouping, readonly [table: string, type: string]>> =
 /** The number of the roll-ups that answer a filter: none has no filter, one has its own; undefined where several need rows. */
 const rolledUp = (filter: UsageFilter, grouping: Grouping): number | undefined => {
   const filtered = dimensions.filter((dimension) => filter[usageDimensions[dimension].filter] !== undefined)
-  const grouped = grouping === "tenant" || grouping === "total" ? [] : [grouping]
+  const grouped = isByKey(grouping) ? [grouping] : []
   const [dimension, ...others] = new Set([...filtered, ...grouped])
   if (others.length > 0) return undefined
   return dimension === undefined ? 0 : usageDimensions[dimension].code
+}
+
+const isByKey = (grouping: Grouping): grouping is UsageDimension => grouping !== "tenant" && grouping !== "total"
+
+/** The number of the dimension that sums are read of. */
+const dimensionOf = ({ filter }: Source, grouping: Grouping): number =>
+  rolledUp(filter, grouping) ?? (isByKey(grouping) ? usageDimensions[grouping].code : 0)
+
+/** Whether a segment is read from rows. */
+const isOfRows = ({ grain }: Segment): boolean => grain === "r" || grain === "s"
+
+/** The key of sums that have none. */
+const noKey = ""
+
+/** What is wanted of the parts of roll-ups: the cells that pass the filter, by the keys that they are grouped by. */
+const wantedOf = (
+  { filter, segments }: Source,
+  grouping: Grouping,
+  cuts: ReadonlyArray<number>,
+  keys: Keys,
+  isGrowing: boolean
+): Wanted => {
+  const only = dimensions
+    .map((dimension) => filter[usageDimensions[dimension].filter])
+    .find((value) => value !== undefined)
+  // Without a filter or a dimension, the cells of all rows are read, whose key is empty.
+  const passing =
+    isByKey(grouping) && only === undefined ? undefined : new Keys([only === undefined ? noKey : String(only)])
+  const placeOfTenant = new Map(keys.texts.map((key, place) => [key, place]))
+  const ofKey = (bytes: Uint8Array, start: number, length: number): number =>
+    isGrowing ? keys.findOrAdd(bytes, start, length) : keys.find(bytes, start, length)
+  const ofTenant = (tenantId: string): number =>
+    placeOfTenant.get(tenantId) ?? (isGrowing ? keys.placeOf(tenantId) : -1)
+  return {
+    segments: readsRows(filter, grouping) ? [] : segments.filter((segment) => !isOfRows(segment)),
+    cuts,
+    keyOf: ({ tenantId }, bytes, start, length) => {
+      if (passing !== undefined && passing.find(bytes, start, length) < 0) return -1
+      if (grouping === "total") return 0
+      return grouping === "tenant" ? ofTenant(tenantId) : ofKey(bytes, start, length)
+    }
+  }
 }
 
 /** Whether sums over a filter have quarters of an hour: only those of all rows do. */
@@ -63,6 +133,36 @@ export const hasQuarters = (filter: UsageFilter, grouping: Grouping): boolean =>
 
 /** Whether sums over a filter are read from rows, since no roll-up has them. */
 export const readsRows = (filter: UsageFilter, grouping: Grouping): boolean => rolledUp(filter, grouping) === undefined
+
+/** Sums by cost, the highest first, and by key where it is equal; those behind a place alone. */
+export const inOrder = <R extends SortedSums & { readonly key: string }>(
+  rows: ReadonlyArray<R>,
+  { after, sort }: ItemOrder
+): ReadonlyArray<R> => {
+  const [value, key] = after === undefined ? [] : [BigInt(after.at(-2) ?? 0), after.at(-1)]
+  const isDown = sort?.startsWith("-") ?? true
+  const comesFirst = (one: bigint, other: bigint) => (isDown ? one > other : one < other)
+  const valueOf = (row: R) => sumOf(row, sort)
+  const behind =
+    value === undefined || key === undefined
+      ? rows
+      : rows.filter((row) => comesFirst(value, valueOf(row)) || (valueOf(row) === value && row.key > key))
+  return behind.toSorted((one, other) =>
+    valueOf(one) === valueOf(other) ? (one.key < other.key ? -1 : 1) : comesFirst(valueOf(one), valueOf(other)) ? -1 : 1
+  )
+}
+
+type SortedSums = Readonly<Record<(typeof itemSorts)[keyof typeof itemSorts], bigint>>
+
+/** The sum that an order is by. */
+const sumOf = (row: SortedSums, sort: ItemSort = "-costUsd"): bigint =>
+  row[itemSorts[sort.replace("-", "") as keyof typeof itemSorts]]
+
+/** Where an item is in an order. */
+export const placeOf = (row: SortedSums & { readonly key: string }, sort: ItemSort | undefined): ItemPlace =>
+  sort === undefined ? [String(sumOf(row)), row.key] : [sort, String(sumOf(row, sort)), row.key]
+
+const decodePart = Schema.decodeUnknownEffect(Part)
 
 /** A moment in PostgreSQL's text, which has no sign before years of five digits. */
 const momentAt = (at: number): string => new Date(at).toISOString().replace(/^\+0*/, "")
@@ -95,11 +195,10 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
     )
     const isZone = (name: string) => Effect.map(zones, (known) => known.has(name))
 
-    /** One read of rows answers what takes two of roll-ups. */
-    const reader = ({ filter }: Source, grouping: Grouping): Statement.Fragment =>
-      sql.literal(readsRows(filter, grouping) ? "usage_rows_report" : "usage_report")
+    const tenantsOf = ({ filter: { tenantId } }: Source): Statement.Fragment =>
+      tenantId === undefined ? sql`(SELECT array_agg(id) FROM tenants)` : sql`ARRAY[${tenantId}]::uuid[]`
 
-    /** The arguments of usage_report, usage_series, usage_percentiles and usage_rows_report. */
+    /** The arguments of usage_rows_sums and usage_rows_report. */
     const report = (
       { filter, segments }: Source,
       grouping: Grouping,
@@ -107,15 +206,90 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       keys?: ReadonlyArray<string>
     ): Statement.Fragment => {
       const rollups = rolledUp(filter, grouping)
-      const grouped = grouping === "tenant" || grouping === "total" ? undefined : usageDimensions[grouping].code
       const values = dimensions.map((dimension) => filter[usageDimensions[dimension].filter])
-      return sql`${filter.tenantId === undefined ? sql`(SELECT array_agg(id) FROM tenants)` : sql`ARRAY[${filter.tenantId}]::uuid[]`},
-        ${rollups ?? grouped ?? 0}::integer, ${grouped === undefined ? grouping : "key"}::text,
+      return sql`${tenantsOf({ filter, segments })},
+        ${dimensionOf({ filter, segments }, grouping)}::integer, ${isByKey(grouping) ? "key" : grouping}::text,
         ARRAY[${sql.csv(values.map((value) => (value === undefined ? sql`NULL` : sql`${String(value)}`)))}]::text[], ${keys ?? null}::text[],
         ${segments.map(({ grain }) => (rollups === undefined && grain !== "s" ? "r" : grain))}::text[],
         ${moments(segments.map(({ opens }) => opens))}::timestamptz[],
         ${moments(segments.map(({ closes }) => closes))}::timestamptz[], ${moments(cuts)}::timestamptz[]`
     }
+
+    /** Reads the parts of roll-ups that a source names, each while the next are on their way. */
+    const parts = (
+      source: Source,
+      grouping: Grouping,
+      columns: ReadonlyArray<string>,
+      { segments }: Wanted,
+      add: (part: typeof Part.Type) => void
+    ): Effect.Effect<void> => {
+      if (segments.length === 0) return Effect.void
+      const days = (at: (segment: Segment) => number) =>
+        moments(segments.map((segment) => Math.floor(at(segment) / dayMillis) * dayMillis))
+      return sql`
+        SELECT segment, tenant_id, day - '1970-01-01'::date AS day, array_send(keys) AS keys, array_send(places) AS places,
+          array_remove(ARRAY[${sql.csv(columns.map((column) => sql`array_send(${sql(column)})`))}], NULL) AS arrays
+        FROM usage_parts_between(${tenantsOf(source)}, ${dimensionOf(source, grouping)}::integer,
+          ${segments.map(({ grain }) => grain)}::text[], ${days(({ opens }) => opens)}::timestamptz[]::date[],
+          ${days(({ closes }) => closes - 1)}::timestamptz[]::date[])`.stream.pipe(
+        Stream.runForEach((found) => Effect.map(decodePart(found), add)),
+        Effect.orDie
+      )
+    }
+
+    /** The sums of the rows that a source names, where it names any. */
+    const rows = (
+      { filter, segments }: Source,
+      grouping: Grouping,
+      cuts: ReadonlyArray<number>,
+      keys: ReadonlyArray<string> | undefined,
+      byBucket: boolean
+    ): Effect.Effect<ReadonlyArray<typeof RowSums.Type>> => {
+      const ofRows = readsRows(filter, grouping) ? segments : segments.filter(isOfRows)
+      return ofRows.length === 0
+        ? Effect.succeed([])
+        : readRows(RowSums)(sql`
+            SELECT * FROM usage_rows_sums(${report({ filter, segments: ofRows }, grouping, cuts, keys)}, ${byBucket})`)
+    }
+
+    /** Some of the sums of each key, or of those that are given, between each two of `cuts`. */
+    const sumsOf = Effect.fnUntraced(function* (
+      source: Source,
+      grouping: Grouping,
+      cuts: ReadonlyArray<number>,
+      names: ReadonlyArray<keyof Sums>,
+      given?: ReadonlyArray<string>
+    ) {
+      const keys = new Keys(grouping === "total" ? [noKey] : (given ?? []))
+      const wanted = wantedOf(source, grouping, cuts, keys, given === undefined)
+      const found = new CellSums(cuts.length, names.length)
+      yield* parts(source, grouping, names.map(Text.camelToSnake), wanted, (part) => found.addPart(wanted, part))
+      for (const row of yield* rows(source, grouping, cuts, given, false)) {
+        found.add(
+          keys.placeOf(row.key),
+          row.place,
+          names.map((name) => row[name])
+        )
+      }
+      return keys.texts.flatMap((key, at) =>
+        cuts.flatMap((_, place): ReadonlyArray<PlacedSums> => {
+          const values = found.get(at, place)
+          if (values === undefined) return []
+          return [{ ...noSums, ...Object.fromEntries(names.map((name, column) => [name, values[column]])), key, place }]
+        })
+      )
+    })
+
+    /** The same, with the percentiles of latencies where no roll-up answers. */
+    const reportOf = (
+      source: Source,
+      grouping: Grouping,
+      cuts: ReadonlyArray<number>,
+      names: ReadonlyArray<keyof Sums>
+    ): Effect.Effect<ReadonlyArray<PlacedSums>> =>
+      readsRows(source.filter, grouping)
+        ? readRows(RowsReport)(sql`SELECT * FROM usage_rows_report(${report(source, grouping, cuts)})`)
+        : sumsOf(source, grouping, cuts, names)
 
     return {
       /** Up to when everything that was charged is counted, if that is not now. */
@@ -142,43 +316,52 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
             )
       ),
 
-      /** The sums of all; none where there is nothing to sum. */
+      /** The sums of all. */
       totals: Effect.fn("ReportsRepository.totals")((source: Source) =>
-        readRows(Sums)(sql`SELECT * FROM usage_report(${report(source, "total", boundsOf(source))})`)
+        Effect.map(sumsOf(source, "total", boundsOf(source), sumNames), ([found = noSums]): Sums => found)
       ),
 
       /** The sums of each key, by cost; with each the cost of all. */
       ranked: Effect.fn("ReportsRepository.ranked")(
-        (source: Source, grouping: Grouping, after: ItemPlace | undefined, limit: number) =>
-          readRows(Keyed)(sql`
-            SELECT * FROM (
-              SELECT r.*, sum(r.cost) OVER ()::bigint AS total
-              FROM ${reader(source, grouping)}(${report(source, grouping, boundsOf(source))}) r
-            ) k
-            WHERE ${
-              after === undefined
-                ? sql`true`
-                : sql`(k.cost < ${after[0]}::numeric OR (k.cost = ${after[0]}::numeric AND k.key COLLATE "C" > ${after[1]}))`
-            }
-            ORDER BY k.cost DESC, k.key COLLATE "C" LIMIT ${limit}`)
+        (source: Source, grouping: Grouping, order: ItemOrder, limit: number) =>
+          Effect.map(reportOf(source, grouping, boundsOf(source), itemNames), (found) => {
+            const total = found.reduce((sum, { cost }) => sum + cost, 0n)
+            return inOrder(found, order)
+              .slice(0, limit)
+              .map((row) => Object.assign({ total }, row))
+          })
       ),
 
       /** The sums between each two of `cuts`; `place` is that of the earlier cut. */
       placed: Effect.fn("ReportsRepository.placed")((source: Source, cuts: ReadonlyArray<number>) =>
-        readRows(Placed)(sql`SELECT * FROM ${reader(source, "total")}(${report(source, "total", cuts)}) ORDER BY place`)
+        reportOf(source, "total", cuts, sumNames)
       ),
 
-      /** The cost and the requests of each key between each two of `cuts`. */
+      /** The cost and the requests of each of `keys` between each two of `cuts` that has any. */
       series: Effect.fn("ReportsRepository.series")(
-        (source: Source, grouping: Grouping, cuts: ReadonlyArray<number>, keys?: ReadonlyArray<string>) =>
-          readRows(Point)(sql`SELECT * FROM usage_series(${report(source, grouping, cuts, keys)})`)
+        (source: Source, grouping: Grouping, cuts: ReadonlyArray<number>, keys: ReadonlyArray<string> = [noKey]) =>
+          sumsOf(source, grouping, cuts, ["cost", "requests"], keys)
       ),
 
       /** The buckets of the percentiles of each key's latencies, or of those between each two of `cuts`. */
-      latencies: Effect.fn("ReportsRepository.latencies")(
-        (source: Source, grouping: Grouping, cuts: ReadonlyArray<number>, keys?: ReadonlyArray<string>) =>
-          readRows(Latencies)(sql`SELECT * FROM usage_percentiles(${report(source, grouping, cuts, keys)})`)
-      ),
+      latencies: Effect.fn("ReportsRepository.latencies")(function* (
+        source: Source,
+        grouping: Grouping,
+        cuts: ReadonlyArray<number>,
+        given: ReadonlyArray<string> = [noKey]
+      ) {
+        const keys = new Keys(given)
+        const wanted = wantedOf(source, grouping, cuts, keys, false)
+        const histograms = new Histograms(cuts.length)
+        const columns = ["latency_ends", "latency_buckets", "latency_calls"]
+        yield* parts(source, grouping, columns, wanted, (part) => histograms.addPart(wanted, part))
+        for (const { bucket, calls, key, place } of yield* rows(source, grouping, cuts, given, true)) {
+          if (bucket !== null) histograms.add(keys.placeOf(key), place, bucket, Number(calls))
+        }
+        return histograms
+          .percentiles()
+          .map(({ key, p50, p95, place }): Latencies => ({ key: given[key] ?? noKey, place, p50, p95 }))
+      }),
 
       /** The names of what some keys identify. */
       labels: Effect.fn("ReportsRepository.labels")((grouping: Grouping, keys: ReadonlyArray<string>) => {

@@ -13,9 +13,10 @@ import {
   type Forecast,
   hourMillis,
   type Item,
-  type ItemPlace,
+  type ItemOrder,
   latencyOf,
   type ReportDimension,
+  type Segment,
   segmentsOf,
   type SeriesPoint,
   type Share,
@@ -25,7 +26,10 @@ import {
 import {
   type Grouping,
   hasQuarters,
+  inOrder,
+  placeOf,
   type Latencies,
+  noSums,
   readsRows,
   ReportsRepository,
   type Source,
@@ -77,17 +81,17 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
     })
 
     const totalsOf = (filter: UsageFilter, from: number, to: number) =>
-      Effect.map(repository.totals(source(filter, "total", [from, to])), ([sums]) => sums ?? nothing)
+      repository.totals(source(filter, "total", [from, to]))
 
     const shares = Effect.fnUntraced(function* (
       filter: UsageFilter,
       grouping: Grouping,
       from: number,
       to: number,
-      after: ItemPlace | undefined,
+      order: ItemOrder,
       limit: number
     ) {
-      const rows = yield* repository.ranked(source(filter, grouping, [from, to]), grouping, after, limit)
+      const rows = yield* repository.ranked(source(filter, grouping, [from, to]), grouping, order, limit)
       const labels = yield* repository.labels(
         grouping,
         rows.map(({ key }) => key).filter((key) => key !== "")
@@ -152,12 +156,13 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const days = yield* daysOf(range)
           const cuts = cutsOf(range, days, now, dayMillis)
           const byDay = yield* repository.placed(source(filter, "total", cuts), cuts)
-          const totals = byDay.reduce<Sums>(plus, nothing)
+          const totals = byDay.reduce<Sums>(plus, noSums)
           const previous = yield* totalsOf(filter, from - (to - from), from)
-          const agents = yield* shares(filter, "agent", from, openEnd(to, now, weekMillis), undefined, topMost)
-          const models = yield* shares(filter, "model", from, openEnd(to, now, weekMillis), undefined, topMost)
-          const caps = yield* utilizations.list(
+          const agents = yield* shares(filter, "agent", from, openEnd(to, now, weekMillis), byCost, topMost)
+          const models = yield* shares(filter, "model", from, openEnd(to, now, weekMillis), byCost, topMost)
+          const caps = yield* utilizations.listByUse(
             filter.tenantId === undefined ? {} : { tenantId: filter.tenantId },
+            "-percentUsed",
             undefined,
             maxCaps
           )
@@ -174,7 +179,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             ),
             topAgents: agents.map(({ share }) => share),
             topModels: models.map(({ share }) => share),
-            caps: caps.items.toSorted((one, other) => other.percentUsed - one.percentUsed).slice(0, topMost)
+            caps: caps.items.slice(0, topMost)
           }
         })
       )
@@ -186,7 +191,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       filter: UsageFilter,
       range: Range,
       now: number,
-      after: ItemPlace | undefined,
+      order: ItemOrder,
       limit: number
     ) {
       const days = yield* daysOf(range)
@@ -198,16 +203,13 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           : cuts.map((start, index) => new Date(index === 0 ? hourOf(days, start) : start).toISOString())
       const rows = yield* repository.placed(source(filter, "total", cuts), cuts)
       const total = rows.reduce((sum, { cost }) => sum + cost, 0n)
-      const ranked = rows
-        .map((row) => Object.assign({}, row, { key: keys[row.place] ?? "" }))
-        .toSorted((one, other) => byCost(other.cost, one.cost) || (one.key < other.key ? -1 : 1))
-        .filter(
-          ({ cost, key }) =>
-            after === undefined || cost < BigInt(after[0]) || (cost === BigInt(after[0]) && key > after[1])
-        )
-      const { items, nextCursor } = slice(ranked, limit, ({ cost, key }): ItemPlace => [String(cost), key])
-      const segments = items.flatMap(
-        ({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments
+      const ranked = inOrder(
+        rows.map((row) => Object.assign({}, row, { key: keys[row.place] ?? "" })),
+        order
+      )
+      const { items, nextCursor } = slice(ranked, limit, (row) => placeOf(row, order.sort))
+      const segments = joined(
+        items.flatMap(({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments)
       )
       const latencies = readsRows(filter, "total")
         ? items.flatMap(latenciesIn)
@@ -230,7 +232,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       dimension: ReportDimension,
       given: UsageFilter,
       asked: UsageRange,
-      after: ItemPlace | undefined,
+      order: ItemOrder,
       limit: number
     ) {
       const principal = yield* CurrentPrincipal
@@ -242,12 +244,12 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const now = yield* nowOf(asked, range)
           const asOf = yield* readAsOf
           if (dimension === "day" || dimension === "hour") {
-            return { asOf, dimension, ...(yield* byTime(dimension, filter, range, now, after, limit)) }
+            return { asOf, dimension, ...(yield* byTime(dimension, filter, range, now, order, limit)) }
           }
           const { from } = range
           const to = openEnd(range.to, now, weekMillis)
-          const found = yield* shares(filter, dimension, from, to, after, limit + 1)
-          const { items, nextCursor } = slice(found, limit, ({ row }): ItemPlace => [String(row.cost), row.key])
+          const found = yield* shares(filter, dimension, from, to, order, limit + 1)
+          const { items, nextCursor } = slice(found, limit, ({ row }) => placeOf(row, order.sort))
           const keys = items.map(({ row }) => row.key)
           const cuts = pointsOf(range, yield* daysOf(range), now)
           const starts = startsOf(cuts)
@@ -256,17 +258,18 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const whole = [from, to]
           // Quarters of an hour have no latencies.
           const latencies = readsRows(filter, dimension)
-            ? items.flatMap(({ row }) => latenciesIn({ place: 0, ...row }))
+            ? items.flatMap(({ row }) => latenciesIn(row))
             : yield* repository.latencies(source(filter, dimension, whole, false), dimension, whole, keys)
           const latenciesOf = new Map(latencies.map((one) => [one.key, one]))
           return {
             asOf,
             dimension,
             nextCursor,
-            items: items.map(({ row, share }): Item => {
-              const placed = new Map((pointsOfKey.get(row.key) ?? []).map((point) => [point.place, point]))
-              return Object.assign(itemOf(row, latenciesOf.get(row.key)), share, { series: seriesOf(starts, placed) })
-            })
+            items: items.map(({ row, share }): Item =>
+              Object.assign(itemOf(row, latenciesOf.get(row.key)), share, {
+                series: seriesOf(starts, pointsOfKey.get(row.key) ?? [])
+              })
+            )
           }
         })
       )
@@ -303,9 +306,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             items: yield* Effect.forEach(items, (item) => {
               const filter = { ...visible, ...item.scope } as UsageFilter
               return Effect.map(repository.series(source(filter, "total", cuts), "total", cuts), (points) =>
-                Object.assign({}, item, {
-                  series: seriesOf(starts, new Map(points.map((point) => [point.place, point])))
-                })
+                Object.assign({}, item, { series: seriesOf(starts, points) })
               )
             })
           }
@@ -319,6 +320,8 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
   static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(ReportsRepository.layer))
 }
 
+/** The order that lists of shares are in, from the beginning. */
+const byCost: ItemOrder = { sort: undefined, after: undefined }
 const maxCaps = 200
 
 const source = (
@@ -334,14 +337,16 @@ const source = (
   return { filter, segments: [{ grain: "s", opens, closes }, ...segments] }
 }
 
-const nothing: Sums = {
-  cost: 0n,
-  requests: 0n,
-  errors: 0n,
-  inputTokens: 0n,
-  outputTokens: 0n,
-  cachedInputTokens: 0n,
-  saved: 0n
+/** The segments in the order of their times; those that share a day are one, since its roll-ups are read as a whole. */
+const joined = (segments: ReadonlyArray<Segment>): ReadonlyArray<Segment> => {
+  const found: Array<Segment> = []
+  for (const segment of segments.toSorted((one, other) => one.opens - other.opens)) {
+    const last = found.at(-1)
+    if (last !== undefined && last.grain === "h" && segment.grain === "h" && segment.opens - last.closes < dayMillis) {
+      found[found.length - 1] = { ...last, closes: segment.closes }
+    } else found.push(segment)
+  }
+  return found
 }
 
 const plus = (one: Sums, other: Sums): Sums => ({
@@ -364,7 +369,7 @@ const totalsAnswer = (sums: Sums): Totals => ({
   savingsUsd: netUsd(sums.saved)
 })
 
-const pointOf = (sums: Pick<Sums, "cost" | "requests"> = nothing) => ({
+const pointOf = (sums: Pick<Sums, "cost" | "requests"> = noSums) => ({
   costUsd: netUsd(sums.cost),
   requests: Number(sums.requests)
 })
@@ -375,8 +380,11 @@ const startsOf = (cuts: ReadonlyArray<number>): ReadonlyArray<DateTime.Utc> =>
 
 const seriesOf = (
   starts: ReadonlyArray<DateTime.Utc>,
-  placed: ReadonlyMap<number, Pick<Sums, "cost" | "requests">>
-): ReadonlyArray<SeriesPoint> => starts.map((start, place) => ({ start, ...pointOf(placed.get(place)) }))
+  points: ReadonlyArray<Pick<Sums, "cost" | "requests"> & { readonly place: number }>
+): ReadonlyArray<SeriesPoint> => {
+  const placed = new Map(points.map((point) => [point.place, point]))
+  return starts.map((start, place) => ({ start, ...pointOf(placed.get(place)) }))
+}
 
 const itemOf = (sums: Sums, latencies: Latencies | undefined) => ({
   costUsd: netUsd(sums.cost),
@@ -396,8 +404,6 @@ const latenciesIn = <R extends { readonly key: string; readonly place: number }>
   place
 }: R & { readonly p50?: number | null; readonly p95?: number | null }): ReadonlyArray<Latencies> =>
   typeof p50 === "number" && typeof p95 === "number" ? [{ key, place, p50, p95 }] : []
-
-const byCost = (one: bigint, other: bigint): number => (one < other ? -1 : one > other ? 1 : 0)
 
 /** In per cent, with two decimals. */
 const percentOf = (part: bigint, whole: bigint): number => (whole === 0n ? 0 : Number((part * 10_000n) / whole) / 100)

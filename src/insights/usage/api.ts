@@ -6,7 +6,7 @@ import { endpoint } from "../../kernel/http/endpoint.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
-import { usageFilters, UsagePlace, usageRange, UsageRow } from "./domain.ts"
+import { usageFilters, UsagePlace, usageRange, UsageRow, UsageSearch } from "./domain.ts"
 
 const read = requires("insights:read")
 const position = cursor(UsagePlace)
@@ -18,7 +18,7 @@ export class UsageApi extends HttpApiGroup.make("usage")
       description:
         "Newest first: every gateway call that was sent and every reservation that was reconciled. The filters combine. Refunds are no rows; they lower the sums of the reports.",
       access: read,
-      query: { ...usageFilters, ...usageRange, ...pageQuery(position) },
+      query: { ...usageFilters, ...usageRange, search: Schema.optionalKey(UsageSearch), ...pageQuery(position) },
       success: page(UsageRow, position),
       error: [ValidationFailed, Forbidden]
     }),

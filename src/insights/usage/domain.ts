@@ -7,6 +7,7 @@ import { ApiKeyId } from "../../identity/api-keys/domain.ts"
 import { exactNumber } from "../../kernel/json/exact-number.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
+import { name } from "../../kernel/text.ts"
 import { booleanParameter, integerParameter } from "../../kernel/http/parameter.ts"
 
 /** What usage can be grouped by beside time and tenant: its number in roll-ups, its column, and the filter on it. */
@@ -42,6 +43,13 @@ export const withSynthetic = {
 }
 const UsageFilter = Schema.Struct({ ...usageFilters, ...withSynthetic })
 export type UsageFilter = typeof UsageFilter.Type
+
+/** What rows of usage are searched for. */
+export const UsageSearch = name(200).annotate({
+  description:
+    "Text in the model, the provider, the task type, the user or the trace id, without regard to case; a part of the name of an agent, an API key or an account; or the whole id of a charge or a reservation. A search reads so many rows a page that a page may be short although the next one has more.",
+  examples: ["gpt-5"]
+})
 
 /** The range of time that a report is about, and the zone of its days. */
 export const usageRange = {

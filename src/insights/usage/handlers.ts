@@ -10,8 +10,8 @@ export const UsageHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const usage = yield* Usage
     return handlers.handleAll({
-      list: ({ query: { cursor, from, limit, timeZone, to, ...filter } }) =>
-        usage.list(filter, { from, timeZone, to }, cursor, limit ?? pageLimitDefault),
+      list: ({ query: { cursor, from, limit, search, timeZone, to, ...filter } }) =>
+        usage.list(filter, { from, timeZone, to }, cursor, limit ?? pageLimitDefault, search),
       export: ({ query: { format, from, timeZone, to, ...filter } }) =>
         Effect.map(
           usage.export(filter, { from, timeZone, to }, format ?? "jsonl"),

@@ -1,6 +1,8 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
-import { TenantId } from "../../kernel/identifier.ts"
+import { ChargeId } from "../../budgets/ledger/domain.ts"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { containing, inIndexOrder } from "../../platform/database/list.ts"
 import { type Range, usageDimensions, type UsageFilter, type UsagePlace, UsageRow, usageTexts } from "./domain.ts"
 import { readRows } from "../../platform/database/table.ts"
 
@@ -18,6 +20,28 @@ const ListedRow = Schema.Struct({
 })
 export type ListedRow = typeof ListedRow.Type
 
+/** The principal that usage_principal has shortened. */
+const createdBy =
+  "CASE u.created_by WHEN 'agent' THEN 'agent:' || u.agent_id WHEN 'api-key' THEN 'api-key:' || u.api_key_id ELSE u.created_by END"
+
+const listedColumns = `u.charge_id AS id, u.tenant_id, u.occurred_at, u.occurred_at::text AS place, u.cost AS cost_usd,
+  u.agent_id, u.plan_id, u.application_id, u.api_key_id, u.user_id, u.task_type, u.model, u.model_served, u.provider,
+  u.operation, u.input_tokens, u.output_tokens, u.cached_input_tokens, u.cache_write_tokens, u.reasoning_tokens,
+  u.method::text, u.status, u.latency_ms, u.time_to_first_token_ms, u.late, u.reservation_id, ${createdBy} AS created_by, u.synthetic`
+
+/** A row that a search read: whether it was found, and whether the search ended at it. */
+const WalkedRow = Schema.Struct({
+  tenantId: TenantId,
+  place: Schema.String,
+  id: ChargeId,
+  isFound: Schema.Boolean,
+  isEnd: Schema.Boolean
+})
+/** How many rows a search reads, of all tenants together. */
+const maxWalked = 8000
+/** How many principals of each kind a search looks for. */
+const maxPrincipals = 20
+
 /** Some lines of an export in UTF-8, and the place of the last that was read. */
 const Lines = Schema.Struct({ lines: Schema.Uint8Array, lastMoment: Schema.String, lastId: Schema.String })
 /** A message of the database has so many lines: the driver allocates a buffer of its own for one that exceeds 64 KiB. */
@@ -31,10 +55,6 @@ export interface ExportPlace {
 }
 
 const utc = `to_char(u.occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
-
-/** The principal that usage_principal has shortened. */
-const createdBy =
-  "CASE u.created_by WHEN 'agent' THEN 'agent:' || u.agent_id WHEN 'api-key' THEN 'api-key:' || u.api_key_id ELSE u.created_by END"
 
 /** The members of a row on the wire, each with the expression that it comes from. */
 const exported: Readonly<Record<keyof typeof UsageRow.fields, string>> = {
@@ -75,13 +95,10 @@ const csvText = (expression: string) =>
   `CASE WHEN ${expression} IS NOT NULL THEN concat(CASE WHEN ascii(${expression}) IN (9, 13, 43, 45, 61, 64)
     THEN '"''' ELSE '"' END, replace(${expression}, '"', '""'), '"') END`
 // What concat writes of a boolean is t or f.
+const flags: ReadonlySet<string> = new Set(["late", "synthetic"])
 const csvLine = `concat(${members
   .map(([member, expression]) =>
-    usageTexts.has(member)
-      ? csvText(expression)
-      : member === "late" || member === "synthetic"
-        ? `${expression}::text`
-        : expression
+    usageTexts.has(member) ? csvText(expression) : flags.has(member) ? `${expression}::text` : expression
   )
   .join(", ',', ")}, E'\\n')`
 
@@ -100,19 +117,33 @@ const jsonBare: ReadonlySet<string> = new Set([
   "late",
   "synthetic"
 ])
-const jsonValue = (member: string, expression: string): string =>
-  usageTexts.has(member)
-    ? `to_json(${expression})::text`
-    : jsonBare.has(member)
-      ? `(${expression})::text`
-      : `'"' || (${expression})::text || '"'`
+/** The members that every row has. */
+const always: ReadonlySet<string> = new Set([
+  "tenantId",
+  "occurredAt",
+  "costUsd",
+  "method",
+  "late",
+  "createdBy",
+  "synthetic"
+])
+/** What `concat` writes a member of: it writes nothing of null, and a number or an id without a text in between. */
+const jsonMember = ([member, expression]: readonly [string, string], index: number): string => {
+  const name = `${index === 0 ? "{" : ","}"${member}":`
+  const quote = usageTexts.has(member) || jsonBare.has(member) ? "" : '"'
+  const value = usageTexts.has(member)
+    ? `to_json(${expression})`
+    : flags.has(member)
+      ? `${expression}::text`
+      : expression
+  if (always.has(member)) return `'${name}${quote}', ${value}, '${quote}'`
+  const opens = `CASE WHEN ${expression} IS NULL THEN '${name}null' ELSE '${name}${quote}' END`
+  return quote === ""
+    ? `${opens}, ${value}`
+    : `${opens}, ${value}, CASE WHEN ${expression} IS NOT NULL THEN '${quote}' END`
+}
 // Texts put together take less time than row_to_json, and in one call less than one by one.
-const jsonLine = `concat(${members
-  .map(
-    ([member, expression], index) =>
-      `'${index === 0 ? "{" : ","}"${member}":', coalesce(${jsonValue(member, expression)}, 'null')`
-  )
-  .join(", ")}, E'}\\n')`
+const jsonLine = `concat(${members.map(jsonMember).join(", ")}, E'}\\n')`
 
 /** What counts as a request: a gateway call that was sent, or a reservation that was reconciled. */
 const isRequest = "u.method NOT IN ('released', 'refunded', 'cached')"
@@ -140,6 +171,7 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
     const sql = yield* SqlClient.SqlClient
     const listed = readRows(ListedRow)
     const exportedLines = readRows(Lines)
+    const places = readRows(WalkedRow)
     const tenants = SqlSchema.findAll({
       Request: Schema.UndefinedOr(Schema.Never),
       Result: Schema.Struct({ id: TenantId }),
@@ -152,36 +184,101 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
         sql`SELECT usage_drop_months(${days}, coalesce(${moment ?? null}::timestamptz, now())) AS months`
     })
 
+    const ofTenant = ({ tenantId }: UsageFilter) => (tenantId === undefined ? sql`true` : sql`t.id = ${tenantId}`)
+    const within = (range: Range, after: UsagePlace | undefined) => [
+      sql`u.tenant_id = t.id`,
+      sql.literal(isRequest),
+      between(sql, range),
+      ...(after === undefined
+        ? []
+        : [
+            sql`u.occurred_at <= ${after[0]}::timestamptz`,
+            sql`(u.occurred_at, u.charge_id) < (${after[0]}::timestamptz, ${after[1]}::uuid)`
+          ])
+    ]
+    const select = (where: Statement.Fragment, filter: UsageFilter, limit: number) => sql`
+      SELECT ${sql.literal(listedColumns)} FROM tenants t CROSS JOIN LATERAL (
+        SELECT * FROM usage_rows u WHERE ${where} ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}
+      ) u
+      WHERE ${ofTenant(filter)} ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}`
+
     return {
       /** Rows from the newest on, behind a place. The index has the tenant first, so each tenant is read by itself. */
       list: Effect.fn("UsageRepository.list")(
-        (filter: UsageFilter, range: Range, after: UsagePlace | undefined, limit: number) => {
-          const conditions = [
-            sql`u.tenant_id = t.id`,
-            sql.literal(isRequest),
-            between(sql, range),
-            ...usageConditions(sql, filter),
-            ...(after === undefined
-              ? []
-              : [
-                  sql`u.occurred_at <= ${after[0]}::timestamptz`,
-                  sql`(u.occurred_at, u.charge_id) < (${after[0]}::timestamptz, ${after[1]}::uuid)`
-                ])
-          ]
-          return sql`
-            SELECT u.charge_id AS id, u.tenant_id, u.occurred_at, u.occurred_at::text AS place, u.cost AS cost_usd,
-              u.agent_id, u.plan_id, u.application_id, u.api_key_id, u.user_id, u.task_type, u.model, u.model_served,
-              u.provider, u.operation, u.input_tokens, u.output_tokens, u.cached_input_tokens, u.cache_write_tokens,
-              u.reasoning_tokens, u.method::text, u.status, u.latency_ms, u.time_to_first_token_ms, u.late, u.reservation_id,
-              ${sql.literal(createdBy)} AS created_by, u.synthetic
-            FROM tenants t CROSS JOIN LATERAL (
-              SELECT * FROM usage_rows u WHERE ${sql.and(conditions)}
-              ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}
-            ) u
-            WHERE ${filter.tenantId === undefined ? sql`true` : sql`t.id = ${filter.tenantId}`}
-            ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}`.pipe(listed)
-        }
+        (filter: UsageFilter, range: Range, after: UsagePlace | undefined, limit: number) =>
+          inIndexOrder(
+            sql,
+            listed(select(sql.and([...within(range, after), ...usageConditions(sql, filter)]), filter, limit))
+          )
       ),
+      /**
+       * The rows that a search finds among the newest ones, of which it reads a bounded number, and the last row that it read
+       * where there may be more behind it. An id is found by the entry of the ledger, wherever it is.
+       */
+      search: Effect.fn("UsageRepository.search")(function* (
+        given: string,
+        filter: UsageFilter,
+        range: Range,
+        after: UsagePlace | undefined,
+        limit: number
+      ) {
+        const search = given.trim().toLowerCase()
+        const where = sql.and([...within(range, after), ...usageConditions(sql, filter)])
+        if (Schema.is(Uuid)(search)) {
+          const rows = yield* listed(
+            select(
+              sql`${where} AND (u.charge_id = ${search} OR u.reservation_id = ${search}) AND u.occurred_at = ANY (ARRAY(
+                SELECT e.occurred_at FROM budget_entries e
+                WHERE e.id = ${search} OR e.id = (SELECT r.charge_id FROM budget_reservations r WHERE r.id = ${search})))`,
+              filter,
+              limit
+            )
+          )
+          if (rows.length > 0) return { rows, end: undefined }
+        }
+        const pattern = sql`lower(${containing(search)})`
+        const isFound = sql.and([
+          sql`(lower(concat_ws(' ', u.model, u.model_served, u.provider, u.task_type, u.user_id, u.trace_id)) LIKE ${pattern}
+            OR u.agent_id::text = ANY (n.ids) OR u.api_key_id::text = ANY (n.ids) OR u.created_by = ANY (n.names))`,
+          ...usageConditions(sql, filter)
+        ])
+        const walking = sql`
+          WITH named AS MATERIALIZED (
+            SELECT array_agg(name) AS names, array_agg(substr(name, strpos(name, ':') + 1)) AS ids
+            FROM search_principals(${pattern}, ${maxPrincipals}) AS name
+          ), walked AS MATERIALIZED (
+            SELECT u.*, s.most FROM named n
+            CROSS JOIN (
+              SELECT greatest(${limit}, ${maxWalked} / greatest(count(*), 1)) AS most FROM tenants t WHERE ${ofTenant(filter)}
+            ) s
+            CROSS JOIN tenants t CROSS JOIN LATERAL (
+              SELECT u.*, row_number() OVER (ORDER BY u.occurred_at DESC, u.charge_id DESC) AS nth FROM (
+                SELECT u.tenant_id, u.occurred_at, u.charge_id, ${isFound} AS is_found FROM usage_rows u
+                WHERE ${sql.and(within(range, after))} ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT s.most
+              ) u
+            ) u
+            WHERE ${ofTenant(filter)}
+          ), bound AS (
+            SELECT w.occurred_at, w.charge_id FROM walked w WHERE w.nth = w.most
+            ORDER BY w.occurred_at DESC, w.charge_id DESC LIMIT 1
+          )
+          SELECT w.tenant_id, w.occurred_at::text AS place, w.charge_id AS id, coalesce(w.is_found, false) AS is_found,
+            coalesce(w.charge_id = b.charge_id, false) AS is_end
+          FROM walked w LEFT JOIN bound b ON true
+          WHERE (w.is_found OR w.charge_id = b.charge_id)
+            AND (b.charge_id IS NULL OR (w.occurred_at, w.charge_id) >= (b.occurred_at, b.charge_id))
+          ORDER BY w.occurred_at DESC, w.charge_id DESC LIMIT ${limit}`.unprepared
+        const walked = yield* inIndexOrder(sql, places(walking))
+        const found = walked.filter((row) => row.isFound)
+        const end = walked.find((row) => row.isEnd)
+        const rows = yield* listed(sql`
+          SELECT ${sql.literal(listedColumns)}
+          FROM unnest(${found.map(({ tenantId }) => tenantId)}::uuid[], ${found.map(({ place }) => place)}::timestamptz[],
+            ${found.map(({ id }) => id)}::uuid[]) AS f(tenant_id, occurred_at, charge_id)
+          JOIN usage_rows u USING (tenant_id, occurred_at, charge_id)
+          ORDER BY u.occurred_at DESC, u.charge_id DESC`)
+        return { rows, end: found.length < limit && end !== undefined ? ([end.place, end.id] as const) : undefined }
+      }),
       /** The tenants that an export reads one after the other. */
       exportTenants: Effect.fn("UsageRepository.exportTenants")(({ tenantId }: UsageFilter) =>
         tenantId === undefined

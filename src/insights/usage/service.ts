@@ -52,14 +52,22 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
         filter: UsageFilter,
         given: UsageRange,
         after: UsagePlace | undefined,
-        limit: number
+        limit: number,
+        search: string | undefined
       ) {
         const principal = yield* CurrentPrincipal
         const visible = yield* visibleUsage(principal, filter)
         const range = yield* requestedRange(given)
-        const rows = yield* database.transaction(scopeOf(principal), repository.list(visible, range, after, limit + 1))
+        const scope = scopeOf(principal)
+        const { end, rows } =
+          search === undefined
+            ? {
+                rows: yield* database.transaction(scope, repository.list(visible, range, after, limit + 1)),
+                end: undefined
+              }
+            : yield* database.transaction(scope, repository.search(search, visible, range, after, limit + 1))
         const { items, nextCursor } = slice(rows, limit, ({ id, place }): UsagePlace => [place, id])
-        return { items: items.map(toRow), nextCursor }
+        return { items: items.map(toRow), nextCursor: nextCursor ?? end ?? null }
       }),
 
       /** The rows as bytes, read while they are sent. */

@@ -4,10 +4,12 @@ import { type Listing, type ListRequest, type Place, type SortKind } from "../..
 import { type Slice } from "../../kernel/http/page.ts"
 import { tenantInScope } from "./database.ts"
 
-/** How many rows a search reads in the order of the list: before it asks the index, and at most. */
-const walks = { near: 3_000, far: 12_000 } as const
+/** How many rows a search reads in the order of the list: before it asks the index, and after that. */
+const walks = { near: 2_000, far: 6_000 } as const
 /** The index answers a search alone where it finds no more rows than that; a walk soon meets what is more frequent. */
-const maxFound = 5_000
+const maxFound = 2_000
+/** The index reads all that it finds, of other tenants too: it is not asked where the planner expects more rows than that. */
+const maxEstimated = 2 * maxFound
 
 /** The column with an index of its trigrams that a search looks into. */
 export const indexedText = "t.search_text"
@@ -25,6 +27,8 @@ export interface ListSource {
   readonly by?: Readonly<Record<string, string>>
   /** What a search looks into, in lower case. */
   readonly text?: string
+  /** Finds rows `t` that refer to what has the searched text. */
+  readonly mentions?: (pattern: Statement.Fragment) => Statement.Fragment
 }
 
 interface Order {
@@ -52,6 +56,9 @@ const columnOf = (member: string) => `t.${member.replaceAll(/[A-Z]/gu, (letter) 
 // Whether characters of other scripts are letters depends on the locale of the database.
 const hasTrigram = (search: string) => /[a-z0-9]{3}/iu.test(search)
 
+/** The pattern of LIKE for texts that contain a search. */
+export const containing = (search: string): string => `%${search.replaceAll(/[\\%_]/gu, String.raw`\$&`)}%`
+
 const orderBy = (
   sql: SqlClient.SqlClient,
   sort: string | undefined,
@@ -60,20 +67,24 @@ const orderBy = (
   isDown: boolean
 ) => {
   const direction = isDown ? "DESC" : "ASC"
-  const placeOf = (id: string, by: string) =>
+  const readPlace = (id: string, by: string) =>
     sql.literal(`${id} AS list_id, ${kind === "id" ? "''" : kind === "text" ? by : microseconds(by)} AS list_value`)
   const order: Order = {
     sort,
     kind,
     than: sql.literal(isDown ? "<" : ">"),
     column: sql.literal(column),
-    place: placeOf("t.id", column),
-    replaced: placeOf("t.list_id", "t.list_order"),
+    place: readPlace("t.id", column),
+    replaced: readPlace("t.list_id", "t.list_order"),
     ordered: sql.literal(kind === "id" ? `t.id ${direction}` : `${column} ${direction}, t.id ${direction}`),
     reordered: sql.literal(`t.list_order ${direction}, t.list_id ${direction}`)
   }
   return order
 }
+
+/** Where a row is in an order, as a cursor has it. */
+const placeOf = <Id>({ sort }: Order, { listId, listValue }: Placed<Id>): Place<Id> =>
+  sort === undefined ? listId : [sort, listValue, listId]
 
 const microseconds = (column: string) => `(extract(epoch FROM ${column}) * 1000000)::bigint::text`
 
@@ -86,6 +97,18 @@ const expressions: Readonly<Record<SortKind, (column: string) => string>> = {
 }
 
 /**
+ * Reads rows in the order of an index. The planner takes row-level security to show one row of a hundred, and would read and
+ * sort all rows to find the first of these.
+ */
+export const inIndexOrder = <A, E, R>(
+  sql: SqlClient.SqlClient,
+  reading: Effect.Effect<A, E, R>
+): Effect.Effect<A, E, R> => {
+  const sorting = (value: "on" | "off") => Effect.orDie(sql`SELECT set_config('enable_sort', ${value}, true)`)
+  return sorting("off").pipe(Effect.andThen(reading), Effect.tap(sorting("on")))
+}
+
+/**
  * Reads pages of a list in each of its orders. By keyset, so that no page costs more than the first; and a search reads a
  * bounded number of rows, whatever it is for: at the bound its page ends, and the next one goes on there.
  */
@@ -93,7 +116,7 @@ export const makeList = <Row, Id extends string | number>(
   sql: SqlClient.SqlClient,
   read: (rows: Effect.Effect<unknown, unknown>) => Effect.Effect<ReadonlyArray<Row>>,
   { idOf, idType, limitDefault, sorts }: Listing<Id>,
-  { by = {}, columns = "t.*", from, hasTenant, isDown = false, text = "''" }: ListSource
+  { by = {}, columns = "t.*", from, hasTenant, isDown = false, mentions, text = "''" }: ListSource
 ) => {
   const table = sql.literal(`${from} t`)
   const all = sql.literal(columns)
@@ -141,30 +164,41 @@ export const makeList = <Row, Id extends string | number>(
     return { found: rows.filter((row) => row.isFound), end: rows.find((row) => row.nth === most) }
   })
 
-  // The planner takes row-level security to show one row of a hundred, and would sort the whole table to walk through these.
-  const sorting = (value: "on" | "off") => Effect.orDie(sql`SELECT set_config('enable_sort', ${value}, true)`)
-  const inOrder = <A>(search: Effect.Effect<A>): Effect.Effect<A> =>
-    hasTenant ? sorting("off").pipe(Effect.andThen(search), Effect.tap(sorting("on"))) : search
+  const inOrder = <A>(search: Effect.Effect<A>): Effect.Effect<A> => (hasTenant ? inIndexOrder(sql, search) : search)
+
+  /** The rows whose text has the pattern, by the index; undefined where these are so many that a walk soon meets some. */
+  const findIndexed = Effect.fnUntraced(function* (pattern: Statement.Fragment) {
+    const [estimate] = (yield* Effect.orDie(
+      sql`SELECT search_estimate(${from}, ${pattern}) AS rows`
+    )) as unknown as ReadonlyArray<{ readonly rows: number }>
+    if (estimate === undefined || estimate.rows > maxEstimated) return undefined
+    const most = maxFound + 1
+    // Row-level security is checked before a comparison of texts, but in a function that checks it itself.
+    const matches = yield* places(
+      hasTenant
+        ? sql`SELECT id AS list_id FROM search_list(${from}, ${pattern}, ${most}) AS id`
+        : sql`SELECT t.id AS list_id FROM ${table} WHERE ${searched} LIKE ${pattern} LIMIT ${most}`
+    )
+    return matches.length < most ? matches : undefined
+  })
 
   /** At most `limit` rows that a search finds; where there may be more behind a row, also that row. */
   const find = Effect.fnUntraced(function* (search: string, order: Order, where: Statement.Fragment, limit: number) {
-    const pattern = sql`lower(${`%${search.replaceAll(/[\\%_]/gu, String.raw`\$&`)}%`})`
+    const pattern = sql`lower(${containing(search)})`
     const id = idOf(search)
-    const isFound = sql`(${searched} LIKE ${pattern}${id === undefined ? sql`` : sql` OR t.id = ${id}`})`
+    if (id !== undefined) {
+      const identified = yield* places(sql`SELECT ${order.place} FROM ${table} WHERE ${where} AND t.id = ${id}`)
+      if (identified.length > 0) return { found: identified, end: undefined }
+    }
+    const isFound = sql`(${searched} LIKE ${pattern}${mentions === undefined ? sql`` : sql` OR ${mentions(pattern)}`})`
     const near = yield* walk(order, where, isFound, limit, walks.near)
     if (near.end === undefined || near.found.length === limit) return near
-    if (text === indexedText && hasTrigram(search)) {
-      const most = maxFound + 1
-      // Row-level security is checked before a comparison of texts, but in a function that checks it itself.
-      const matches = yield* places(
-        hasTenant
-          ? sql`SELECT id AS list_id FROM search_list(${from}, ${pattern}, ${most}) AS id`
-          : sql`SELECT t.id AS list_id FROM ${table} WHERE ${searched} LIKE ${pattern} LIMIT ${most}`
-      )
-      if (matches.length < most) {
-        const wanted = new Set([...matches.map(({ listId }) => listId), ...(id === undefined ? [] : [id])])
+    const isFrequent = near.found.length * (walks.near + walks.far) >= limit * walks.near
+    if (text === indexedText && hasTrigram(search) && !isFrequent) {
+      const matches = yield* findIndexed(pattern)
+      if (matches !== undefined) {
         const found = yield* places(sql`
-          SELECT ${order.replaced} FROM unnest(${[...wanted]}::${ids}) wanted (id)
+          SELECT ${order.replaced} FROM unnest(${matches.map(({ listId }) => listId)}::${ids}) wanted (id)
           CROSS JOIN LATERAL (
             SELECT t.id AS list_id, ${order.column} AS list_order FROM ${table}
             WHERE t.id = wanted.id AND ${where} OFFSET 0) t
@@ -172,7 +206,9 @@ export const makeList = <Row, Id extends string | number>(
         return { found, end: undefined }
       }
     }
-    return yield* walk(order, where, isFound, limit, walks.far)
+    const beyond = sql`${where} AND ${behind(order, placeOf(order, near.end))}`
+    const far = yield* walk(order, beyond, isFound, limit - near.found.length, walks.far)
+    return { found: [...near.found, ...far.found], end: far.end }
   })
 
   return Effect.fnUntraced(function* (
@@ -208,8 +244,7 @@ export const makeList = <Row, Id extends string | number>(
     )
     const page: Slice<Row, Place<Id>> = {
       items,
-      nextCursor:
-        last === undefined ? null : order.sort === undefined ? last.listId : [order.sort, last.listValue, last.listId]
+      nextCursor: last === undefined ? null : placeOf(order, last)
     }
     return page
   })

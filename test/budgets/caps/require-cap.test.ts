@@ -19,6 +19,8 @@ layer(serviceLayer(environment), { excludeTestServices: true, timeout: "60 secon
       const uncovered = yield* reserve("small")
       assertProblem(uncovered, 402, "budget-denied")
       assert.deepInclude(uncovered.body, { capId: null, caps: [] })
+      const { body: log } = yield* service.call("GET", "/api/audit-logs?actionType=SpendRefused", { key })
+      assert.deepInclude(log.items[0], { entityId: null, reason: uncovered.body.detail })
       const cap = { name: "some", unit: "usd", limit: 5, period: "total", scope: { model: "small" }, mode: "soft" }
       const { id } = yield* make(replica, "/api/budgets/caps", cap, key)
       assert.strictEqual((yield* reserve("small")).status, 201)

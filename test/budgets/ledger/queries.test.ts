@@ -137,17 +137,15 @@ it.live(
       const asked = Effect.gen(function* () {
         const reservations = yield* ReservationsRepository
         const last = ReservationId.make(id("eeee", rows))
-        const all = yield* reservations.list({ tenantId }, undefined, 51)
-        assert.lengthOf(all, 51)
-        yield* reservations.list({}, last, 51)
+        assert.lengthOf((yield* reservations.list({ tenantId }, {})).items, 50)
+        yield* reservations.list({}, { cursor: last })
         for (const state of ["open", "held", "expired", "denied", "released", "settled"] as const) {
-          const some = yield* reservations.list({ tenantId, state }, undefined, 51)
-          assert.isNotEmpty(some, state)
-          yield* reservations.list({ state }, undefined, 51)
+          assert.isNotEmpty((yield* reservations.list({ tenantId, state }, {})).items, state)
+          yield* reservations.list({ state }, {})
         }
-        assert.isNotEmpty(yield* reservations.list({ tenantId, agentId }, undefined, 51))
-        yield* reservations.list({ tenantId, agentId, state: "held" }, undefined, 51)
-        assert.isNotEmpty(yield* reservations.list({ tenantId, planId }, undefined, 51))
+        assert.isNotEmpty((yield* reservations.list({ tenantId, agentId }, {})).items)
+        yield* reservations.list({ tenantId, agentId, state: "held" }, {})
+        assert.isNotEmpty((yield* reservations.list({ tenantId, planId }, {})).items)
         yield* reservations.find(ReservationId.make(id("eeee", 7)))
 
         const caps = yield* CapsRepository

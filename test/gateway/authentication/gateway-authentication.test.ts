@@ -95,6 +95,8 @@ layer(sharedServiceLayer, options)("callers of the gateway", (it) => {
       assert.strictEqual((yield* ask(service, bearer(accessToken))).status, 200)
       const larger = yield* ask(service, bearer(accessToken), { max_tokens: 10_000 })
       assert.deepStrictEqual([larger.status, larger.body.error.code], [402, "request_exceeds_budget"])
+      const { body: log } = yield* service.call("GET", `/api/audit-logs?actionType=SpendRefused&entityId=${agent.id}`)
+      assert.match(log.items[0]?.reason, /budget for one turn/)
     })
   )
 })

@@ -1,9 +1,13 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, it } from "@effect/vitest"
 import { PgClient, PgMigrator } from "@effect/sql-pg"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, String as Text } from "effect"
 import * as MigratorFileSystem from "effect/sql/MigratorFileSystem"
 import { fileURLToPath } from "node:url"
+import { ReportsRepository } from "../../../src/insights/reports/repository.ts"
+import { type Segment } from "../../../src/insights/reports/domain.ts"
+import { type UsageDimension } from "../../../src/insights/usage/domain.ts"
+import { TenantId } from "../../../src/kernel/identifier.ts"
 import { migrate } from "../../../src/platform/database/migrations.ts"
 import { makeEmptyDatabase, type TestDatabase } from "../../support/database.ts"
 import { foldAll } from "../../support/insights.ts"
@@ -30,14 +34,19 @@ const migrateUpTo = Effect.fnUntraced(function* (database: TestDatabase, last: n
 const differences = (database: TestDatabase) => asSuperuser(database, (sql) => sql`SELECT * FROM usage_differences()`)
 
 /** Percentiles of a week, from roll-ups of a grain or from rows. */
-const percentiles = (database: TestDatabase, dimension: number, grain: string) =>
-  asSuperuser(
-    database,
-    (sql) => sql`
-      SELECT * FROM usage_percentiles(ARRAY[${tenantId}]::uuid[], ${dimension}, 'key', array_fill(NULL::text, ARRAY[8]), NULL,
-        ARRAY[${grain}], '{2026-02-26}'::timestamptz[], '{2026-03-05}'::timestamptz[], '{2026-02-26,2026-03-05}'::timestamptz[])
-      ORDER BY key`
-  )
+const percentiles = Effect.fnUntraced(
+  function* (dimension: UsageDimension, grain: Segment["grain"]) {
+    const reports = yield* ReportsRepository
+    const [opens, closes] = [Date.parse("2026-02-26"), Date.parse("2026-03-05")]
+    const source = { filter: { tenantId: TenantId.make(tenantId) }, segments: [{ grain, opens, closes }] }
+    return yield* reports.latencies(source, dimension, [opens, closes], ["", agentId, "model-0", "model-1"])
+  },
+  Effect.map((found) => found.toSorted((one, other) => (one.key < other.key ? -1 : 1)))
+)
+
+/** The reports on a database as its superuser. */
+const reportsOf = (database: TestDatabase) =>
+  ReportsRepository.layer.pipe(Layer.provide(PgClient.layer({ ...database, transformResultNames: Text.snakeToCamel })))
 
 it.live("what was charged before there were usage rows is in them, and in roll-ups", () =>
   Effect.gen(function* () {
@@ -137,9 +146,9 @@ it.live("roll-ups of before there were histograms for each cell have the same su
     )
     yield* migrate(database)
     assert.deepStrictEqual(yield* differences(database), [])
-    const found = yield* Effect.forEach([1, 2, 7], (dimension) =>
-      Effect.forEach(["r", "h", "d", "w"], (grain) => percentiles(database, dimension, grain))
-    )
+    const found = yield* Effect.forEach(["agent", "model", "user"] as const, (dimension) =>
+      Effect.forEach(["r", "h", "d", "w"] as const, (grain) => percentiles(dimension, grain))
+    ).pipe(Effect.provide(reportsOf(database)))
     for (const [rows, ...rollups] of found) {
       assert.isNotEmpty(rows!)
       for (const one of rollups) assert.deepStrictEqual(one, rows)

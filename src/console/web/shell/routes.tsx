@@ -155,6 +155,14 @@ export const routes: ReadonlyArray<Route> = [
   route(undefined, "/integrations/:id", "Integration", "plug", "integrations:read", () =>
     import("../pages/configuration/integrations.tsx").then(({ IntegrationPage }) => ({ default: IntegrationPage }))
   ),
+  route(
+    "Configuration",
+    "/events",
+    "Event subscriptions",
+    "pulse",
+    "events:read",
+    () => import("../pages/configuration/events.tsx")
+  ),
   route("Trust", "/audit", "Audit log", "list", "audit-logs:read", () => import("../pages/trust/audit.tsx")),
   route(undefined, "/audit/:id", "Audit entry", "list", "audit-logs:read", () =>
     import("../pages/trust/audit.tsx").then(({ AuditEntry }) => ({ default: AuditEntry }))

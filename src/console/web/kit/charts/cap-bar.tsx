@@ -1,6 +1,6 @@
 import { Link } from "wouter"
 import { type Row } from "../../api/operations.ts"
-import { Moment, percent, quantity } from "../format.tsx"
+import { count, Moment, percent, quantity, usd } from "../format.tsx"
 
 type Cap = Row<"budgetCaps.status">
 
@@ -34,6 +34,8 @@ export const CapBar = ({
   const share = (value: number) => `${(100 * value) / total}%`
   const allowed = cap.limit + cap.grants
   const spent = quantity(cap.spent, cap.unit)
+  // The limit beside it says of what.
+  const plain = (value: number) => (cap.unit === "usd" ? usd(value) : count(value))
   return (
     <div className={`cap ${toneOf(cap)}`}>
       <div className="row">
@@ -46,7 +48,7 @@ export const CapBar = ({
         )}
         <span className="chip">{scopeText(cap.scope)}</span>
         <span className="num">
-          {spent} of {quantity(allowed, cap.unit)}
+          {plain(cap.spent)} of {quantity(allowed, cap.unit)}
         </span>
       </div>
       <div
@@ -66,8 +68,8 @@ export const CapBar = ({
       </div>
       <div className="legend">
         <span>{percent(cap.percentUsed)} used</span>
-        <span>{quantity(cap.reserved, cap.unit)} reserved</span>
-        <span>{quantity(cap.headroom, cap.unit)} free</span>
+        <span>{plain(cap.reserved)} reserved</span>
+        <span>{plain(cap.headroom)} free</span>
         <span className="end">
           {cap.state === "exhausted" || cap.state === "over" ? (
             whenFull[mode]

@@ -138,6 +138,10 @@ export const textOf = (data: FormData, name: string): string | undefined => {
   return typeof value === "string" && value.trim() !== "" ? value.trim() : undefined
 }
 
+/** The texts of a field, one a line or with commas between them. */
+export const textsOf = (data: FormData, name: string): ReadonlyArray<string> =>
+  (textOf(data, name) ?? "").split(/[\s,]+/).filter((text) => text !== "")
+
 /** A field's number, and undefined when it is empty. */
 export const numberOf = (data: FormData, name: string): number | undefined => {
   const text = textOf(data, name)

@@ -50,9 +50,19 @@ interface Sorted {
   readonly onSort: (sort: string) => void
 }
 
-/** The title of a column, which sorts by it: by names from A on, by moments from the latest. */
-const SortButton = ({ sort, sorted: { by, onSort }, title }: { sort: string; sorted: Sorted; title: string }) => {
-  const first = /At$|Date$/.test(sort) ? `-${sort}` : sort
+/** The title of a column, which sorts by it: by names from A on, by figures from the highest, by moments from the latest. */
+const SortButton = ({
+  isNumber,
+  sort,
+  sorted: { by, onSort },
+  title
+}: {
+  isNumber: boolean
+  sort: string
+  sorted: Sorted
+  title: string
+}) => {
+  const first = isNumber || /At$|Date$/.test(sort) ? `-${sort}` : sort
   const other = first === sort ? `-${sort}` : sort
   return (
     <button type="button" className="sort" onClick={() => onSort(by === first ? other : first)}>
@@ -118,7 +128,7 @@ export const Table = <Item,>({
               ) : sort === undefined || sorted === undefined ? (
                 title
               ) : (
-                <SortButton sort={sort} sorted={sorted} title={title} />
+                <SortButton isNumber={isNumber === true} sort={sort} sorted={sorted} title={title} />
               )}
             </th>
           ))}

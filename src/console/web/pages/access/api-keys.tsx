@@ -1,5 +1,5 @@
 import { useState } from "react"
-import { useSearchParams } from "wouter"
+import { useLocation, useSearchParams } from "wouter"
 import { useCall, useChange } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
 import { Act, Confirm, Copy, FormActions, Tabs } from "../../kit/actions.tsx"
@@ -172,6 +172,9 @@ export default function ApiKeys() {
     setShown(undefined)
     if (isFirst) setSearch({}, { replace: true })
   }
+  // The first key leads on to what comes after it.
+  const [, go] = useLocation()
+  const onKept = isFirst ? () => go("/") : close
   const onMade = (key: NewKey) => setShown({ what: "made", key })
   return (
     <ListPage
@@ -263,7 +266,7 @@ export default function ApiKeys() {
         </Confirm>
       ) : null}
       {shown?.what === "made" ? (
-        <SecretDialog title={`Key ${shown.key.name}`} what="API key" secret={shown.key.key} onClose={close}>
+        <SecretDialog title={`Key ${shown.key.name}`} what="API key" secret={shown.key.key} onClose={onKept}>
           <Snippets secret={shown.key.key} />
         </SecretDialog>
       ) : null}

@@ -4,8 +4,8 @@ import { useCall, useChange } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
 import { Act, Confirm, CopyCurl, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
-import { Form, instantOf, numberOf, SelectField, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
-import { Moment, words } from "../../kit/format.tsx"
+import { Form, instantOf, numberOf, SelectField, TextArea, textOf, TextField, textsOf } from "../../kit/forms/form.tsx"
+import { Cut, Moment, words } from "../../kit/format.tsx"
 import { Choice, List, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { SecretDialog } from "../../kit/forms/secret.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
@@ -19,8 +19,6 @@ const kinds = [
   ["slack", "Slack: a message in a channel"],
   ["cloudevents", "CloudEvents: the structured mode, signed"]
 ] as const
-
-const typesOf = (data: FormData) => (textOf(data, "eventTypes") ?? "").split(/[\s,]+/).filter((type) => type !== "")
 
 const Fields = ({ of }: { readonly of?: Integration }) => (
   <>
@@ -69,7 +67,7 @@ const Create = ({
                 kind,
                 name: textOf(data, "name") ?? "",
                 url: textOf(data, "url") ?? "",
-                eventTypes: typesOf(data)
+                eventTypes: textsOf(data, "eventTypes")
               }
             },
             { onSuccess: onMade }
@@ -114,18 +112,18 @@ export default function Integrations() {
           title: "Name",
           sort: "name",
           cell: ({ id, name }) => (
-            <Link href={`/integrations/${id}`}>
-              <strong>{name}</strong>
+            <Link className="name" href={`/integrations/${id}`} title={name}>
+              {name}
             </Link>
           )
         },
         { title: "Kind", cell: ({ kind }) => kind },
         { title: "Status", cell: ({ status }) => <span className={`tag ${tone(status)}`}>{status}</span> },
-        { title: "Address", cell: ({ url }) => <code>{url}</code> },
+        { title: "Address", cell: ({ url }) => <Cut text={url} /> },
         {
           title: "Types",
           cell: ({ eventTypes }) => (
-            <span title={eventTypes.join("\n")}>
+            <span className="cut" title={eventTypes.join("\n")}>
               {eventTypes.length === 1 ? eventTypes[0] : `${eventTypes.length} types`}
             </span>
           )
@@ -197,7 +195,7 @@ const Dialogs = ({
                 body: {
                   name: textOf(data, "name") ?? "",
                   url: textOf(data, "url") ?? "",
-                  eventTypes: typesOf(data),
+                  eventTypes: textsOf(data, "eventTypes"),
                   status: data.get("status") === "disabled" ? "disabled" : "active"
                 }
               },

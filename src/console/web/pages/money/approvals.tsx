@@ -42,10 +42,10 @@ const FourEyes = ({ items }: Pick<Decision, "items">) => {
   return own.length === 0 ? null : (
     <>
       <p>
-        {items.length === 1 ? "It was" : own.length === 1 ? "One of them was" : `${count(own.length)} of them were`}{" "}
-        asked for by you, by a key or an account that you have made, or by one of the same maker. Somebody else decides
-        then: an account that <code>npm run operator -- create EMAIL</code> or a sign-in with an identity provider has
-        made, or the service account with the key that the first start printed.
+        {items.length === 1 ? "This request" : own.length === 1 ? "One of them" : `${count(own.length)} of them`} came
+        from you, or from a key or an account that you or your account’s maker have made. Another approver has to
+        decide, such as an account made by <code>npm run operator -- create EMAIL</code> or by a sign-in with an
+        identity provider, or the service account with its key, which the first start prints.
       </p>
       <TextField
         label="Key of the service account"

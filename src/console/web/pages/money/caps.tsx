@@ -78,8 +78,62 @@ const Use = ({ cap }: { readonly cap: Cap }) => {
 
 type Shown = { readonly what: "create" } | { readonly what: "edit" | "pause" | "delete"; readonly cap: Cap }
 
+const lead = "A limit per period and scope. A hard cap is never exceeded, however many calls run at once."
+
+/** The order of the caps, which is in the URL. */
+const Order = () => {
+  const { set, values } = useFilters(["order"])
+  return (
+    <Choice
+      label="Order"
+      isRequired
+      value={values.order ?? "made"}
+      options={[
+        ["made", "newest first"],
+        ["use", "most used first"]
+      ]}
+      onChange={(value) => set("order", value === "made" ? "" : value)}
+    />
+  )
+}
+
+/** The counters of all caps, the most used first. */
+const CapsByUse = () => {
+  const { isFiltered, set, values } = useFilters(["tenantId"])
+  return (
+    <ListPage
+      title="Caps"
+      lead={lead}
+      name="budgetCaps.status"
+      filters={
+        <>
+          <Order />
+          <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
+        </>
+      }
+      input={{ query: { ...values, sort: "-percentUsed" } }}
+      everySeconds={30}
+      isFiltered={isFiltered}
+      label="Caps by use"
+      keyOf={({ capId, scope }) => `${capId} ${JSON.stringify(scope)}`}
+      empty={
+        <Empty title="There is no cap yet">
+          <p>A cap limits what may be spent in a period.</p>
+        </Empty>
+      }
+      columns={[
+        {
+          title: "Name and use",
+          isWide: true,
+          cell: (counter) => <CapBar cap={counter} href={`/caps/${counter.capId}`} />
+        }
+      ]}
+    />
+  )
+}
+
 /** Every cap with its use: made, changed, paused and deleted. */
-export default function Caps() {
+const CapsByCreation = () => {
   const [search, setSearch] = useSearchParams()
   const isFirst = search.get("create") === "first"
   const [shown, setShown] = useState<Shown | undefined>(isFirst ? { what: "create" } : undefined)
@@ -93,7 +147,7 @@ export default function Caps() {
   return (
     <ListPage
       title="Caps"
-      lead="A limit per period and scope. A hard cap is never exceeded, however many calls run at once."
+      lead={lead}
       actions={
         <Act kind="main" icon="plus" needs="budgets:write" onClick={() => setShown({ what: "create" })}>
           Make a cap
@@ -104,6 +158,7 @@ export default function Caps() {
       order="-createdAt"
       filters={
         <>
+          <Order />
           <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
           <Choice
             label="Application"
@@ -170,6 +225,11 @@ export default function Caps() {
       {shown?.what === "delete" ? <DeleteCap cap={shown.cap} onClose={close} /> : null}
     </ListPage>
   )
+}
+
+export default function Caps() {
+  const { values } = useFilters(["order"])
+  return values.order === "use" ? <CapsByUse /> : <CapsByCreation />
 }
 
 interface AboutCap {

@@ -44,6 +44,7 @@ export default function Reservations() {
         </>
       }
       name="spend.list"
+      searches="Model, task, user, name or id"
       input={{ query: values }}
       everySeconds={15}
       isFiltered={isFiltered}
@@ -55,7 +56,7 @@ export default function Reservations() {
         </Empty>
       }
       columns={[
-        { title: "Made", cell: ({ createdAt }) => <Moment at={createdAt} /> },
+        { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> },
         {
           title: "State",
           cell: ({ late, state }) => <span className={`tag ${tones[state]}`}>{late ? `${state}, late` : state}</span>
@@ -83,7 +84,12 @@ export default function Reservations() {
         { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
         {
           title: "Expires",
-          cell: ({ expiresAt, state }) => (state === "open" || state === "held" ? <Moment at={expiresAt} /> : null)
+          cell: ({ expiresAt, origin, state }) =>
+            state !== "open" && state !== "held" ? null : origin === "plan" ? (
+              "with its plan"
+            ) : (
+              <Moment at={expiresAt} />
+            )
         },
         {
           title: "Decision",

@@ -188,7 +188,7 @@ const Spend = () => {
                     </Link>
                   </Empty>
                 ) : (
-                  caps.slice(0, 4).map((cap) => <CapBar key={`${cap.capId} ${JSON.stringify(cap.scope)}`} cap={cap} />)
+                  caps.slice(0, 3).map((cap) => <CapBar key={`${cap.capId} ${JSON.stringify(cap.scope)}`} cap={cap} />)
                 )}
               </div>
             </section>

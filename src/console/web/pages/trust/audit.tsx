@@ -7,7 +7,7 @@ import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { count, Moment, short, words } from "../../kit/format.tsx"
 import { Icon } from "../../kit/icons.tsx"
-import { Choice, ListPage, Search, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { useCaller, useCan } from "../../shell/session.tsx"
 import { Page } from "../../shell/shell.tsx"
@@ -135,7 +135,6 @@ export default function Audit() {
       }
       filters={
         <>
-          <Search label="Actor or key" value={values.userId} onSearch={(value) => set("userId", value)} />
           <Choice
             label="Entity"
             value={values.entityType}
@@ -175,7 +174,7 @@ export default function Audit() {
                 : [[values.startDate, new Date(values.startDate).toLocaleString()] as const])
             ]}
           />
-          {(["entityId", "tenantId"] as const).map((key) =>
+          {(["userId", "entityId", "tenantId"] as const).map((key) =>
             values[key] === undefined ? null : (
               <button key={key} type="button" className="pill on" onClick={() => set(key, "")}>
                 {words(key)}: {values[key]}
@@ -191,6 +190,7 @@ export default function Audit() {
         </>
       }
       name="auditLogs.list"
+      searches="Action, name, id or trace"
       input={{ query }}
       isFiltered={isFiltered}
       label="Audit entries"

@@ -6,7 +6,7 @@ import { TabLinks } from "../../kit/actions.tsx"
 import { count, Moment, short } from "../../kit/format.tsx"
 import { type Column, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
-import { CapName, PrincipalName, shortId } from "../../kit/names/names.tsx"
+import { AgentName, CapName, PrincipalName, shortId } from "../../kit/names/names.tsx"
 import { TenantChoice } from "../../kit/names/tenants.tsx"
 import { Empty, NotAllowed } from "../../kit/states.tsx"
 import { useRefusal } from "../../shell/session.tsx"
@@ -17,8 +17,6 @@ type Entry = Row<"auditLogs.list">
 /** The entries of the audit log about calls that a cap or a plan refused. */
 export const refused = { actionType: "SpendRefused", outcome: "denied" } as const
 
-const isOfPlan = ({ reason }: Entry) => reason?.startsWith("The plan ") === true
-
 /** When, why and to whom something was refused; an entry counts those of a minute that are alike. */
 export const refusalColumns: ReadonlyArray<Column<Entry>> = [
   { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} /> },
@@ -26,21 +24,24 @@ export const refusalColumns: ReadonlyArray<Column<Entry>> = [
   { title: "Who asked", cell: ({ userId }) => <PrincipalName name={userId} /> },
   {
     title: "Why",
-    isWide: true,
     cell: ({ id, reason }) => <Link href={`/audit/${id}`}>{reason?.replace(/^.*has no room: (.)/, toStart)}</Link>
   }
 ]
 
 const toStart = (_: string, first: string) => first.toUpperCase()
 
-/** The cap, or the plan, that had no room. */
+/** What had no room: a cap, a plan, or an agent's budget for one turn; the reason says which. */
 export const refusedBy: Column<Entry> = {
   title: "Refused by",
-  cell: (entry) =>
-    entry.entityId === null ? null : isOfPlan(entry) ? (
-      <span title={entry.entityId}>plan {shortId(entry.entityId)}</span>
+  cell: ({ entityId, reason }) =>
+    entityId === null ? (
+      <span className="soft">no cap</span>
+    ) : reason?.startsWith("The plan ") === true ? (
+      <span title={entityId}>plan {shortId(entityId)}</span>
+    ) : reason?.startsWith("The call ") === true ? (
+      <AgentName id={entityId} />
     ) : (
-      <CapName id={entry.entityId} />
+      <CapName id={entityId} />
     )
 }
 

@@ -38,6 +38,7 @@ const Charged = () => {
         </>
       }
       name="usage.list"
+      searches="Model, task, user, name or id"
       input={{ query }}
       isFiltered={filters.isFiltered}
       label="Requests"

@@ -142,17 +142,23 @@ const Totals = ({ filters, range }: { readonly filters: object; readonly range: 
   )
 }
 
+const sorts = ["costUsd", "-costUsd", "requests", "-requests"] as const
+
 /** Where the money went: by day and by one dimension, with the figures as a table. */
 export default function Usage() {
   const [search] = useSearchParams()
   const chosen = useRange()
   const { before, isHourly, range } = chosen
   const filters = useUsageFilters()
-  const { set, values } = useFilters(["by", "compare"])
+  const { set, values } = useFilters(["by", "compare", "sort"])
   const dimension: Dimension = values.by !== undefined && values.by in dimensions ? (values.by as Dimension) : "model"
   const compares = values.compare !== undefined
   const [filter, title] = dimensions[dimension]
-  const input = { params: { dimension }, query: { ...filters.values, ...range, limit: 200 } }
+  const sort = sorts.find((one) => one === values.sort)
+  const input = {
+    params: { dimension },
+    query: { ...filters.values, ...range, limit: 200, ...(sort === undefined ? {} : { sort }) }
+  }
   const asked = useCall("insights.by", input, { everySeconds: 60 })
   const then = useCall(
     "insights.by",
@@ -251,6 +257,7 @@ export default function Usage() {
                   label={`Cost by ${title.toLowerCase()}`}
                   rows={data.items}
                   keyOf={({ key }) => key ?? ""}
+                  sorted={{ by: sort ?? "-costUsd", onSort: (sort) => set("sort", sort) }}
                   columns={[
                     {
                       title,
@@ -273,7 +280,7 @@ export default function Usage() {
                         )
                       }
                     },
-                    { title: "Cost", isNumber: true, cell: ({ costUsd }) => usd(costUsd) },
+                    { title: "Cost", isNumber: true, sort: "costUsd", cell: ({ costUsd }) => usd(costUsd) },
                     { title: "Share", isNumber: true, cell: ({ sharePercent }) => percent(sharePercent) },
                     ...(compares
                       ? [
@@ -297,6 +304,7 @@ export default function Usage() {
                     {
                       title: "Requests",
                       isNumber: true,
+                      sort: "requests",
                       cell: ({ key, requests: all }) =>
                         key === null ? count(all) : <Link href={requests(key)}>{count(all)}</Link>
                     },
@@ -307,7 +315,7 @@ export default function Usage() {
                 />
                 {data.nextCursor === null ? null : (
                   <p className="pager">
-                    <small>The 200 with the highest cost are shown.</small>
+                    <small>The first 200 are shown.</small>
                   </p>
                 )}
               </section>
