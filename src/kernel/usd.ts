@@ -8,7 +8,7 @@ const nanoPerUsd = 1e9
 export const largestNanoUsd = 8_388_607_999_999_999n
 
 /** The double nearest to an amount in dollars: the quotient of two exact doubles is rounded once. */
-const usdOf = (nanoUsd: bigint): number => {
+export const usdOf = (nanoUsd: bigint): number => {
   const exact = Number(nanoUsd)
   return Number.isSafeInteger(exact) ? exact / nanoPerUsd : Number(usdText(nanoUsd))
 }

@@ -3,6 +3,7 @@ import { type Refusal } from "../../audit/log/service.ts"
 import { covers } from "../../kernel/authority/capability.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { Forbidden, type Principal } from "../../kernel/authority/principal.ts"
+import { usdOf } from "../../kernel/usd.ts"
 import {
   allTenants,
   BudgetDenied,
@@ -119,7 +120,7 @@ export const refusalOf = (
   const { unit } = cap
   const isSeen = cap.tenantId !== allTenants
   const reason = reasonOf(insufficient)
-  const amountOf = (amount: bigint) => (unit === "usd" ? Number(amount) / 1e9 : Number(amount))
+  const amountOf = (amount: bigint) => (unit === "usd" ? usdOf(amount) : Number(amount))
   const figures = { limit: amountOf(limit), spent: amountOf(spent), reserved: amountOf(reserved) }
   return {
     action,

@@ -9,7 +9,7 @@ import { type AuditAction } from "../../kernel/authority/audit-action.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
 import { emptySlice } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
-import { largestNanoUsd } from "../../kernel/usd.ts"
+import { largestNanoUsd, usdOf } from "../../kernel/usd.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { auditedRequester, requester, withinTenant } from "../attribution/service.ts"
 import { applicableCaps, CapIndexes, revisionsOf } from "../ledger/cap-index.ts"
@@ -194,7 +194,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
         yield* agents.activeTenantOf(agentId)
         const { applicationId, taskType, tenantId } = yield* find(agentId, id)
         const dimensions = { agentId, applicationId: applicationId ?? undefined, taskType: taskType ?? undefined }
-        const about = { additionalUsd: Number(additionalUsd) / 1e9, ...(reason === undefined ? {} : { reason }) }
+        const about = { additionalUsd: usdOf(additionalUsd), ...(reason === undefined ? {} : { reason }) }
         const extended = yield* changes.underCaps({ tenantId, dimensions }, false, {
           ...(yield* requestFor("extend", agentId, id, planActions.PlanExtended, about)),
           amount: Number(additionalUsd),

@@ -1,4 +1,5 @@
 import { Context, Effect, Layer, Option } from "effect"
+import { usdOf } from "../../kernel/usd.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { ReservationTooSmall, spendActions } from "../../budgets/ledger/domain.ts"
 import { type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
@@ -204,7 +205,6 @@ const tooLarge = (
     return gatewayError(new ReservationTooSmall({ estimateUsd: amountNanoUsd }), { headers: notRetryable })
   }
   const reason = "The call may cost more than the agent's budget for one turn."
-  const requested = Number(amountNanoUsd) / 1e9
   return gatewayError(new TurnBudgetExceeded({ detail: reason }), {
     headers: notRetryable,
     refusal: {
@@ -212,7 +212,7 @@ const tooLarge = (
       target: dimensions.agentId ?? null,
       tenantId,
       reason,
-      after: { reason: "turn-budget", unit: "usd", requested, ...dimensions }
+      after: { reason: "turn-budget", unit: "usd", requested: usdOf(amountNanoUsd), ...dimensions }
     }
   })
 }

@@ -1,4 +1,5 @@
 import { type TenantId } from "../../kernel/identifier.ts"
+import { usdOf } from "../../kernel/usd.ts"
 import { defaultParameters, detect } from "./detection.ts"
 import { type Finding, type HourOfKey } from "./repository.ts"
 
@@ -31,13 +32,13 @@ const seriesOf = (hours: ReadonlyArray<HourOfKey>): ReadonlyArray<ReadonlyArray<
 const spentBetween = (hours: ReadonlyArray<HourOfKey>, from: number, to: number): number =>
   hours.reduce(
     (sum, { cost, start }) =>
-      start.epochMilliseconds >= from && start.epochMilliseconds < to ? sum + Number(cost) / nanoPerUsd : sum,
+      start.epochMilliseconds >= from && start.epochMilliseconds < to ? sum + usdOf(cost) : sum,
     0
   )
 
 /** Hours without a charge are hours of cost 0. */
 const pointsOf = (hours: ReadonlyArray<HourOfKey>, to: number) => {
-  const costs = new Map(hours.map(({ cost, start }) => [start.epochMilliseconds, Number(cost) / nanoPerUsd]))
+  const costs = new Map(hours.map(({ cost, start }) => [start.epochMilliseconds, usdOf(cost)]))
   const first = hours[0]?.start.epochMilliseconds ?? to
   return Array.from({ length: Math.max(0, Math.round((to - first) / hourMillis)) }, (_, row) => {
     const at = first + row * hourMillis

@@ -5,6 +5,7 @@ import { type CapUtilization, type UtilizationKey } from "../../budgets/caps/dom
 import { CapUtilizations } from "../../budgets/caps/utilization.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { slice } from "../../kernel/http/page.ts"
+import { usdOf } from "../../kernel/usd.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { patched } from "../../kernel/http/server-set.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
@@ -216,8 +217,8 @@ const shown = ({ actual, dimension, endsAt, expected, key, kind, reason, score, 
   kind,
   start: DateTime.formatIso(startsAt),
   end: DateTime.formatIso(endsAt),
-  expectedUsd: Number(expected) / 1e9,
-  actualUsd: Number(actual) / 1e9,
+  expectedUsd: usdOf(expected),
+  actualUsd: usdOf(actual),
   score,
   status,
   reason
