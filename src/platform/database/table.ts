@@ -109,11 +109,13 @@ export const makeTable = Effect.fnUntraced(function* <S extends Keyed, NotFound,
   const touch = (column: keyof Row & string, times: ReadonlyArray<LastUse>): Effect.Effect<void> =>
     Effect.orDie(
       sql`
-        UPDATE ${sql(name)} t SET ${sql(column)} = greatest(t.${sql(column)}, u.at)
+        UPDATE ${sql(name)} t SET ${sql(column)} = u.at
         FROM json_to_recordset(${JSON.stringify(
           times.map(({ at, id }) => ({ id, at: DateTime.formatIso(DateTime.makeUnsafe(at)) }))
         )}::json) AS u(id uuid, at timestamptz)
-        WHERE t.id = u.id`.pipe(Effect.asVoid)
+        WHERE t.id = u.id AND (t.${sql(column)} IS NULL OR t.${sql(column)} < u.at - interval '1 minute')`.pipe(
+        Effect.asVoid
+      )
     )
 
   return {
@@ -123,7 +125,10 @@ export const makeTable = Effect.fnUntraced(function* <S extends Keyed, NotFound,
     list: withSpan(`${spanPrefix}.list`, list),
     /** The row, locked until the transaction of the change ends: `SHARE` to rely on it, else to change it. */
     lock: withSpan(`${spanPrefix}.lock`, lock),
-    /** Moves a time of many rows forward at once; use is no audit entry. */
+    /**
+     * Moves a time of many rows forward at once, of each at most once a minute: it is in an order of lists, so that each time
+     * writes all indexes of the row. Use is no audit entry.
+     */
     touch: withSpan(`${spanPrefix}.touch`, touch),
     insert: (row: S["insert"]["Type"]) => Effect.andThen(permit, statements.insert(row)),
     update: (row: S["update"]["Type"]) => Effect.andThen(permit, statements.update(row)),

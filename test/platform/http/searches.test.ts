@@ -10,11 +10,11 @@ interface Row {
   readonly actionType?: string
 }
 
-/** A tenant whose key, called Quixotic importer, reserved for three models, the last with a user, and settled two of these. */
+/** A tenant whose key, called Zephyr importer, reserved for three models, the last with a user, and settled two of these. */
 const makeSpend = Effect.gen(function* () {
   const service = yield* TestService
   const tenantId = yield* makeTenant(service.database)
-  const { id: keyId, key } = yield* makeKey(service, ["*:*"], { tenantId, name: "Quixotic importer" })
+  const { id: keyId, key } = yield* makeKey(service, ["*:*"], { tenantId, name: "Zephyr importer" })
   const reservations = yield* Effect.forEach(
     [
       ["alpha-large", {}],
@@ -56,8 +56,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.deepStrictEqual(yield* models(found(spend, "BETA")), ["beta-small", "beta-large"])
       assert.deepStrictEqual(yield* models(found(spend, "beta", "&state=open")), [])
       assert.deepStrictEqual(yield* models(found(spend, "ada")), ["beta-small"])
-      assert.deepStrictEqual(yield* models(found(spend, "quixotic")), all)
-      assert.deepStrictEqual(yield* models(found(spend, "quixotic", "&sort=createdAt")), all.toReversed())
+      assert.deepStrictEqual(yield* models(found(spend, "zephyr")), all)
+      assert.deepStrictEqual(yield* models(found(spend, "zephyr", "&sort=createdAt")), all.toReversed())
       assert.deepStrictEqual(yield* models(found(spend, "nothing like it")), [])
       for (const { id } of reservations) assert.deepStrictEqual(yield* ids(found(spend, id)), [id])
       const { body } = yield* list(spend, "large", "&limit=1")
@@ -72,7 +72,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.deepStrictEqual(yield* models(found(usage, "Beta")), ["beta-small", "beta-large"])
       assert.deepStrictEqual(yield* models(found(usage, "beta", "&userId=ada")), ["beta-small"])
       assert.deepStrictEqual(yield* models(found(usage, "alpha")), [])
-      assert.deepStrictEqual(yield* models(found(usage, "quixotic")), ["beta-small", "beta-large"])
+      assert.deepStrictEqual(yield* models(found(usage, "zephyr")), ["beta-small", "beta-large"])
       for (const id of charges) assert.deepStrictEqual(yield* ids(found(usage, id.toUpperCase())), [id])
       assert.deepStrictEqual(yield* ids(found(usage, reservations[1]?.id ?? "")), [charges[0]])
       const { body } = yield* list(usage, "beta", "&limit=1")
@@ -93,13 +93,13 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.deepStrictEqual(yield* actions(found(audit, "retired")), ["AgentRetired"])
       assert.deepStrictEqual(yield* actions(found(audit, agent.id.toUpperCase())), both)
       assert.deepStrictEqual(yield* actions(found(audit, "NIGHT crawl")), both)
-      assert.includeMembers([...(yield* actions(found(audit, "quixotic")))], both)
+      assert.includeMembers([...(yield* actions(found(audit, "zephyr")))], both)
       assert.includeMembers([...(yield* actions(found(audit, keyId)))], both)
       assert.includeMembers([...(yield* actions(found(audit, `api-key:${keyId}`)))], both)
       assert.deepStrictEqual(yield* actions(found(audit, "nothing like it")), [])
-      const { body } = yield* list(audit, "quixotic", "&limit=1&entityType=Agent")
+      const { body } = yield* list(audit, "zephyr", "&limit=1&entityType=Agent")
       assert.deepStrictEqual(yield* actions(Effect.succeed(body.items)), ["AgentRetired"])
-      const next = found(audit, "quixotic", `&entityType=Agent&cursor=${body.nextCursor}`)
+      const next = found(audit, "zephyr", `&entityType=Agent&cursor=${body.nextCursor}`)
       assert.deepStrictEqual(yield* actions(next), ["AgentRegistered"])
       const [entry] = body.items
       assert.deepStrictEqual(yield* ids(found(audit, entry.id)), [entry.id])
@@ -115,7 +115,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const tenantId = yield* makeTenant(service.database)
       const { key } = yield* makeKey(service, ["*:*"], { tenantId, name: "mine" })
       for (const address of ["/api/spend/reservations", "/api/usage", "/api/audit-logs"]) {
-        for (const search of ["quixotic", "beta", other.keyId, other.reservations[1]?.id, other.charges[0]]) {
+        for (const search of ["zephyr", "beta", other.keyId, other.reservations[1]?.id, other.charges[0]]) {
           const { body, status, text } = yield* service.call("GET", `${address}?search=${search}`, { key })
           assert.strictEqual(status, 200, text)
           assert.deepStrictEqual(body, { items: [], nextCursor: null }, `${address} ${search}`)
