@@ -179,7 +179,7 @@ export const makeList = <Row, Id extends string | number>(
         ? sql`SELECT id AS list_id FROM search_list(${from}, ${pattern}, ${most}) AS id`
         : sql`SELECT t.id AS list_id FROM ${table} WHERE ${searched} LIKE ${pattern} LIMIT ${most}`
     )
-    return matches.length < most ? matches : undefined
+    return matches.length < most ? matches.filter(({ listId }) => (listId as unknown) !== null) : undefined
   })
 
   /** At most `limit` rows that a search finds; where there may be more behind a row, also that row. */

@@ -3,6 +3,7 @@ import { DateTime, Effect, Fiber, Layer, Redacted } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { ApiKeyCredentials } from "../../../src/access/credentials.ts"
 import { ApiKeyCredentialsLayer } from "../../../src/identity/api-keys/credentials.ts"
+import { ApiKeysRepository } from "../../../src/identity/api-keys/repository.ts"
 import { ApiKeys } from "../../../src/identity/api-keys/service.ts"
 import { asSystem, Audit } from "../../../src/audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../../src/access/auth-cache-invalidation.ts"
@@ -11,7 +12,7 @@ import { Notifications } from "../../../src/platform/database/notifications.ts"
 import { HandClock, OwnDatabase, poolOnOwnDatabase, realClock } from "../../support/clock.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
-const ServicesLayer = Layer.merge(ApiKeys.layer, ApiKeyCredentialsLayer).pipe(
+const ServicesLayer = Layer.mergeAll(ApiKeys.layer, ApiKeyCredentialsLayer, ApiKeysRepository.layer).pipe(
   Layer.provide(
     Layer.merge(Audit.layer, AuthCacheInvalidation.layer).pipe(
       Layer.provide(Notifications.layer),
@@ -63,6 +64,25 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("the 
       })
     )
   }
+
+  it.effect("the last use of a key is written once a minute", () =>
+    Effect.gen(function* () {
+      const keys = yield* ApiKeys
+      const repository = yield* ApiKeysRepository
+      const database = yield* Database
+      const { id } = yield* make()
+      for (const [at, wanted] of [
+        ["2093-01-01T00:00:00Z", "2093-01-01T00:00:00.000Z"],
+        ["2093-01-01T00:00:59Z", "2093-01-01T00:00:00.000Z"],
+        ["2093-01-01T00:01:01Z", "2093-01-01T00:01:01.000Z"],
+        ["2093-01-01T00:00:30Z", "2093-01-01T00:01:01.000Z"]
+      ] as const) {
+        yield* database.transaction("all", repository.used([{ id, at: Date.parse(at) }]))
+        const { lastUsedAt } = yield* asSystem(keys.get(id))
+        assert.strictEqual(lastUsedAt === null ? null : DateTime.formatIso(lastUsedAt), wanted)
+      }
+    })
+  )
 
   it.effect("a rotated key without grace is revoked at once", () =>
     Effect.gen(function* () {
