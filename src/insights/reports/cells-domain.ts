@@ -13,6 +13,10 @@ interface Part {
   readonly arrays: ReadonlyArray<Uint8Array>
 }
 
+const encoder = new TextEncoder()
+// A key may begin with a byte order mark.
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
+
 const viewOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
 // An array has a header, in it its count, and before each element the bytes of the element; all are big-endian.
@@ -43,7 +47,7 @@ export class Keys {
 
   constructor(keys: Iterable<string>) {
     for (const key of keys) {
-      const bytes = new TextEncoder().encode(key)
+      const bytes = encoder.encode(key)
       this.#add(hashOf(bytes, 0, bytes.length), bytes, key)
     }
   }
@@ -70,12 +74,12 @@ export class Keys {
     const found = this.find(bytes, start, length)
     if (found >= 0) return found
     const key = bytes.slice(start, start + length)
-    return this.#add(hashOf(key, 0, length), key, new TextDecoder().decode(key))
+    return this.#add(hashOf(key, 0, length), key, decoder.decode(key))
   }
 
   /** The same for a text. */
   placeOf(key: string): number {
-    const bytes = new TextEncoder().encode(key)
+    const bytes = encoder.encode(key)
     return this.findOrAdd(bytes, 0, bytes.length)
   }
 }
@@ -195,11 +199,12 @@ export class CellSums {
     })
   }
 
-  /** The sums of a key and a place; undefined where there are no cells of them. */
-  get(key: number, place: number): ReadonlyArray<bigint> | undefined {
+  /** Reads the sums of a key and a place; false where there are no cells of them. */
+  read(key: number, place: number, use: (column: number, sum: bigint) => void): boolean {
     const cell = key * this.#places + place
-    if (this.#hasCells[cell] !== 1) return undefined
-    return Array.from(this.#sums.subarray(cell * this.#columns, (cell + 1) * this.#columns))
+    if (this.#hasCells[cell] !== 1) return false
+    for (let column = 0; column < this.#columns; column++) use(column, this.#sums[cell * this.#columns + column]!)
+    return true
   }
 }
 

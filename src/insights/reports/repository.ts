@@ -140,27 +140,28 @@ export const inOrder = <R extends SortedSums & { readonly key: string }>(
   { after, sort }: ItemOrder
 ): ReadonlyArray<R> => {
   const [value, key] = after === undefined ? [] : [BigInt(after.at(-2) ?? 0), after.at(-1)]
+  const name = sumName(sort)
   const isDown = sort?.startsWith("-") ?? true
   const comesFirst = (one: bigint, other: bigint) => (isDown ? one > other : one < other)
-  const valueOf = (row: R) => sumOf(row, sort)
   const behind =
     value === undefined || key === undefined
       ? rows
-      : rows.filter((row) => comesFirst(value, valueOf(row)) || (valueOf(row) === value && row.key > key))
+      : rows.filter((row) => comesFirst(value, row[name]) || (row[name] === value && row.key > key))
   return behind.toSorted((one, other) =>
-    valueOf(one) === valueOf(other) ? (one.key < other.key ? -1 : 1) : comesFirst(valueOf(one), valueOf(other)) ? -1 : 1
+    one[name] === other[name] ? (one.key < other.key ? -1 : 1) : comesFirst(one[name], other[name]) ? -1 : 1
   )
 }
 
 type SortedSums = Readonly<Record<(typeof itemSorts)[keyof typeof itemSorts], bigint>>
 
-/** The sum that an order is by. */
-const sumOf = (row: SortedSums, sort: ItemSort = "-costUsd"): bigint =>
-  row[itemSorts[sort.replace("-", "") as keyof typeof itemSorts]]
+/** The name of the sum that an order is by. */
+const sumName = (sort: ItemSort = "-costUsd") => itemSorts[sort.replace("-", "") as keyof typeof itemSorts]
 
 /** Where an item is in an order. */
-export const placeOf = (row: SortedSums & { readonly key: string }, sort: ItemSort | undefined): ItemPlace =>
-  sort === undefined ? [String(sumOf(row)), row.key] : [sort, String(sumOf(row, sort)), row.key]
+export const placeOf = (row: SortedSums & { readonly key: string }, sort: ItemSort | undefined): ItemPlace => {
+  const place = [String(row[sumName(sort)]), row.key] as const
+  return sort === undefined ? place : [sort, ...place]
+}
 
 const decodePart = Schema.decodeUnknownEffect(Part)
 
@@ -273,9 +274,8 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       }
       return keys.texts.flatMap((key, at) =>
         cuts.flatMap((_, place): ReadonlyArray<PlacedSums> => {
-          const values = found.get(at, place)
-          if (values === undefined) return []
-          return [{ ...noSums, ...Object.fromEntries(names.map((name, column) => [name, values[column]])), key, place }]
+          const sums = { ...noSums, key, place }
+          return found.read(at, place, (column, sum) => (sums[names[column]!] = sum)) ? [sums] : []
         })
       )
     })

@@ -10,6 +10,8 @@ describe("the cells of roll-ups", () => {
       [0, 1, 2, 3]
     )
     assert.strictEqual(keys.placeOf("ключ"), texts.length)
+    const marked = "\ufeffmarked"
+    assert.strictEqual(keys.texts[keys.placeOf(marked)], marked)
     const bytes = new TextEncoder().encode("-ключ-")
     assert.strictEqual(keys.find(bytes, 1, bytes.length - 2), texts.length)
     assert.strictEqual(keys.find(bytes, 0, bytes.length), -1)
@@ -31,10 +33,15 @@ describe("the cells of roll-ups", () => {
     sums.add(1000, 2, [2n ** 62n, 1n])
     sums.add(0, 1, [0n, 0n])
     sums.add(1000, 2, [-1n, 2n])
-    assert.deepStrictEqual(sums.get(1000, 2), [2n ** 62n - 1n, 3n])
-    assert.deepStrictEqual(sums.get(0, 1), [0n, 0n])
-    assert.isUndefined(sums.get(0, 0))
-    assert.isUndefined(sums.get(5000, 0))
+    const read = (key: number, place: number) => {
+      const values: Array<bigint> = []
+      const isThere = sums.read(key, place, (column, sum) => (values[column] = sum))
+      return isThere ? values : undefined
+    }
+    assert.deepStrictEqual(read(1000, 2), [2n ** 62n - 1n, 3n])
+    assert.deepStrictEqual(read(0, 1), [0n, 0n])
+    assert.isUndefined(read(0, 0))
+    assert.isUndefined(read(5000, 0))
   })
 
   it("have the buckets that half and 95 of 100 of their calls are up to", () => {
