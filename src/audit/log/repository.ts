@@ -29,7 +29,7 @@ export interface AuditRow extends AuditOrigin {
 /** The kinds of principals that have a name, and so an id behind their kind. */
 const principalKinds = ["account", "agent", "api-key"] as const
 /** How many of the newest entries a search reads before it asks for each value that it may mean. */
-const maxNear = 5000
+const maxNear = 4000
 const isTraceId = (word: string) => /^[0-9a-f]{32}$/u.test(word)
 /** How many principals of each kind a search looks for. */
 const maxPrincipals = 20

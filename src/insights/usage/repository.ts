@@ -38,7 +38,7 @@ const WalkedRow = Schema.Struct({
   isEnd: Schema.Boolean
 })
 /** How many rows a search reads, of all tenants together. */
-const maxWalked = 8000
+const maxWalked = 6000
 /** How many principals of each kind a search looks for. */
 const maxPrincipals = 20
 
