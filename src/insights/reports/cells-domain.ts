@@ -24,7 +24,10 @@ const headerBytes = 20
 const countAt = 12
 const lengthBytes = 4
 
-const bigintAt = (array: DataView, n: number): bigint => array.getBigInt64(headerBytes + n * 12 + lengthBytes)
+const bigintOffset = (n: number): number => headerBytes + n * 12 + lengthBytes
+/** A `bigint` as a double, which is exact up to 2^53. */
+const numberAt = (array: DataView, n: number): number =>
+  array.getInt32(bigintOffset(n)) * 2 ** 32 + array.getUint32(bigintOffset(n) + 4)
 const integerAt = (array: DataView, n: number): number => array.getInt32(headerBytes + n * 8 + lengthBytes)
 const smallintAt = (array: DataView, n: number): number => array.getInt16(headerBytes + n * 6 + lengthBytes)
 
@@ -157,11 +160,18 @@ const isRepeated = (bytes: Uint8Array, one: number, other: number, length: numbe
   return true
 }
 
-/** Sums of some columns of each key and each place between cuts. */
+/** Where the lower half of a sum gives what is above 32 bits to the upper one: far below what a double holds exactly. */
+const carryFrom = 2 ** 52
+
+/**
+ * Sums of some columns of each key and each place between cuts. A sum is in two halves of 32 bits and more, since it may be
+ * larger than its columns' type allows, and since each `bigint` would be an object.
+ */
 export class CellSums {
   readonly #places: number
   readonly #columns: number
-  #sums = new BigInt64Array(0)
+  #upper = new Float64Array(0)
+  #lower = new Float64Array(0)
   #hasCells = new Uint8Array(0)
 
   constructor(places: number, columns: number) {
@@ -172,20 +182,31 @@ export class CellSums {
   #at(key: number, place: number): number {
     const cell = key * this.#places + place
     if (cell >= this.#hasCells.length) {
-      const hadCells = this.#hasCells
-      const had = this.#sums
-      this.#hasCells = new Uint8Array(Math.max(64, cell + this.#places, hadCells.length * 2))
-      this.#hasCells.set(hadCells)
-      this.#sums = new BigInt64Array(this.#hasCells.length * this.#columns)
-      this.#sums.set(had)
+      const cells = Math.max(64, cell + this.#places, this.#hasCells.length * 2)
+      this.#hasCells = grown(this.#hasCells, new Uint8Array(cells))
+      this.#upper = grown(this.#upper, new Float64Array(cells * this.#columns))
+      this.#lower = grown(this.#lower, new Float64Array(cells * this.#columns))
     }
     this.#hasCells[cell] = 1
     return cell * this.#columns
   }
 
+  #add(at: number, upper: number, lower: number): void {
+    this.#upper[at]! += upper
+    const sum = this.#lower[at]! + lower
+    if (sum < carryFrom) {
+      this.#lower[at] = sum
+    } else {
+      this.#upper[at]! += Math.floor(sum / 2 ** 32)
+      this.#lower[at] = sum % 2 ** 32
+    }
+  }
+
   add(key: number, place: number, values: ReadonlyArray<bigint>): void {
     const at = this.#at(key, place)
-    for (const [column, value] of values.entries()) this.#sums[at + column]! += value
+    for (const [column, value] of values.entries()) {
+      this.#add(at + column, Number(value >> 32n), Number(value & 0xffff_ffffn))
+    }
   }
 
   /** Adds the cells of a part, whose arrays are those of the columns. */
@@ -193,8 +214,10 @@ export class CellSums {
     const columns = part.arrays.map(viewOf)
     eachCell(wanted, part, (key, place, n) => {
       const at = this.#at(key, place)
+      const offset = bigintOffset(n)
       for (let column = 0; column < columns.length; column++) {
-        this.#sums[at + column]! += bigintAt(columns[column]!, n)
+        const array = columns[column]!
+        this.#add(at + column, array.getInt32(offset), array.getUint32(offset + 4))
       }
     })
   }
@@ -203,9 +226,17 @@ export class CellSums {
   read(key: number, place: number, use: (column: number, sum: bigint) => void): boolean {
     const cell = key * this.#places + place
     if (this.#hasCells[cell] !== 1) return false
-    for (let column = 0; column < this.#columns; column++) use(column, this.#sums[cell * this.#columns + column]!)
+    for (let column = 0; column < this.#columns; column++) {
+      const at = cell * this.#columns + column
+      use(column, (BigInt(this.#upper[at]!) << 32n) + BigInt(this.#lower[at]!))
+    }
     return true
   }
+}
+
+const grown = <Values extends Uint8Array | Float64Array>(had: Values, room: Values): Values => {
+  room.set(had)
+  return room
 }
 
 // The buckets of all latencies that `bigint` has in milliseconds are from -1 to 458.
@@ -241,7 +272,7 @@ export class Histograms {
       const end = integerAt(ends, n)
       const sums = this.#of(key, place)
       for (let at = n === 0 ? 0 : integerAt(ends, n - 1); at < end; at++) {
-        sums[smallintAt(inBuckets, at) - firstBucket]! += Number(bigintAt(calls, at))
+        sums[smallintAt(inBuckets, at) - firstBucket]! += numberAt(calls, at)
       }
     })
   }

@@ -40,8 +40,21 @@ describe("the cells of roll-ups", () => {
     }
     assert.deepStrictEqual(read(1000, 2), [2n ** 62n - 1n, 3n])
     assert.deepStrictEqual(read(0, 1), [0n, 0n])
+    sums.add(7, 0, [-1n, -(2n ** 63n)])
+    assert.deepStrictEqual(read(7, 0), [-1n, -(2n ** 63n)])
+    for (let time = 0; time < 4; time++) sums.add(7, 0, [2n ** 63n - 1n, -(2n ** 63n)])
+    assert.deepStrictEqual(read(7, 0), [2n ** 65n - 5n, -5n * 2n ** 63n])
     assert.isUndefined(read(0, 0))
     assert.isUndefined(read(5000, 0))
+  })
+
+  it("are added exactly, however many they are", () => {
+    const sums = new CellSums(1, 1)
+    const many = 2 ** 21 + 5
+    for (let time = 0; time < many; time++) sums.add(0, 0, [2n ** 32n - 1n])
+    let found = 0n
+    sums.read(0, 0, (_, sum) => (found = sum))
+    assert.strictEqual(found, BigInt(many) * (2n ** 32n - 1n))
   })
 
   it("have the buckets that half and 95 of 100 of their calls are up to", () => {
