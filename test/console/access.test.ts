@@ -67,6 +67,22 @@ describe.skipIf(executablePath === undefined)("access in the console", () => {
       }).pipe(Effect.scoped)
     )
 
+    it.effect("a sign-in that is to lead away from the console leads to its front page", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const account = yield* makeAccount(service, ["*:*"])
+        const window = yield* openWindow(service)
+        const { page } = window
+        yield* window.visit("/login?next=/..//evil.com")
+        yield* step(() => page.getByLabel("E-mail address").fill(account.email))
+        yield* step(() => page.getByLabel("Password").fill(account.password))
+        yield* step(() => page.keyboard.press("Enter"))
+        yield* step(() => page.waitForURL((url) => !url.pathname.endsWith("/login")))
+        assert.strictEqual(page.url(), `${service.url}/console/`)
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+
     it.effect("a key is made, shown once, used, rotated and revoked", () =>
       Effect.gen(function* () {
         const service = yield* TestService

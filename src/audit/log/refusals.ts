@@ -6,8 +6,8 @@ const windowMillis = 60_000
 const most = 10_000
 
 /**
- * Counts like refusals (same reason, caller, target), so that a stranger cannot fill the log: the first is written at
- * once, those of the minute after it become one entry with their `count` when the minute is over.
+ * Counts like refusals (same tenant, reason, caller, target), so that a stranger cannot fill the log: the first is written
+ * at once, those of the minute after it become one entry with their `count` when the minute is over.
  */
 export const makeRefusals = Effect.fnUntraced(function* (
   write: (rows: ReadonlyArray<AuditRow>) => Effect.Effect<void>
@@ -34,19 +34,19 @@ export const makeRefusals = Effect.fnUntraced(function* (
 
   const add = (row: AuditRow, countedBy = ""): Effect.Effect<void> =>
     Effect.suspend(() => {
-      const { action_type, entity_id, entity_type, ip_address, reason, user_id } = row
-      const key = [action_type, entity_type, entity_id, user_id, ip_address, reason, countedBy].join("\n")
+      const { action_type, entity_id, entity_type, ip_address, reason, tenant_id, user_id } = row
+      const key = [tenant_id, action_type, entity_type, entity_id, user_id, ip_address, reason, countedBy].join("\n")
       const entry = open.get(key)
       if (entry !== undefined) {
         entry.repeats++
         return Effect.void
       }
       // Too many different targets are counted by network, so that a flood from one network hides no other refusals; too
-      // many different networks are counted together.
+      // many different networks are counted together. Refusals of two tenants never are.
       const network = ip_address === null || open.size >= 2 * most ? null : networkOf(ip_address)
       const crowded = open.size >= most
       const kept = crowded ? { ...row, entity_id: null, ip_address: network, user_agent: null } : row
-      const keptKey = crowded ? `${action_type}\n*\n${network}` : key
+      const keptKey = crowded ? [tenant_id, action_type, "*", network].join("\n") : key
       const known = open.get(keptKey)
       if (known !== undefined) {
         known.repeats++

@@ -1,4 +1,4 @@
-import { type DateTime, Schema } from "effect"
+import { type DateTime, Option, Schema } from "effect"
 import { ApplicationId } from "../../applications/applications/domain.ts"
 import { TimeZone } from "../../budgets/caps/domain.ts"
 import { ChargeId, Label, PlanId, ReservationId } from "../../budgets/ledger/domain.ts"
@@ -155,12 +155,14 @@ export const usageTexts: ReadonlySet<string> = new Set([
   "createdBy"
 ])
 
+const readInstant = Schema.decodeOption(Instant)
+
 /** The place of a row in a list: its moment as PostgreSQL writes it, and its id. */
 export const UsagePlace = Schema.Tuple([
   Schema.String.pipe(
     Schema.check(
       Schema.isPattern(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?\+00$/u),
-      Schema.makeFilter((moment) => !Number.isNaN(Date.parse(`${moment.slice(0, 19)}Z`)))
+      Schema.makeFilter((moment) => Option.isSome(readInstant(moment.replace(" ", "T").replace("+00", "Z"))))
     )
   ),
   Uuid

@@ -222,21 +222,21 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
         after: UsagePlace | undefined,
         limit: number
       ) {
-        const search = given.trim().toLowerCase()
+        const id = given.trim().toLowerCase()
         const where = sql.and([...within(range, after), ...usageConditions(sql, filter)])
-        if (Schema.is(Uuid)(search)) {
+        if (Schema.is(Uuid)(id)) {
           const rows = yield* listed(
             select(
-              sql`${where} AND (u.charge_id = ${search} OR u.reservation_id = ${search}) AND u.occurred_at = ANY (ARRAY(
+              sql`${where} AND (u.charge_id = ${id} OR u.reservation_id = ${id}) AND u.occurred_at = ANY (ARRAY(
                 SELECT e.occurred_at FROM budget_entries e
-                WHERE e.id = ${search} OR e.id = (SELECT r.charge_id FROM budget_reservations r WHERE r.id = ${search})))`,
+                WHERE e.id = ${id} OR e.id = (SELECT r.charge_id FROM budget_reservations r WHERE r.id = ${id})))`,
               filter,
               limit
             )
           )
           if (rows.length > 0) return { rows, end: undefined }
         }
-        const pattern = sql`lower(${containing(search)})`
+        const pattern = sql`lower(${containing(given.trim())})`
         const isFound = sql.and([
           sql`(lower(concat_ws(' ', u.model, u.model_served, u.provider, u.task_type, u.user_id, u.trace_id)) LIKE ${pattern}
             OR u.agent_id::text = ANY (n.ids) OR u.api_key_id::text = ANY (n.ids) OR u.created_by = ANY (n.names))`,

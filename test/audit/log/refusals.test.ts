@@ -69,6 +69,7 @@ describe("refusals in the audit log", () => {
   const others: ReadonlyArray<readonly [string, Partial<AuditRow>]> = [
     ["reason", { reason: "revoked" }],
     ["caller", { user_id: "api-key:0198a5b0-7c00-7000-8000-00000000002a" }],
+    ["tenant", { tenant_id: "0198a5b0-7c00-7000-8000-00000000002a", changes: { before: null, after: { limit: 1 } } }],
     ["address", { ip_address: "203.0.113.8" }],
     ["target", { entity_id: "amk_000000000000" }],
     ["action", { action_type: "AccessForbidden" }]
@@ -119,11 +120,15 @@ describe("refusals in the audit log", () => {
       for (const ip_address of ["198.51.100.1", "198.51.100.1", "2001:db8::1", "2001:db8::2"])
         yield* add(refusal({ ip_address }))
       yield* add(refusal({ ip_address: "198.51.100.1", action_type: "SignInRefused" }))
+      const tenant_id = "0198a5b0-7c00-7000-8000-00000000002a"
+      yield* add(refusal({ ip_address: "198.51.100.1", tenant_id }))
+      assert.deepInclude(written.at(-1), { tenant_id, count: 1 })
       const beyond = written.slice(10_000).map(({ action_type, ip_address }) => [action_type, ip_address])
       assert.deepStrictEqual(beyond, [
         ["ApiKeyRefused", "198.51.100.1"],
         ["ApiKeyRefused", "2001:db8:0:0::/64"],
-        ["SignInRefused", "198.51.100.1"]
+        ["SignInRefused", "198.51.100.1"],
+        ["ApiKeyRefused", "198.51.100.1"]
       ])
       const strangers = 12_000
       for (let count = 0; count < strangers; count++)
@@ -132,7 +137,7 @@ describe("refusals in the audit log", () => {
       yield* TestClock.adjust("65 seconds")
       assert.strictEqual(
         counts(written).reduce((a, b) => a + b),
-        10_000 + 5 + strangers
+        10_000 + 6 + strangers
       )
     })
   )

@@ -187,6 +187,37 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("a refusal under a cap over all tenants is in the log of each tenant, with what that one asked for", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const taskType = `task of ${crypto.randomUUID()}`
+      const cap = yield* make(service, "/api/budgets/caps", {
+        name: "of all",
+        tenantId: null,
+        unit: "usd",
+        limit: 1,
+        period: "total",
+        scope: { taskType }
+      })
+      const agent = { allowedTaskTypes: [taskType] }
+      const settings = [yield* makeSetting(service, [], agent), yield* makeSetting(service, [], agent)]
+      for (const { agentId } of settings) {
+        for (const amountUsd of [5, 6]) {
+          const body = { amountUsd, taskType, agentId }
+          assertProblem(yield* service.call("POST", "/api/spend/reserve", { body }), 402, "budget-denied")
+        }
+      }
+      for (const { agentId, call, tenantId } of settings) {
+        const { items } = (yield* call("GET", "/api/audit-logs?actionType=SpendRefused")).body
+        assert.lengthOf(items, 1)
+        assert.deepInclude(items[0], { entityId: cap.id, tenantId, count: 1 })
+        const { body: detail } = yield* call("GET", `/api/audit-logs/${items[0].id}`)
+        const after = { reason: "exceeds-limit", unit: "usd", requested: 5, taskType, agentId }
+        assert.deepStrictEqual(detail.changes, { before: null, after })
+      }
+    })
+  )
+
   it.effect("counts for the key that asks, and for the agent and the application that it declares", () =>
     Effect.gen(function* () {
       const service = yield* TestService

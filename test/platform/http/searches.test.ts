@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeKey, makeTenant } from "../../support/authority.ts"
+import { makeSetting } from "../../support/plans.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
@@ -77,6 +78,41 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.deepStrictEqual(yield* ids(found(usage, reservations[1]?.id ?? "")), [charges[0]])
       const { body } = yield* list(usage, "beta", "&limit=1")
       assert.deepStrictEqual(yield* models(found(usage, "beta", `&cursor=${body.nextCursor}`)), ["beta-large"])
+    })
+  )
+
+  it.effect("reservations and usage are found by letters that databases and languages lower in different ways", () =>
+    Effect.gen(function* () {
+      const { call, settle, tenantId } = yield* makeSetting(yield* TestService)
+      const texts = ["İstanbul", "ΟΔΟΣ", "STRASSE ẞ", "Kelvin K"]
+      for (const model of texts) {
+        const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 1, model })
+        yield* settle(body.id, 0.5)
+      }
+      for (const address of ["/api/spend/reservations", "/api/usage"]) {
+        for (const model of texts) {
+          const search = `${address}?search=${encodeURIComponent(model)}&tenantId=${tenantId}`
+          const { body, text } = yield* call("GET", search)
+          assert.deepStrictEqual(yield* models(Effect.succeed(body.items)), [model], text)
+        }
+      }
+    })
+  )
+
+  it.effect("400: a cursor of usage with a moment that there is not", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const id = "01a20886-b2b2-716e-95b9-4269138023ec"
+      const list = (moment: string, more = "") => {
+        const cursor = Buffer.from(JSON.stringify([moment, id])).toString("base64url")
+        return service.call("GET", `/api/usage?cursor=${cursor}${more}`)
+      }
+      assert.strictEqual((yield* list("2024-02-29 00:00:00.000001+00")).status, 200)
+      for (const moment of ["2026-02-30 00:00:00+00", "2026-02-29 00:00:00.5+00", "0000-01-01 00:00:00+00"]) {
+        for (const more of ["", "&search=beta"]) {
+          assertProblem(yield* list(moment, more), 400, "validation-failed")
+        }
+      }
     })
   )
 

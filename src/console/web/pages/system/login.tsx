@@ -25,10 +25,10 @@ export const Gate = ({ children, title }: { readonly children: ReactNode; readon
   )
 }
 
-/** Where a sign-in goes on: a page of the console, never another address. */
+/** Where a sign-in goes on: a page of the console, never another address, which dots in a path may lead to. */
 const nextOf = (search: URLSearchParams): string => {
   const next = search.get("next") ?? "/"
-  return next.startsWith("/") && !next.startsWith("//") ? next : "/"
+  return /^\/console\/(?!\/)/.test(new URL(`/console${next}`, location.origin).pathname) ? next : "/"
 }
 
 /** The longest path that a sign-in with an identity provider leads back to. */
@@ -37,7 +37,8 @@ const longestNext = 512
 /** The identity providers to sign in with instead, where there are any. */
 const Providers = ({ next }: { readonly next: string }) => {
   const { pathname, search } = new URL(`/console${next}`, location.origin)
-  const back = pathname + search
+  // A URL keeps backslashes of a query as they are, which the server takes in no path.
+  const back = (pathname + search).replaceAll("\\", "%5C")
   const { data: providers = [] } = useCall("oidcSignIn.providers", {})
   return providers.length === 0 ? null : (
     <div className="in stack">
