@@ -10,7 +10,7 @@ import {
 } from "../providers/provider.ts"
 import { attemptMeasured } from "../telemetry/metrics.ts"
 import { attemptFailed } from "./routing-metrics.ts"
-import { type GatewaySnapshot, type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { type ConnectedProvider, type GatewaySnapshot, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
 /** An attempt, as responses and usage rows list it. */
 export interface Attempt {
@@ -38,6 +38,11 @@ export interface ProviderStatus {
   readonly at: number
 }
 
+/** A provider at its address: at another one it is not what was observed. */
+type Place = Pick<ConnectedProvider, "id" | "server">
+const placeOf = ({ id, server }: Place): string =>
+  server === undefined ? id : `${id} ${server.address}:${server.port}`
+
 /** The weight of a new latency in the moving average. */
 const newest = 0.2
 
@@ -45,11 +50,11 @@ const newest = 0.2
 export class ProviderHealth extends Context.Service<
   ProviderHealth,
   {
-    record(provider: string, status: Omit<ProviderStatus, "at">): void
-    last(provider: string): ProviderStatus | undefined
+    record(provider: Place, status: Omit<ProviderStatus, "at">): void
+    last(provider: Place): ProviderStatus | undefined
     /** The recent latency of a target in milliseconds, as a moving average; undefined before its first response. */
     latency(provider: string, model: string): number | undefined
-    answered(provider: string, model: string, latencyMs: number): void
+    answered(provider: Place, model: string, latencyMs: number): void
   }
 >()("app/gateway/ProviderSightings") {
   static readonly layer = Layer.effect(
@@ -57,15 +62,15 @@ export class ProviderHealth extends Context.Service<
     Effect.map(Clock.Clock, (clock) => {
       const health = new Map<string, ProviderStatus>()
       const latencies = new Map<string, number>()
-      const record = (provider: string, { error, latencyMs, reachable }: Omit<ProviderStatus, "at">) => {
-        health.set(provider, { reachable, latencyMs, error, at: clock.currentTimeMillisUnsafe() })
+      const record = (provider: Place, { error, latencyMs, reachable }: Omit<ProviderStatus, "at">) => {
+        health.set(placeOf(provider), { reachable, latencyMs, error, at: clock.currentTimeMillisUnsafe() })
       }
       return ProviderHealth.of({
         record,
-        last: (provider) => health.get(provider),
+        last: (provider) => health.get(placeOf(provider)),
         latency: (provider, model) => latencies.get(`${provider}/${model}`),
         answered: (provider, model, latencyMs) => {
-          const key = `${provider}/${model}`
+          const key = `${provider.id}/${model}`
           const before = latencies.get(key)
           latencies.set(key, before === undefined ? latencyMs : before + newest * (latencyMs - before))
           record(provider, { reachable: true, latencyMs: Math.round(latencyMs), error: null })
@@ -101,7 +106,7 @@ export class Router extends Context.Service<
         const startedAt = clock.currentTimeMillisUnsafe()
         return Effect.matchEffect(provider.provider.send(request), {
           onSuccess: (answer) => {
-            health.answered(provider.id, model, clock.currentTimeMillisUnsafe() - startedAt)
+            health.answered(provider, model, clock.currentTimeMillisUnsafe() - startedAt)
             return Effect.succeed(answer)
           },
           onFailure: (failure) => {
@@ -109,7 +114,7 @@ export class Router extends Context.Service<
             const latencyMs = clock.currentTimeMillisUnsafe() - startedAt
             // Every tenant sees this message, and a provider's own text may repeat another tenant's prompt.
             const told = reason === "status" ? `It answered with status ${received ?? error.status}.` : error.message
-            health.record(provider.id, { reachable: reason === "status", latencyMs, error: told })
+            health.record(provider, { reachable: reason === "status", latencyMs, error: told })
             return Effect.fail(failure)
           }
         })

@@ -74,13 +74,13 @@ export class Gateway extends Context.Service<
         return { asked, latencyMs: (yield* Clock.currentTimeMillis) - startedAt }
       })
 
-      const look = Effect.fnUntraced(function* ({ id, provider }: ConnectedProvider) {
-        const last = statuses.last(id)
+      const look = Effect.fnUntraced(function* (running: ConnectedProvider) {
+        const last = statuses.last(running)
         const now = yield* Clock.currentTimeMillis
         if (last !== undefined && now - last.at < longestUnseen) return
-        const { asked, latencyMs } = yield* ask(provider)
+        const { asked, latencyMs } = yield* ask(running.provider)
         statuses.record(
-          id,
+          running,
           asked._tag === "Success"
             ? { reachable: true, latencyMs, error: null }
             : { reachable: false, latencyMs, error: asked.failure.error.message }
@@ -92,7 +92,7 @@ export class Gateway extends Context.Service<
         const models = configuration.snapshot().models.flatMap(({ targets }) => targets)
         const own = models.filter(({ provider }) => provider === running)
         const states = yield* Effect.forEach(own, ({ model }) => breakers.state(running.id, model))
-        const last = statuses.last(running.id)
+        const last = statuses.last(running)
         return {
           id: running.id,
           dialect: running.dialect,

@@ -83,6 +83,10 @@ layer(sharedServiceLayer, options)("providers", (it) => {
       // What was seen lately is not looked at again.
       yield* service.call("GET", "/api/llm/health")
       assert.lengthOf(bad.requests, 1)
+      const moved = [{ id: "bad", dialect: "openai", baseUrl: good.url }]
+      yield* service.call("PUT", "/api/llm/admin/config", { body: { providers: moved } })
+      const { body } = yield* service.call("GET", "/api/llm/health")
+      assert.strictEqual(body.status, "healthy", "a provider at another address is looked at again")
     }).pipe(Effect.scoped)
   )
 
