@@ -3,7 +3,6 @@ import { type Refusal } from "../../audit/log/service.ts"
 import { covers } from "../../kernel/authority/capability.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { Forbidden, type Principal } from "../../kernel/authority/principal.ts"
-import { usdOf } from "../../kernel/usd.ts"
 import {
   allTenants,
   BudgetDenied,
@@ -28,7 +27,7 @@ import {
   StillNoHeadroom
 } from "./domain.ts"
 import { type AvailableBudget, type BudgetSubject, type Denied, type InsufficientBudget } from "./protocol-domain.ts"
-import { totalOf, type Unit } from "./quantity-domain.ts"
+import { quantityOf, totalOf, type Unit } from "./quantity-domain.ts"
 
 /** An applicable cap, as the ledger or a stored answer has it. */
 interface NamedCap {
@@ -120,14 +119,17 @@ export const refusalOf = (
   const { unit } = cap
   const isSeen = cap.tenantId !== allTenants
   const reason = reasonOf(insufficient)
-  const amountOf = (amount: bigint) => (unit === "usd" ? usdOf(amount) : Number(amount))
-  const figures = { limit: amountOf(limit), spent: amountOf(spent), reserved: amountOf(reserved) }
+  const figures = {
+    limit: quantityOf(unit, limit),
+    spent: quantityOf(unit, spent),
+    reserved: quantityOf(unit, reserved)
+  }
   return {
     action,
     target: cap.id,
     tenantId,
     reason: detailOf(insufficient, reason, isSeen),
-    after: { reason, unit, requested: amountOf(requested[unit]), ...(isSeen ? figures : {}), ...dimensions }
+    after: { reason, unit, requested: quantityOf(unit, requested[unit]), ...(isSeen ? figures : {}), ...dimensions }
   }
 }
 

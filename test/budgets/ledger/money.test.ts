@@ -15,8 +15,8 @@ const crossings: Readonly<Record<string, number>> = {
   "ledger/protocol-domain.ts": 1,
   // The amounts of a refund and of a transfer.
   "ledger/repository.ts": 2,
-  // Amounts of requests, once as the audit log has it.
-  "plans/service.ts": 4,
+  // Amounts of requests.
+  "plans/service.ts": 3,
   // A percentage and a moment.
   "caps/utilization.ts": 2
 }
