@@ -37,9 +37,9 @@ const hashOf = (bytes: Uint8Array, start: number, end: number): number => {
   return hash
 }
 
-const isSame = (one: Uint8Array, bytes: Uint8Array, start: number, length: number): boolean => {
-  if (one.length !== length) return false
-  for (let at = 0; at < length; at++) if (one[at] !== bytes[start + at]) return false
+/** Whether so many bytes from one place on are those from another. */
+const isSame = (one: Uint8Array, oneAt: number, other: Uint8Array, otherAt: number, length: number): boolean => {
+  for (let at = 0; at < length; at++) if (one[oneAt + at] !== other[otherAt + at]) return false
   return true
 }
 
@@ -67,7 +67,7 @@ export class Keys {
   /** The place of a key; below zero where there is none. */
   find(bytes: Uint8Array, start: number, length: number): number {
     for (const known of this.#known.get(hashOf(bytes, start, start + length)) ?? []) {
-      if (isSame(known.bytes, bytes, start, length)) return known.place
+      if (known.bytes.length === length && isSame(known.bytes, 0, bytes, start, length)) return known.place
     }
     return -1
   }
@@ -145,7 +145,7 @@ export const eachCell = (
     const place = smallintAt(places, n)
     if (place < low || place >= high) continue
     // The cells of a key follow each other.
-    if (keyLength !== length || !isRepeated(keys, keyAt, begins, length)) {
+    if (keyLength !== length || !isSame(keys, keyAt, keys, begins, length)) {
       key = keyOf(part, keys, begins, length)
       keyAt = begins
       keyLength = length
@@ -153,11 +153,6 @@ export const eachCell = (
     if (key < 0) continue
     visit(key, last === 0 ? 0 : (between[place] ??= placeOf(cuts, start + place * width)), n)
   }
-}
-
-const isRepeated = (bytes: Uint8Array, one: number, other: number, length: number): boolean => {
-  for (let at = 0; at < length; at++) if (bytes[one + at] !== bytes[other + at]) return false
-  return true
 }
 
 /** Where the lower half of a sum gives what is above 32 bits to the upper one: far below what a double holds exactly. */
