@@ -1,7 +1,6 @@
-import { useState } from "react"
 import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
-import { CopyCurl } from "../../kit/actions.tsx"
+import { CopyCurl, useNow } from "../../kit/actions.tsx"
 import { CapBar } from "../../kit/charts/cap-bar.tsx"
 import { Bars } from "../../kit/charts/chart.tsx"
 import { count, Moment, percent, ownTimeZone, short, usd, words } from "../../kit/format.tsx"
@@ -108,7 +107,7 @@ const FirstSteps = () => {
 
 /** The 95th percentile of today's latencies; nothing before the first call. */
 const useLatency = (): string => {
-  const [from] = useState(() => new Date(new Date().setHours(0, 0, 0, 0)).toISOString())
+  const from = new Date(new Date(useNow(60)).setHours(0, 0, 0, 0)).toISOString()
   const day = { params: { dimension: "day" }, query: { from, timeZone: ownTimeZone, limit: 1 } } as const
   const latency = useCall("insights.by", day, { everySeconds: 60 }).data?.items[0]?.p95LatencyMs ?? null
   return latency === null ? "" : `, p95 ${count(Math.round(latency))} ms today`

@@ -1,8 +1,7 @@
-import { useState } from "react"
 import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { TabLinks } from "../../kit/actions.tsx"
+import { TabLinks, useNow } from "../../kit/actions.tsx"
 import { count, Moment, short } from "../../kit/format.tsx"
 import { type Column, ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
@@ -45,11 +44,12 @@ export const refusedBy: Column<Entry> = {
     )
 }
 
-const day = 86_400_000
+const hour = 3_600_000
 
 /** How often caps refused something in the last day, and the latest refusals. */
 export const useRefusals = (filter: { readonly entityId?: string }) => {
-  const [startDate] = useState(() => new Date(Date.now() - day).toISOString())
+  // From a whole hour on, so that one question is asked for an hour.
+  const startDate = new Date((Math.floor(useNow(60) / hour) - 24) * hour).toISOString()
   const { data } = useCall(
     "auditLogs.list",
     { query: { ...refused, ...filter, startDate, limit: 200 } },
