@@ -293,7 +293,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const cuts = [range.from, openEnd(range.to, yield* nowOf(asked, range), weekMillis)]
           const asOf = yield* readAsOf
           const found = yield* repository.series(source(filter, dimension, cuts), dimension, cuts, keys)
-          return { asOf, dimension, items: found.map((sums) => ({ key: sums.key, ...pointOf(sums) })) }
+          return { asOf, dimension, items: found.map((sums) => Object.assign({ key: sums.key }, pointOf(sums))) }
         })
       )
     })
