@@ -86,7 +86,6 @@ import { SecurityHandlers } from "./operations/security/handlers.ts"
 import { SyntheticPrincipalsHandlers } from "./operations/synthetic-principals/handlers.ts"
 import { SyntheticPrincipals } from "./operations/synthetic-principals/service.ts"
 import { Security } from "./operations/security/service.ts"
-import { AllowedMethodsLayer } from "./platform/openapi/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/runtime/background-jobs.ts"
 import { DigestLayer, SecureRandomLayer } from "./platform/crypto/node-crypto.ts"
 import { edgeLayer } from "./platform/http/edge.ts"
@@ -326,7 +325,6 @@ const Routes = Layer.mergeAll(
   OAuthWireLayer,
   RegistrationWireLayer,
   VendorRoutesLayer,
-  AllowedMethodsLayer,
   edgeLayer
 )
 

@@ -87,7 +87,16 @@ const fills = [
   `INSERT INTO budget_counters (tenant_id, id, cap_id, counter_key, period_start, period_end, unit, created_at, spent, reserved)
     SELECT c.tenant_id, new_id(), c.id, '', p.starts, p.ends, 'usd', now(), abs(hashtext(c.id::text)::bigint), 0
     FROM budget_caps c, generate_series(0, 2) months,
-      budget_period('month', 'UTC', 1, now() - months * interval '1 month') p`
+      budget_period('month', 'UTC', 1, now() - months * interval '1 month') p`,
+  `INSERT INTO budget_plans (tenant_id, id, agent_id, name, status, budget, heartbeat_seconds, heartbeat_by, dead_at, created_at,
+      created_by, ended_at, counter_ids, held_caps, held_keys)
+    SELECT ${tenant}, uuidv7(${moment} - now()), small_agent.id, ${name}, CASE WHEN i % 5000 = 0 THEN 'active' ELSE 'completed' END,
+      1000000000, 3600, now() + interval '1 day', now() + interval '2 days', ${moment}, 'service-account',
+      CASE WHEN i % 5000 > 0 THEN ${moment} END, '{}', '{}', '{}'
+    FROM ${series}, ${tenants}, (SELECT id FROM agents LIMIT 1) small_agent ORDER BY i`,
+  // Each plan has a counter under its own id, without which it cannot be read.
+  `INSERT INTO budget_counters (tenant_id, id, cap_id, counter_key, period_start, period_end, unit, created_at)
+    SELECT tenant_id, id, id, '', '-infinity', 'infinity', 'usd', created_at FROM budget_plans`
 ]
 
 const print = (text: string) => process.stdout.write(`${text}\n`)
@@ -207,13 +216,24 @@ try {
     ["half of them", await keyOf("one")],
     ["a small tenant", await keyOf("small")]
   ] as const
+  const [agent] = await onDatabase(
+    directory,
+    (sql) => sql<{ readonly id: string }>`SELECT agent_id AS id FROM delegation_grants LIMIT 1`
+  )
   const uuidBetween = "7fffffff-0000-7000-8000-000000000000"
   const lists: ReadonlyArray<List> = [
     { target: "/api/api-keys", sorts: ["-createdAt", "name", "-lastUsedAt"], between: uuidBetween },
     { target: "/api/agents", sorts: ["-createdAt", "name", "-lastSeenAt"], between: uuidBetween },
+    {
+      target: `/api/agents/${agent?.id}/delegations`,
+      sorts: ["-createdAt", "-lastUsedAt"],
+      between: uuidBetween,
+      isShared: true
+    },
     { target: "/api/accounts", sorts: ["-createdAt", "name", "-lastSignInAt"], between: uuidBetween },
     { target: "/api/trial-users", sorts: ["-createdAt", "lastName", "email"], between: rows / 2, isShared: true },
     { target: "/api/sessions", sorts: ["-startedAt"], between: rows / 2, isShared: true },
+    { target: "/api/plans", sorts: ["-createdAt"], between: uuidBetween },
     { target: "/api/spend/reservations", sorts: ["-createdAt"], between: uuidBetween },
     { target: "/api/usage", sorts: [""] },
     { target: "/api/audit-logs", sorts: [""], searches: auditSearches },
@@ -221,7 +241,7 @@ try {
     { target: "/api/budgets/caps", sorts: ["-createdAt"], between: uuidBetween }
   ]
   // Their times are in the order of their ids.
-  const byId = new Set(["/api/sessions", "/api/budgets/caps", "/api/spend/reservations"])
+  const byId = new Set(["/api/sessions", "/api/budgets/caps", "/api/spend/reservations", "/api/plans"])
   let missed = 0
   const report = async (what: string, url: string, query: string, key: string) => {
     const { longest, median, page } = await measure(url, query, key)
@@ -242,7 +262,8 @@ try {
         const what = `${target}, ${whose}: ${sorted}`
         await report(what, url, sorted, key)
         if (between !== undefined) {
-          const place = [sort, byId.has(target) ? "" : placeOf(sort), between]
+          const isById = byId.has(target) || (sort === "-createdAt" && target.endsWith("/delegations"))
+          const place = [sort, isById ? "" : placeOf(sort), between]
           const cursor = Buffer.from(JSON.stringify(place)).toString("base64url")
           await report(`${what}, in the middle`, url, `${sorted}&cursor=${cursor}`, key)
         }

@@ -2,11 +2,13 @@ import { assert, describe, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { once } from "node:events"
 import * as net from "node:net"
+import { Webhook } from "standardwebhooks"
 import { issuerOf } from "../support/agents.ts"
 import { assertQuiet, Browser, executablePath, openConsole, openWindow, settled, step } from "../support/browser.ts"
 import { makeProvider } from "../support/openid-provider.ts"
 import { makeRegistration } from "../support/registrations.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
+import { startReceiver } from "../support/webhook-receiver.ts"
 
 /** A port that is free now: what an identity provider sends browsers back to has to be known before the service listens. */
 const freePort = Effect.promise(async () => {
@@ -21,13 +23,17 @@ const freePort = Effect.promise(async () => {
 const layers = Layer.merge(
   Layer.unwrap(
     Effect.map(freePort, (port) =>
-      serviceLayer({ Api__Port: `${port}`, IdentityProviders__AllowPrivateAddresses: "true" })
+      serviceLayer({
+        Api__Port: `${port}`,
+        IdentityProviders__AllowPrivateAddresses: "true",
+        Integrations__AllowPrivateAddresses: "true"
+      })
     )
   ),
   Browser.layer
 )
 
-describe.skipIf(executablePath === undefined)("who is admitted in the console", () => {
+describe.skipIf(executablePath === undefined)("other systems and people in the console", () => {
   layer(layers, { excludeTestServices: true, timeout: "60 seconds" })((it) => {
     it.effect("an application that registered itself is approved with fewer scopes, another is rejected", () =>
       Effect.gen(function* () {
@@ -109,6 +115,81 @@ describe.skipIf(executablePath === undefined)("who is admitted in the console", 
           [false, true, false]
         )
         yield* step(() => page.getByRole("row", { name: "Ada Hopeful" }).getByText("inactive").waitFor())
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("a sink is subscribed with a secret, receives signed events until it is disabled, and is deleted", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const receiver = yield* startReceiver
+        receiver.answerHeaders = { "WebHook-Allowed-Origin": "*" }
+        const window = yield* openConsole(service)
+        const { page } = window
+        yield* window.visit("/events")
+        yield* step(() => page.getByRole("button", { name: "Subscribe a sink" }).click())
+        const form = page.getByRole("dialog", { name: "Subscribe a sink" })
+        yield* step(() => form.getByLabel("Sink").fill(receiver.url))
+        yield* step(() => form.getByLabel("Event types").fill("com.application-manager.tenant.*"))
+        yield* step(() => form.getByLabel("Sign deliveries").check())
+        yield* step(() => form.getByRole("button", { name: "Subscribe" }).click())
+        const secret = yield* step(() => page.getByTestId("secret").innerText())
+        yield* step(() => page.getByLabel("I have stored it").check())
+        yield* step(() => page.getByRole("button", { name: "Done" }).click())
+        const row = page.getByRole("row").filter({ hasText: receiver.url })
+        yield* step(() => row.getByText("active").waitFor())
+        assert.notInclude(yield* step(() => page.content()), secret)
+        yield* service.call("POST", "/api/tenants", { body: { name: "Told of" } })
+        const [hook] = yield* receiver.until(1)
+        new Webhook(secret).verify(hook!.body, hook!.headers)
+
+        const change = Effect.fnUntraced(function* (button: string) {
+          yield* step(() => row.getByRole("button", { name: button }).click())
+          yield* step(() => page.getByRole("button", { name: `${button} the subscription` }).click())
+          yield* step(() => page.getByRole("dialog").waitFor({ state: "detached" }))
+        })
+        yield* change("Disable")
+        yield* step(() => row.getByText("disabled").waitFor())
+        yield* service.call("POST", "/api/tenants", { body: { name: "Not told of" } })
+        yield* change("Enable")
+        yield* step(() => row.getByText("active").waitFor())
+        yield* service.call("POST", "/api/tenants", { body: { name: "Told of again" } })
+        const [, next] = yield* receiver.until(2)
+        new Webhook(secret).verify(next!.body, next!.headers)
+        assert.include(next!.body, "Told of again")
+        yield* change("Delete")
+        yield* step(() => page.getByText("No sink is subscribed").waitFor())
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("an integration shows its secret once, is tested, and lists what it was sent", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const receiver = yield* startReceiver
+        const window = yield* openConsole(service)
+        const { page } = window
+        yield* window.visit("/integrations")
+        yield* step(() => page.getByRole("button", { name: "Make an integration" }).click())
+        const form = page.getByRole("dialog", { name: "Make an integration" })
+        yield* step(() => form.getByLabel("Name").fill("CRM"))
+        yield* step(() => form.getByLabel("Address").fill(receiver.url))
+        yield* step(() => form.getByLabel("Event types").fill("com.application-manager.tenant.*"))
+        yield* step(() => form.getByRole("button", { name: "Make it" }).click())
+        const secret = yield* step(() => page.getByTestId("secret").innerText())
+        yield* step(() => page.getByLabel("I have stored it").check())
+        yield* step(() => page.getByRole("button", { name: "Done" }).click())
+        yield* step(() => page.getByRole("link", { name: "CRM" }).click())
+        yield* step(() => page.getByRole("button", { name: "Test" }).click())
+        yield* step(() => page.getByText("Delivered: the receiver answered 204").waitFor())
+        const [hook] = yield* receiver.until(1)
+        new Webhook(secret).verify(hook!.body, hook!.headers)
+        yield* service.call("POST", "/api/tenants", { body: { name: "Delivered" } })
+        yield* receiver.until(2)
+        yield* step(() => page.getByRole("row", { name: "tenant.created" }).getByText("delivered").waitFor())
+        yield* step(() => page.getByRole("button", { name: "Delete" }).click())
+        yield* step(() => page.getByRole("button", { name: "Delete the integration" }).click())
+        yield* step(() => page.getByText("Nothing is sent anywhere yet").waitFor())
         assertQuiet(window)
       }).pipe(Effect.scoped)
     )

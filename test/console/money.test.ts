@@ -195,6 +195,49 @@ describe.skipIf(executablePath === undefined)("money in the console", () => {
       }).pipe(Effect.scoped)
     )
 
+    it.effect("agents show what they spent and are sorted by it, which the address says, and lead to their usage", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const tenantId = yield* makeTenant(service.database)
+        const { key } = yield* makeKey(service, ["*:*"], { tenantId })
+        const made = yield* Effect.forEach(["dear", "cheap", "idle"], (name) =>
+          Effect.map(service.call("POST", "/api/agents", { key, body: { name, scopeCeiling: [] } }), ({ body }) => body)
+        )
+        const [dear, cheap] = made
+        yield* writeUsage(service.database, tenantId, [
+          { at: daysAgo(2), agent_id: dear.id, cost: 3_000_000_000 },
+          { at: daysAgo(3), agent_id: cheap.id, cost: 1_000_000_000 },
+          { at: daysAgo(40), agent_id: cheap.id, cost: 9_000_000_000 }
+        ])
+        const window = yield* openConsole(service)
+        const { page } = window
+        yield* window.visit(`/agents?tenantId=${tenantId}&sort=name`)
+        const rows = page.locator("tbody tr")
+        const shown = step(async () => {
+          await page.waitForFunction(() => /\$/.test(document.querySelector("tbody tr")?.textContent ?? ""))
+          const texts = await rows.allInnerTexts()
+          return texts.map((text) => [/^\w+/.exec(text)?.[0], /\$[\d.]+/.exec(text)?.[0]])
+        })
+        assert.deepStrictEqual(yield* shown, [
+          ["cheap", "$1.00"],
+          ["dear", "$3.00"],
+          ["idle", "$0.00"]
+        ])
+        yield* step(() => page.getByRole("button", { name: "Spend, 30 days" }).click())
+        yield* step(() => page.locator("th[aria-sort=descending]", { hasText: "Spend" }).waitFor())
+        yield* settled(page)
+        assert.include(page.url(), "sort=-spend")
+        assert.deepStrictEqual(yield* shown, [
+          ["dear", "$3.00"],
+          ["cheap", "$1.00"]
+        ])
+        yield* step(() => rows.first().getByRole("link", { name: "$3.00" }).click())
+        yield* step(() => page.waitForURL(`**/usage?agentId=${dear.id}`))
+        yield* settled(page)
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+
     it.effect("usage is shown by day and model against the period before, narrowed, and exported", () =>
       Effect.gen(function* () {
         const service = yield* TestService

@@ -6,6 +6,8 @@ import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { pageQuery } from "../../kernel/http/page.ts"
+import { listParameter } from "../../kernel/http/parameter.ts"
+import { text } from "../../kernel/text.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { usageFilters, usageRange, withSynthetic } from "../usage/domain.ts"
@@ -16,8 +18,11 @@ import {
   cursorFitsSort,
   itemPosition,
   ItemSort,
+  maxSpendKeys,
   Overview,
-  ReportDimension
+  ReportDimension,
+  SpendDimension,
+  SpendReport
 } from "./domain.ts"
 
 const read = requires("insights:read")
@@ -47,6 +52,24 @@ export class InsightsApi extends HttpApiGroup.make("insights")
         ...pageQuery(itemPosition)
       }).pipe(Schema.check(cursorFitsSort)),
       success: Breakdown,
+      error: [ValidationFailed, Forbidden]
+    }),
+    endpoint.get("spend", "/spend-by-:dimension", {
+      summary: "Get the cost of some keys of a dimension",
+      description: "What each of the keys cost, in their order, and zero for one that cost nothing or that nobody has.",
+      access: read,
+      params: { dimension: SpendDimension },
+      query: {
+        ...usageFilters,
+        ...withSynthetic,
+        from: usageRange.from,
+        to: usageRange.to,
+        keys: listParameter(text(1, 500), maxSpendKeys, {
+          description: `At most ${maxSpendKeys} keys without commas, with commas between them`,
+          examples: ["gpt-5,gpt-5-mini"]
+        })
+      },
+      success: SpendReport,
       error: [ValidationFailed, Forbidden]
     }),
     endpoint.get("capsStatus", "/caps-status", {

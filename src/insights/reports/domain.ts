@@ -3,7 +3,7 @@ import { CapUtilization, UtilizationKey } from "../../budgets/caps/domain.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { cursor, page } from "../../kernel/http/page.ts"
 import { text } from "../../kernel/text.ts"
-import { dayMillis, NetUsd } from "../usage/domain.ts"
+import { dayMillis, NetUsd, type UsageDimension, usageDimensions } from "../usage/domain.ts"
 
 export const reportDimensions = [
   "agent",
@@ -144,6 +144,19 @@ export const Breakdown = Schema.Struct({
   dimension: ReportDimension,
   ...page(Item, itemPosition).fields
 }).annotate({ identifier: "UsageBreakdown" })
+
+/** What some keys of can be asked for alone. */
+export const SpendDimension = Schema.Literals([
+  ...(Object.keys(usageDimensions) as ReadonlyArray<UsageDimension>),
+  "tenant"
+])
+export type SpendDimension = typeof SpendDimension.Type
+export const maxSpendKeys = 100
+export const SpendReport = Schema.Struct({
+  asOf: Instant,
+  dimension: SpendDimension,
+  items: Schema.Array(Schema.Struct({ key: Key, ...point }).annotate({ identifier: "UsageSpend" }))
+}).annotate({ identifier: "SpendReport" })
 
 export const capPosition = cursor(UtilizationKey)
 const CapSeries = Schema.Struct({ ...CapUtilization.fields, series: Schema.Array(SeriesPoint) }).annotate({

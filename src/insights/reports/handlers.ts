@@ -18,6 +18,8 @@ export const InsightsHandlers = groupHandlers(
           { sort, after: cursor },
           limit ?? pageLimitDefault
         ),
+      spend: ({ params, query: { from, keys, to, ...filter } }) =>
+        reports.spend(params.dimension, filter, { from, to }, keys),
       capsStatus: ({ query: { cursor, from, limit, timeZone, to, ...filter } }) =>
         reports.capsStatus(filter, { from, timeZone, to }, cursor, limit ?? pageLimitDefault)
     })

@@ -20,6 +20,7 @@ import {
   segmentsOf,
   type SeriesPoint,
   type Share,
+  type SpendDimension,
   type Totals,
   weekMillis
 } from "./domain.ts"
@@ -164,7 +165,8 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             filter.tenantId === undefined ? {} : { tenantId: filter.tenantId },
             "-percentUsed",
             undefined,
-            maxCaps
+            // An agent sees only some of them.
+            principal.kind === "agent" ? maxCaps : topMost
           )
           return {
             asOf,
@@ -275,6 +277,28 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       )
     })
 
+    const spend = Effect.fn("Reports.spend")(function* (
+      dimension: SpendDimension,
+      given: UsageFilter,
+      bounds: Omit<UsageRange, "timeZone">,
+      keys: ReadonlyArray<string>
+    ) {
+      const principal = yield* CurrentPrincipal
+      const filter = yield* visibleUsage(principal, given)
+      const asked = { ...bounds, timeZone: undefined }
+      const range = yield* requestedRange(asked)
+      return yield* within(
+        principal,
+        Effect.gen(function* () {
+          const cuts = [range.from, openEnd(range.to, yield* nowOf(asked, range), weekMillis)]
+          const asOf = yield* readAsOf
+          const found = yield* repository.series(source(filter, dimension, cuts), dimension, cuts, keys)
+          const sumsOf = new Map(found.map((sums) => [sums.key, sums]))
+          return { asOf, dimension, items: keys.map((key) => ({ key, ...pointOf(sumsOf.get(key)) })) }
+        })
+      )
+    })
+
     const capsStatus = Effect.fn("Reports.capsStatus")(function* (
       given: Pick<UsageFilter, "tenantId" | "includeSynthetic"> & { readonly capId?: CapId },
       asked: UsageRange,
@@ -314,7 +338,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       )
     })
 
-    return { overview, by, capsStatus }
+    return { overview, by, spend, capsStatus }
   })
 }) {
   static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(ReportsRepository.layer))

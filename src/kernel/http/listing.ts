@@ -2,7 +2,7 @@ import { DateTime, Schema } from "effect"
 import { Instant } from "../instant.ts"
 import { name, storable } from "../text.ts"
 import { arrayLimitDefault, ArrayLimit, cursor, PageLimit, pageLimitDefault } from "./page.ts"
-import { integerParameter } from "./parameter.ts"
+import { integerParameter, listParameter } from "./parameter.ts"
 
 /**
  * What a list can be sorted by: a moment, that of a use which there may not have been (before all others then), text without
@@ -15,6 +15,8 @@ export type Place<Id> = Id | readonly [sort: string, value: string, id: Id]
 
 /** Which part of a list is wanted, and in which order. */
 export interface ListRequest<Id> {
+  /** The ids of the rows that alone are wanted. */
+  readonly ids?: ReadonlyArray<Id>
   readonly search?: string
   /** A member to sort by, with `-` before it for descending; absent for the order of the list itself. */
   readonly sort?: string
@@ -40,6 +42,8 @@ const SortMoment = Schema.String.pipe(
   Schema.check(Schema.isPattern(/^(?:0|[1-9]\d{0,16}|[12]\d{17})$/u, { expected: "microseconds since 1970" }))
 )
 const sortValues = { id: Schema.Literal(""), moment: SortMoment, text: SortText, use: SortMoment } as const
+
+const maxIds = 100
 
 /** The order that a cursor belongs to; undefined for that of the list itself. */
 const sortOf = (cursor: unknown): unknown => (Array.isArray(cursor) ? cursor[0] : undefined)
@@ -83,7 +87,14 @@ export const listing = <Id extends string | number, const Sorts extends Readonly
   const position = cursor(Schema.Union([id, ...places]) as Schema.Codec<Place<Id>, unknown>)
   const isId = Schema.is(id)
   const idType = isId(1) ? "integer" : "uuid"
+  const idText = (idType === "integer" ? integerParameter(id as never) : id) as Schema.Codec<Id, string>
   const parameters = {
+    ids: Schema.optionalKey(
+      listParameter(idText, maxIds, {
+        description: `The rows with these ids alone: at most ${maxIds}, with commas between them`,
+        examples: [idType === "integer" ? "7,42" : "0198a5b0-7c00-7000-8000-00000000002a"]
+      })
+    ),
     search: Schema.optionalKey(
       name(200).annotate({
         description: `Text in ${searches}, without regard to case, or the whole id. A search reads so many rows a page that a page may be short although the next one has more.`,

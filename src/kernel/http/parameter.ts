@@ -17,6 +17,22 @@ export const integerParameter = <S extends Schema.Codec<number, number>>(schema:
     Schema.decodeTo(schema, SchemaTransformation.transform({ decode: Number, encode: String }))
   )
 
+/** Several values in one parameter, from one up to a number, with commas between them. */
+export const listParameter = <Item extends Schema.Codec<unknown, string>>(
+  item: Item,
+  max: number,
+  documentation: { readonly description: string; readonly examples: readonly [string] }
+) =>
+  Schema.String.annotate(documentation).pipe(
+    Schema.decodeTo(
+      Schema.Array(item).pipe(Schema.check(Schema.isMaxLength(max))),
+      SchemaTransformation.transform({
+        decode: (text): ReadonlyArray<string> => text.split(","),
+        encode: (texts) => texts.join(",")
+      })
+    )
+  )
+
 export const booleanParameter = spelled(Schema.Boolean, /^(?:true|false)$/u, '"true" | "false"').pipe(
   Schema.decodeTo(Schema.Boolean, SchemaTransformation.transform({ decode: (text) => text === "true", encode: String }))
 )

@@ -213,7 +213,7 @@ export const makeList = <Row, Id extends string | number>(
 
   return Effect.fnUntraced(function* (
     filters: ReadonlyArray<Statement.Fragment>,
-    { createdFrom, createdTo, cursor, limit = limitDefault, search, sort }: ListRequest<Id>,
+    { createdFrom, createdTo, cursor, ids: wanted, limit = limitDefault, search, sort }: ListRequest<Id>,
     shown: Statement.Fragment = all
   ) {
     const order = orders.get(sort ?? "") ?? byId
@@ -223,6 +223,7 @@ export const makeList = <Row, Id extends string | number>(
       sql`true`,
       ...filters,
       ...(tenantId === undefined ? [] : [sql`t.tenant_id = ${tenantId}`]),
+      ...(wanted === undefined ? [] : [sql`t.id = ANY(${wanted}::${ids})`]),
       ...(createdFrom === undefined ? [] : [sql`t.created_at >= ${DateTime.toDateUtc(createdFrom)}`]),
       ...(createdTo === undefined ? [] : [sql`t.created_at < ${DateTime.toDateUtc(createdTo)}`]),
       ...(cursor === undefined ? [] : [behind(order, cursor)])

@@ -1,11 +1,12 @@
-import { type Cause, Clock, Context, Effect, Layer, LogLevel } from "effect"
+import { type Cause, Clock, Context, Effect, type Fiber, Layer, LogLevel, Tracer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { Headers, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { readExact } from "../../kernel/json/exact-number.ts"
 import { anonymous } from "../../kernel/authority/principal.ts"
 import { problemType, statusPhrase } from "../../kernel/problems/problem.ts"
 import { BadRequest, InternalError, PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems/problems.ts"
-import { isClientAbort, type ProblemBody, problemOf } from "./failures.ts"
+import { makeAllowedMethods } from "./allowed-methods.ts"
+import { isClientAbort, isRouteNotFound, type ProblemBody, problemOf } from "./failures.ts"
 import { InFlight, Shutdown } from "./in-flight.ts"
 import { securityHeaders } from "./negotiation.ts"
 import * as Metrics from "../observability/metrics.ts"
@@ -142,6 +143,13 @@ const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo, route: string
   )
 }
 
+/** Notes the route as the router does with those that it finds. */
+const enterRoute = (fiber: Fiber.Fiber<unknown, unknown>, context: HttpRouter.RouteContext["Service"]): void => {
+  const span = Context.getOrUndefined(fiber.context, Tracer.ParentSpan)
+  if (span?._tag === "Span" && span.sampled) span.attribute("http.route", context.route.path)
+  fiber.setContext(Context.add(fiber.context, HttpRouter.RouteContext, context))
+}
+
 /** Logs an answered request; of a stream, when its head is sent. Undefined where no line of it would be written. */
 const makeRequestLog = ({ level, requests }: SettingsValues["logging"]) => {
   const severity = requests ? "Info" : "Debug"
@@ -176,6 +184,7 @@ export const edgeLayer = Layer.unwrap(
     const inFlight = yield* InFlight
     const shutdown = yield* Shutdown
     const random = yield* SecureRandom.SecureRandom
+    const allowedMethods = yield* makeAllowedMethods
     const { api, logging } = yield* Settings
     const logRequest = makeRequestLog(logging)
     const instance = Buffer.from(yield* random.randomBytes(9)).toString("base64url")
@@ -215,6 +224,11 @@ export const edgeLayer = Layer.unwrap(
             Effect.matchCauseEffect({
               onSuccess: (response) => Effect.succeed(finish(response)),
               onFailure: (cause) => {
+                const other = isRouteNotFound(cause) ? allowedMethods(request) : undefined
+                if (other !== undefined) {
+                  enterRoute(fiber, other.context)
+                  return Effect.succeed(finish(other.answer))
+                }
                 if (!isClientAbort(cause)) return Effect.map(onFailure(cause, info, routeOf(fiber.context)), finish)
                 recordEnd(499)
                 return Effect.failCause(cause)

@@ -39,6 +39,31 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.deepStrictEqual(yield* keys("sort=requests"), ["dear", "free", "cheap"])
       const byDay = yield* service.call("GET", `/api/insights/by-day?${range}&sort=-requests&limit=1`, { key })
       assert.strictEqual(byDay.body.items[0].requests, 4)
+      const spend = yield* service.call("GET", `/api/insights/spend-by-model?${range}&keys=free,unknown,cheap`, { key })
+      assert.deepStrictEqual(spend.body.items, [
+        { key: "free", costUsd: 0, requests: 1 },
+        { key: "unknown", costUsd: 0, requests: 0 },
+        { key: "cheap", costUsd: 0.000000002, requests: 2 }
+      ])
+      // A day that divides hours is read from rows, and so is a filter beside the dimension.
+      const part = `from=2026-01-05T09:30:00Z&to=2026-01-05T10:00:01Z&tenantId=${tenantId}`
+      for (const [dimension, keys] of [
+        ["model", "dear"],
+        ["tenant", tenantId]
+      ]) {
+        const { body } = yield* service.call(
+          "GET",
+          `/api/insights/spend-by-${dimension}?${part}&model=dear&keys=${keys}`
+        )
+        assert.deepStrictEqual(body.items, [{ key: keys, costUsd: 0.000000003, requests: 1 }])
+      }
+      const many = Array.from({ length: 101 }, String).join(",")
+      for (const keys of ["", ",", many])
+        assertProblem(
+          yield* service.call("GET", `/api/insights/spend-by-model?keys=${keys}`, { key }),
+          400,
+          "validation-failed"
+        )
       const { body } = yield* page("sort=-requests&limit=1")
       for (const sort of ["", "sort=requests&"])
         assertProblem(yield* page(`${sort}cursor=${body.nextCursor}`), 400, "validation-failed")

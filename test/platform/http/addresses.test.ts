@@ -1,9 +1,13 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { operations } from "../../contract/document.ts"
 import { assertSafe, sent } from "../../support/http-answers.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
+
+/** What the server itself allows beside the methods of a path. */
+const own = (allowed: ReadonlySet<string>) => (allowed.has("GET") ? ["HEAD", "OPTIONS"] : ["OPTIONS"])
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("addresses and methods", (it) => {
   const authorized = Effect.map(TestService, ({ serviceKey }) => [`X-Api-Key: ${serviceKey}`])
@@ -90,6 +94,22 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       })
     )
   }
+
+  it.effect("405: every path of the document, even where a parameter of another path stands for its last part", () =>
+    Effect.gen(function* () {
+      const { call } = yield* TestService
+      const paths = Map.groupBy(operations, ({ path }) => path)
+      for (const [path, here] of paths) {
+        const allowed = new Set(here.map(({ method }) => method))
+        const target = path.replaceAll(/\{\w+\}/g, "x")
+        for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE"].filter((one) => !allowed.has(one))) {
+          const { headers, status } = yield* call(method, target, { key: null })
+          const allow = new Set(headers.get("allow")?.split(", "))
+          assert.deepStrictEqual([status, allow], [405, new Set([...allowed, ...own(allowed)])], `${method} ${path}`)
+        }
+      }
+    })
+  )
 
   it.effect("204: OPTIONS says what a path allows", () =>
     Effect.gen(function* () {

@@ -73,6 +73,32 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("ids are the rows that alone are listed, with a search, an order and pages as without", () =>
+    Effect.gen(function* () {
+      const { list, listAll, made } = yield* makeKeys(["one", "two", "three", "other"])
+      const stranger = yield* makeKeys(["of another tenant"])
+      const wanted = [made[2], made[0], made[1], stranger.made[0]].map((row) => row?.id).join(",")
+      assert.deepStrictEqual(names(yield* listAll(`ids=${wanted}`)), ["one", "two", "three"])
+      assert.deepStrictEqual(names(yield* listAll(`ids=${wanted}&sort=-name`)), ["two", "three", "one"])
+      assert.deepStrictEqual(names(yield* listAll(`ids=${wanted}&search=o`)), ["one", "two"])
+      const [one] = made
+      for (const wrong of ["", "nobody", `${one?.id},`, Array.from({ length: 101 }, () => one?.id).join(",")])
+        assertProblem(yield* list(`ids=${wrong}`), 400, "validation-failed")
+      const service = yield* TestService
+      const users = yield* Effect.forEach(["Ids", "Both"], (firstName) =>
+        service.call("POST", "/api/trial-users", {
+          body: { firstName, lastName: "Listed", email: `${crypto.randomUUID()}@example.com` }
+        })
+      )
+      const numbers = users.map(({ body }) => body.id)
+      const listed = yield* service.call("GET", `/api/trial-users?ids=${numbers.join(",")}&sort=-createdAt`)
+      assert.deepStrictEqual(
+        listed.body.map((user: { readonly id: number }) => user.id),
+        numbers.toReversed()
+      )
+    })
+  )
+
   it.effect("sort orders by a member, both ways, page by page, those with the same value by their ids", () =>
     Effect.gen(function* () {
       const { listAll, made, service } = yield* makeKeys(["beetle", "Ant", "beetle", "cat", "Beetle"])

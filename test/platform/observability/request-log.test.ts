@@ -14,10 +14,11 @@ const logged = Effect.fnUntraced(function* (settings: Record<string, string>, le
   const found = yield* call("GET", "/api/trial-users/1")
   const absent = yield* call("GET", "/nowhere?key=secret", { key: null })
   const model = yield* call("GET", "/v1/models/none")
+  const lacking = yield* call("PUT", "/api/trial-users/1")
   const calls = yield* call("POST", "/v1/chat/completions", { body: { model: "none", messages: [] } })
   assert.deepStrictEqual(
-    [found, absent, model, calls].map(({ status }) => status),
-    [404, 404, 404, 400]
+    [found, absent, model, lacking, calls].map(({ status }) => status),
+    [404, 404, 404, 405, 400]
   )
   return { found, absent, lines: lines.filter(({ method }) => method !== undefined) }
 })
@@ -48,6 +49,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })("the lo
           lines.slice(2).map(({ principal, route }) => [route, principal]),
           [
             ["/v1/models/*", "service-account"],
+            ["/api/trial-users/:id", "anonymous"],
             ["/v1/chat/completions", "service-account"]
           ]
         )

@@ -7,8 +7,8 @@ import {
   useQueryClient
 } from "@tanstack/react-query"
 import { announce } from "../kit/toast.tsx"
-import { call, callPage, Failure } from "./client.ts"
-import { type Input, type Operation } from "./operations.ts"
+import { call, callPage, Failure, type Page } from "./client.ts"
+import { type Input, type Operation, type Row } from "./operations.ts"
 
 export const queries = new QueryClient({
   defaultOptions: {
@@ -35,16 +35,42 @@ const settings = ({ enabled = true, everySeconds }: Options) => ({
 export const useCall = <Name extends Operation>(name: Name, input: Input<Name>, options: Options = {}) =>
   useQuery({ queryKey: [name, input], queryFn: ({ signal }) => call(name, input, signal), ...settings(options) })
 
-const pageOf = <Name extends Operation>(name: Name, input: Input<Name>) =>
-  queryOptions({ queryKey: [name, input], queryFn: ({ signal }) => callPage(name, input, signal) })
+/** What a page of a list is asked for with; a report gives its order where that is what its rows cost. */
+export interface PageInput<Name extends Operation> {
+  readonly input: Input<Name>
+  readonly report?: Input<"insights.by"> | undefined
+}
+
+/** A page of a list in the order of what its rows cost: of those alone that the report has. */
+const callPageBySpend = async <Name extends Operation>(
+  name: Name,
+  input: Input<Name>,
+  report: Input<"insights.by">,
+  signal: AbortSignal
+): Promise<Page<Row<Name>>> => {
+  const { items, nextCursor } = await callPage("insights.by", report, signal)
+  const ids = items.flatMap(({ key }) => key ?? [])
+  if (ids.length === 0) return { items: [], nextCursor }
+  const query = { ...(input.query as object), ids: ids.join(",") }
+  const found = await callPage(name, { ...input, query } as Input<Name>, signal)
+  const rows = new Map(found.items.map((row) => [(row as { readonly id: string }).id, row]))
+  return { items: ids.flatMap((id) => rows.get(id) ?? []), nextCursor }
+}
+
+const pageOf = <Name extends Operation>(name: Name, { input, report }: PageInput<Name>) =>
+  queryOptions({
+    queryKey: [name, input, report],
+    queryFn: ({ signal }) =>
+      report === undefined ? callPage(name, input, signal) : callPageBySpend(name, input, report, signal)
+  })
 
 /** A page of a list; the page before stays until the next one is here. */
-export const usePage = <Name extends Operation>(name: Name, input: Input<Name>, options: Options = {}) =>
-  useQuery({ ...pageOf(name, input), placeholderData: keepPreviousData, ...settings(options) })
+export const usePage = <Name extends Operation>(name: Name, asked: PageInput<Name>, options: Options = {}) =>
+  useQuery({ ...pageOf(name, asked), placeholderData: keepPreviousData, ...settings(options) })
 
 /** Reads a page that is about to be asked for. */
-export const preparePage = <Name extends Operation>(name: Name, input: Input<Name>): void =>
-  void queries.prefetchQuery(pageOf(name, input))
+export const preparePage = <Name extends Operation>(name: Name, asked: PageInput<Name>): void =>
+  void queries.prefetchQuery(pageOf(name, asked))
 
 /** A change: everything that is shown is read again after it, so that what was written is visible at once. */
 export const useChange = <Name extends Operation>(name: Name, done?: string) => {

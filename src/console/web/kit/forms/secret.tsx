@@ -42,3 +42,26 @@ export const SecretDialog = ({
     </Dialog>
   )
 }
+
+/** Shows the secret that deliveries are signed with, which the service keeps to sign the next ones. */
+export const SigningSecret = ({
+  onClose,
+  secret,
+  title
+}: {
+  readonly onClose: () => void
+  readonly secret: string
+  readonly title: string
+}) => (
+  <SecretDialog
+    title={title}
+    what="Secret"
+    note="Copy it now: it is shown this once."
+    secret={secret}
+    onClose={onClose}
+  >
+    <p>
+      The receiver verifies <code>webhook-signature</code> with it (Standard Webhooks).
+    </p>
+  </SecretDialog>
+)

@@ -1,11 +1,12 @@
 import { type ReactNode, useEffect, useState } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
-import { preparePage, usePage } from "../../api/hooks.ts"
+import { type PageInput, preparePage, usePage } from "../../api/hooks.ts"
 import { type Input, type Operation, type Row, type Sort } from "../../api/operations.ts"
 import { Page } from "../../shell/shell.tsx"
 import { CopyCurl } from "../actions.tsx"
 import { Icon } from "../icons.tsx"
 import { Empty, Failed, Loading } from "../states.tsx"
+import { type SpendSource, WithSpend } from "./spend.tsx"
 
 /** A column: its title, how a row shows in it, and whether it holds figures. */
 export interface Column<Item, Sort extends string = never> {
@@ -16,6 +17,8 @@ export interface Column<Item, Sort extends string = never> {
   readonly isNumber?: boolean | undefined
   /** Takes the width that the others leave. */
   readonly isWide?: boolean | undefined
+  /** That it shows what rows cost. */
+  readonly spend?: SpendSource | undefined
 }
 
 /** Actions stay in sight when the table is wider than its place. */
@@ -211,7 +214,7 @@ export const Search = ({
   </form>
 )
 
-/** A filter with few values; one that is required has no "any". */
+/** A filter with few values, which are texts themselves or have one; one that is required has no "any". */
 export const Choice = ({
   isRequired = false,
   label,
@@ -222,7 +225,7 @@ export const Choice = ({
   readonly isRequired?: boolean
   readonly label: string
   readonly onChange: (value: string) => void
-  readonly options: ReadonlyArray<readonly [value: string, text: string]>
+  readonly options: ReadonlyArray<string | readonly [value: string, text: string]>
   readonly value?: string | undefined
 }) => (
   <select
@@ -232,17 +235,20 @@ export const Choice = ({
     onChange={(event) => onChange(event.target.value)}
   >
     {isRequired ? null : <option value="">{label}: any</option>}
-    {options.map(([option, text]) => (
-      <option key={option} value={option}>
-        {label}: {text}
-      </option>
-    ))}
+    {options.map((option) => {
+      const [value, text] = typeof option === "string" ? [option, option] : option
+      return (
+        <option key={value} value={value}>
+          {label}: {text}
+        </option>
+      )
+    })}
   </select>
 )
 
 /** What a list shows, and of which operation. */
 export interface Listed<Name extends Operation> {
-  readonly columns: ReadonlyArray<Column<Row<Name>, Sort<Name>>>
+  readonly columns: ReadonlyArray<Column<Row<Name>, Sort<Name> | "spend">>
   /** What is said when there is nothing at all. */
   readonly empty: ReactNode
   readonly everySeconds?: number
@@ -273,13 +279,21 @@ const useListed = <Name extends Operation>({
   const newest = columns.some(({ sort }) => sort === "createdAt") ? "-createdAt" : undefined
   const isKnown = columns.some(({ sort }) => sort !== undefined && (values.sort === sort || values.sort === `-${sort}`))
   const by = isKnown ? values.sort : (order ?? newest)
-  const given: { readonly query?: object | undefined } = input
-  const pageAt = (cursor: string | undefined) =>
-    ({
-      ...input,
-      query: { limit: 50, search: searches && values.search, sort: by, ...given.query, cursor }
-    }) as Input<Name>
-  return { by, pageAt, set, searched: values.search }
+  const given: { readonly query?: { readonly tenantId?: string } | undefined } = input
+  const spend = columns.find((column) => column.spend !== undefined)?.spend
+  const bySpend = by === "spend" || by === "-spend" ? spend : undefined
+  const search = searches && values.search
+  const pageAt = (cursor: string | undefined): PageInput<Name> => {
+    const asked = (order: object) => ({ ...input, query: { search, ...order, ...given.query } }) as Input<Name>
+    if (bySpend === undefined) return { input: asked({ limit: 50, sort: by, cursor }) }
+    const { dimension, from } = bySpend
+    // What is searched for is looked for among the rows of a page of the report.
+    const limit = search === undefined ? 50 : 100
+    const tenantId = given.query?.tenantId
+    const query = { from, sort: by === "spend" ? "costUsd" : "-costUsd", limit, cursor, tenantId }
+    return { input: asked({ limit }), report: { params: { dimension }, query } as Input<"insights.by"> }
+  }
+  return { by, bySpend, pageAt, searched: values.search, set, spend }
 }
 
 /**
@@ -290,7 +304,7 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
   const { columns, empty, everySeconds, filters, isFiltered = false, keyOf, label, name, nameOf } = listed
   const { rowClass, searches, selection } = listed
   const [search] = useSearchParams()
-  const { by, pageAt, searched, set } = useListed(listed)
+  const { by, bySpend, pageAt, searched, set, spend } = useListed(listed)
   const [path] = useLocation()
   const cursor = search.get("cursor") ?? undefined
   const asked = usePage(name, pageAt(cursor), everySeconds === undefined ? {} : { everySeconds })
@@ -330,6 +344,18 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
     else next.set("cursor", value)
     return `${path}?${next}`
   }
+  const table = (
+    <Table
+      label={label}
+      columns={columns}
+      rows={items}
+      keyOf={keyOf}
+      nameOf={nameOf}
+      rowClass={rowClass}
+      selection={selection}
+      sorted={{ by, onSort: (sort) => set("sort", sort) }}
+    />
+  )
   const rows = (
     <section className="card" aria-busy={asked.isPlaceholderData}>
       {items.length === 0 ? (
@@ -341,20 +367,28 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
           <Empty title="Nothing matches">
             <p>Change or remove a filter.</p>
           </Empty>
-        ) : (
+        ) : bySpend === undefined ? (
           empty
+        ) : (
+          <Empty title="Nothing was spent in 30 days">
+            <p>
+              <button type="button" className="btn" onClick={() => set("sort", "")}>
+                Show all
+              </button>
+            </p>
+          </Empty>
         )
+      ) : spend === undefined ? (
+        table
       ) : (
-        <Table
-          label={label}
-          columns={columns}
-          rows={items}
-          keyOf={keyOf}
-          nameOf={nameOf}
-          rowClass={rowClass}
-          selection={selection}
-          sorted={{ by, onSort: (sort) => set("sort", sort) }}
-        />
+        <WithSpend source={spend} ids={items.map(keyOf)}>
+          {table}
+        </WithSpend>
+      )}
+      {bySpend === undefined || items.length === 0 || nextCursor !== null ? null : (
+        <p className="pager">
+          <small>What made no request in 30 days is left out.</small>
+        </p>
       )}
       {cursor === undefined && nextCursor === null ? null : (
         <nav className="pager" aria-label="Pages">
@@ -387,6 +421,16 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
   )
 }
 
+/** Copies the call that gives a list its rows or, by what they cost, its order. */
+const CopyList = <Name extends Operation>({ listed }: { readonly listed: Listed<Name> }) => {
+  const { input, report } = useListed(listed).pageAt(undefined)
+  return report === undefined ? (
+    <CopyCurl name={listed.name} input={input} />
+  ) : (
+    <CopyCurl name="insights.by" input={report} />
+  )
+}
+
 /** A page that is a list: its title, what can be done, the call behind it as a command, and the list. */
 export const ListPage = <Name extends Operation>({
   above,
@@ -408,7 +452,7 @@ export const ListPage = <Name extends Operation>({
     lead={lead}
     actions={
       <>
-        <CopyCurl name={listed.name} input={useListed(listed).pageAt(undefined)} />
+        <CopyList listed={listed} />
         {actions}
       </>
     }

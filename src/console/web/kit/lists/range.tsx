@@ -128,7 +128,7 @@ export const RangeChoice = ({ preset, set, values }: ReturnType<typeof useRange>
       isRequired
       label="Days of"
       value={values.timeZone ?? ownTimeZone}
-      options={timeZones().map((zone) => [zone, zone] as const)}
+      options={timeZones()}
       onChange={(value) => set("timeZone", value)}
     />
   </>

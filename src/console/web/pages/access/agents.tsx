@@ -6,6 +6,7 @@ import { Dialog } from "../../kit/dialog.tsx"
 import { Form, numberOf, SelectField, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
+import { useSpendColumn } from "../../kit/lists/spend.tsx"
 import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { TenantChoice, TenantField, useTenantColumn } from "../../kit/names/tenants.tsx"
@@ -87,6 +88,7 @@ const Create = ({ onClose }: { readonly onClose: () => void }) => {
 export default function Agents() {
   const filters = useFilters(["status", "tenantId"])
   const ofTenant = useTenantColumn()
+  const spend = useSpendColumn("agent")
   const [isMaking, setMaking] = useState(false)
   return (
     <ListPage
@@ -105,11 +107,7 @@ export default function Agents() {
             label="Status"
             value={filters.values.status}
             onChange={(status) => filters.set("status", status)}
-            options={[
-              ["active", "active"],
-              ["suspended", "suspended"],
-              ["retired", "retired"]
-            ]}
+            options={Object.keys(tones)}
           />
           <TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />
         </>
@@ -142,6 +140,7 @@ export default function Agents() {
             ownerUserId === null ? <span className="soft">none</span> : <Cut text={ownerUserId} />
         },
         { title: "May be granted", cell: ({ scopeCeiling }) => <ScopeChips scopes={scopeCeiling} /> },
+        ...spend,
         { title: "Last seen", sort: "lastSeenAt", cell: ({ lastSeenAt }) => <Moment at={lastSeenAt} /> },
         { title: "Registered", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
       ]}

@@ -7,6 +7,7 @@ import { Dialog } from "../../kit/dialog.tsx"
 import { Form, instantOf, numberOf, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Moment } from "../../kit/format.tsx"
 import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
+import { useSpendColumn } from "../../kit/lists/spend.tsx"
 import { useApplications } from "../../kit/names/names.tsx"
 import { TenantChoice, TenantField, useTenantColumn } from "../../kit/names/tenants.tsx"
 import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
@@ -166,6 +167,7 @@ export default function ApiKeys() {
   const filters = useFilters(["applicationId", "tenantId"])
   const applications = useApplications()
   const ofTenant = useTenantColumn()
+  const spend = useSpendColumn("api-key")
   const isFirst = search.get("create") === "first"
   const [shown, setShown] = useState<Shown | undefined>(isFirst ? { what: "create" } : undefined)
   const close = () => {
@@ -221,6 +223,7 @@ export default function ApiKeys() {
         { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
         ...ofTenant,
         { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },
+        ...spend,
         { title: "Used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
         { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> },
         { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> },

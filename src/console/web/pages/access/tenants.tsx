@@ -8,6 +8,7 @@ import { Dialog } from "../../kit/dialog.tsx"
 import { Form, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Moment } from "../../kit/format.tsx"
 import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
+import { useSpendColumn } from "../../kit/lists/spend.tsx"
 import { Empty } from "../../kit/states.tsx"
 
 type Tenant = Row<"tenants.list">
@@ -110,6 +111,7 @@ interface Shown {
 /** The customers of the installation. */
 export default function Tenants() {
   const filters = useFilters(["status"])
+  const spend = useSpendColumn("tenant")
   const [isMaking, setMaking] = useState(false)
   const [shown, show] = useState<Shown>()
   const close = () => show(undefined)
@@ -129,10 +131,7 @@ export default function Tenants() {
           label="Status"
           value={filters.values.status}
           onChange={(status) => filters.set("status", status)}
-          options={[
-            ["active", "active"],
-            ["suspended", "suspended"]
-          ]}
+          options={["active", "suspended"]}
         />
       }
       input={{ query: filters.values }}
@@ -156,6 +155,7 @@ export default function Tenants() {
           cell: ({ status }) => <span className={status === "active" ? "tag ok" : "tag warn"}>{status}</span>
         },
         { title: "Short name", cell: ({ slug }) => <code className="cut">{slug}</code> },
+        ...spend,
         { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} style="date" /> },
         {
           title: "",

@@ -101,12 +101,7 @@ export default function Applications() {
           label="Status"
           value={filters.values.status}
           onChange={(status) => filters.set("status", status)}
-          options={[
-            ["active", "active"],
-            ["pending", "waiting for approval"],
-            ["suspended", "suspended"],
-            ["rejected", "rejected"]
-          ]}
+          options={["active", ["pending", "waiting for approval"], "suspended", "rejected"]}
         />
       }
       input={{ query: filters.values }}

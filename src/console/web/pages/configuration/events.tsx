@@ -3,7 +3,8 @@ import { useChange } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
 import { Act, Confirm, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
-import { Form, TextArea, textOf, TextField, textsOf } from "../../kit/forms/form.tsx"
+import { CheckField, Form, TextArea, textOf, TextField, textsOf } from "../../kit/forms/form.tsx"
+import { SigningSecret } from "../../kit/forms/secret.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { ListPage, useFilters } from "../../kit/lists/list.tsx"
 import { TenantChoice, TenantField, useTenantColumn } from "../../kit/names/tenants.tsx"
@@ -14,8 +15,19 @@ type Subscription = Row<"eventSubscriptions.list">
 const write = "events:write"
 const tones = { active: "ok", disabled: "bad", refused: "warn" } as const
 
-/** Subscribes, or changes a subscription; its filters and how it is sent stay as they are. */
-const Edit = ({ of, onClose }: { readonly of?: Subscription; readonly onClose: () => void }) => {
+/** The subscriber of the CloudEvents Subscriptions API brings the secret, which here is the page. */
+const newSecret = () => `whsec_${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))}`
+
+/** Subscribes, or changes a subscription; its filters, how it is sent and its secret stay as they are. */
+const Edit = ({
+  of,
+  onClose,
+  onSecret
+}: {
+  readonly of?: Subscription
+  readonly onClose: () => void
+  readonly onSecret: (secret: string) => void
+}) => {
   const create = useChange("eventSubscriptions.create", "The sink was asked, and is subscribed")
   const update = useChange("eventSubscriptions.update", "The subscription is changed")
   const change = of === undefined ? create : update
@@ -23,10 +35,19 @@ const Edit = ({ of, onClose }: { readonly of?: Subscription; readonly onClose: (
     const terms = { sink: textOf(data, "sink") ?? "", types: textsOf(data, "eventTypes") }
     const tenantId = textOf(data, "tenantId")
     if (of === undefined) {
-      create.mutate({ body: { ...terms, ...(tenantId === undefined ? {} : { tenantId }) } }, { onSuccess: onClose })
+      const secret = data.has("isSigned") ? newSecret() : undefined
+      create.mutate(
+        {
+          body: {
+            ...terms,
+            ...(tenantId === undefined ? {} : { tenantId }),
+            ...(secret === undefined ? {} : { config: { secret } })
+          }
+        },
+        { onSuccess: () => (secret === undefined ? onClose() : onSecret(secret)) }
+      )
     } else {
-      const { config, filters } = of
-      update.mutate({ params: { id: of.id }, body: { ...terms, filters, config } }, { onSuccess: onClose })
+      update.mutate({ params: { id: of.id }, body: { ...kept(of), ...terms } }, { onSuccess: onClose })
     }
   }
   return (
@@ -62,13 +83,34 @@ const Edit = ({ of, onClose }: { readonly of?: Subscription; readonly onClose: (
             </>
           }
         />
-        {of === undefined ? <TenantField none="None: of the whole installation" /> : null}
+        {of === undefined ? (
+          <>
+            <TenantField none="None: of the whole installation" />
+            <CheckField
+              label="Sign deliveries"
+              name="isSigned"
+              hint="By Standard Webhooks, with a secret that is shown once"
+            />
+          </>
+        ) : null}
       </Form>
     </Dialog>
   )
 }
 
-type Shown = { readonly what: "create" } | { readonly what: "edit" | "delete"; readonly of: Subscription }
+/** What a change of something else leaves as it is: the operation replaces all, and asks the sinks of others than disabled ones. */
+const kept = ({ config, filters, sink, status, types }: Subscription) => ({
+  config,
+  filters,
+  sink,
+  types,
+  ...(status === "disabled" ? { status } : {})
+})
+
+type Shown =
+  | { readonly what: "create" }
+  | { readonly what: "edit" | "disable" | "enable" | "delete"; readonly of: Subscription }
+  | { readonly what: "secret"; readonly secret: string }
 
 /** Who receives events by the CloudEvents Subscriptions API. */
 export default function Events() {
@@ -76,6 +118,7 @@ export default function Events() {
   const ofTenant = useTenantColumn()
   const [shown, show] = useState<Shown>()
   const close = () => show(undefined)
+  const showSecret = (secret: string) => show({ what: "secret", secret })
   return (
     <ListPage
       title="Event subscriptions"
@@ -112,6 +155,15 @@ export default function Events() {
               <Act needs={write} onClick={() => show({ what: "edit", of })}>
                 Change
               </Act>
+              {of.status === "active" ? (
+                <Act needs={write} onClick={() => show({ what: "disable", of })}>
+                  Disable
+                </Act>
+              ) : (
+                <Act needs={write} onClick={() => show({ what: "enable", of })}>
+                  Enable
+                </Act>
+              )}
               <Act kind="bad" needs={write} onClick={() => show({ what: "delete", of })}>
                 Delete
               </Act>
@@ -120,8 +172,32 @@ export default function Events() {
         }
       ]}
     >
-      {shown?.what === "create" ? <Edit onClose={close} /> : null}
-      {shown?.what === "edit" ? <Edit of={shown.of} onClose={close} /> : null}
+      {shown?.what === "create" ? <Edit onClose={close} onSecret={showSecret} /> : null}
+      {shown?.what === "edit" ? <Edit of={shown.of} onClose={close} onSecret={showSecret} /> : null}
+      {shown?.what === "secret" ? (
+        <SigningSecret title="Secret of the subscription" secret={shown.secret} onClose={close} />
+      ) : null}
+      {shown?.what === "disable" || shown?.what === "enable" ? (
+        <Confirm
+          name="eventSubscriptions.update"
+          input={{
+            params: { id: shown.of.id },
+            body: { ...kept(shown.of), status: shown.what === "disable" ? "disabled" : "active" }
+          }}
+          kind={shown.what === "disable" ? "bad" : "main"}
+          title={`${shown.what === "disable" ? "Disable" : "Enable"} the subscription`}
+          action={`${shown.what === "disable" ? "Disable" : "Enable"} the subscription`}
+          done={shown.what === "disable" ? "The subscription is disabled" : "The sink was asked"}
+          onClose={close}
+        >
+          <p>
+            <code>{shown.of.sink}</code>{" "}
+            {shown.what === "disable"
+              ? "receives nothing until the subscription is enabled again."
+              : "is asked for its consent, and receives the events from then on."}
+          </p>
+        </Confirm>
+      ) : null}
       {shown?.what === "delete" ? (
         <Confirm
           name="eventSubscriptions.delete"

@@ -7,7 +7,7 @@ import { Dialog } from "../../kit/dialog.tsx"
 import { Form, instantOf, numberOf, SelectField, TextArea, textOf, TextField, textsOf } from "../../kit/forms/form.tsx"
 import { Cut, Moment, words } from "../../kit/format.tsx"
 import { Choice, List, ListPage, useFilters } from "../../kit/lists/list.tsx"
-import { SecretDialog } from "../../kit/forms/secret.tsx"
+import { SigningSecret } from "../../kit/forms/secret.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
 import { Page } from "../../shell/shell.tsx"
@@ -141,16 +141,7 @@ export default function Integrations() {
         />
       ) : null}
       {made === undefined ? null : (
-        <SecretDialog
-          title={`Secret of ${made.name}`}
-          what="Secret"
-          secret={made.secret}
-          onClose={() => setMade(undefined)}
-        >
-          <p>
-            The receiver verifies <code>webhook-signature</code> with it (Standard Webhooks).
-          </p>
-        </SecretDialog>
+        <SigningSecret title={`Secret of ${made.name}`} secret={made.secret} onClose={() => setMade(undefined)} />
       )}
     </ListPage>
   )
@@ -174,9 +165,8 @@ const Dialogs = ({
   const params = { id: of.id }
   if (rotate.data !== undefined) {
     return (
-      <SecretDialog
+      <SigningSecret
         title={`New secret of ${of.name}`}
-        what="Secret"
         secret={rotate.data.secret}
         onClose={() => (rotate.reset(), onClose())}
       />
@@ -300,7 +290,7 @@ const Deliveries = ({ id }: { readonly id: string }) => {
           label="Status"
           value={values.status}
           onChange={(value) => set("status", value)}
-          options={["pending", "delivered", "failed"].map((status) => [status, status])}
+          options={["pending", "delivered", "failed"]}
         />
       </div>
       <List

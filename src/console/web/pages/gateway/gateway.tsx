@@ -333,7 +333,7 @@ export default function Gateway() {
   const [shown, setShown] = useState<Overlay | undefined>()
   const may = useCan()
   const isAdmin = may("llm:admin")
-  const newest = usePage("llmAdmin.versions", { query: { limit: 1 } }, { enabled: isAdmin }).data?.items[0]
+  const newest = usePage("llmAdmin.versions", { input: { query: { limit: 1 } } }, { enabled: isAdmin }).data?.items[0]
   const reload = useChange("llmAdmin.reload", "The configuration was read again")
   const close = () => setShown(undefined)
   return (

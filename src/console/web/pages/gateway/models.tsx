@@ -36,13 +36,13 @@ export default function Models() {
         <Choice
           label="Provider"
           value={values.provider}
-          options={providers.map((provider) => [provider, provider])}
+          options={providers}
           onChange={(value) => set("provider", value)}
         />
         <Choice
           label="Status"
           value={values.status}
-          options={Object.keys(tones).map((status) => [status, status])}
+          options={Object.keys(tones)}
           onChange={(value) => set("status", value)}
         />
       </div>

@@ -135,7 +135,7 @@ export default function Plans() {
             isRequired
             label="Status"
             value={status}
-            options={[...statuses.map((name) => [name, name] as const), ["all", "any"]]}
+            options={[...statuses, ["all", "any"]]}
             onChange={(value) => set("status", value)}
           />
           <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />

@@ -18,12 +18,7 @@ export default function Reservations() {
       lead="Budget that is reserved for a call before it is made. Settling it charges the actual cost and gives back the rest."
       filters={
         <>
-          <Choice
-            label="State"
-            value={values.state}
-            options={states.map((state) => [state, state])}
-            onChange={(value) => set("state", value)}
-          />
+          <Choice label="State" value={values.state} options={states} onChange={(value) => set("state", value)} />
           <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
           <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
           {(["capId", "planId"] as const).map((key) => {

@@ -84,6 +84,13 @@ const Verify = ({ onClose }: { readonly onClose: () => void }) => {
 const exportLink = (query: object, format: "jsonl" | "csv") =>
   addressOf("auditLogs.export", { query: { ...query, format } })[1]
 
+/** How far back the list goes, by hours. */
+const spans: Readonly<Record<string, string>> = { 1: "an hour", 24: "a day", 168: "a week", 720: "30 days" }
+
+/** The whole minute so many hours ago. */
+const momentBefore = (hours: number): string =>
+  new Date(Math.floor(Date.now() / 60_000) * 60_000 - hours * 3_600_000).toISOString()
+
 /** Who did what, when, from where. */
 export default function Audit() {
   const { isFiltered, set, values } = useFilters(keys)
@@ -151,24 +158,14 @@ export default function Audit() {
             label="Outcome"
             value={values.outcome}
             onChange={(value) => set("outcome", value)}
-            options={[
-              ["success", "success"],
-              ["denied", "denied"],
-              ["failed", "failed"]
-            ]}
+            options={["success", "denied", "failed"]}
           />
           <Choice
             label="Since"
             value={values.startDate}
-            onChange={(value) => set("startDate", value)}
+            onChange={(value) => set("startDate", value in spans ? momentBefore(Number(value)) : value)}
             options={[
-              ...([1, 24, 168, 720] as const).map((hours) => {
-                const at = new Date(Math.floor(Date.now() / 60_000) * 60_000 - hours * 3_600_000).toISOString()
-                return [
-                  at,
-                  hours === 1 ? "an hour" : hours === 24 ? "a day" : hours === 168 ? "a week" : "30 days"
-                ] as const
-              }),
+              ...Object.entries(spans),
               ...(values.startDate === undefined
                 ? []
                 : [[values.startDate, new Date(values.startDate).toLocaleString()] as const])

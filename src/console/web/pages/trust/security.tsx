@@ -184,13 +184,13 @@ export const Report = () => {
           label="Severity"
           value={values.severity}
           onChange={(value) => set("severity", value)}
-          options={severities.map((severity) => [severity, severity])}
+          options={severities}
         />
         <Choice
           label="Status"
           value={values.status}
           onChange={(value) => set("status", value)}
-          options={["open", "acknowledged", "suppressed"].map((status) => [status, status])}
+          options={["open", "acknowledged", "suppressed"]}
         />
         {values.rule === undefined ? null : (
           <button type="button" className="pill on" onClick={() => set("rule", "")}>

@@ -107,7 +107,7 @@ export default function Anomalies() {
           <Choice
             label="Status"
             value={values.status}
-            options={(["open", "acknowledged", "dismissed"] as const).map((status) => [status, status])}
+            options={["open", "acknowledged", "dismissed"]}
             onChange={(value) => set("status", value)}
           />
           <Choice

@@ -1,0 +1,64 @@
+import { createContext, type ReactNode, useContext } from "react"
+import { Link } from "wouter"
+import { useCall } from "../../api/hooks.ts"
+import { useCan } from "../../shell/session.tsx"
+import { usd } from "../format.tsx"
+import { type Column } from "./list.tsx"
+
+/** Where the cost of rows comes from: the dimension of reports that has their ids as keys, and since when. */
+export interface SpendSource {
+  readonly dimension: "agent" | "api-key" | "tenant"
+  readonly from: string
+}
+
+/** The costs of the rows that are shown, once they have come. */
+const Costs = createContext<ReadonlyMap<string, number>>(new Map())
+
+/** Reads what rows cost, for the column that shows it. */
+export const WithSpend = ({
+  children,
+  ids,
+  source: { dimension, from }
+}: {
+  readonly children: ReactNode
+  readonly ids: ReadonlyArray<string>
+  readonly source: SpendSource
+}) => {
+  const { data } = useCall("insights.spend", { params: { dimension }, query: { from, keys: ids.join(",") } })
+  return <Costs value={new Map(data?.items.map(({ costUsd, key }) => [key, costUsd]))}>{children}</Costs>
+}
+
+const filters = { agent: "agentId", "api-key": "apiKeyId", tenant: "tenantId" } as const
+
+const Spend = ({ dimension, id }: { readonly dimension: SpendSource["dimension"]; readonly id: string }) => {
+  const cost = useContext(Costs).get(id)
+  return cost === undefined ? (
+    <span className="soft">…</span>
+  ) : (
+    <Link href={`/usage?${filters[dimension]}=${id}`}>{usd(cost)}</Link>
+  )
+}
+
+/** When the last 30 days began, as the page of usage counts them. */
+const thirtyDaysAgo = (): string => {
+  const start = new Date()
+  start.setHours(0, 0, 0, 0)
+  start.setDate(start.getDate() - 29)
+  return start.toISOString()
+}
+
+/** The column that says what rows cost and sorts by it, where the caller may read that. */
+export const useSpendColumn = (
+  dimension: SpendSource["dimension"]
+): ReadonlyArray<Column<{ readonly id: string }, "spend">> =>
+  useCan()("insights:read")
+    ? [
+        {
+          title: "Spend, 30 days",
+          sort: "spend",
+          isNumber: true,
+          spend: { dimension, from: thirtyDaysAgo() },
+          cell: ({ id }) => <Spend dimension={dimension} id={id} />
+        }
+      ]
+    : []
