@@ -221,3 +221,8 @@ const growth = 1.1
 /** The latency in the middle of a bucket of the histograms. */
 export const latencyOf = (bucket: number): number =>
   bucket <= 0 ? bucket + 1 : Math.round(((2 * growth ** bucket) / (growth + 1)) * 10) / 10
+
+/** A moment in PostgreSQL's text, which has no sign before years of five digits. */
+export const momentAt = (at: number): string => new Date(at).toISOString().replace(/^\+0*/, "")
+/** The same for an array of moments. */
+export const moments = (some: ReadonlyArray<number>): string => `{${some.map((at) => `"${momentAt(at)}"`).join()}}`
