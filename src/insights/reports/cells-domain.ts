@@ -189,8 +189,9 @@ export const eachCell = (
   const { closes, grain, opens } = segments[part.segment]!
   const start = part.day * dayMillis
   const width = widths[grain]
-  const low = Math.max(0, (opens - start) / width)
-  const high = (closes - start) / width
+  // What was read from rows is of its segment alone.
+  const low = grain === "r" ? 0 : Math.max(0, (opens - start) / width)
+  const high = grain === "r" ? 1 : (closes - start) / width
   // Cells with one place of a week or a day are in one range between cuts; an hour's is looked up once in a part.
   const between: Array<number> = []
   const last = cuts.length === 2 ? 0 : -1
@@ -206,7 +207,7 @@ export const eachCell = (
       before = text
     }
     if (key < 0) continue
-    visit(key, last === 0 ? 0 : (between[place] ??= placeOf(cuts, start + place * width)), n)
+    visit(key, last === 0 ? 0 : (between[place] ??= placeOf(cuts, grain === "r" ? opens : start + place * width)), n)
   }
 }
 

@@ -193,7 +193,8 @@ export const segmentsOf = (cuts: ReadonlyArray<number>, hasQuarters: boolean): R
   const segments: Array<{ grain: Segment["grain"]; opens: number; closes: number }> = []
   const add = (grain: Segment["grain"], opens: number, closes: number) => {
     const last = segments.at(-1)
-    if (last?.grain === grain && last.closes === opens) last.closes = closes
+    // Rows of one segment have one place between cuts.
+    if (last?.grain === grain && last.closes === opens && grain !== "r") last.closes = closes
     else segments.push({ grain, opens, closes })
   }
   let at = cuts[0] ?? 0

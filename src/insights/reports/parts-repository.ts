@@ -3,7 +3,7 @@ import { SqlClient, type Statement } from "effect/sql"
 import { LRUCache } from "lru-cache"
 import { dayMillis } from "../usage/domain.ts"
 import { type Columns, columnsOf, type Part, type PartColumns } from "./cells-domain.ts"
-import { moments, type Segment } from "./domain.ts"
+import { moments, quarterMillis, type Segment } from "./domain.ts"
 
 const FoundPart = Schema.Struct({
   segment: Schema.Int,
@@ -73,11 +73,17 @@ export class KeptParts {
 const isIn = ({ day, grain }: KeptPart, segment: Segment): boolean =>
   grain === segment.grain && (day + 1) * dayMillis > segment.opens && day * dayMillis < segment.closes
 
-/** Reads the parts of roll-ups. */
+const dayOf = (moment: number): number => Math.floor(moment / dayMillis) * dayMillis
+
+/** Reads the parts of roll-ups, and what is made of rows in their stead where a range ends or a day begins within an hour. */
 export class PartsRepository extends Context.Service<PartsRepository>()("app/insights/PartsRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const kept = new KeptParts()
+
+    const at = (moment: (segment: Segment) => number, segments: ReadonlyArray<Segment>): Statement.Fragment =>
+      sql`${moments(segments.map(moment))}::timestamptz[]`
+
     return {
       /** Reads columns of the parts in segments, each while the next are on their way; those that are kept are not sent. */
       read: (
@@ -88,29 +94,49 @@ export class PartsRepository extends Context.Service<PartsRepository>()("app/ins
         add: (part: Part) => void
       ): Effect.Effect<void> => {
         const columns = ["keys", "places", ...names] as const
-        const known = kept.among(dimension, segments, columns)
-        const days = (at: (segment: Segment) => number) =>
-          moments(segments.map((segment) => Math.floor(at(segment) / dayMillis) * dayMillis))
-        return sql`
-          SELECT p.segment, p.version, p.tenant_id, p.day - '1970-01-01'::date AS day,
-            CASE WHEN k.version IS NULL
-              THEN ARRAY[${sql.csv(columns.map((column) => sql`array_send(p.${sql(Text.camelToSnake(column))})`))}]
-              ELSE '{}' END AS arrays
-          FROM usage_parts_between(${tenants}, ${dimension}::integer,
-            ${segments.map(({ grain }) => grain)}::text[], ${days(({ opens }) => opens)}::timestamptz[]::date[],
-            ${days(({ closes }) => closes - 1)}::timestamptz[]::date[]) p
-          LEFT JOIN unnest(${[...known.keys()]}::text[]) AS k(version) USING (version)`.stream.pipe(
-          Stream.runForEach((row) =>
-            Effect.map(decodePart(row), ({ arrays, day, segment, tenantId, version }) => {
-              const had = version === null ? undefined : known.get(version)
-              const found = had ?? columnsOf(columns, arrays)
-              if (version !== null && had === undefined) {
-                kept.keep(version, { dimension, grain: segments[segment]!.grain, day, columns: found })
-              }
-              add({ segment, tenantId, day, columns: found })
-            })
+        const sent = sql.csv(columns.map((column) => sql`array_send(p.${sql(Text.camelToSnake(column))})`))
+        /** Reads those that a statement finds in the segments with some places. */
+        const found = (
+          places: ReadonlyArray<number>,
+          statement: (own: ReadonlyArray<Segment>, known: ReadonlyArray<string>) => Statement.Fragment
+        ): Effect.Effect<void> => {
+          if (places.length === 0) return Effect.void
+          const own = places.map((place) => segments[place]!)
+          const known = kept.among(dimension, own, columns)
+          return sql`
+            SELECT p.segment, p.version, p.tenant_id, p.day - '1970-01-01'::date AS day,
+              CASE WHEN k.version IS NULL THEN ARRAY[${sent}] ELSE '{}' END AS arrays
+            FROM ${statement(own, [...known.keys()])} p
+            LEFT JOIN unnest(${[...known.keys()]}::text[]) AS k(version) USING (version)`.stream.pipe(
+            Stream.runForEach((row) =>
+              Effect.map(decodePart(row), ({ arrays, day, segment, tenantId, version }) => {
+                const { grain, opens } = own[segment]!
+                const had = version === null ? undefined : known.get(version)
+                const read = had ?? columnsOf(columns, arrays)
+                // A range begins at any moment, so what is made of the rows from there on is not asked for again.
+                if (version !== null && had === undefined && (grain !== "r" || opens % quarterMillis === 0)) {
+                  kept.keep(version, { dimension, grain, day, columns: read })
+                }
+                add({ segment: places[segment]!, tenantId, day, columns: read })
+              })
+            ),
+            Effect.orDie
+          )
+        }
+        const places = [...segments.keys()]
+        return Effect.andThen(
+          found(
+            places.filter((place) => segments[place]!.grain !== "r"),
+            (
+              own
+            ) => sql`usage_parts_between(${tenants}, ${dimension}::integer, ${own.map(({ grain }) => grain)}::text[],
+              ${at(({ opens }) => dayOf(opens), own)}::date[], ${at(({ closes }) => dayOf(closes - 1), own)}::date[])`
           ),
-          Effect.orDie
+          found(
+            places.filter((place) => segments[place]!.grain === "r"),
+            (own, known) => sql`usage_row_parts(${tenants}, ${dimension}::integer, ${at(({ opens }) => opens, own)},
+              ${at(({ closes }) => closes, own)}, ${known}::text[])`
+          )
         )
       }
     }

@@ -85,8 +85,10 @@ const isByKey = (grouping: Grouping): grouping is UsageDimension => grouping !==
 const dimensionOf = ({ filter }: Source, grouping: Grouping): number =>
   rolledUp(filter, grouping) ?? (isByKey(grouping) ? usageDimensions[grouping].code : 0)
 
-/** Whether a segment is read from rows. */
-const isOfRows = ({ grain }: Segment): boolean => grain === "r" || grain === "s"
+/** Whether the sums of a segment are parts; those of synthetic rows never are. */
+const hasParts = ({ grain }: Segment): boolean => grain !== "s"
+/** Whether the parts of a segment have histograms; those that are made of rows have none. */
+const hasHistograms = ({ grain }: Segment): boolean => grain !== "s" && grain !== "r"
 
 /** The key of sums that have none. */
 const noKey = ""
@@ -97,7 +99,8 @@ const wantedOf = (
   grouping: Grouping,
   cuts: ReadonlyArray<number>,
   keys: Keys,
-  isGrowing: boolean
+  isGrowing: boolean,
+  isOfParts: (segment: Segment) => boolean
 ): Wanted => {
   const only = dimensions
     .map((dimension) => filter[usageDimensions[dimension].filter])
@@ -106,7 +109,7 @@ const wantedOf = (
   const passing = only !== undefined ? String(only) : isByKey(grouping) ? undefined : noKey
   const placeOfKey = (key: string): number => (isGrowing ? keys.placeOf(key) : keys.find(key))
   return {
-    segments: readsRows(filter, grouping) ? [] : segments.filter((segment) => !isOfRows(segment)),
+    segments: readsRows(filter, grouping) ? [] : segments.filter(isOfParts),
     cuts,
     keyOf: ({ tenantId }, key) => {
       if (passing !== undefined && key !== passing) return -1
@@ -210,15 +213,16 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
         ? Effect.void
         : partsRepository.read(tenantsOf(source), dimensionOf(source, grouping), segments, names, add)
 
-    /** The sums of the rows that a source names, where it names any. */
+    /** The sums of the rows of a source that no parts have. */
     const rows = (
       { filter, segments }: Source,
       grouping: Grouping,
       cuts: ReadonlyArray<number>,
       keys: ReadonlyArray<string> | undefined,
-      byBucket: boolean
+      byBucket: boolean,
+      isOfParts: (segment: Segment) => boolean
     ): Effect.Effect<ReadonlyArray<typeof RowSums.Type>> => {
-      const ofRows = readsRows(filter, grouping) ? segments : segments.filter(isOfRows)
+      const ofRows = readsRows(filter, grouping) ? segments : segments.filter((segment) => !isOfParts(segment))
       return ofRows.length === 0
         ? Effect.succeed([])
         : readRows(RowSums)(sql`
@@ -234,10 +238,10 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       given?: ReadonlyArray<string>
     ) {
       const keys = new Keys(grouping === "total" ? [noKey] : (given ?? []))
-      const wanted = wantedOf(source, grouping, cuts, keys, given === undefined)
+      const wanted = wantedOf(source, grouping, cuts, keys, given === undefined, hasParts)
       const found = new CellSums(cuts.length, names)
       yield* parts(source, grouping, names, wanted, (part) => found.addPart(wanted, part))
-      for (const row of yield* rows(source, grouping, cuts, given, false)) {
+      for (const row of yield* rows(source, grouping, cuts, given, false, hasParts)) {
         found.add(
           keys.placeOf(row.key),
           row.place,
@@ -323,10 +327,10 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
         given: ReadonlyArray<string> = [noKey]
       ) {
         const keys = new Keys(given)
-        const wanted = wantedOf(source, grouping, cuts, keys, false)
+        const wanted = wantedOf(source, grouping, cuts, keys, false, hasHistograms)
         const histograms = new Histograms(cuts.length)
         yield* parts(source, grouping, Histograms.columns, wanted, (part) => histograms.addPart(wanted, part))
-        for (const { bucket, calls, key, place } of yield* rows(source, grouping, cuts, given, true)) {
+        for (const { bucket, calls, key, place } of yield* rows(source, grouping, cuts, given, true, hasHistograms)) {
           if (bucket !== null) histograms.add(keys.placeOf(key), place, bucket, Number(calls))
         }
         return histograms

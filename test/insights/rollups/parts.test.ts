@@ -78,6 +78,28 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("are divided by rows where a day of a zone begins within an hour, also with what comes late", () =>
+    Effect.gen(function* () {
+      const { call } = yield* TestService
+      const { parts, tenantId, write } = yield* setting
+      const days = Effect.map(
+        call(
+          "GET",
+          `/api/insights/by-model?tenantId=${tenantId}&timeZone=Asia/Kolkata&from=2026-03-08T18:30:00Z&to=2026-03-11T18:30:00Z`
+        ),
+        ({ body }) => body.items[0].series.map(({ costUsd }: Record<string, unknown>) => costUsd)
+      )
+      yield* write("2026-03-10T18:10:00Z", [1e9])
+      for (const [time, cost] of [1, 2, 3].entries()) {
+        yield* write("2026-03-10T18:40:00Z", [1e9])
+        yield* eventually(parts, (found) => found.length === 3 && found.every(({ level }) => level === whole))
+        for (const series of [yield* days, yield* days]) {
+          assert.deepStrictEqual(series, [0, 1, cost], `after ${time + 1} rows`)
+        }
+      }
+    })
+  )
+
   it.effect("of the days of this week become one of each day, and the week has them all", () =>
     Effect.gen(function* () {
       const { call } = yield* TestService
