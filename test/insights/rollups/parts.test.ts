@@ -22,7 +22,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       parts: asSuperuser(
         database,
         (sql) => sql<{ readonly grain: string; readonly level: number; readonly cost: number }>`
-          SELECT grain::text, level, (SELECT sum(c)::integer FROM unnest(cost) c) AS cost FROM usage_rollups
+          SELECT grain::text, level, (SELECT sum(c)::double precision FROM unnest(cost) c) AS cost FROM usage_rollups
           WHERE tenant_id = ${tenantId} AND dimension = 2`
       ),
       differences: asSuperuser(database, (sql) => sql`SELECT * FROM usage_differences() WHERE tenant_id = ${tenantId}`),
