@@ -72,6 +72,36 @@ export const usePage = <Name extends Operation>(name: Name, asked: PageInput<Nam
 export const preparePage = <Name extends Operation>(name: Name, asked: PageInput<Name>): void =>
   void queries.prefetchQuery(pageOf(name, asked))
 
+interface Wanted {
+  readonly ids: Set<string>
+  readonly rows: Promise<ReadonlyMap<string, unknown>>
+}
+const wanted = new Map<Operation, Wanted>()
+const maxIds = 100
+
+/** Reads a row of a list by its id, together with those that are asked for at the same time. */
+const rowOf = async <Name extends Operation>(name: Name, id: string): Promise<Row<Name> | null> => {
+  let found = wanted.get(name)
+  if (found === undefined || found.ids.size === maxIds) {
+    const ids = new Set<string>()
+    const read = async () => {
+      await Promise.resolve()
+      if (wanted.get(name)?.ids === ids) wanted.delete(name)
+      const query = { ids: [...ids].join(","), limit: maxIds }
+      const { items } = await callPage(name, { query } as object as Input<Name>)
+      return new Map(items.map((row) => [String((row as { readonly id: string | number }).id), row]))
+    }
+    found = { ids, rows: read() }
+    wanted.set(name, found)
+  }
+  found.ids.add(id)
+  return ((await found.rows).get(id) as Row<Name> | undefined) ?? null
+}
+
+/** A row of a list by its id: null where there is none, or none that the caller may see. */
+export const useRow = <Name extends Operation>(name: Name, id: string | number, enabled: boolean) =>
+  useQuery({ queryKey: [name, "by id", id], queryFn: () => rowOf(name, String(id)), staleTime: 60_000, enabled }).data
+
 /** A change: everything that is shown is read again after it, so that what was written is visible at once. */
 export const useChange = <Name extends Operation>(name: Name, done?: string) => {
   const client = useQueryClient()

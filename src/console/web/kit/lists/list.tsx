@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect, useState } from "react"
+import { type ReactNode, useEffect, useRef, useState } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
 import { type PageInput, preparePage, usePage } from "../../api/hooks.ts"
 import { type Input, type Operation, type Row, type Sort } from "../../api/operations.ts"
@@ -284,14 +284,14 @@ const useListed = <Name extends Operation>({
   const bySpend = by === "spend" || by === "-spend" ? spend : undefined
   const search = searches && values.search
   const pageAt = (cursor: string | undefined): PageInput<Name> => {
-    const asked = (order: object) => ({ ...input, query: { search, ...order, ...given.query } }) as Input<Name>
-    if (bySpend === undefined) return { input: asked({ limit: 50, sort: by, cursor }) }
+    const asked = (order: object) => ({ ...input, query: { ...order, ...given.query } }) as Input<Name>
+    if (bySpend === undefined) return { input: asked({ limit: 50, search, sort: by, cursor }) }
     const { dimension, from } = bySpend
     // What is searched for is looked for among the rows of a page of the report.
     const limit = search === undefined ? 50 : 100
     const tenantId = given.query?.tenantId
     const query = { from, sort: by === "spend" ? "costUsd" : "-costUsd", limit, cursor, tenantId }
-    return { input: asked({ limit }), report: { params: { dimension }, query } as Input<"insights.by"> }
+    return { input: asked({ limit, search }), report: { params: { dimension }, query } as Input<"insights.by"> }
   }
   return { by, bySpend, pageAt, searched: values.search, set, spend }
 }
@@ -316,6 +316,15 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
   useEffect(() => {
     if (cursor !== undefined) prepareNext()
   }, [cursor, next])
+  const { isPlaceholderData } = asked
+  const section = useRef<HTMLElement>(null)
+  const shownCursor = useRef(cursor)
+  // Who turns the page at the foot of one begins at the head of the next.
+  useEffect(() => {
+    if (isPlaceholderData || shownCursor.current === cursor) return
+    shownCursor.current = cursor
+    if ((section.current?.getBoundingClientRect().top ?? 0) < 0) section.current?.scrollIntoView()
+  }, [cursor, isPlaceholderData])
   const above =
     searches === undefined && filters === undefined ? null : (
       <div className="filters">
@@ -357,7 +366,7 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
     />
   )
   const rows = (
-    <section className="card" aria-busy={asked.isPlaceholderData}>
+    <section ref={section} className="card" aria-busy={isPlaceholderData}>
       {items.length === 0 ? (
         nextCursor !== null ? (
           <Empty title="Nothing matches so far">
@@ -417,6 +426,12 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
     <>
       {above}
       {rows}
+      <p className="hidden" role="status">
+        {/* Another element for each page, so that each is announced. */}
+        <span key={`${cursor} ${by} ${searched}`}>
+          {isPlaceholderData ? "Loading" : `${items.length} ${items.length === 1 ? "row" : "rows"}`}
+        </span>
+      </p>
     </>
   )
 }
