@@ -135,7 +135,7 @@ export class PartsRepository extends Context.Service<PartsRepository>()("app/ins
           found(
             places.filter((place) => segments[place]!.grain === "r"),
             (own, known) => sql`usage_row_parts(${tenants}, ${dimension}::integer, ${at(({ opens }) => opens, own)},
-              ${at(({ closes }) => closes, own)}, ${known}::text[])`
+              ${at(({ closes }) => closes, own)}, ${known}::text[], ${columns.includes("latencyEnds")})`
           )
         )
       }

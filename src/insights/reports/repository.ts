@@ -85,10 +85,8 @@ const isByKey = (grouping: Grouping): grouping is UsageDimension => grouping !==
 const dimensionOf = ({ filter }: Source, grouping: Grouping): number =>
   rolledUp(filter, grouping) ?? (isByKey(grouping) ? usageDimensions[grouping].code : 0)
 
-/** Whether the sums of a segment are parts; those of synthetic rows never are. */
+/** Whether a segment has parts: synthetic rows have none. */
 const hasParts = ({ grain }: Segment): boolean => grain !== "s"
-/** Whether the parts of a segment have histograms; those that are made of rows have none. */
-const hasHistograms = ({ grain }: Segment): boolean => grain !== "s" && grain !== "r"
 
 /** The key of sums that have none. */
 const noKey = ""
@@ -99,8 +97,7 @@ const wantedOf = (
   grouping: Grouping,
   cuts: ReadonlyArray<number>,
   keys: Keys,
-  isGrowing: boolean,
-  isOfParts: (segment: Segment) => boolean
+  isGrowing: boolean
 ): Wanted => {
   const only = dimensions
     .map((dimension) => filter[usageDimensions[dimension].filter])
@@ -109,7 +106,7 @@ const wantedOf = (
   const passing = only !== undefined ? String(only) : isByKey(grouping) ? undefined : noKey
   const placeOfKey = (key: string): number => (isGrowing ? keys.placeOf(key) : keys.find(key))
   return {
-    segments: readsRows(filter, grouping) ? [] : segments.filter(isOfParts),
+    segments: readsRows(filter, grouping) ? [] : segments.filter(hasParts),
     cuts,
     keyOf: ({ tenantId }, key) => {
       if (passing !== undefined && key !== passing) return -1
@@ -219,10 +216,9 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       grouping: Grouping,
       cuts: ReadonlyArray<number>,
       keys: ReadonlyArray<string> | undefined,
-      byBucket: boolean,
-      isOfParts: (segment: Segment) => boolean
+      byBucket: boolean
     ): Effect.Effect<ReadonlyArray<typeof RowSums.Type>> => {
-      const ofRows = readsRows(filter, grouping) ? segments : segments.filter((segment) => !isOfParts(segment))
+      const ofRows = readsRows(filter, grouping) ? segments : segments.filter((segment) => !hasParts(segment))
       return ofRows.length === 0
         ? Effect.succeed([])
         : readRows(RowSums)(sql`
@@ -238,10 +234,10 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       given?: ReadonlyArray<string>
     ) {
       const keys = new Keys(grouping === "total" ? [noKey] : (given ?? []))
-      const wanted = wantedOf(source, grouping, cuts, keys, given === undefined, hasParts)
+      const wanted = wantedOf(source, grouping, cuts, keys, given === undefined)
       const found = new CellSums(cuts.length, names)
       yield* parts(source, grouping, names, wanted, (part) => found.addPart(wanted, part))
-      for (const row of yield* rows(source, grouping, cuts, given, false, hasParts)) {
+      for (const row of yield* rows(source, grouping, cuts, given, false)) {
         found.add(
           keys.placeOf(row.key),
           row.place,
@@ -327,10 +323,10 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
         given: ReadonlyArray<string> = [noKey]
       ) {
         const keys = new Keys(given)
-        const wanted = wantedOf(source, grouping, cuts, keys, false, hasHistograms)
+        const wanted = wantedOf(source, grouping, cuts, keys, false)
         const histograms = new Histograms(cuts.length)
         yield* parts(source, grouping, Histograms.columns, wanted, (part) => histograms.addPart(wanted, part))
-        for (const { bucket, calls, key, place } of yield* rows(source, grouping, cuts, given, true, hasHistograms)) {
+        for (const { bucket, calls, key, place } of yield* rows(source, grouping, cuts, given, true)) {
           if (bucket !== null) histograms.add(keys.placeOf(key), place, bucket, Number(calls))
         }
         return histograms

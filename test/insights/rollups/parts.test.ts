@@ -22,7 +22,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       parts: asSuperuser(
         database,
         (sql) => sql<{ readonly grain: string; readonly level: number; readonly cost: number }>`
-          SELECT grain::text, level, (SELECT sum(c)::integer FROM unnest(cost) c) AS cost FROM usage_rollups
+          SELECT grain::text, level, (SELECT sum(c)::double precision FROM unnest(cost) c) AS cost FROM usage_rollups
           WHERE tenant_id = ${tenantId} AND dimension = 2`
       ),
       differences: asSuperuser(database, (sql) => sql`SELECT * FROM usage_differences() WHERE tenant_id = ${tenantId}`),
@@ -82,12 +82,20 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       const { call } = yield* TestService
       const { parts, tenantId, write } = yield* setting
-      const days = Effect.map(
+      const by = (dimension: string) =>
         call(
           "GET",
-          `/api/insights/by-model?tenantId=${tenantId}&timeZone=Asia/Kolkata&from=2026-03-08T18:30:00Z&to=2026-03-11T18:30:00Z`
-        ),
-        ({ body }) => body.items[0].series.map(({ costUsd }: Record<string, unknown>) => costUsd)
+          `/api/insights/by-${dimension}?tenantId=${tenantId}&timeZone=Asia/Kolkata&from=2026-03-08T18:30:00Z&to=2026-03-11T18:30:00Z`
+        )
+      const days = Effect.map(by("model"), ({ body }) =>
+        body.items[0].series.map(({ costUsd }: Record<string, unknown>) => costUsd)
+      )
+      const hours = Effect.map(by("hour"), ({ body }) =>
+        body.items.map(({ costUsd, key, p50LatencyMs }: Record<string, unknown>) => [
+          key,
+          costUsd,
+          p50LatencyMs !== null
+        ])
       )
       yield* write("2026-03-10T18:10:00Z", [1e9])
       for (const [time, cost] of [1, 2, 3].entries()) {
@@ -95,6 +103,12 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         yield* eventually(parts, (found) => found.length === 3 && found.every(({ level }) => level === whole))
         for (const series of [yield* days, yield* days]) {
           assert.deepStrictEqual(series, [0, 1, cost], `after ${time + 1} rows`)
+        }
+        for (const found of [yield* hours, yield* hours]) {
+          assert.sameDeepMembers(found, [
+            ["2026-03-10T17:30:00.000Z", 1, true],
+            ["2026-03-10T18:30:00.000Z", cost, true]
+          ])
         }
       }
     })
