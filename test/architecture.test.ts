@@ -117,7 +117,8 @@ const packages: Partial<Record<Kind, RegExp>> = {
   api: pure,
   "root api": pure,
   handlers: pure,
-  repository: /^effect(?:$|\/)/
+  // A repository may keep what it has read.
+  repository: /^(?:effect(?:$|\/)|lru-cache$)/
 }
 
 /** The first path from a node back to itself, if there is one. */

@@ -27,7 +27,7 @@ const busyConnections = 64
 const calls = Number(process.env.BENCH_CALLS ?? "200000")
 const secondsPerSample = 3
 
-interface Target extends Source {
+export interface Target extends Source {
   readonly server: Server
   /** What is asked for; a chat completion unless given. */
   readonly asked?: { readonly path: string; readonly body: string }
@@ -53,7 +53,11 @@ const spentBy = async (server: Server): Promise<Spent> => ({
   postgres: await postgresSeconds(server)
 })
 
-const load = async ({ asked, headers, server, url }: Target, clients: number, during: number): Promise<Measured> => {
+export const load = async (
+  { asked, headers, server, url }: Target,
+  clients: number,
+  during: number
+): Promise<Measured> => {
   const before = await spentBy(server)
   const seen = await loadClients({
     url,
@@ -76,7 +80,7 @@ const call = async (url: string, method: string, path: string, payload: object) 
 }
 
 /** A key of a tenant of its own, under caps of these scopes. */
-const spender = async (url: string, scopes: ReadonlyArray<object>): Promise<Source["headers"]> => {
+export const spender = async (url: string, scopes: ReadonlyArray<object>): Promise<Source["headers"]> => {
   const { id: tenantId = "" } = await call(url, "POST", "/api/tenants", { name: `bench ${scopes.length}` })
   const { key } = await call(url, "POST", "/api/api-keys", { name: "bench", scopes: ["llm:*"], tenantId })
   for (const [index, scope] of scopes.entries()) {
@@ -84,6 +88,25 @@ const spender = async (url: string, scopes: ReadonlyArray<object>): Promise<Sour
     await call(url, "POST", "/api/budgets/caps", cap)
   }
   return { authorization: `Bearer ${key}` }
+}
+
+/** Two models of a provider: one that answers chat completions, and one that has responses of its own. */
+export const configureModels = async (url: string, provider: Server): Promise<void> => {
+  await call(url, "PUT", "/api/llm/admin/config", {
+    providers: ["bench", "native"].map((id) => ({
+      id,
+      dialect: "openai",
+      baseUrl: `${provider.url}/v1`,
+      maxConcurrency: 1000,
+      apis: [id === "bench" ? "chat" : "responses"]
+    })),
+    models: ["bench", "native"].map((id) => ({
+      id,
+      kind: "chat",
+      prices: { inputUsdPerMTok: 0.1, outputUsdPerMTok: 0.4 },
+      targets: [{ provider: id, model: "bench" }]
+    }))
+  })
 }
 
 const middle = (measured: ReadonlyArray<Measured>): Measured => {
@@ -236,21 +259,7 @@ export const benchGateway = async (): Promise<void> => {
   const portkey = await startPortkey()
   try {
     const { url } = service
-    await call(url, "PUT", "/api/llm/admin/config", {
-      providers: ["bench", "native"].map((id) => ({
-        id,
-        dialect: "openai",
-        baseUrl: `${provider.url}/v1`,
-        maxConcurrency: 1000,
-        apis: [id === "bench" ? "chat" : "responses"]
-      })),
-      models: ["bench", "native"].map((id) => ({
-        id,
-        kind: "chat",
-        prices: { inputUsdPerMTok: 0.1, outputUsdPerMTok: 0.4 },
-        targets: [{ provider: id, model: "bench" }]
-      }))
-    })
+    await configureModels(url, provider)
     const through = async (scopes: ReadonlyArray<object>): Promise<Target> => ({
       server: service,
       url,

@@ -16,6 +16,7 @@ import {
 } from "../support/browser.ts"
 import { makeDatabase } from "../support/database.ts"
 import { sharedServiceLayer, startServer, TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
 
 describe.skipIf(executablePath === undefined)("access in the console", () => {
   layer(Layer.merge(sharedServiceLayer, Browser.layer), { excludeTestServices: true, timeout: "60 seconds" })((it) => {
@@ -151,6 +152,39 @@ describe.skipIf(executablePath === undefined)("access in the console", () => {
         yield* step(() => page.getByRole("button", { name: "Copy as curl" }).click())
         const command = yield* step(() => page.evaluate(() => navigator.clipboard.readText()))
         assert.include(command, `search=${word.toUpperCase()}&sort=name`)
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("the next page of a list begins at its head and is announced", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const tenantId = yield* makeTenant(service.database)
+        yield* asSuperuser(
+          service.database,
+          (sql) => sql`
+            INSERT INTO agents (tenant_id, name, description, scope_ceiling, max_credential_ttl_seconds, allowed_task_types,
+              status, created_at, created_by, updated_at)
+            SELECT ${tenantId}, 'agent ' || i, '', '{}', 3600, '{}', 'active', now(), 'test', now() FROM generate_series(1, 51) i`
+        )
+        const window = yield* openConsole(service)
+        const { page } = window
+        yield* window.visit(`/agents?tenantId=${tenantId}&sort=name`)
+        const announced = page.getByRole("status").filter({ hasText: "row" })
+        assert.strictEqual(yield* step(() => announced.innerText()), "50 rows")
+        yield* step(() => page.getByRole("link", { name: "Next" }).click())
+        yield* step(() => page.getByText("1 row", { exact: true }).waitFor({ state: "attached" }))
+        yield* step(() => page.getByRole("button", { name: "Previous" }).click())
+        yield* step(() => page.getByText("50 rows", { exact: true }).waitFor({ state: "attached" }))
+        const next = page.getByRole("link", { name: "Next" })
+        yield* step(() => next.scrollIntoViewIfNeeded())
+        assert.isAbove(yield* step(() => page.evaluate(() => scrollY)), 0)
+        yield* step(() => next.click())
+        yield* step(() => page.getByText("1 row", { exact: true }).waitFor({ state: "attached" }))
+        yield* step(() => page.getByRole("columnheader", { name: "Name" }).waitFor())
+        assert.isTrue(
+          yield* step(() => page.evaluate(() => document.querySelector("thead")!.getBoundingClientRect().top >= 0))
+        )
         assertQuiet(window)
       }).pipe(Effect.scoped)
     )

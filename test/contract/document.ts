@@ -124,7 +124,7 @@ export const anonymousOperations: ReadonlyArray<string> = [
 ]
 
 /** The operations that do not reveal whether the resource exists. */
-export const silentOperations: ReadonlyArray<string> = ["agentCredentials.revoke", "insights.by"]
+export const silentOperations: ReadonlyArray<string> = ["agentCredentials.revoke", "insights.by", "insights.spend"]
 
 /** The operations about the caller itself, which need a credential and no capability. */
 export const ownOperations: ReadonlyArray<string> = [

@@ -56,7 +56,7 @@ export class InsightsApi extends HttpApiGroup.make("insights")
     }),
     endpoint.get("spend", "/spend-by-:dimension", {
       summary: "Get the cost of some keys of a dimension",
-      description: "What each of the keys cost, in their order, and zero for one that cost nothing or that nobody has.",
+      description: "What each of the keys cost, in their order; one without requests in the range is left out.",
       access: read,
       params: { dimension: SpendDimension },
       query: {

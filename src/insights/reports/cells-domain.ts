@@ -1,89 +1,151 @@
 import { dayMillis } from "../usage/domain.ts"
 import { hourMillis, quarterMillis, type Segment } from "./domain.ts"
 
-/** A part of roll-ups as PostgreSQL sends it: its day, counted from 1970 on, and arrays in its binary format. */
-interface Part {
+/** Values of `bigint` in two halves of 32 bits, since each as a whole would be an object. */
+interface Bigints {
+  readonly upper: Int32Array
+  readonly lower: Uint32Array
+}
+
+/** The columns of roll-ups that have sums of a cell. */
+type SumColumn = "cost" | "requests" | "errors" | "inputTokens" | "outputTokens" | "cachedInputTokens" | "saved"
+
+/** The columns of roll-ups that are arrays: those of latencies have elements for each bucket, the others one for each cell. */
+export interface Columns extends Readonly<Record<SumColumn, Bigints>> {
+  readonly keys: ReadonlyArray<string>
+  /** Which hour or quarter of the day. */
+  readonly places: Int16Array
+  /** Where the buckets of a cell end. */
+  readonly latencyEnds: Int32Array
+  readonly latencyBuckets: Int16Array
+  readonly latencyCalls: Float64Array
+}
+
+/** Some columns of a part; `undefined` where it has no values of one. */
+export type PartColumns = { readonly [Name in keyof Columns]?: Columns[Name] | undefined }
+
+/** A part of roll-ups. */
+export interface Part {
   /** The place of the segment that it was read for. */
   readonly segment: number
   readonly tenantId: string
+  /** Counted from 1970 on. */
   readonly day: number
-  readonly keys: Uint8Array
-  readonly places: Uint8Array
-  /** Those that were asked for; none where the part has none of them. */
-  readonly arrays: ReadonlyArray<Uint8Array>
+  readonly columns: PartColumns
 }
 
-const encoder = new TextEncoder()
-// A key may begin with a byte order mark.
-const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
-
-const viewOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-
-// An array has a header, in it its count, and before each element the bytes of the element; all are big-endian.
+// An array in PostgreSQL's binary format has a header, in it its count, and before each element the bytes of the element; all
+// are big-endian.
 const headerBytes = 20
 const countAt = 12
 const lengthBytes = 4
 
-const bigintOffset = (n: number): number => headerBytes + n * 12 + lengthBytes
-/** A `bigint` as a double, which is exact up to 2^53. */
-const numberAt = (array: DataView, n: number): number =>
-  array.getInt32(bigintOffset(n)) * 2 ** 32 + array.getUint32(bigintOffset(n) + 4)
-const integerAt = (array: DataView, n: number): number => array.getInt32(headerBytes + n * 8 + lengthBytes)
-const smallintAt = (array: DataView, n: number): number => array.getInt16(headerBytes + n * 6 + lengthBytes)
-
-const hashOf = (bytes: Uint8Array, start: number, end: number): number => {
-  let hash = 0
-  for (let at = start; at < end; at++) hash = Math.imul(hash ^ bytes[at]!, 0x01000193)
-  return hash
-}
-
-/** Whether so many bytes from one place on are those from another. */
-const isSame = (one: Uint8Array, oneAt: number, other: Uint8Array, otherAt: number, length: number): boolean => {
-  for (let at = 0; at < length; at++) if (one[oneAt + at] !== other[otherAt + at]) return false
-  return true
-}
-
-/** The places of keys, found by their bytes: most cells are of a key that is known or not wanted, of which no text is made. */
-export class Keys {
-  readonly texts: Array<string> = []
-  readonly #known = new Map<number, Array<{ readonly bytes: Uint8Array; readonly place: number }>>()
-
-  constructor(keys: Iterable<string>) {
-    for (const key of keys) {
-      const bytes = encoder.encode(key)
-      this.#add(hashOf(bytes, 0, bytes.length), bytes, key)
-    }
+/** Reads an array whose elements have so many bytes each. */
+const elements =
+  <Elements>(
+    bytes: number,
+    make: (count: number) => Elements,
+    read: (to: Elements, n: number, view: DataView, at: number) => void
+  ) =>
+  (array: Buffer): Elements => {
+    const view = new DataView(array.buffer, array.byteOffset, array.byteLength)
+    const count = array.length > headerBytes ? view.getInt32(countAt) : 0
+    const found = make(count)
+    for (let n = 0, at = headerBytes + lengthBytes; n < count; n++, at += lengthBytes + bytes) read(found, n, view, at)
+    return found
   }
 
-  #add(hash: number, bytes: Uint8Array, text: string): number {
-    const place = this.texts.length
-    const alike = this.#known.get(hash)
-    if (alike === undefined) this.#known.set(hash, [{ bytes, place }])
-    else alike.push({ bytes, place })
-    this.texts.push(text)
-    return place
+const smallints = elements(
+  2,
+  (count) => new Int16Array(count),
+  (to, n, view, at) => (to[n] = view.getInt16(at))
+)
+const integers = elements(
+  4,
+  (count) => new Int32Array(count),
+  (to, n, view, at) => (to[n] = view.getInt32(at))
+)
+/** As doubles, which are exact up to 2^53. */
+const doubles = elements(
+  8,
+  (count) => new Float64Array(count),
+  (to, n, view, at) => (to[n] = view.getInt32(at) * 2 ** 32 + view.getUint32(at + 4))
+)
+const bigints = elements(
+  8,
+  (count): Bigints => ({ upper: new Int32Array(count), lower: new Uint32Array(count) }),
+  ({ lower, upper }, n, view, at) => {
+    upper[n] = view.getInt32(at)
+    lower[n] = view.getUint32(at + 4)
+  }
+)
+
+const texts = (array: Buffer): ReadonlyArray<string> => {
+  const count = array.length > headerBytes ? array.readInt32BE(countAt) : 0
+  const found: Array<string> = []
+  let at = headerBytes
+  let before = array.subarray(0, 0)
+  for (let n = 0; n < count; n++) {
+    const begins = at + lengthBytes
+    at = begins + array.readInt32BE(at)
+    const bytes = array.subarray(begins, at)
+    // The cells of a key follow each other.
+    found.push(n > 0 && bytes.equals(before) ? found[n - 1]! : bytes.toString())
+    before = bytes
+  }
+  return found
+}
+
+const readers: { readonly [Column in keyof Columns]: (array: Buffer) => Columns[Column] } = {
+  keys: texts,
+  places: smallints,
+  cost: bigints,
+  requests: bigints,
+  errors: bigints,
+  inputTokens: bigints,
+  outputTokens: bigints,
+  cachedInputTokens: bigints,
+  saved: bigints,
+  latencyEnds: integers,
+  latencyBuckets: smallints,
+  latencyCalls: doubles
+}
+
+/** Reads columns of a part from PostgreSQL's binary format. */
+export const columnsOf = (
+  names: ReadonlyArray<keyof Columns>,
+  arrays: ReadonlyArray<Uint8Array | null>
+): PartColumns => {
+  const found: Record<string, Columns[keyof Columns] | undefined> = {}
+  for (const [place, name] of names.entries()) {
+    const array = arrays[place]
+    found[name] = array ? readers[name](Buffer.from(array.buffer, array.byteOffset, array.byteLength)) : undefined
+  }
+  return found
+}
+
+/** The places of keys. */
+export class Keys {
+  readonly texts: Array<string> = []
+  readonly #places = new Map<string, number>()
+
+  constructor(keys: Iterable<string>) {
+    for (const key of keys) this.placeOf(key)
   }
 
   /** The place of a key; below zero where there is none. */
-  find(bytes: Uint8Array, start: number, length: number): number {
-    for (const known of this.#known.get(hashOf(bytes, start, start + length)) ?? []) {
-      if (known.bytes.length === length && isSame(known.bytes, 0, bytes, start, length)) return known.place
-    }
-    return -1
+  find(key: string): number {
+    return this.#places.get(key) ?? -1
   }
 
   /** The place of a key, which is a new one where there was none. */
-  findOrAdd(bytes: Uint8Array, start: number, length: number): number {
-    const found = this.find(bytes, start, length)
-    if (found >= 0) return found
-    const key = bytes.slice(start, start + length)
-    return this.#add(hashOf(key, 0, length), key, decoder.decode(key))
-  }
-
-  /** The same for a text. */
   placeOf(key: string): number {
-    const bytes = encoder.encode(key)
-    return this.findOrAdd(bytes, 0, bytes.length)
+    let place = this.#places.get(key)
+    if (place === undefined) {
+      place = this.texts.push(key) - 1
+      this.#places.set(key, place)
+    }
+    return place
   }
 }
 
@@ -113,45 +175,39 @@ export interface Wanted {
   readonly segments: ReadonlyArray<Segment>
   readonly cuts: ReadonlyArray<number>
   /** The place of the key that a part and a cell of it are of; below zero for one that is not wanted. */
-  readonly keyOf: (part: Part, bytes: Uint8Array, start: number, length: number) => number
+  readonly keyOf: (part: Part, key: string) => number
 }
 
-/** Visits the wanted cells of a part, each with the place of its key, that between cuts, and its own in the arrays. */
+/** Visits the wanted cells of a part, each with the place of its key, that between cuts, and its own in the columns. */
 export const eachCell = (
   { cuts, keyOf, segments }: Wanted,
   part: Part,
   visit: (key: number, place: number, n: number) => void
 ): void => {
+  const { keys, places } = part.columns
+  if (keys === undefined || places === undefined) return
   const { closes, grain, opens } = segments[part.segment]!
   const start = part.day * dayMillis
   const width = widths[grain]
-  const low = Math.max(0, (opens - start) / width)
-  const high = (closes - start) / width
-  const { keys } = part
-  const view = viewOf(keys)
-  const count = keys.length > headerBytes ? view.getInt32(countAt) : 0
-  const places = viewOf(part.places)
+  // What was read from rows is of its segment alone.
+  const low = grain === "r" ? 0 : Math.max(0, (opens - start) / width)
+  const high = grain === "r" ? 1 : (closes - start) / width
   // Cells with one place of a week or a day are in one range between cuts; an hour's is looked up once in a part.
   const between: Array<number> = []
   const last = cuts.length === 2 ? 0 : -1
-  let at = headerBytes
-  let keyAt = -1
-  let keyLength = -1
+  let before: string | undefined
   let key = -1
-  for (let n = 0; n < count; n++) {
-    const length = view.getInt32(at)
-    const begins = at + lengthBytes
-    at = begins + length
-    const place = smallintAt(places, n)
+  for (let n = 0; n < keys.length; n++) {
+    const place = places[n]!
     if (place < low || place >= high) continue
+    const text = keys[n]!
     // The cells of a key follow each other.
-    if (keyLength !== length || !isSame(keys, keyAt, keys, begins, length)) {
-      key = keyOf(part, keys, begins, length)
-      keyAt = begins
-      keyLength = length
+    if (text !== before) {
+      key = keyOf(part, text)
+      before = text
     }
     if (key < 0) continue
-    visit(key, last === 0 ? 0 : (between[place] ??= placeOf(cuts, start + place * width)), n)
+    visit(key, last === 0 ? 0 : (between[place] ??= placeOf(cuts, grain === "r" ? opens : start + place * width)), n)
   }
 }
 
@@ -164,14 +220,16 @@ const carryFrom = 2 ** 52
  */
 export class CellSums {
   readonly #places: number
+  readonly #names: ReadonlyArray<SumColumn>
   readonly #columns: number
   #upper = new Float64Array(0)
   #lower = new Float64Array(0)
   #hasCells = new Uint8Array(0)
 
-  constructor(places: number, columns: number) {
+  constructor(places: number, columns: ReadonlyArray<SumColumn>) {
     this.#places = places
-    this.#columns = columns
+    this.#names = columns
+    this.#columns = columns.length
   }
 
   #at(key: number, place: number): number {
@@ -204,15 +262,13 @@ export class CellSums {
     }
   }
 
-  /** Adds the cells of a part, whose arrays are those of the columns. */
   addPart(wanted: Wanted, part: Part): void {
-    const columns = part.arrays.map(viewOf)
+    const columns = this.#names.map((name) => part.columns[name])
     eachCell(wanted, part, (key, place, n) => {
       const at = this.#at(key, place)
-      const offset = bigintOffset(n)
       for (let column = 0; column < columns.length; column++) {
-        const array = columns[column]!
-        this.#add(at + column, array.getInt32(offset), array.getUint32(offset + 4))
+        const values = columns[column]!
+        this.#add(at + column, values.upper[n]!, values.lower[n]!)
       }
     })
   }
@@ -240,6 +296,8 @@ const buckets = 460
 
 /** Histograms of latencies, each of a key and a place between cuts. */
 export class Histograms {
+  static readonly columns = ["latencyEnds", "latencyBuckets", "latencyCalls"] as const
+
   readonly #places: number
   readonly #calls = new Map<number, Float64Array>()
 
@@ -258,17 +316,14 @@ export class Histograms {
     this.#of(key, place)[bucket - firstBucket]! += calls
   }
 
-  /** Adds the histograms of a part: its arrays are their ends, their buckets, and the calls in these. */
   addPart(wanted: Wanted, part: Part): void {
-    const [ends, inBuckets, calls] = part.arrays.map(viewOf)
+    const { latencyBuckets: inBuckets, latencyCalls: calls, latencyEnds: ends } = part.columns
     if (ends === undefined || inBuckets === undefined || calls === undefined) return
     // The histograms of a part follow each other in the order of its cells.
     eachCell(wanted, part, (key, place, n) => {
-      const end = integerAt(ends, n)
+      const end = ends[n]!
       const sums = this.#of(key, place)
-      for (let at = n === 0 ? 0 : integerAt(ends, n - 1); at < end; at++) {
-        sums[smallintAt(inBuckets, at) - firstBucket]! += numberAt(calls, at)
-      }
+      for (let at = n === 0 ? 0 : ends[n - 1]!; at < end; at++) sums[inBuckets[at]! - firstBucket]! += calls[at]!
     })
   }
 

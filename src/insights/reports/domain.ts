@@ -193,7 +193,8 @@ export const segmentsOf = (cuts: ReadonlyArray<number>, hasQuarters: boolean): R
   const segments: Array<{ grain: Segment["grain"]; opens: number; closes: number }> = []
   const add = (grain: Segment["grain"], opens: number, closes: number) => {
     const last = segments.at(-1)
-    if (last?.grain === grain && last.closes === opens) last.closes = closes
+    // Rows of one segment have one place between cuts.
+    if (last?.grain === grain && last.closes === opens && grain !== "r") last.closes = closes
     else segments.push({ grain, opens, closes })
   }
   let at = cuts[0] ?? 0
@@ -221,3 +222,8 @@ const growth = 1.1
 /** The latency in the middle of a bucket of the histograms. */
 export const latencyOf = (bucket: number): number =>
   bucket <= 0 ? bucket + 1 : Math.round(((2 * growth ** bucket) / (growth + 1)) * 10) / 10
+
+/** A moment in PostgreSQL's text, which has no sign before years of five digits. */
+export const momentAt = (at: number): string => new Date(at).toISOString().replace(/^\+0*/, "")
+/** The same for an array of moments. */
+export const moments = (some: ReadonlyArray<number>): string => `{${some.map((at) => `"${momentAt(at)}"`).join()}}`

@@ -1,10 +1,11 @@
-import { Context, Effect, Layer, Schema, Stream, String as Text } from "effect"
+import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { readRows } from "../../platform/database/table.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { dayMillis, type UsageDimension, usageDimensions, type UsageFilter } from "../usage/domain.ts"
-import { CellSums, Histograms, Keys, type Wanted } from "./cells-domain.ts"
-import { type ItemOrder, type ItemPlace, type ItemSort, itemSorts, type Segment } from "./domain.ts"
+import { CellSums, type Columns, Histograms, Keys, type Part, type Wanted } from "./cells-domain.ts"
+import { type ItemOrder, type ItemPlace, type ItemSort, itemSorts, momentAt, moments, type Segment } from "./domain.ts"
+import { PartsRepository } from "./parts-repository.ts"
 
 /** What is summed: the rows that pass a filter, over the segments that cover a range. */
 export interface Source {
@@ -49,14 +50,6 @@ interface PlacedSums extends Sums {
 const placed = { key: Schema.String, place: Schema.Int, ...sums }
 const RowsReport = Schema.Struct({ ...placed, p50: Schema.NullOr(Schema.Int), p95: Schema.NullOr(Schema.Int) })
 const RowSums = Schema.Struct({ ...placed, bucket: Schema.NullOr(Schema.Int), calls: Schema.BigInt })
-const Part = Schema.Struct({
-  segment: Schema.Int,
-  tenantId: Schema.String,
-  day: Schema.Int,
-  keys: Schema.Uint8Array,
-  places: Schema.Uint8Array,
-  arrays: Schema.Array(Schema.Uint8Array)
-})
 export interface Latencies {
   readonly key: string
   readonly place: number
@@ -92,8 +85,8 @@ const isByKey = (grouping: Grouping): grouping is UsageDimension => grouping !==
 const dimensionOf = ({ filter }: Source, grouping: Grouping): number =>
   rolledUp(filter, grouping) ?? (isByKey(grouping) ? usageDimensions[grouping].code : 0)
 
-/** Whether a segment is read from rows. */
-const isOfRows = ({ grain }: Segment): boolean => grain === "r" || grain === "s"
+/** Whether a segment has parts: synthetic rows have none. */
+const hasParts = ({ grain }: Segment): boolean => grain !== "s"
 
 /** The key of sums that have none. */
 const noKey = ""
@@ -110,20 +103,15 @@ const wantedOf = (
     .map((dimension) => filter[usageDimensions[dimension].filter])
     .find((value) => value !== undefined)
   // Without a filter or a dimension, the cells of all rows are read, whose key is empty.
-  const passing =
-    isByKey(grouping) && only === undefined ? undefined : new Keys([only === undefined ? noKey : String(only)])
-  const placeOfTenant = new Map(keys.texts.map((key, place) => [key, place]))
-  const ofKey = (bytes: Uint8Array, start: number, length: number): number =>
-    isGrowing ? keys.findOrAdd(bytes, start, length) : keys.find(bytes, start, length)
-  const ofTenant = (tenantId: string): number =>
-    placeOfTenant.get(tenantId) ?? (isGrowing ? keys.placeOf(tenantId) : -1)
+  const passing = only !== undefined ? String(only) : isByKey(grouping) ? undefined : noKey
+  const placeOfKey = (key: string): number => (isGrowing ? keys.placeOf(key) : keys.find(key))
   return {
-    segments: readsRows(filter, grouping) ? [] : segments.filter((segment) => !isOfRows(segment)),
+    segments: readsRows(filter, grouping) ? [] : segments.filter(hasParts),
     cuts,
-    keyOf: ({ tenantId }, bytes, start, length) => {
-      if (passing !== undefined && passing.find(bytes, start, length) < 0) return -1
+    keyOf: ({ tenantId }, key) => {
+      if (passing !== undefined && key !== passing) return -1
       if (grouping === "total") return 0
-      return grouping === "tenant" ? ofTenant(tenantId) : ofKey(bytes, start, length)
+      return placeOfKey(grouping === "tenant" ? tenantId : key)
     }
   }
 }
@@ -163,12 +151,6 @@ export const placeOf = (row: SortedSums & { readonly key: string }, sort: ItemSo
   return sort === undefined ? place : [sort, ...place]
 }
 
-const decodePart = Schema.decodeUnknownEffect(Part)
-
-/** A moment in PostgreSQL's text, which has no sign before years of five digits. */
-const momentAt = (at: number): string => new Date(at).toISOString().replace(/^\+0*/, "")
-const moments = (some: ReadonlyArray<number>): string => `{${some.map((at) => `"${momentAt(at)}"`).join()}}`
-
 /** The days of UTC around a range, which take no query. */
 const utcDays = (from: number, to: number): ReadonlyArray<typeof Day.Type> => {
   const first = Math.floor(from / dayMillis) - 1
@@ -187,6 +169,7 @@ const boundsOf = ({ segments }: Source): ReadonlyArray<number> => [
 export class ReportsRepository extends Context.Service<ReportsRepository>()("app/insights/ReportsRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
+    const partsRepository = yield* PartsRepository
     // PostgreSQL reads all files of zones to list them.
     const zones = yield* Effect.cached(
       Effect.map(
@@ -216,29 +199,18 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
         ${moments(segments.map(({ closes }) => closes))}::timestamptz[], ${moments(cuts)}::timestamptz[]`
     }
 
-    /** Reads the parts of roll-ups that a source names, each while the next are on their way. */
     const parts = (
       source: Source,
       grouping: Grouping,
-      columns: ReadonlyArray<string>,
+      names: ReadonlyArray<keyof Columns>,
       { segments }: Wanted,
-      add: (part: typeof Part.Type) => void
-    ): Effect.Effect<void> => {
-      if (segments.length === 0) return Effect.void
-      const days = (at: (segment: Segment) => number) =>
-        moments(segments.map((segment) => Math.floor(at(segment) / dayMillis) * dayMillis))
-      return sql`
-        SELECT segment, tenant_id, day - '1970-01-01'::date AS day, array_send(keys) AS keys, array_send(places) AS places,
-          array_remove(ARRAY[${sql.csv(columns.map((column) => sql`array_send(${sql(column)})`))}], NULL) AS arrays
-        FROM usage_parts_between(${tenantsOf(source)}, ${dimensionOf(source, grouping)}::integer,
-          ${segments.map(({ grain }) => grain)}::text[], ${days(({ opens }) => opens)}::timestamptz[]::date[],
-          ${days(({ closes }) => closes - 1)}::timestamptz[]::date[])`.stream.pipe(
-        Stream.runForEach((found) => Effect.map(decodePart(found), add)),
-        Effect.orDie
-      )
-    }
+      add: (part: Part) => void
+    ): Effect.Effect<void> =>
+      segments.length === 0
+        ? Effect.void
+        : partsRepository.read(tenantsOf(source), dimensionOf(source, grouping), segments, names, add)
 
-    /** The sums of the rows that a source names, where it names any. */
+    /** The sums of the rows of a source that no parts have. */
     const rows = (
       { filter, segments }: Source,
       grouping: Grouping,
@@ -246,7 +218,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       keys: ReadonlyArray<string> | undefined,
       byBucket: boolean
     ): Effect.Effect<ReadonlyArray<typeof RowSums.Type>> => {
-      const ofRows = readsRows(filter, grouping) ? segments : segments.filter(isOfRows)
+      const ofRows = readsRows(filter, grouping) ? segments : segments.filter((segment) => !hasParts(segment))
       return ofRows.length === 0
         ? Effect.succeed([])
         : readRows(RowSums)(sql`
@@ -263,8 +235,8 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
     ) {
       const keys = new Keys(grouping === "total" ? [noKey] : (given ?? []))
       const wanted = wantedOf(source, grouping, cuts, keys, given === undefined)
-      const found = new CellSums(cuts.length, names.length)
-      yield* parts(source, grouping, names.map(Text.camelToSnake), wanted, (part) => found.addPart(wanted, part))
+      const found = new CellSums(cuts.length, names)
+      yield* parts(source, grouping, names, wanted, (part) => found.addPart(wanted, part))
       for (const row of yield* rows(source, grouping, cuts, given, false)) {
         found.add(
           keys.placeOf(row.key),
@@ -353,8 +325,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
         const keys = new Keys(given)
         const wanted = wantedOf(source, grouping, cuts, keys, false)
         const histograms = new Histograms(cuts.length)
-        const columns = ["latency_ends", "latency_buckets", "latency_calls"]
-        yield* parts(source, grouping, columns, wanted, (part) => histograms.addPart(wanted, part))
+        yield* parts(source, grouping, Histograms.columns, wanted, (part) => histograms.addPart(wanted, part))
         for (const { bucket, calls, key, place } of yield* rows(source, grouping, cuts, given, true)) {
           if (bucket !== null) histograms.add(keys.placeOf(key), place, bucket, Number(calls))
         }
@@ -375,5 +346,5 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
     }
   })
 }) {
-  static readonly layer = Layer.effect(this, this.make)
+  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(PartsRepository.layer))
 }

@@ -293,8 +293,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const cuts = [range.from, openEnd(range.to, yield* nowOf(asked, range), weekMillis)]
           const asOf = yield* readAsOf
           const found = yield* repository.series(source(filter, dimension, cuts), dimension, cuts, keys)
-          const sumsOf = new Map(found.map((sums) => [sums.key, sums]))
-          return { asOf, dimension, items: keys.map((key) => ({ key, ...pointOf(sumsOf.get(key)) })) }
+          return { asOf, dimension, items: found.map((sums) => Object.assign({ key: sums.key }, pointOf(sums))) }
         })
       )
     })

@@ -5,7 +5,7 @@ import { type Slice } from "../../kernel/http/page.ts"
 import { tenantInScope } from "./database.ts"
 
 /** How many rows a search reads in the order of the list: before it asks the index, and after that. */
-const walks = { near: 1_500, far: 4_500 } as const
+const walks = { near: 1_500, far: 3_000 } as const
 /** The index answers a search alone where it finds no more rows than that; a walk soon meets what is more frequent. */
 const maxFound = 2_000
 /** The index reads all that it finds, of other tenants too: it is not asked where the planner expects more rows than that. */

@@ -22,7 +22,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       parts: asSuperuser(
         database,
         (sql) => sql<{ readonly grain: string; readonly level: number; readonly cost: number }>`
-          SELECT grain::text, level, (SELECT sum(c)::integer FROM unnest(cost) c) AS cost FROM usage_rollups
+          SELECT grain::text, level, (SELECT sum(c)::double precision FROM unnest(cost) c) AS cost FROM usage_rollups
           WHERE tenant_id = ${tenantId} AND dimension = 2`
       ),
       differences: asSuperuser(database, (sql) => sql`SELECT * FROM usage_differences() WHERE tenant_id = ${tenantId}`),
@@ -61,13 +61,56 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         yield* write("2026-03-05T10:00:00Z", [cost])
         yield* write("2026-03-05T22:00:00Z", [cost])
         yield* eventually(parts, (found) => found.length === 3 && found.every(({ level }) => level === whole))
+        // The second report has what the first one kept of the parts, and no more of it than is still there.
+        for (const item of [yield* totals, yield* totals]) {
+          assert.deepInclude(item, {
+            key: "gpt-5",
+            costUsd: cost === 3 ? 6e-9 : 14e-9,
+            requests: cost === 3 ? 2 : 4,
+            p50LatencyMs: item.p95LatencyMs
+          })
+        }
       }
-      const item = yield* totals
-      assert.deepInclude(item, { key: "gpt-5", costUsd: 14e-9, requests: 4, p50LatencyMs: item.p95LatencyMs })
       assert.deepStrictEqual(
         (yield* differences).filter(({ what }) => what !== "the ledger and the rows"),
         []
       )
+    })
+  )
+
+  it.effect("are divided by rows where a day of a zone begins within an hour, also with what comes late", () =>
+    Effect.gen(function* () {
+      const { call } = yield* TestService
+      const { parts, tenantId, write } = yield* setting
+      const by = (dimension: string) =>
+        call(
+          "GET",
+          `/api/insights/by-${dimension}?tenantId=${tenantId}&timeZone=Asia/Kolkata&from=2026-03-08T18:30:00Z&to=2026-03-11T18:30:00Z`
+        )
+      const days = Effect.map(by("model"), ({ body }) =>
+        body.items[0].series.map(({ costUsd }: Record<string, unknown>) => costUsd)
+      )
+      const hours = Effect.map(by("hour"), ({ body }) =>
+        body.items.map(({ costUsd, key, p50LatencyMs }: Record<string, unknown>) => [
+          key,
+          costUsd,
+          p50LatencyMs !== null
+        ])
+      )
+      yield* write("2026-03-10T18:10:00Z", [1e9])
+      for (const [time, cost] of [1, 2, 3].entries()) {
+        yield* write("2026-03-10T18:40:00Z", [1e9])
+        yield* eventually(parts, (found) => found.length === 3 && found.every(({ level }) => level === whole))
+        for (const series of [yield* days, yield* days]) {
+          assert.deepStrictEqual(series, [0, 1, cost], `after ${time + 1} rows`)
+        }
+        for (const found of [yield* hours, yield* hours]) {
+          assert.sameDeepMembers(found, [
+            ["2026-03-10T17:30:00.000Z", 1, true],
+            ["2026-03-10T18:30:00.000Z", cost, true]
+          ])
+        }
+      }
     })
   )
 

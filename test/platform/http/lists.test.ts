@@ -75,12 +75,15 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
 
   it.effect("ids are the rows that alone are listed, with a search, an order and pages as without", () =>
     Effect.gen(function* () {
-      const { list, listAll, made } = yield* makeKeys(["one", "two", "three", "other"])
+      const { list, listAll, made } = yield* makeKeys(["one key", "two keys", "three", "other key"])
       const stranger = yield* makeKeys(["of another tenant"])
       const wanted = [made[2], made[0], made[1], stranger.made[0]].map((row) => row?.id).join(",")
-      assert.deepStrictEqual(names(yield* listAll(`ids=${wanted}`)), ["one", "two", "three"])
-      assert.deepStrictEqual(names(yield* listAll(`ids=${wanted}&sort=-name`)), ["two", "three", "one"])
-      assert.deepStrictEqual(names(yield* listAll(`ids=${wanted}&search=o`)), ["one", "two"])
+      assert.deepStrictEqual(names(yield* listAll(`ids=${wanted}`)), ["one key", "two keys", "three"])
+      assert.deepStrictEqual(names(yield* listAll(`ids=${wanted}&sort=-name`)), ["two keys", "three", "one key"])
+      assert.deepStrictEqual(names(yield* listAll(`ids=${wanted}&search=${encodeURIComponent(" key")}`)), [
+        "one key",
+        "two keys"
+      ])
       const [one] = made
       for (const wrong of ["", "nobody", `${one?.id},`, Array.from({ length: 101 }, () => one?.id).join(",")])
         assertProblem(yield* list(`ids=${wrong}`), 400, "validation-failed")

@@ -70,6 +70,7 @@ export const words = (name: string): string => {
     .replace(/([a-z\d])([A-Z])/g, "$1 $2")
     .replace(/[-_]/g, " ")
     .toLowerCase()
+    .replace(/\bapi\b/g, "API")
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
 

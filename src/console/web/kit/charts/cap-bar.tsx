@@ -40,10 +40,10 @@ export const CapBar = ({
     <div className={`cap ${toneOf(cap)}`}>
       <div className="row">
         {href === undefined ? (
-          <b>{cap.name}</b>
+          <b title={cap.name}>{cap.name}</b>
         ) : (
           <Link href={href}>
-            <b>{cap.name}</b>
+            <b title={cap.name}>{cap.name}</b>
           </Link>
         )}
         <span className="chip">{scopeText(cap.scope)}</span>

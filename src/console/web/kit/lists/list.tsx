@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect, useState } from "react"
+import { type ReactNode, useEffect, useRef, useState } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
 import { type PageInput, preparePage, usePage } from "../../api/hooks.ts"
 import { type Input, type Operation, type Row, type Sort } from "../../api/operations.ts"
@@ -284,14 +284,18 @@ const useListed = <Name extends Operation>({
   const bySpend = by === "spend" || by === "-spend" ? spend : undefined
   const search = searches && values.search
   const pageAt = (cursor: string | undefined): PageInput<Name> => {
-    const asked = (order: object) => ({ ...input, query: { search, ...order, ...given.query } }) as Input<Name>
-    if (bySpend === undefined) return { input: asked({ limit: 50, sort: by, cursor }) }
+    const asked = (order: object) => ({ ...input, query: { ...order, ...given.query } }) as Input<Name>
+    if (bySpend === undefined) return { input: asked({ limit: 50, search, sort: by, cursor }) }
     const { dimension, from } = bySpend
-    // What is searched for is looked for among the rows of a page of the report.
-    const limit = search === undefined ? 50 : 100
+    const params = { dimension }
+    // A search finds few rows, and among those of a page of the report perhaps none.
+    if (search !== undefined) {
+      const input = asked({ limit: 100, search, cursor })
+      return { input, costs: { params, from, isDown: by === "-spend" } }
+    }
     const tenantId = given.query?.tenantId
-    const query = { from, sort: by === "spend" ? "costUsd" : "-costUsd", limit, cursor, tenantId }
-    return { input: asked({ limit }), report: { params: { dimension }, query } as Input<"insights.by"> }
+    const query = { from, sort: by === "spend" ? "costUsd" : "-costUsd", limit: 50, cursor, tenantId }
+    return { input: asked({ limit: 50 }), report: { params, query } as Input<"insights.by"> }
   }
   return { by, bySpend, pageAt, searched: values.search, set, spend }
 }
@@ -316,6 +320,15 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
   useEffect(() => {
     if (cursor !== undefined) prepareNext()
   }, [cursor, next])
+  const { isPlaceholderData } = asked
+  const section = useRef<HTMLElement>(null)
+  const shownCursor = useRef(cursor)
+  // Who turns the page at the foot of one begins at the head of the next.
+  useEffect(() => {
+    if (isPlaceholderData || shownCursor.current === cursor) return
+    shownCursor.current = cursor
+    if ((section.current?.getBoundingClientRect().top ?? 0) < 0) section.current?.scrollIntoView()
+  }, [cursor, isPlaceholderData])
   const above =
     searches === undefined && filters === undefined ? null : (
       <div className="filters">
@@ -357,7 +370,7 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
     />
   )
   const rows = (
-    <section className="card" aria-busy={asked.isPlaceholderData}>
+    <section ref={section} className="card" aria-busy={isPlaceholderData}>
       {items.length === 0 ? (
         nextCursor !== null ? (
           <Empty title="Nothing matches so far">
@@ -385,9 +398,13 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
           {table}
         </WithSpend>
       )}
-      {bySpend === undefined || items.length === 0 || nextCursor !== null ? null : (
+      {bySpend === undefined || items.length === 0 || (searched === undefined) !== (nextCursor === null) ? null : (
         <p className="pager">
-          <small>What made no request in 30 days is left out.</small>
+          <small>
+            {searched === undefined
+              ? "What made no request in 30 days is left out."
+              : "There are more than 100. Each page is sorted by itself."}
+          </small>
         </p>
       )}
       {cursor === undefined && nextCursor === null ? null : (
@@ -417,6 +434,12 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
     <>
       {above}
       {rows}
+      <p className="hidden" role="status">
+        {/* Another element for each page, so that each is announced. */}
+        <span key={`${cursor} ${by} ${searched}`}>
+          {isPlaceholderData ? "Loading" : `${items.length} ${items.length === 1 ? "row" : "rows"}`}
+        </span>
+      </p>
     </>
   )
 }

@@ -11,8 +11,8 @@ export interface SpendSource {
   readonly from: string
 }
 
-/** The costs of the rows that are shown, once they have come. */
-const Costs = createContext<ReadonlyMap<string, number>>(new Map())
+/** The costs of the rows that are shown that have any, once they have come. */
+const Costs = createContext<ReadonlyMap<string, number> | undefined>(undefined)
 
 /** Reads what rows cost, for the column that shows it. */
 export const WithSpend = ({
@@ -25,17 +25,18 @@ export const WithSpend = ({
   readonly source: SpendSource
 }) => {
   const { data } = useCall("insights.spend", { params: { dimension }, query: { from, keys: ids.join(",") } })
-  return <Costs value={new Map(data?.items.map(({ costUsd, key }) => [key, costUsd]))}>{children}</Costs>
+  const costs = data && new Map(data.items.map(({ costUsd, key }) => [key, costUsd]))
+  return <Costs value={costs}>{children}</Costs>
 }
 
 const filters = { agent: "agentId", "api-key": "apiKeyId", tenant: "tenantId" } as const
 
 const Spend = ({ dimension, id }: { readonly dimension: SpendSource["dimension"]; readonly id: string }) => {
-  const cost = useContext(Costs).get(id)
-  return cost === undefined ? (
+  const costs = useContext(Costs)
+  return costs === undefined ? (
     <span className="soft">…</span>
   ) : (
-    <Link href={`/usage?${filters[dimension]}=${id}`}>{usd(cost)}</Link>
+    <Link href={`/usage?${filters[dimension]}=${id}`}>{usd(costs.get(id) ?? 0)}</Link>
   )
 }
 

@@ -1,5 +1,5 @@
 import { Link } from "wouter"
-import { useCall } from "../../api/hooks.ts"
+import { useCall, useRow } from "../../api/hooks.ts"
 import { useCan } from "../../shell/session.tsx"
 
 export type Option = readonly [value: string, text: string]
@@ -28,12 +28,10 @@ export const useApplications = (): ReadonlyArray<Option> => {
   return data?.items.map(({ id, name }) => [String(id), name] as const) ?? []
 }
 
-/** A trial user by its name, where that can be read and it is one of the newest. */
+/** A trial user by its name, where that can be read. */
 export const TrialUserName = ({ id }: { readonly id: number }) => {
-  const isAllowed = useCan()("trial-users:read")
-  const { data } = useCall("trialUsers.list", { query: { limit: 200, sort: "-createdAt" } }, { enabled: isAllowed })
-  const user = data?.find((known) => known.id === id)
-  const name = user === undefined ? `Trial user ${id}` : `${user.firstName} ${user.lastName}`
+  const user = useRow("trialUsers.list", id, useCan()("trial-users:read"))
+  const name = user ? `${user.firstName} ${user.lastName}` : `Trial user ${id}`
   return (
     <Link className="name" href={`/trial-users/${id}`} title={name}>
       {name}
@@ -46,21 +44,19 @@ export const shortId = (id: string): string => `…${id.slice(-8)}`
 
 /** An agent by its name, where that can be read. */
 export const AgentName = ({ id }: { readonly id: string | null }) => {
-  const agents = useAgents()
+  const isAllowed = useCan()("agents:read")
+  const agent = useRow("agents.list", id ?? "", isAllowed && id !== null)
   if (id === null) return <span className="soft">none</span>
-  const name = agents.find(([known]) => known === id)?.[1]
   return (
-    <Link href={`/agents/${id}`} title={id}>
-      {name ?? <code>{shortId(id)}</code>}
+    <Link className="cut" href={`/agents/${id}`} title={agent?.name ?? id}>
+      {agent?.name ?? <code>{shortId(id)}</code>}
     </Link>
   )
 }
 
 /** A cap by its name, where that can be read. */
 export const CapName = ({ id }: { readonly id: string }) => {
-  const isAllowed = useCan()("budgets:read")
-  const { data } = useCall("budgetCaps.list", mostNames, { enabled: isAllowed })
-  const name = data?.items.find((cap) => cap.id === id)?.name
+  const name = useRow("budgetCaps.list", id, useCan()("budgets:read"))?.name
   return (
     <Link className="name" href={`/caps/${id}`} title={name ?? id}>
       {name ?? <code>{shortId(id)}</code>}
@@ -70,12 +66,12 @@ export const CapName = ({ id }: { readonly id: string }) => {
 
 /** Who made a request: an API key by its name, where that can be read, and anyone else as the service calls it. */
 export const PrincipalName = ({ name }: { readonly name: string }) => {
-  const keys = useApiKeys()
+  const isAllowed = useCan()("api-keys:read")
   const [kind, id = ""] = name.split(":")
-  const known = kind === "api-key" ? keys.find(([key]) => key === id)?.[1] : undefined
+  const key = useRow("apiKeys.list", id, isAllowed && kind === "api-key")
   return (
     <span className="cut" title={name}>
-      {known === undefined ? name : `key ${known}`}
+      {key ? `key ${key.name}` : name}
     </span>
   )
 }

@@ -1,4 +1,4 @@
-import { useCall } from "../../api/hooks.ts"
+import { useCall, useRow } from "../../api/hooks.ts"
 import { useCaller, useCan } from "../../shell/session.tsx"
 import { SelectField, TextField } from "../forms/form.tsx"
 import { Choice, type Column } from "../lists/list.tsx"
@@ -30,9 +30,11 @@ export const TenantField = ({
 
 /** The name of a tenant, where the caller may see it. */
 export const TenantName = ({ id }: { readonly id: string | null }) => {
-  const { tenants } = useTenants()
+  const { isComplete, isSystem, tenants } = useTenants()
+  const known = tenants.find((tenant) => tenant[0] === id)?.[1]
+  const found = useRow("tenants.list", id ?? "", isSystem && tenants.length > 0 && !isComplete && known === undefined)
   if (id === null) return <span className="soft">installation</span>
-  return tenants.find(([known]) => known === id)?.[1] ?? <code>{id}</code>
+  return known ?? found?.name ?? <code>{id}</code>
 }
 
 /** Filters by tenant, where the caller may see more than one. */

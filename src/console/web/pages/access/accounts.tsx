@@ -139,13 +139,14 @@ export default function Accounts() {
           title: "Name",
           sort: "name",
           cell: ({ email, name }) => (
-            <>
-              <strong className="cut">{name}</strong>
-              <br />
+            <span className="lines">
+              <strong className="cut" title={name}>
+                {name}
+              </strong>
               <small className="cut" title={email}>
                 {email}
               </small>
-            </>
+            </span>
           )
         },
         {

@@ -215,9 +215,12 @@ export default function ApiKeys() {
           title: "Name",
           sort: "name",
           cell: ({ name, start }) => (
-            <>
-              <strong>{name}</strong> <code>{start}…</code>
-            </>
+            <span className="lines">
+              <strong className="cut" title={name}>
+                {name}
+              </strong>
+              <code>{start}…</code>
+            </span>
           )
         },
         { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },

@@ -1,0 +1,146 @@
+import { Context, Effect, Layer, Schema, Stream, String as Text } from "effect"
+import { SqlClient, type Statement } from "effect/sql"
+import { LRUCache } from "lru-cache"
+import { dayMillis } from "../usage/domain.ts"
+import { type Columns, columnsOf, type Part, type PartColumns } from "./cells-domain.ts"
+import { moments, quarterMillis, type Segment } from "./domain.ts"
+
+const FoundPart = Schema.Struct({
+  segment: Schema.Int,
+  version: Schema.NullOr(Schema.String),
+  tenantId: Schema.String,
+  day: Schema.Int,
+  arrays: Schema.Array(Schema.NullOr(Schema.Uint8Array))
+})
+const decodePart = Schema.decodeUnknownEffect(FoundPart)
+
+interface KeptPart {
+  readonly dimension: number
+  readonly grain: Segment["grain"]
+  /** Counted from 1970 on. */
+  readonly day: number
+  /** Those that were read. */
+  readonly columns: PartColumns
+}
+
+const maxBytes = 64 * 2 ** 20
+/** About what a part and each of its keys take beside the elements of its columns. */
+const partBytes = 1000
+const keyBytes = 48
+/** The most that an element takes. */
+const elementBytes = 8
+
+const bytesOf = ({ columns }: KeptPart): number => {
+  const { keys = [], latencyBuckets: latencies = [], ...others } = columns
+  return (
+    partBytes +
+    new Set(keys).size * keyBytes +
+    keys.length * elementBytes * Object.keys(others).length +
+    latencies.length * 2 * elementBytes
+  )
+}
+
+/**
+ * The columns of parts that were read before. A part never changes, and the database names those that are there with each
+ * report, so what is kept cannot be out of date; it only need not be sent again.
+ */
+export class KeptParts {
+  readonly #parts = new LRUCache<string, KeptPart>({ maxSize: maxBytes, sizeCalculation: bytesOf })
+
+  /** By their versions those with some columns that a reader of segments may come upon. */
+  among(
+    dimension: number,
+    segments: ReadonlyArray<Segment>,
+    names: ReadonlyArray<keyof Columns>
+  ): ReadonlyMap<string, PartColumns> {
+    const found = new Map<string, PartColumns>()
+    for (const [version, part] of this.#parts.entries()) {
+      if (part.dimension !== dimension || !segments.some((segment) => isIn(part, segment))) continue
+      if (names.every((name) => name in part.columns)) found.set(version, part.columns)
+    }
+    // Those that were used longest ago go first.
+    for (const version of found.keys()) this.#parts.get(version)
+    return found
+  }
+
+  /** Keeps columns beside those of the same part that are there already. */
+  keep(version: string, part: KeptPart): void {
+    const columns = { ...part.columns, ...this.#parts.get(version)?.columns }
+    this.#parts.set(version, { ...part, columns })
+  }
+}
+
+const isIn = ({ day, grain }: KeptPart, segment: Segment): boolean =>
+  grain === segment.grain && (day + 1) * dayMillis > segment.opens && day * dayMillis < segment.closes
+
+const dayOf = (moment: number): number => Math.floor(moment / dayMillis) * dayMillis
+
+/** Reads the parts of roll-ups, and what is made of rows in their stead where a range ends or a day begins within an hour. */
+export class PartsRepository extends Context.Service<PartsRepository>()("app/insights/PartsRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const kept = new KeptParts()
+
+    const at = (moment: (segment: Segment) => number, segments: ReadonlyArray<Segment>): Statement.Fragment =>
+      sql`${moments(segments.map(moment))}::timestamptz[]`
+
+    return {
+      /** Reads columns of the parts in segments, each while the next are on their way; those that are kept are not sent. */
+      read: (
+        tenants: Statement.Fragment,
+        dimension: number,
+        segments: ReadonlyArray<Segment>,
+        names: ReadonlyArray<keyof Columns>,
+        add: (part: Part) => void
+      ): Effect.Effect<void> => {
+        const columns = ["keys", "places", ...names] as const
+        const sent = sql.csv(columns.map((column) => sql`array_send(p.${sql(Text.camelToSnake(column))})`))
+        /** Reads those that a statement finds in the segments with some places. */
+        const found = (
+          places: ReadonlyArray<number>,
+          statement: (own: ReadonlyArray<Segment>, known: ReadonlyArray<string>) => Statement.Fragment
+        ): Effect.Effect<void> => {
+          if (places.length === 0) return Effect.void
+          const own = places.map((place) => segments[place]!)
+          const known = kept.among(dimension, own, columns)
+          return sql`
+            SELECT p.segment, p.version, p.tenant_id, p.day - '1970-01-01'::date AS day,
+              CASE WHEN k.version IS NULL THEN ARRAY[${sent}] ELSE '{}' END AS arrays
+            FROM ${statement(own, [...known.keys()])} p
+            LEFT JOIN unnest(${[...known.keys()]}::text[]) AS k(version) USING (version)`.stream.pipe(
+            Stream.runForEach((row) =>
+              Effect.map(decodePart(row), ({ arrays, day, segment, tenantId, version }) => {
+                const { grain, opens } = own[segment]!
+                const had = version === null ? undefined : known.get(version)
+                const read = had ?? columnsOf(columns, arrays)
+                // A range begins at any moment, so what is made of the rows from there on is not asked for again.
+                if (version !== null && had === undefined && (grain !== "r" || opens % quarterMillis === 0)) {
+                  kept.keep(version, { dimension, grain, day, columns: read })
+                }
+                add({ segment: places[segment]!, tenantId, day, columns: read })
+              })
+            ),
+            Effect.orDie
+          )
+        }
+        const places = [...segments.keys()]
+        return Effect.andThen(
+          found(
+            places.filter((place) => segments[place]!.grain !== "r"),
+            (
+              own
+            ) => sql`usage_parts_between(${tenants}, ${dimension}::integer, ${own.map(({ grain }) => grain)}::text[],
+              ${at(({ opens }) => dayOf(opens), own)}::date[], ${at(({ closes }) => dayOf(closes - 1), own)}::date[])`
+          ),
+          found(
+            places.filter((place) => segments[place]!.grain === "r"),
+            (own, known) => sql`usage_row_parts(${tenants}, ${dimension}::integer, ${at(({ opens }) => opens, own)},
+              ${at(({ closes }) => closes, own)}, ${known}::text[], ${columns.includes("latencyEnds")})`
+          )
+        )
+      }
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
+}
