@@ -5,7 +5,7 @@ import { bearer, makeAccount, signIn } from "../../support/accounts.ts"
 import { bodyWith, operations as documented, type ParameterKind } from "../../support/operations.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { requestText, exchange } from "../../support/raw-http.ts"
-import { sharedServiceLayer, TestService } from "../../support/service.ts"
+import { type Answer, sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const unstorable = { NUL: "a\u0000b", "a lone high surrogate": "a\ud800b", "a lone low surrogate": "a\udc00" }
 
@@ -106,6 +106,9 @@ const malformed = ["{", '{"a":1,}', "{'a':1}", "NaN", "undefined", '{"a":"\n"}',
 const otherShapes = ["null", "[]", '"text"', "42", "true", ""]
 const otherTypes = ["text/plain", "application/x-www-form-urlencoded", "application/xml", "application/jsonx"]
 
+/** What a problem names, where the only item of a list stands for the parameter. */
+const parametersOf = (answer: Answer) => faultPaths(answer).map((path) => path.replace(/^(query\.\w+)\.0$/, "$1"))
+
 /** Gives that many of a list, going on behind those that it gave before. */
 const dealer = (count: number) => {
   const given = new Map<ReadonlyArray<string>, number>()
@@ -172,12 +175,12 @@ export const refuseBadInput = (count: number) => {
           const call = (query: string) => service.call(operation.method, `${path}?${query}`)
           for (const { kind, name } of operation.queryParameters) {
             for (const value of dealt(badValues[kind])) {
-              assert.include(faultPaths(yield* call(`${name}=${value}`)), `query.${name}`, value)
+              assert.include(parametersOf(yield* call(`${name}=${value}`)), `query.${name}`, value)
             }
             for (const value of dealt(undecodable)) {
               assertProblem(yield* call(`${name}=${value}`), 400, "bad-request")
             }
-            assert.include(faultPaths(yield* call(`${name}=1&${name}=2`)), `query.${name}`)
+            assert.include(parametersOf(yield* call(`${name}=1&${name}=2`)), `query.${name}`)
           }
           if (!ignoresOthers.has(operation.name)) {
             assert.include(faultPaths(yield* call("nobodyKnowsThis=1")), "query.nobodyKnowsThis")
