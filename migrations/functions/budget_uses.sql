@@ -1,6 +1,6 @@
 -- The current counters of the caps that the transaction may see, and the caps that have none yet, by the share of the limit that
 -- is used; behind a place, if there is one. It reads all of them, since an index on what is used would be written by each
--- settlement.
+-- settlement; but none of the counters of plans, which have the id of their cap.
 CREATE OR REPLACE FUNCTION budget_uses(moment timestamptz, tenant uuid, cap uuid, is_down boolean, after_share double precision,
   after_cap uuid, after_counter uuid, most integer)
 RETURNS TABLE (cap_id uuid, counter_id uuid, share double precision)
@@ -19,7 +19,7 @@ BEGIN
         CASE WHEN l.amount > 0 THEN coalesce(s.spent, 0) / l.amount WHEN s.spent > 0 THEN 1 ELSE 0 END AS share
       FROM budget_caps c
       LEFT JOIN budget_counters b ON b.tenant_id = c.tenant_id AND b.cap_id = c.id AND b.period_end > $1 AND b.period_start <= $1
-        AND %1$s
+        AND b.id <> b.cap_id AND %1$s
       LEFT JOIN (
         SELECT g.cap_id, g.counter_key, sum(g.amount) AS amount FROM budget_grants g
         WHERE g.ended_at IS NULL AND (g.expires_at IS NULL OR g.expires_at > $1) GROUP BY 1, 2

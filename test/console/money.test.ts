@@ -231,6 +231,12 @@ describe.skipIf(executablePath === undefined)("money in the console", () => {
           ["dear", "$3.00"],
           ["cheap", "$1.00"]
         ])
+        yield* window.visit(`/agents?tenantId=${tenantId}&sort=-spend&search=e`)
+        assert.deepStrictEqual(yield* shown, [
+          ["dear", "$3.00"],
+          ["cheap", "$1.00"],
+          ["idle", "$0.00"]
+        ])
         yield* step(() => rows.first().getByRole("link", { name: "$3.00" }).click())
         yield* step(() => page.waitForURL(`**/usage?agentId=${dear.id}`))
         yield* settled(page)

@@ -35,14 +35,22 @@ const settings = ({ enabled = true, everySeconds }: Options) => ({
 export const useCall = <Name extends Operation>(name: Name, input: Input<Name>, options: Options = {}) =>
   useQuery({ queryKey: [name, input], queryFn: ({ signal }) => call(name, input, signal), ...settings(options) })
 
-/** What a page of a list is asked for with; a report gives its order where that is what its rows cost. */
+/**
+ * What a page of a list is asked for with. Where its order is what its rows cost, a report gives it; or the costs of the rows do,
+ * the highest first or the lowest.
+ */
 export interface PageInput<Name extends Operation> {
   readonly input: Input<Name>
   readonly report?: Input<"insights.by"> | undefined
+  readonly costs?:
+    | (Omit<Input<"insights.spend">, "query"> & { readonly from: string; readonly isDown: boolean })
+    | undefined
 }
 
-/** A page of a list in the order of what its rows cost: of those alone that the report has. */
-const callPageBySpend = async <Name extends Operation>(
+const idOf = (row: unknown): string => String((row as { readonly id: string | number }).id)
+
+/** A page of a list in the order of a report: of the rows alone that it has. */
+const callPageByReport = async <Name extends Operation>(
   name: Name,
   input: Input<Name>,
   report: Input<"insights.by">,
@@ -53,15 +61,38 @@ const callPageBySpend = async <Name extends Operation>(
   if (ids.length === 0) return { items: [], nextCursor }
   const query = { ...(input.query as object), ids: ids.join(",") }
   const found = await callPage(name, { ...input, query } as Input<Name>, signal)
-  const rows = new Map(found.items.map((row) => [(row as { readonly id: string }).id, row]))
+  const rows = new Map(found.items.map((row) => [idOf(row), row]))
   return { items: ids.flatMap((id) => rows.get(id) ?? []), nextCursor }
 }
 
-const pageOf = <Name extends Operation>(name: Name, { input, report }: PageInput<Name>) =>
+/** A page of a list, in the order of what its rows cost. */
+const callPageByCosts = async <Name extends Operation>(
+  name: Name,
+  input: Input<Name>,
+  { from, isDown, params }: NonNullable<PageInput<Name>["costs"]>,
+  signal: AbortSignal
+): Promise<Page<Row<Name>>> => {
+  const { items, nextCursor } = await callPage(name, input, signal)
+  if (items.length === 0) return { items, nextCursor }
+  const { items: spent } = await call(
+    "insights.spend",
+    { params, query: { from, keys: items.map(idOf).join(",") } },
+    signal
+  )
+  const costs = new Map(spent.map(({ costUsd, key }) => [key, isDown ? -costUsd : costUsd]))
+  const costOf = (row: Row<Name>) => costs.get(idOf(row)) ?? 0
+  return { items: items.toSorted((one, other) => costOf(one) - costOf(other)), nextCursor }
+}
+
+const pageOf = <Name extends Operation>(name: Name, { costs, input, report }: PageInput<Name>) =>
   queryOptions({
-    queryKey: [name, input, report],
+    queryKey: [name, input, report, costs],
     queryFn: ({ signal }) =>
-      report === undefined ? callPage(name, input, signal) : callPageBySpend(name, input, report, signal)
+      report !== undefined
+        ? callPageByReport(name, input, report, signal)
+        : costs !== undefined
+          ? callPageByCosts(name, input, costs, signal)
+          : callPage(name, input, signal)
   })
 
 /** A page of a list; the page before stays until the next one is here. */
@@ -89,7 +120,7 @@ const rowOf = async <Name extends Operation>(name: Name, id: string): Promise<Ro
       if (wanted.get(name)?.ids === ids) wanted.delete(name)
       const query = { ids: [...ids].join(","), limit: maxIds }
       const { items } = await callPage(name, { query } as object as Input<Name>)
-      return new Map(items.map((row) => [String((row as { readonly id: string | number }).id), row]))
+      return new Map(items.map((row) => [idOf(row), row]))
     }
     found = { ids, rows: read() }
     wanted.set(name, found)

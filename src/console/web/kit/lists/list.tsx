@@ -287,11 +287,15 @@ const useListed = <Name extends Operation>({
     const asked = (order: object) => ({ ...input, query: { ...order, ...given.query } }) as Input<Name>
     if (bySpend === undefined) return { input: asked({ limit: 50, search, sort: by, cursor }) }
     const { dimension, from } = bySpend
-    // What is searched for is looked for among the rows of a page of the report.
-    const limit = search === undefined ? 50 : 100
+    const params = { dimension }
+    // A search finds few rows, and among those of a page of the report perhaps none.
+    if (search !== undefined) {
+      const input = asked({ limit: 100, search, cursor })
+      return { input, costs: { params, from, isDown: by === "-spend" } }
+    }
     const tenantId = given.query?.tenantId
-    const query = { from, sort: by === "spend" ? "costUsd" : "-costUsd", limit, cursor, tenantId }
-    return { input: asked({ limit, search }), report: { params: { dimension }, query } as Input<"insights.by"> }
+    const query = { from, sort: by === "spend" ? "costUsd" : "-costUsd", limit: 50, cursor, tenantId }
+    return { input: asked({ limit: 50 }), report: { params, query } as Input<"insights.by"> }
   }
   return { by, bySpend, pageAt, searched: values.search, set, spend }
 }
@@ -394,9 +398,13 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
           {table}
         </WithSpend>
       )}
-      {bySpend === undefined || items.length === 0 || nextCursor !== null ? null : (
+      {bySpend === undefined || items.length === 0 || (searched === undefined) !== (nextCursor === null) ? null : (
         <p className="pager">
-          <small>What made no request in 30 days is left out.</small>
+          <small>
+            {searched === undefined
+              ? "What made no request in 30 days is left out."
+              : "There are more than 100. Each page is sorted by itself."}
+          </small>
         </p>
       )}
       {cursor === undefined && nextCursor === null ? null : (
