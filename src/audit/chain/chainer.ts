@@ -8,13 +8,19 @@ import { isDue, makeCheckpoints } from "./checkpoints.ts"
 import { chainGrowth, checkpointEvery } from "../log/domain.ts"
 import { CheckpointRepository } from "./checkpoint-repository.ts"
 import { canonicalEntry, linkHash } from "./link.ts"
-import { AuditRepository } from "../log/repository.ts"
+import { AuditRepository, UnlinkedEntries } from "../log/repository.ts"
 
 /** How many entries are linked in one transaction. */
 export const batchSize = 1000
 
-const busyPoll = "20 millis"
-const idlePoll = "50 millis"
+/** How many entries found at once are many. */
+const many = 10
+const pauseAfterMany = "20 millis"
+const pauseAfterFew = "45 millis"
+/** What other replicas wrote is only found by looking: often for a while, where they have just written. */
+const othersPoll = "50 millis"
+const othersLooks = 20
+const idlePoll = "200 millis"
 /** A server that says nothing for so long is taken for gone. */
 const patience = "60 seconds"
 
@@ -73,8 +79,10 @@ const link = Effect.fnUntraced(function* (onGrowth: (sequence: number) => Effect
   const chain = yield* ChainRepository
   const checkpoints = yield* makeCheckpoints
   yield* checkpoints.prepare
+  const written = yield* UnlinkedEntries
   let last = yield* checkpoints.last
   let state = yield* chain.state
+  let looksForOthers = 0
 
   const signWhenDue = Effect.fnUntraced(function* (head: ChainState) {
     if (!isDue(last, head.sequence, yield* DateTime.now)) return
@@ -82,6 +90,7 @@ const link = Effect.fnUntraced(function* (onGrowth: (sequence: number) => Effect
   })
 
   while (true) {
+    const isFromHere = yield* written.close
     const room = last.sequence + checkpointEvery - state.sequence
     const after = yield* linkBatch(state, room > 0 ? Math.min(room, batchSize) : batchSize, signWhenDue).pipe(
       Effect.timeout(patience)
@@ -92,7 +101,11 @@ const link = Effect.fnUntraced(function* (onGrowth: (sequence: number) => Effect
     if (linked === 0 && isDue(last, state.sequence, yield* DateTime.now)) {
       yield* sql.withTransaction(signWhenDue(state))
     }
-    if (state.pass === null) yield* Effect.sleep(linked > 0 ? busyPoll : idlePoll)
+    looksForOthers = linked > 0 && !isFromHere ? othersLooks : Math.max(0, looksForOthers - 1)
+    if (state.pass !== null) continue
+    yield* linked > 0
+      ? Effect.sleep(linked < many ? pauseAfterFew : pauseAfterMany)
+      : Effect.race(written.await, Effect.sleep(looksForOthers > 0 ? othersPoll : idlePoll))
   }
 })
 
@@ -140,5 +153,5 @@ export class AuditChainer extends Context.Service<AuditChainer, Record<never, ne
       )
       return AuditChainer.of({})
     })
-  )
+  ).pipe(Layer.provide(UnlinkedEntries.layer))
 }

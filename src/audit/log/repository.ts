@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Schema } from "effect"
+import { Context, DateTime, Effect, Latch, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import {
   type AuditCursor,
@@ -34,9 +34,17 @@ const isTraceId = (word: string) => /^[0-9a-f]{32}$/u.test(word)
 /** How many principals of each kind a search looks for. */
 const maxPrincipals = 20
 
+/** Open once this replica has committed entries, until the chainer looks for them. */
+export class UnlinkedEntries extends Context.Service<UnlinkedEntries, Latch.Latch>()("app/audit/UnlinkedEntries") {
+  static readonly layer = Layer.effect(UnlinkedEntries, Latch.make())
+}
+
 export class AuditRepository extends Context.Service<AuditRepository>()("app/audit/AuditRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
+
+    const unlinked = yield* UnlinkedEntries
+    const hint = sql.afterCommit(Effect.asVoid(unlinked.open))
 
     const columns = sql.literal(`${ofLink("l.sequence::double precision")} AS sequence, ${entryColumns}`)
     const hash = sql.literal(ofLink("encode(l.hash, 'hex')"))
@@ -124,7 +132,7 @@ export class AuditRepository extends Context.Service<AuditRepository>()("app/aud
         rows.length === 0
           ? Effect.void
           : Effect.orDie(
-              Effect.asVoid(
+              Effect.andThen(
                 sql`
                     INSERT INTO audit_entries (occurred_at, action_type, entity_type, entity_id, user_id, actor_type,
                       tenant_id, application_id, outcome, reason, count, ip_address, user_agent, trace_id, changes,
@@ -135,7 +143,8 @@ export class AuditRepository extends Context.Service<AuditRepository>()("app/aud
                     FROM json_to_recordset(${JSON.stringify(rows)}::json) AS r(
                       occurred_at timestamptz, action_type text, entity_type text, entity_id text, user_id text,
                       actor_type text, tenant_id uuid, application_id integer, outcome text, reason text, count integer,
-                      ip_address text, user_agent text, trace_id text, changes jsonb)`
+                      ip_address text, user_agent text, trace_id text, changes jsonb)`,
+                hint
               )
             )
       ),
@@ -182,7 +191,7 @@ export class AuditRepository extends Context.Service<AuditRepository>()("app/aud
     }
   })
 }) {
-  static readonly layer = Layer.effect(this, this.make)
+  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(UnlinkedEntries.layer))
 }
 
 /** A column of the link of a row of `audit_entries`; NULL while it has none. */

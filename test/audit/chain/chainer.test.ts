@@ -1,10 +1,12 @@
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Layer, Option, Scope } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Fiber, Latch, Layer, Option, Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { AttestationKeys } from "../../../src/audit/signing-keys/service.ts"
 import { AuditChainer, linkBatch } from "../../../src/audit/chain/chainer.ts"
 import { ChainRepository } from "../../../src/audit/chain/chain-repository.ts"
+import { AuditRepository, type AuditRow } from "../../../src/audit/log/repository.ts"
+import { poolLayer } from "../../../src/platform/database/database.ts"
 import { Notifications } from "../../../src/platform/database/notifications.ts"
 import { DatabaseConnection } from "../../../src/platform/database/connection.ts"
 import { SealBroken } from "../../../src/platform/crypto/sealing.ts"
@@ -21,9 +23,26 @@ const chainer = (database: TestDatabase) =>
     Layer.provide([noKeys, Layer.mock(Notifications)({ send: () => Effect.void })]),
     Layer.provide(
       Layer.succeed(DatabaseConnection, DatabaseConnection.of({ options: database, embeddedIn: Option.none() }))
-    ),
-    Layer.fresh
+    )
   )
+
+const someRow: AuditRow = {
+  occurred_at: new Date().toISOString(),
+  action_type: "TenantCreated",
+  entity_type: "Tenant",
+  entity_id: "1",
+  user_id: "system",
+  actor_type: "system",
+  tenant_id: null,
+  application_id: null,
+  outcome: "success",
+  reason: null,
+  count: 1,
+  ip_address: null,
+  user_agent: null,
+  trace_id: null,
+  changes: null
+}
 
 const linked = (database: TestDatabase) => countOf(database, "audit_links")
 const untilLinked = (database: TestDatabase, count: number) => eventually(linked(database), (links) => links >= count)
@@ -180,7 +199,7 @@ describe("the chainer", { timeout: 60_000 }, () => {
   it.live("links what is written, soon", () =>
     Effect.gen(function* () {
       const database = yield* makeDatabase
-      yield* Layer.build(chainer(database))
+      yield* Layer.build(Layer.fresh(chainer(database)))
       for (let round = 1; round <= 5; round++) {
         yield* write(database, 3)
         yield* untilLinked(database, round * 3)
@@ -189,11 +208,29 @@ describe("the chainer", { timeout: 60_000 }, () => {
     })
   )
 
+  it.live("links what its own replica writes without looking for it again", () =>
+    Effect.gen(function* () {
+      const database = yield* makeDatabase
+      const real = yield* Clock.Clock
+      const sleeping = yield* Latch.make()
+      const clock: Clock.Clock = Object.assign(Object.create(real), {
+        sleep: (duration: Duration.Duration) =>
+          Duration.toMillis(duration) === 200 ? Effect.andThen(sleeping.open, Effect.never) : real.sleep(duration)
+      })
+      const pool = poolLayer({ connection: database, maxConnections: 2, statementTimeoutSeconds: 30 })
+      const replica = Layer.merge(chainer(database), AuditRepository.layer.pipe(Layer.provide(pool)))
+      const context = yield* Effect.provideService(Layer.build(replica), Clock.Clock, clock)
+      yield* sleeping.await
+      yield* Context.get(context, AuditRepository).insert([someRow])
+      yield* untilLinked(database, 1)
+    })
+  )
+
   it.live("of two on a database one is at work; when its session is killed the other takes over", () =>
     Effect.gen(function* () {
       const database = yield* makeDatabase
-      yield* Layer.build(chainer(database))
-      yield* Layer.build(chainer(database))
+      yield* Layer.build(Layer.fresh(chainer(database)))
+      yield* Layer.build(Layer.fresh(chainer(database)))
       const writing = yield* write(database, 2).pipe(Effect.repeat({ times: 199 }), Effect.forkScoped)
       for (let killed = 0; killed < 5; killed++) {
         const [holder] = yield* eventually(holders(database), (found) => found.length > 0)
@@ -213,7 +250,7 @@ describe("the chainer", { timeout: 60_000 }, () => {
       const database = yield* makeDatabase
       for (let round = 1; round <= 3; round++) {
         const scope = yield* Scope.make()
-        yield* Scope.provide(Layer.build(chainer(database)), scope)
+        yield* Scope.provide(Layer.build(Layer.fresh(chainer(database))), scope)
         yield* write(database, 3)
         yield* untilLinked(database, round * 3)
         yield* Scope.close(scope, Exit.void)
