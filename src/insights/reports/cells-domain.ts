@@ -111,6 +111,8 @@ const readers: { readonly [Column in keyof Columns]: (array: Buffer) => Columns[
   latencyCalls: doubles
 }
 
+export const allColumns = Object.keys(readers) as ReadonlyArray<keyof Columns>
+
 /** Reads columns of a part from PostgreSQL's binary format. */
 export const columnsOf = (
   names: ReadonlyArray<keyof Columns>,

@@ -2,8 +2,8 @@ import { Context, Effect, Layer, Schema, Stream, String as Text } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { LRUCache } from "lru-cache"
 import { dayMillis } from "../usage/domain.ts"
-import { type Columns, columnsOf, type Part, type PartColumns } from "./cells-domain.ts"
-import { moments, quarterMillis, type Segment } from "./domain.ts"
+import { allColumns, type Columns, columnsOf, type Part, type PartColumns } from "./cells-domain.ts"
+import { moments, type Segment } from "./domain.ts"
 
 const FoundPart = Schema.Struct({
   segment: Schema.Int,
@@ -16,7 +16,8 @@ const decodePart = Schema.decodeUnknownEffect(FoundPart)
 
 interface KeptPart {
   readonly dimension: number
-  readonly grain: Segment["grain"]
+  /** The segment that it was read for. */
+  readonly segment: Segment
   /** Counted from 1970 on. */
   readonly day: number
   /** Those that were read. */
@@ -70,8 +71,12 @@ export class KeptParts {
   }
 }
 
-const isIn = ({ day, grain }: KeptPart, segment: Segment): boolean =>
-  grain === segment.grain && (day + 1) * dayMillis > segment.opens && day * dayMillis < segment.closes
+/** Parts of roll-ups are of their day whatever segment they are read for, those that are made of rows of one segment alone. */
+const isIn = ({ day, segment: { closes, grain, opens } }: KeptPart, segment: Segment): boolean =>
+  grain === segment.grain &&
+  (grain === "r"
+    ? opens === segment.opens && closes === segment.closes
+    : (day + 1) * dayMillis > segment.opens && day * dayMillis < segment.closes)
 
 const dayOf = (moment: number): number => Math.floor(moment / dayMillis) * dayMillis
 
@@ -93,16 +98,16 @@ export class PartsRepository extends Context.Service<PartsRepository>()("app/ins
         names: ReadonlyArray<keyof Columns>,
         add: (part: Part) => void
       ): Effect.Effect<void> => {
-        const columns = ["keys", "places", ...names] as const
-        const sent = sql.csv(columns.map((column) => sql`array_send(p.${sql(Text.camelToSnake(column))})`))
         /** Reads those that a statement finds in the segments with some places. */
         const found = (
+          columns: ReadonlyArray<keyof Columns>,
           places: ReadonlyArray<number>,
           statement: (own: ReadonlyArray<Segment>, known: ReadonlyArray<string>) => Statement.Fragment
         ): Effect.Effect<void> => {
           if (places.length === 0) return Effect.void
           const own = places.map((place) => segments[place]!)
           const known = kept.among(dimension, own, columns)
+          const sent = sql.csv(columns.map((column) => sql`array_send(p.${sql(Text.camelToSnake(column))})`))
           return sql`
             SELECT p.segment, p.version, p.tenant_id, p.day - '1970-01-01'::date AS day,
               CASE WHEN k.version IS NULL THEN ARRAY[${sent}] ELSE '{}' END AS arrays
@@ -110,12 +115,10 @@ export class PartsRepository extends Context.Service<PartsRepository>()("app/ins
             LEFT JOIN unnest(${[...known.keys()]}::text[]) AS k(version) USING (version)`.stream.pipe(
             Stream.runForEach((row) =>
               Effect.map(decodePart(row), ({ arrays, day, segment, tenantId, version }) => {
-                const { grain, opens } = own[segment]!
                 const had = version === null ? undefined : known.get(version)
                 const read = had ?? columnsOf(columns, arrays)
-                // A range begins at any moment, so what is made of the rows from there on is not asked for again.
-                if (version !== null && had === undefined && (grain !== "r" || opens % quarterMillis === 0)) {
-                  kept.keep(version, { dimension, grain, day, columns: read })
+                if (version !== null && had === undefined) {
+                  kept.keep(version, { dimension, segment: own[segment]!, day, columns: read })
                 }
                 add({ segment: places[segment]!, tenantId, day, columns: read })
               })
@@ -126,6 +129,7 @@ export class PartsRepository extends Context.Service<PartsRepository>()("app/ins
         const places = [...segments.keys()]
         return Effect.andThen(
           found(
+            ["keys", "places", ...names],
             places.filter((place) => segments[place]!.grain !== "r"),
             (
               own
@@ -133,9 +137,11 @@ export class PartsRepository extends Context.Service<PartsRepository>()("app/ins
               ${at(({ opens }) => dayOf(opens), own)}::date[], ${at(({ closes }) => dayOf(closes - 1), own)}::date[])`
           ),
           found(
+            // A report asks for other columns next: rows are read once.
+            allColumns,
             places.filter((place) => segments[place]!.grain === "r"),
             (own, known) => sql`usage_row_parts(${tenants}, ${dimension}::integer, ${at(({ opens }) => opens, own)},
-              ${at(({ closes }) => closes, own)}, ${known}::text[], ${columns.includes("latencyEnds")})`
+              ${at(({ closes }) => closes, own)}, ${known}::text[])`
           )
         )
       }

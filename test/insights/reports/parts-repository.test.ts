@@ -29,7 +29,7 @@ const bigint = (value: bigint): Buffer => {
   return element
 }
 
-const part = (day: number, columns: PartColumns) => ({ dimension: 7, grain: "d" as const, day, columns })
+const part = (day: number, columns: PartColumns) => ({ dimension: 7, segment: week, day, columns })
 const large = (day: number, elements: number) => part(day, { latencyBuckets: new Int16Array(elements) })
 
 describe("the columns of a part", () => {
@@ -70,6 +70,10 @@ describe("kept parts", () => {
     assert.deepStrictEqual([...kept.among(7, [week], ["keys", "places", "latencyEnds"]).keys()], ["10"])
     assert.deepStrictEqual([...kept.among(7, [{ ...week, grain: "w" }], ["keys"])], [])
     assert.deepStrictEqual([...kept.among(6, [week], ["keys"])], [])
+    const rows = { grain: "r", opens: week.opens + 1, closes: week.opens + 2 } as const
+    kept.keep("rows", { ...part(10, { keys: ["ada"] }), segment: rows })
+    assert.deepStrictEqual([...kept.among(7, [rows], ["keys"]).keys()], ["rows"])
+    assert.deepStrictEqual([...kept.among(7, [{ ...rows, opens: week.opens }], ["keys"])], [])
   })
 
   it("go where they take too much memory, first those that were used longest ago", () => {
