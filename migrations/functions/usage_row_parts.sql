@@ -2,7 +2,7 @@
 -- range in these lists, from 0 on. `version` tells it from all others of its range while the roll-ups of its day, once that
 -- is over, are the same; those whose version is in `known` come without arrays and take no read of rows.
 CREATE OR REPLACE FUNCTION usage_row_parts(tenants uuid[], dimension integer, opens timestamptz[], closes timestamptz[],
-  known text[])
+  known text[], with_latencies boolean)
 RETURNS TABLE (segment integer, version text, tenant_id uuid, day date, keys text[], places smallint[], cost bigint[],
   requests bigint[], errors bigint[], input_tokens bigint[], output_tokens bigint[], cached_input_tokens bigint[],
   saved bigint[], latency_ends integer[], latency_buckets smallint[], latency_calls bigint[])
@@ -29,7 +29,7 @@ BEGIN
     WITH read AS MATERIALIZED (
       SELECT coalesce(CASE usage_row_parts.dimension WHEN 1 THEN u.agent_id::text WHEN 2 THEN u.model WHEN 3 THEN u.provider
         WHEN 4 THEN u.task_type WHEN 5 THEN u.application_id::text WHEN 6 THEN u.plan_id::text WHEN 7 THEN u.user_id
-        WHEN 8 THEN u.api_key_id::text END, '') AS key, u.bucket,
+        WHEN 8 THEN u.api_key_id::text END, '') AS key, CASE WHEN with_latencies THEN u.bucket END AS bucket,
         count(*) AS calls, sum(u.cost) AS cost, sum(u.requests) AS requests, sum(u.errors) AS errors,
         sum(u.input_tokens) AS input_tokens, sum(u.output_tokens) AS output_tokens,
         sum(u.cached_input_tokens) AS cached_input_tokens, sum(u.saved) AS saved
@@ -48,7 +48,7 @@ BEGIN
     SELECT c.*, l.* FROM (
       SELECT array_agg(c.key), array_agg(c.place), array_agg(c.cost), array_agg(c.requests), array_agg(c.errors),
         array_agg(c.input_tokens), array_agg(c.output_tokens), array_agg(c.cached_input_tokens), array_agg(c.saved),
-        array_agg(c.latency_end) FROM cells c
+        array_agg(c.latency_end) FILTER (WHERE with_latencies) FROM cells c
     ) c CROSS JOIN (
       SELECT array_agg(r.bucket::smallint ORDER BY r.key COLLATE "C", r.bucket),
         array_agg(r.calls ORDER BY r.key COLLATE "C", r.bucket) FROM read r WHERE r.bucket IS NOT NULL

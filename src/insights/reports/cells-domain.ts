@@ -8,7 +8,16 @@ interface Bigints {
 }
 
 /** The columns of roll-ups that have sums of a cell. */
-type SumColumn = "cost" | "requests" | "errors" | "inputTokens" | "outputTokens" | "cachedInputTokens" | "saved"
+export const sumColumns = [
+  "cost",
+  "requests",
+  "errors",
+  "inputTokens",
+  "outputTokens",
+  "cachedInputTokens",
+  "saved"
+] as const
+type SumColumn = (typeof sumColumns)[number]
 
 /** The columns of roll-ups that are arrays: those of latencies have elements for each bucket, the others one for each cell. */
 export interface Columns extends Readonly<Record<SumColumn, Bigints>> {
@@ -110,8 +119,6 @@ const readers: { readonly [Column in keyof Columns]: (array: Buffer) => Columns[
   latencyBuckets: smallints,
   latencyCalls: doubles
 }
-
-export const allColumns = Object.keys(readers) as ReadonlyArray<keyof Columns>
 
 /** Reads columns of a part from PostgreSQL's binary format. */
 export const columnsOf = (

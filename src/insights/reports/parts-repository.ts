@@ -2,7 +2,7 @@ import { Context, Effect, Layer, Schema, Stream, String as Text } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { LRUCache } from "lru-cache"
 import { dayMillis } from "../usage/domain.ts"
-import { allColumns, type Columns, columnsOf, type Part, type PartColumns } from "./cells-domain.ts"
+import { type Columns, columnsOf, type Part, type PartColumns, sumColumns } from "./cells-domain.ts"
 import { moments, type Segment } from "./domain.ts"
 
 const FoundPart = Schema.Struct({
@@ -25,6 +25,8 @@ interface KeptPart {
 }
 
 const maxBytes = 64 * 2 ** 20
+/** Of what is made of rows, most is of the moment when a range begins, and asked for again in the same report alone. */
+const maxBytesOfRows = 8 * 2 ** 20
 /** About what a part and each of its keys take beside the elements of its columns. */
 const partBytes = 1000
 const keyBytes = 48
@@ -46,7 +48,11 @@ const bytesOf = ({ columns }: KeptPart): number => {
  * report, so what is kept cannot be out of date; it only need not be sent again.
  */
 export class KeptParts {
-  readonly #parts = new LRUCache<string, KeptPart>({ maxSize: maxBytes, sizeCalculation: bytesOf })
+  readonly #parts: LRUCache<string, KeptPart>
+
+  constructor(most: number) {
+    this.#parts = new LRUCache({ maxSize: most, sizeCalculation: bytesOf })
+  }
 
   /** By their versions those with some columns that a reader of segments may come upon. */
   among(
@@ -84,7 +90,8 @@ const dayOf = (moment: number): number => Math.floor(moment / dayMillis) * dayMi
 export class PartsRepository extends Context.Service<PartsRepository>()("app/insights/PartsRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const kept = new KeptParts()
+    const ofRollups = new KeptParts(maxBytes)
+    const ofRows = new KeptParts(maxBytesOfRows)
 
     const at = (moment: (segment: Segment) => number, segments: ReadonlyArray<Segment>): Statement.Fragment =>
       sql`${moments(segments.map(moment))}::timestamptz[]`
@@ -100,6 +107,7 @@ export class PartsRepository extends Context.Service<PartsRepository>()("app/ins
       ): Effect.Effect<void> => {
         /** Reads those that a statement finds in the segments with some places. */
         const found = (
+          kept: KeptParts,
           columns: ReadonlyArray<keyof Columns>,
           places: ReadonlyArray<number>,
           statement: (own: ReadonlyArray<Segment>, known: ReadonlyArray<string>) => Statement.Fragment
@@ -129,6 +137,7 @@ export class PartsRepository extends Context.Service<PartsRepository>()("app/ins
         const places = [...segments.keys()]
         return Effect.andThen(
           found(
+            ofRollups,
             ["keys", "places", ...names],
             places.filter((place) => segments[place]!.grain !== "r"),
             (
@@ -137,11 +146,12 @@ export class PartsRepository extends Context.Service<PartsRepository>()("app/ins
               ${at(({ opens }) => dayOf(opens), own)}::date[], ${at(({ closes }) => dayOf(closes - 1), own)}::date[])`
           ),
           found(
-            // A report asks for other columns next: rows are read once.
-            allColumns,
+            ofRows,
+            // A report asks for some of these sums next, which take as long as all of them.
+            [...new Set(["keys", "places", ...sumColumns, ...names] as const)],
             places.filter((place) => segments[place]!.grain === "r"),
             (own, known) => sql`usage_row_parts(${tenants}, ${dimension}::integer, ${at(({ opens }) => opens, own)},
-              ${at(({ closes }) => closes, own)}, ${known}::text[])`
+              ${at(({ closes }) => closes, own)}, ${known}::text[], ${names.includes("latencyEnds")})`
           )
         )
       }

@@ -63,7 +63,7 @@ describe("the columns of a part", () => {
 
 describe("kept parts", () => {
   it("are those of a dimension and of a day in a segment, with all columns that are asked for", () => {
-    const kept = new KeptParts()
+    const kept = new KeptParts(64 * 2 ** 20)
     for (const day of [9, 10, 16, 17]) kept.keep(`${day}`, part(day, { keys: ["ada"], places: new Int16Array(1) }))
     kept.keep("10", part(10, { latencyEnds: undefined }))
     assert.deepStrictEqual([...kept.among(7, [week], ["keys", "places"]).keys()].toSorted(), ["10", "16"])
@@ -77,7 +77,7 @@ describe("kept parts", () => {
   })
 
   it("go where they take too much memory, first those that were used longest ago", () => {
-    const kept = new KeptParts()
+    const kept = new KeptParts(64 * 2 ** 20)
     for (const [day, version] of ["first", "second", "third"].entries()) kept.keep(version, large(10 + day, 1_200_000))
     kept.among(7, [{ ...week, closes: 11 * dayMillis }], ["latencyBuckets"])
     kept.keep("fourth", large(13, 2_400_000))
