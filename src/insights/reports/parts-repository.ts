@@ -65,7 +65,7 @@ export class KeptParts {
       if (part.dimension !== dimension || !segments.some((segment) => isIn(part, segment))) continue
       if (names.every((name) => name in part.columns)) found.set(version, part.columns)
     }
-    // Those that were used longest ago go first.
+    // Where there is no more room, those that were used longest ago go first.
     for (const version of found.keys()) this.#parts.get(version)
     return found
   }
