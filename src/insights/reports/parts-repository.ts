@@ -49,9 +49,27 @@ const bytesOf = ({ columns }: KeptPart): number => {
  */
 export class KeptParts {
   readonly #parts: LRUCache<string, KeptPart>
+  /** The versions of the parts at each place. */
+  readonly #versions = new Map<string, Set<string>>()
 
   constructor(most: number) {
-    this.#parts = new LRUCache({ maxSize: most, sizeCalculation: bytesOf })
+    this.#parts = new LRUCache({
+      maxSize: most,
+      sizeCalculation: bytesOf,
+      onInsert: (part, version) => {
+        const place = placeOf(part.dimension, part.segment, part.day)
+        const others = this.#versions.get(place)
+        if (others === undefined) this.#versions.set(place, new Set([version]))
+        else others.add(version)
+      },
+      dispose: (part, version, reason) => {
+        if (reason === "set") return
+        const place = placeOf(part.dimension, part.segment, part.day)
+        const versions = this.#versions.get(place)
+        versions?.delete(version)
+        if (versions?.size === 0) this.#versions.delete(place)
+      }
+    })
   }
 
   /** By their versions those with some columns that a reader of segments may come upon. */
@@ -61,12 +79,16 @@ export class KeptParts {
     names: ReadonlyArray<keyof Columns>
   ): ReadonlyMap<string, PartColumns> {
     const found = new Map<string, PartColumns>()
-    for (const [version, part] of this.#parts.entries()) {
-      if (part.dimension !== dimension || !segments.some((segment) => isIn(part, segment))) continue
-      if (names.every((name) => name in part.columns)) found.set(version, part.columns)
+    for (const segment of segments) {
+      const last = Math.ceil(segment.closes / dayMillis)
+      for (let day = Math.floor(segment.opens / dayMillis); day < last; day++) {
+        for (const version of this.#versions.get(placeOf(dimension, segment, day)) ?? []) {
+          // Where there is no more room, those that were used longest ago go first.
+          const columns = this.#parts.get(version)?.columns
+          if (columns !== undefined && names.every((name) => name in columns)) found.set(version, columns)
+        }
+      }
     }
-    // Where there is no more room, those that were used longest ago go first.
-    for (const version of found.keys()) this.#parts.get(version)
     return found
   }
 
@@ -78,11 +100,8 @@ export class KeptParts {
 }
 
 /** Parts of roll-ups are of their day whatever segment they are read for, those that are made of rows of one segment alone. */
-const isIn = ({ day, segment: { closes, grain, opens } }: KeptPart, segment: Segment): boolean =>
-  grain === segment.grain &&
-  (grain === "r"
-    ? opens === segment.opens && closes === segment.closes
-    : (day + 1) * dayMillis > segment.opens && day * dayMillis < segment.closes)
+const placeOf = (dimension: number, { closes, grain, opens }: Segment, day: number): string =>
+  grain === "r" ? `${dimension}/${opens}/${closes}` : `${dimension}/${grain}/${day}`
 
 const dayOf = (moment: number): number => Math.floor(moment / dayMillis) * dayMillis
 
