@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import { FindMyWay, HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { MethodNotAllowed } from "../../kernel/problems/problems.ts"
+import { Settings } from "../settings/settings.ts"
 import { ServedApi } from "./served-api.ts"
 
 const methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "QUERY", "TRACE"] as const
@@ -13,7 +14,6 @@ const pages = [
   "/swagger/v1/swagger.json",
   "/problems",
   "/problems/:slug",
-  "/metrics",
   "/console/*",
   "/console/assets/:file"
 ]
@@ -37,7 +37,7 @@ interface ServedPath {
 
 const rankOf = (segment: string) => (segment === "*" ? "2" : segment.includes(":") ? "1" : "0")
 
-const servedPaths = (api: ServedApi["Service"]): ReadonlyArray<ServedPath> => {
+const servedPaths = (api: ServedApi["Service"], servesMetrics: boolean): ReadonlyArray<ServedPath> => {
   const served = new Map<string, ServedPath>()
   const add = (path: string, method: string) => {
     const known = served.get(path)
@@ -47,6 +47,7 @@ const servedPaths = (api: ServedApi["Service"]): ReadonlyArray<ServedPath> => {
     return served.set(path, { path: path as HttpRouter.PathInput, segments, rank, methods: new Set([method]) })
   }
   for (const path of pages) add(path, "GET")
+  if (servesMetrics) add("/metrics", "GET")
   for (const [path, allowed] of oauth) for (const method of allowed) add(path, method)
   for (const { endpoints } of Object.values(api.groups)) {
     for (const { method, path } of Object.values(endpoints)) add(path, method)
@@ -85,8 +86,9 @@ const answerOf = (served: ServedPath, method: string): HttpServerResponse.HttpSe
 export const makeAllowedMethods = Effect.gen(function* () {
   const router = yield* HttpRouter.HttpRouter
   const paths = FindMyWay.make<ServedPath>(yield* HttpRouter.RouterConfig)
+  const { telemetry } = yield* Settings
   const earlier: Array<{ readonly served: ServedPath; readonly routed: ReadonlySet<string> }> = []
-  for (const served of servedPaths(yield* ServedApi)) {
+  for (const served of servedPaths(yield* ServedApi, telemetry.prometheus.enabled)) {
     paths.on("", served.path, served)
     if (served.path.endsWith("/*")) paths.on("", served.path.slice(0, -2) as HttpRouter.PathInput, served)
     // For these the router would find another path, as `/agents/:id` for `/agents/me`.

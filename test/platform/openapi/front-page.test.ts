@@ -105,14 +105,26 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   )
 })
 
-layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })("without the OpenAPI document", (it) => {
-  it.effect("the page does not lead there, and the paths name the setting", () =>
-    Effect.gen(function* () {
-      const { call } = yield* startService(yield* makeDatabase, { Api__Swagger__Enabled: "false" })
-      assert.notInclude((yield* call("GET", "/", { key: null })).text, "openapi")
-      const absent = yield* call("GET", "/openapi.json", { key: null })
-      assertProblem(absent, 404, "route-not-found")
-      assert.include(absent.body.detail, "Api:Swagger:Enabled")
-    }).pipe(Effect.scoped)
-  )
-})
+layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })(
+  "a service without what Production leaves out",
+  (it) => {
+    it.effect("the page does not lead to the OpenAPI document, and the paths name the setting", () =>
+      Effect.gen(function* () {
+        const { call } = yield* startService(yield* makeDatabase, { Api__Swagger__Enabled: "false" })
+        assert.notInclude((yield* call("GET", "/", { key: null })).text, "openapi")
+        const absent = yield* call("GET", "/openapi.json", { key: null })
+        assertProblem(absent, 404, "route-not-found")
+        assert.include(absent.body.detail, "Api:Swagger:Enabled")
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("the metrics, which are off, have no path", () =>
+      Effect.gen(function* () {
+        const { call } = yield* startService(yield* makeDatabase, { Telemetry__Prometheus__Enabled: "false" })
+        for (const method of ["GET", "HEAD", "POST", "OPTIONS"]) {
+          assert.strictEqual((yield* call(method, "/metrics", { key: null })).status, 404, method)
+        }
+      }).pipe(Effect.scoped)
+    )
+  }
+)
