@@ -38,7 +38,8 @@ export const makeExplaining = (
 > =>
   Effect.gen(function* () {
     const explained: Array<Explained> = []
-    const sql = yield* PgClient.makeClient(database)
+    // As outside tests, whose server makes generic plans at once.
+    const sql = yield* PgClient.makeClient({ ...database, startupParameters: { plan_cache_mode: "auto" } })
     if (isReading) yield* sql.unsafe("BEGIN")
     const execute = (text: string, params: ReadonlyArray<unknown>) =>
       Effect.gen(function* () {

@@ -24,6 +24,8 @@ const embeddedServer = Effect.gen(function* () {
       synchronous_commit: "off",
       full_page_writes: "off",
       max_connections: "200",
+      // Sessions and databases are so young that most statements would be planned anew at each execution.
+      plan_cache_mode: "force_generic_plan",
       // Each of hundreds of short-lived databases would have its visits.
       autovacuum_naptime: "1d"
     }
