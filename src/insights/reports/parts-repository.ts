@@ -27,9 +27,9 @@ interface KeptPart {
 const maxBytes = 64 * 2 ** 20
 /** Of what is made of rows, most is of the moment when a range begins, and asked for again in the same report alone. */
 const maxBytesOfRows = 8 * 2 ** 20
-/** About what a part and each of its keys take beside the elements of its columns. */
+/** About what a part takes beside the elements of its columns, and each of its keys beside its characters. */
 const partBytes = 1000
-const keyBytes = 48
+const keyBytes = 16
 /** The most that an element takes. */
 const elementBytes = 8
 
@@ -37,7 +37,7 @@ const bytesOf = ({ columns }: KeptPart): number => {
   const { keys = [], latencyBuckets: latencies = [], ...others } = columns
   return (
     partBytes +
-    new Set(keys).size * keyBytes +
+    [...new Set(keys)].reduce((sum, key) => sum + keyBytes + Buffer.byteLength(key), 0) +
     keys.length * elementBytes * Object.keys(others).length +
     latencies.length * 2 * elementBytes
   )
