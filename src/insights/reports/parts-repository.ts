@@ -92,10 +92,14 @@ export class KeptParts {
     return found
   }
 
-  /** Keeps columns beside those of the same part that are there already. */
+  /**
+   * Keeps columns beside those of the same part that are there already. Where these have all of them, they stay: rows that no
+   * roll-up has yet may have come between two reads, and columns of both would not be of the same cells.
+   */
   keep(version: string, part: KeptPart): void {
-    const columns = { ...part.columns, ...this.#parts.get(version)?.columns }
-    this.#parts.set(version, { ...part, columns })
+    const had = this.#parts.get(version)?.columns ?? {}
+    if (Object.keys(part.columns).every((name) => name in had)) return
+    this.#parts.set(version, { ...part, columns: { ...had, ...part.columns } })
   }
 }
 

@@ -114,6 +114,31 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("that were made of rows have the latencies of their keys, also where rows wait to be folded", () =>
+    Effect.gen(function* () {
+      const { call, database } = yield* TestService
+      const { parts, tenantId, write } = yield* setting
+      const range = `tenantId=${tenantId}&from=2026-03-12T10:00:00Z&to=2026-03-12T10:10:00Z`
+      yield* write("2026-03-12T10:05:00Z", [1e9])
+      yield* eventually(parts, (found) => found.length === 3 && found.every(({ level }) => level === whole))
+      assert.lengthOf((yield* call("GET", `/api/insights/spend-by-model?${range}&keys=gpt-5`)).body.items, 1)
+      // It waits to be folded for as long as nothing in the outbox names it.
+      yield* asSuperuser(
+        database,
+        (sql) => sql`
+          INSERT INTO usage_rows (tenant_id, occurred_at, batch, cost, method, created_by, model, latency_ms)
+          VALUES (${tenantId}, '2026-03-12T10:06:00Z', 0, 1, 'provider_usage', 'test', 'claude', 60000)`
+      )
+      for (const { body } of [
+        yield* call("GET", `/api/insights/by-model?${range}`),
+        yield* call("GET", `/api/insights/by-model?${range}`)
+      ]) {
+        const item = body.items.find(({ key }: Record<string, unknown>) => key === "gpt-5")
+        assert.isBelow(item.p50LatencyMs, 110)
+      }
+    })
+  )
+
   it.effect("of the days of this week become one of each day, and the week has them all", () =>
     Effect.gen(function* () {
       const { call } = yield* TestService
