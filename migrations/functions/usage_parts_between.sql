@@ -22,7 +22,7 @@ BEGIN
     FROM unnest(tenants) AS t(id) OFFSET 0
   ) t
   CROSS JOIN LATERAL (
-    SELECT CASE r.level WHEN 9 THEN concat_ws('/', r.tenant_id, r.dimension, r.grain, r.day, r.xmin, r.ctid) END AS version,
+    SELECT CASE r.level WHEN 9 THEN concat_ws('/', r.tenant_id, usage_parts_between.dimension, r.grain, r.day, r.xmin, r.ctid) END AS version,
       r.tenant_id, r.day, r.keys, r.places, r.cost, r.requests, r.errors, r.input_tokens, r.output_tokens,
       r.cached_input_tokens, r.saved, r.latency_ends, r.latency_buckets, r.latency_calls
     FROM usage_rollups r WHERE r.tenant_id = t.id AND r.dimension = t.dimension AND r.grain = g.grain::"char"

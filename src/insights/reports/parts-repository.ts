@@ -15,6 +15,7 @@ const FoundPart = Schema.Struct({
 const decodePart = Schema.decodeUnknownEffect(FoundPart)
 
 interface KeptPart {
+  readonly tenantId: string
   readonly dimension: number
   /** The segment that it was read for. */
   readonly segment: Segment
@@ -49,8 +50,8 @@ const bytesOf = ({ columns }: KeptPart): number => {
  */
 export class KeptParts {
   readonly #parts: LRUCache<string, KeptPart>
-  /** The versions of the parts at each place. */
-  readonly #versions = new Map<string, Set<string>>()
+  /** The versions of the parts of each tenant at each place. */
+  readonly #versions = new Map<string, Map<string, Set<string>>>()
 
   constructor(most: number) {
     this.#parts = new LRUCache({
@@ -58,22 +59,24 @@ export class KeptParts {
       sizeCalculation: bytesOf,
       onInsert: (part, version) => {
         const place = placeOf(part.dimension, part.segment, part.day)
-        const others = this.#versions.get(place)
-        if (others === undefined) this.#versions.set(place, new Set([version]))
-        else others.add(version)
+        const tenants = this.#versions.get(place) ?? new Map<string, Set<string>>()
+        this.#versions.set(place, tenants)
+        tenants.set(part.tenantId, (tenants.get(part.tenantId) ?? new Set()).add(version))
       },
-      dispose: (part, version, reason) => {
-        if (reason === "set") return
+      dispose: (part, version) => {
         const place = placeOf(part.dimension, part.segment, part.day)
-        const versions = this.#versions.get(place)
+        const tenants = this.#versions.get(place)
+        const versions = tenants?.get(part.tenantId)
         versions?.delete(version)
-        if (versions?.size === 0) this.#versions.delete(place)
+        if (versions?.size === 0) tenants?.delete(part.tenantId)
+        if (tenants?.size === 0) this.#versions.delete(place)
       }
     })
   }
 
-  /** By their versions those with some columns that a reader of segments may come upon. */
+  /** By their versions those with some columns that a reader of the segments of a tenant, or of all, may come upon. */
   among(
+    tenantId: string | undefined,
     dimension: number,
     segments: ReadonlyArray<Segment>,
     names: ReadonlyArray<keyof Columns>
@@ -82,10 +85,13 @@ export class KeptParts {
     for (const segment of segments) {
       const last = Math.ceil(segment.closes / dayMillis)
       for (let day = Math.floor(segment.opens / dayMillis); day < last; day++) {
-        for (const version of this.#versions.get(placeOf(dimension, segment, day)) ?? []) {
-          // Where there is no more room, those that were used longest ago go first.
-          const columns = this.#parts.get(version)?.columns
-          if (columns !== undefined && names.every((name) => name in columns)) found.set(version, columns)
+        const tenants = this.#versions.get(placeOf(dimension, segment, day)) ?? new Map<string, Set<string>>()
+        for (const versions of tenantId === undefined ? tenants.values() : [tenants.get(tenantId) ?? []]) {
+          for (const version of versions) {
+            // Where there is no more room, those that were used longest ago go first.
+            const columns = this.#parts.get(version)?.columns
+            if (columns !== undefined && names.every((name) => name in columns)) found.set(version, columns)
+          }
         }
       }
     }
@@ -122,6 +128,7 @@ export class PartsRepository extends Context.Service<PartsRepository>()("app/ins
     return {
       /** Reads columns of the parts in segments, each while the next are on their way; those that are kept are not sent. */
       read: (
+        tenantId: string | undefined,
         tenants: Statement.Fragment,
         dimension: number,
         segments: ReadonlyArray<Segment>,
@@ -137,7 +144,7 @@ export class PartsRepository extends Context.Service<PartsRepository>()("app/ins
         ): Effect.Effect<void> => {
           if (places.length === 0) return Effect.void
           const own = places.map((place) => segments[place]!)
-          const known = kept.among(dimension, own, columns)
+          const known = kept.among(tenantId, dimension, own, columns)
           const sent = sql.csv(columns.map((column) => sql`array_send(p.${sql(Text.camelToSnake(column))})`))
           return sql`
             SELECT p.segment, p.version, p.tenant_id, p.day - '1970-01-01'::date AS day,
@@ -149,7 +156,7 @@ export class PartsRepository extends Context.Service<PartsRepository>()("app/ins
                 const had = version === null ? undefined : known.get(version)
                 const read = had ?? columnsOf(columns, arrays)
                 if (version !== null && had === undefined) {
-                  kept.keep(version, { dimension, segment: own[segment]!, day, columns: read })
+                  kept.keep(version, { tenantId, dimension, segment: own[segment]!, day, columns: read })
                 }
                 add({ segment: places[segment]!, tenantId, day, columns: read })
               })

@@ -208,7 +208,14 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
     ): Effect.Effect<void> =>
       segments.length === 0
         ? Effect.void
-        : partsRepository.read(tenantsOf(source), dimensionOf(source, grouping), segments, names, add)
+        : partsRepository.read(
+            source.filter.tenantId,
+            tenantsOf(source),
+            dimensionOf(source, grouping),
+            segments,
+            names,
+            add
+          )
 
     /** The sums of the rows of a source that no parts have. */
     const rows = (

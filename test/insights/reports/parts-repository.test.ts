@@ -29,7 +29,7 @@ const bigint = (value: bigint): Buffer => {
   return element
 }
 
-const part = (day: number, columns: PartColumns) => ({ dimension: 7, segment: week, day, columns })
+const part = (day: number, columns: PartColumns) => ({ tenantId: "acme", dimension: 7, segment: week, day, columns })
 const large = (day: number, elements: number) => part(day, { latencyBuckets: new Int16Array(elements) })
 
 describe("the columns of a part", () => {
@@ -66,21 +66,54 @@ describe("kept parts", () => {
     const kept = new KeptParts(64 * 2 ** 20)
     for (const day of [9, 10, 16, 17]) kept.keep(`${day}`, part(day, { keys: ["ada"], places: new Int16Array(1) }))
     kept.keep("10", part(10, { latencyEnds: undefined }))
-    assert.deepStrictEqual([...kept.among(7, [week], ["keys", "places"]).keys()].toSorted(), ["10", "16"])
-    assert.deepStrictEqual([...kept.among(7, [week], ["keys", "places", "latencyEnds"]).keys()], ["10"])
-    assert.deepStrictEqual([...kept.among(7, [{ ...week, grain: "w" }], ["keys"])], [])
-    assert.deepStrictEqual([...kept.among(6, [week], ["keys"])], [])
+    assert.deepStrictEqual([...kept.among("acme", 7, [week], ["keys", "places"]).keys()].toSorted(), ["10", "16"])
+    assert.deepStrictEqual([...kept.among("acme", 7, [week], ["keys", "places", "latencyEnds"]).keys()], ["10"])
+    assert.deepStrictEqual([...kept.among("acme", 7, [{ ...week, grain: "w" }], ["keys"])], [])
+    assert.deepStrictEqual([...kept.among("acme", 6, [week], ["keys"])], [])
     const rows = { grain: "r", opens: week.opens + 1, closes: week.opens + 2 } as const
     kept.keep("rows", { ...part(10, { keys: ["ada"] }), segment: rows })
-    assert.deepStrictEqual([...kept.among(7, [rows], ["keys"]).keys()], ["rows"])
-    assert.deepStrictEqual([...kept.among(7, [{ ...rows, opens: week.opens }], ["keys"])], [])
+    assert.deepStrictEqual([...kept.among("acme", 7, [rows], ["keys"]).keys()], ["rows"])
+    assert.deepStrictEqual([...kept.among("acme", 7, [{ ...rows, opens: week.opens }], ["keys"])], [])
+  })
+
+  it("are those of a tenant where only these are wanted", () => {
+    const kept = new KeptParts(64 * 2 ** 20)
+    for (const tenantId of ["acme", "other"]) kept.keep(tenantId, { ...part(10, { keys: ["ada"] }), tenantId })
+    assert.deepStrictEqual([...kept.among("acme", 7, [week], ["keys"]).keys()], ["acme"])
+    assert.deepStrictEqual([...kept.among(undefined, 7, [week], ["keys"]).keys()], ["acme", "other"])
+    assert.deepStrictEqual([...kept.among("third", 7, [week], ["keys"])], [])
+  })
+
+  it("have the columns of one read where rows came between two", () => {
+    const earlier = { keys: ["gpt-5"], places: new Int16Array(1) }
+    const later = { keys: ["claude", "gpt-5"], places: new Int16Array(2), latencyEnds: Int32Array.of(1, 2) }
+    for (const reads of [
+      [earlier, later],
+      [later, earlier]
+    ]) {
+      const kept = new KeptParts(64 * 2 ** 20)
+      for (const columns of reads) kept.keep("rows", part(10, columns))
+      assert.deepStrictEqual(kept.among("acme", 7, [week], ["keys"]).get("rows"), later)
+    }
+  })
+
+  it("take the memory of the characters of their keys", () => {
+    const kept = new KeptParts(2 ** 20)
+    const keys = Array.from({ length: 600 }, (_, index) => `${index}`.padEnd(1000, "ж"))
+    for (const day of [10, 11]) kept.keep(`${day}`, part(day, { keys: keys.slice(0, 300) }))
+    assert.deepStrictEqual([...kept.among("acme", 7, [week], ["keys"]).keys()], ["11"])
+    kept.keep("12", part(12, { keys }))
+    assert.isFalse(kept.among("acme", 7, [week], ["keys"]).has("12"))
   })
 
   it("go where they take too much memory, first those that were used longest ago", () => {
     const kept = new KeptParts(64 * 2 ** 20)
     for (const [day, version] of ["first", "second", "third"].entries()) kept.keep(version, large(10 + day, 1_200_000))
-    kept.among(7, [{ ...week, closes: 11 * dayMillis }], ["latencyBuckets"])
+    kept.among("acme", 7, [{ ...week, closes: 11 * dayMillis }], ["latencyBuckets"])
     kept.keep("fourth", large(13, 2_400_000))
-    assert.deepStrictEqual([...kept.among(7, [week], ["latencyBuckets"]).keys()].toSorted(), ["first", "fourth"])
+    assert.deepStrictEqual([...kept.among("acme", 7, [week], ["latencyBuckets"]).keys()].toSorted(), [
+      "first",
+      "fourth"
+    ])
   })
 })
