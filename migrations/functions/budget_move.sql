@@ -28,6 +28,7 @@ BEGIN
   is_rolling := budget_lock_counters(owners, counters, moment);
   IF has_plans THEN rests := budget_plan_rests(plan_tenants, plan_ids); END IF;
   UPDATE budget_counters c SET reserved = c.reserved - d.freed, spent = c.spent + d.charged,
+    use_level = budget_counter_level(c.spent + d.charged, c.cap_limit),
     ring = CASE WHEN c.ring IS NULL THEN NULL
       ELSE c.ring[:cardinality(c.ring) - 1] || (c.ring[cardinality(c.ring)] + d.charged) END
   FROM (

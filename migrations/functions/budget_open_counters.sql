@@ -5,11 +5,12 @@ DECLARE
 BEGIN
   IF array_position(found, NULL) IS NULL THEN RETURN found; END IF;
   INSERT INTO budget_counters (tenant_id, id, cap_id, counter_key, period_start, period_end, unit, created_at,
-    bucket_seconds, ring_head, ring)
+    bucket_seconds, ring_head, ring, cap_limit)
   SELECT c.tenant_id, new_id(), c.id, k.key, greatest(p.starts, last.period_end), p.ends, c.unit, moment,
     ring.seconds, budget_bucket(moment, ring.seconds),
     CASE WHEN ring.seconds IS NOT NULL THEN
-      array_fill(0::bigint, ARRAY[ceil(c.window_seconds::numeric / ring.seconds)::integer + 1]) END
+      array_fill(0::bigint, ARRAY[ceil(c.window_seconds::numeric / ring.seconds)::integer + 1]) END,
+    CASE WHEN ring.seconds IS NULL THEN c.limit_amount END
   FROM unnest(tenants, caps, keys, found) AS k(tenant, cap, key, id)
   JOIN budget_caps c ON c.tenant_id = k.tenant AND c.id = k.cap
   CROSS JOIN LATERAL budget_period(c.period, c.time_zone, c.anchor, moment) p

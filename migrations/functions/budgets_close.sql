@@ -174,6 +174,8 @@ BEGIN
           WHEN 'usd' THEN d.amount WHEN 'tokens' THEN d.tokens ELSE d.requests END)::bigint,
         spent = c.spent + (CASE c.unit
           WHEN 'usd' THEN d.charged WHEN 'tokens' THEN d.charged_tokens ELSE d.requests END)::bigint,
+        use_level = budget_counter_level(c.spent + (CASE c.unit
+          WHEN 'usd' THEN d.charged WHEN 'tokens' THEN d.charged_tokens ELSE d.requests END)::bigint, c.cap_limit),
         ring = CASE WHEN c.ring IS NULL THEN NULL
           ELSE c.ring[:cardinality(c.ring) - 1] || (c.ring[cardinality(c.ring)] + (CASE c.unit
             WHEN 'usd' THEN d.charged WHEN 'tokens' THEN d.charged_tokens ELSE d.requests END)::bigint) END

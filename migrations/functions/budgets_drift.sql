@@ -1,4 +1,4 @@
--- Counters that differ from the sum of their entries and open reservations. The sums are computed once and joined,
+-- Counters that differ from the sum of their entries and open reservations, or whose level is not of what they spent. The sums are computed once and joined,
 -- since a lookup per counter would read all entries once for each counter.
 CREATE OR REPLACE FUNCTION budgets_drift()
 RETURNS TABLE (tenant_id uuid, cap_id uuid, counter_id uuid, counter_key text, spent bigint, spent_fold numeric,
@@ -39,14 +39,15 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public SET wo
   ), folded AS (
     SELECT b.tenant_id, b.cap_id, b.id, b.counter_key, b.spent, coalesce(s.fold, 0) AS spent_fold, b.reserved,
       coalesce(CASE b.unit WHEN 'usd' THEN h.usd WHEN 'tokens' THEN h.tokens ELSE h.requests END, 0) AS reserved_fold,
-      d.id IS NOT NULL AS ring_differs
+      d.id IS NOT NULL AS ring_differs,
+      b.use_level IS DISTINCT FROM budget_counter_level(b.spent, b.cap_limit) AS level_differs
     FROM budget_counters b
     LEFT JOIN spent s ON s.id = b.id
     LEFT JOIN held h ON h.counter = b.id
     LEFT JOIN differing d ON d.id = b.id
   )
   SELECT tenant_id, cap_id, id, counter_key, spent, spent_fold, reserved, reserved_fold FROM folded
-  WHERE spent <> spent_fold OR reserved <> reserved_fold OR ring_differs
+  WHERE spent <> spent_fold OR reserved <> reserved_fold OR ring_differs OR level_differs
 $$;
 
 REVOKE ALL ON FUNCTION budgets_drift FROM PUBLIC;

@@ -36,6 +36,7 @@ BEGIN
   IF plan IS NOT NULL THEN rests := budget_plan_rests(ARRAY[c.tenant_id], ARRAY[plan]); END IF;
   UPDATE budget_counters k SET
     spent = k.spent - CASE WHEN k.ring IS NULL OR m.slot > 0 THEN given ELSE 0 END,
+    use_level = budget_counter_level(k.spent - given, k.cap_limit),
     ring = CASE WHEN m.slot > 0 THEN k.ring[:m.slot - 1] || (k.ring[m.slot] - given) || k.ring[m.slot + 1:] ELSE k.ring END
   FROM (
     SELECT o.tenant_id, o.id, (cardinality(o.ring) - (o.ring_head - t.bucket))::integer AS slot

@@ -84,8 +84,10 @@ const fills = [
     SELECT ${tenant}, ${name}, jsonb_build_object('taskType', 'task-' || i), 'usd', 1000000000, 'month', 'UTC', 1, 'hard', '[]', 'active',
       1, ${moment}, 'service-account', ${moment}
     FROM generate_series(1, ${caps}) i, ${tenants} ORDER BY i`,
-  `INSERT INTO budget_counters (tenant_id, id, cap_id, counter_key, period_start, period_end, unit, created_at, spent, reserved)
-    SELECT c.tenant_id, new_id(), c.id, '', p.starts, p.ends, 'usd', now(), abs(hashtext(c.id::text)::bigint), 0
+  `INSERT INTO budget_counters (tenant_id, id, cap_id, counter_key, period_start, period_end, unit, created_at, spent, reserved,
+      cap_limit, use_level)
+    SELECT c.tenant_id, new_id(), c.id, '', p.starts, p.ends, 'usd', now(), abs(hashtext(c.id::text)::bigint), 0,
+      c.limit_amount, budget_counter_level(abs(hashtext(c.id::text)::bigint), c.limit_amount)
     FROM budget_caps c, generate_series(0, 2) months,
       budget_period('month', 'UTC', 1, now() - months * interval '1 month') p`,
   `INSERT INTO budget_plans (tenant_id, id, agent_id, name, status, budget, heartbeat_seconds, heartbeat_by, dead_at, created_at,

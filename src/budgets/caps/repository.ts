@@ -62,7 +62,9 @@ export class CapsRepository extends Context.Service<CapsRepository>()("app/budge
       Request: Schema.toType(StoredCap),
       Result: StoredCap,
       execute: (cap) => sql`
-          UPDATE budget_caps SET name = ${cap.name}, limit_amount = ${cap.limitAmount}, mode = ${cap.mode},
+          UPDATE budget_caps SET name = ${cap.name}, limit_amount = ${cap.limitAmount},
+            limit_changed_at = CASE WHEN limit_amount = ${cap.limitAmount} THEN limit_changed_at
+              ELSE ${DateTime.toDateUtc(cap.updatedAt)}::timestamptz END, mode = ${cap.mode},
             alert_thresholds = ${JSON.stringify(cap.alertThresholds)}::text::jsonb, status = ${cap.status},
             version = ${cap.version}, updated_at = ${DateTime.toDateUtc(cap.updatedAt)}
           WHERE tenant_id = ${cap.tenantId} AND id = ${cap.id} RETURNING ${all}`

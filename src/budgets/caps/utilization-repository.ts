@@ -112,6 +112,7 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
       })
 
       const uses = readRows(Use)
+      const followed = readRows(Schema.Struct({ counters: Schema.Int }))
 
       return {
         /** The same by the share of the limit that is used; a cap without a limit is used up by anything. */
@@ -145,6 +146,14 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
             return row === undefined ? [] : [{ ...row, share }]
           })
         }),
+        /** Brings current counters in line with changed limits of their caps; how many. */
+        followLimits: Effect.fn("UtilizationRepository.followLimits")((moment: Moment, most: number) =>
+          Effect.map(
+            followed(sql`
+              SELECT budgets_follow_limits(${momentText(moment) ?? null}::timestamptz, ${most}::integer) AS counters`),
+            ([row]) => row?.counters ?? 0
+          )
+        ),
         /** Every cap with each of its current counters; a cap that counts each value has none before the first. */
         list: Effect.fn("UtilizationRepository.list")(
           (filter: UtilizationFilter, at: Moment, after: UtilizationKey | undefined, limit: number) =>

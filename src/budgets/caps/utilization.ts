@@ -2,6 +2,7 @@ import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { emptySlice, slice } from "../../kernel/http/page.ts"
 import { Database, type Moment, scopeOf, statementMoment } from "../../platform/database/database.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { seesCounted, withinTenant } from "../attribution/service.ts"
 import { countedScope } from "../ledger/cap-index.ts"
 import { type CapUtilization, type UsePlace, type UtilizationKey, type UtilizationSort } from "./domain.ts"
@@ -30,6 +31,11 @@ export class CapUtilizations extends Context.Service<CapUtilizations>()("app/bud
       return { asOf, items: utilizations.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
     })
 
+    const followLimits = Effect.gen(function* () {
+      while ((yield* repository.followLimits(yield* statementMoment, mostAtOnce)) > 0);
+    })
+    yield* repeatJob("sort counters by changed limits", "10 seconds", followLimits)
+
     return {
       list: Effect.fn("CapUtilizations.list")(
         (filter: UtilizationFilter, after: UtilizationKey | undefined, limit: number) =>
@@ -56,6 +62,8 @@ export class CapUtilizations extends Context.Service<CapUtilizations>()("app/bud
   static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(UtilizationRepository.layer))
 }
 
+/** The counters that are locked together. */
+const mostAtOnce = 1000
 const warningPercent = 80
 const hundred = 100n
 
