@@ -7,8 +7,8 @@ export default script(
 ALTER TABLE budget_counters ADD COLUMN cap_limit bigint, ADD COLUMN use_level smallint;
 -- As budget_counter_level() computes it.
 UPDATE budget_counters b SET cap_limit = c.limit_amount, use_level = (
-  SELECT CASE WHEN s.share >= 0.0625 THEN least(ceil(s.share * 64), 1024)
-    WHEN s.share > 0 THEN 3 + ceil(ln(s.share * 16) * 4 / ln(2::double precision)) END::smallint
+  SELECT CASE WHEN s.share >= 0.0625 THEN least(ceil(s.share * 128), 2048)
+    WHEN s.share > 0 THEN 7 + ceil(ln(s.share * 16) * 4 / ln(2::double precision)) END::smallint
   FROM (SELECT CASE WHEN c.limit_amount > 0 THEN b.spent::double precision / c.limit_amount WHEN b.spent > 0 THEN 1 END
     AS share) s)
 FROM budget_caps c WHERE c.tenant_id = b.tenant_id AND c.id = b.cap_id AND b.ring IS NULL AND b.period_end > now();

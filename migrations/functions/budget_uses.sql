@@ -10,11 +10,13 @@ DECLARE
   most_apart CONSTANT integer := 1000;
   seen text := current_setting('app.tenant_id', true);
   own uuid := CASE WHEN seen = '*' THEN tenant ELSE nullif(seen, '')::uuid END;
+  -- The counters of plans have the id of their cap.
+  is_current CONSTANT text := 'b.period_end > $1 AND b.period_start <= $1 AND b.id <> b.cap_id';
   chosen text := concat_ws(' AND ', 'true', 'c.tenant_id = ' || quote_literal(own), 'c.id = ' || quote_literal(cap));
   behind text := CASE WHEN after_share IS NULL THEN 'true' ELSE format('(u.share, u.cap_id, u.counter_id) %s (%L, %L, %L)',
     CASE WHEN is_down THEN '<' ELSE '>' END, after_share, after_cap, after_counter) END;
   apart uuid[]; level smallint; levels smallint[] := '{}'; has_room boolean := true; read integer := 0; met integer := 0;
-  used integer; found_caps uuid[] := '{}'; found_counters uuid[] := '{}'; found_shares double precision[] := '{}'; caps record;
+  of_level integer; own_of_level integer; found_caps uuid[] := '{}'; found_counters uuid[] := '{}'; found_shares double precision[] := '{}'; caps record;
 BEGIN
   IF coalesce(seen, '') = '' OR own <> tenant THEN
     RETURN;
@@ -33,7 +35,7 @@ BEGIN
       WHERE c.limit_changed_at IS NOT NULL AND (own IS NULL OR c.tenant_id = own)
       LIMIT most_apart + 1);
     has_room := cardinality(apart) <= most_apart;
-    WHILE has_room AND met < most + cardinality(apart) LOOP
+    WHILE has_room LOOP
       IF level IS NULL AND after_share IS NOT NULL THEN
         level := budget_use_level(after_share);
       ELSIF is_down THEN
@@ -41,29 +43,35 @@ BEGIN
       ELSE
         level := (SELECT min(b.use_level) FROM budget_counters b WHERE b.use_level > level);
       END IF;
-      EXIT WHEN level IS NULL;
       levels := levels || level;
-      SELECT read + count(*), met + count(*) FILTER (WHERE c.id IS NOT NULL) INTO read, used
+      SELECT count(*), count(*) FILTER (WHERE (own IS NULL OR b.tenant_id = own) AND (cap IS NULL OR b.cap_id = cap))
+      INTO of_level, own_of_level
       FROM (
-        SELECT b.tenant_id, b.cap_id FROM budget_counters b
-        WHERE b.use_level = level AND b.period_end > moment AND b.period_start <= moment LIMIT most_read + 1
-      ) b LEFT JOIN budget_caps c ON c.tenant_id = b.tenant_id AND c.id = b.cap_id AND c.deleted_at IS NULL
-        AND (own IS NULL OR c.tenant_id = own) AND (cap IS NULL OR c.id = cap);
-      -- Of the first level, some are before the place.
-      IF after_share IS NULL OR cardinality(levels) > 1 THEN met := used; END IF;
+        SELECT b.tenant_id, b.cap_id FROM budget_counters b WHERE b.use_level = level AND b.period_end > moment
+        LIMIT most_read + 1
+      ) b;
+      read := read + of_level;
       has_room := read <= most_read;
-    END LOOP;
-    IF has_room THEN
+      -- Of the first level, some are before the place.
+      IF after_share IS NULL OR cardinality(levels) > 1 THEN met := met + own_of_level; END IF;
+      CONTINUE WHEN has_room AND level IS NOT NULL AND met < most + cardinality(apart);
+      EXIT WHEN NOT has_room;
       SELECT coalesce(array_agg(u.cap_id), '{}'), coalesce(array_agg(u.counter_id), '{}'), coalesce(array_agg(u.share), '{}')
       INTO found_caps, found_counters, found_shares
-      FROM budget_uses_of(moment, format('%s AND (b.use_level = ANY (%L) OR b.id = ANY (%L))', chosen, levels, apart),
-        behind || ' AND u.share > 0', is_down, most) u;
-      used := cardinality(found_caps);
-      IF used = most OR NOT is_down THEN
+      -- Each by an index, whatever the planner expects.
+      FROM budget_uses_of(moment, format('(
+          SELECT * FROM budget_counters b WHERE (b.use_level = ANY (%L) OR b.id = ANY (%L)) AND %s OFFSET 0) b
+          CROSS JOIN LATERAL (
+            SELECT * FROM budget_caps c WHERE c.tenant_id = b.tenant_id AND c.id = b.cap_id AND %s OFFSET 0) c',
+          levels, apart, is_current, chosen), behind || ' AND u.share > 0', is_down, most) u;
+      IF cardinality(found_caps) = most OR (level IS NULL AND NOT is_down) THEN
         RETURN QUERY SELECT * FROM unnest(found_caps, found_counters, found_shares);
         RETURN;
       END IF;
-    END IF;
+      EXIT WHEN level IS NULL;
+      -- Some are of caps that were deleted.
+      met := cardinality(found_caps);
+    END LOOP;
   END IF;
   IF has_room THEN
     EXECUTE format('SELECT count(*) AS count, min(c.id::text) AS low, max(c.id::text) AS high FROM (
@@ -74,14 +82,19 @@ BEGIN
     SELECT found_caps || coalesce(array_agg(u.cap_id), '{}'), found_counters || coalesce(array_agg(u.counter_id), '{}'),
       found_shares || coalesce(array_agg(u.share), '{}')
     INTO found_caps, found_counters, found_shares
-    FROM budget_uses_of(moment, format('%s AND c.id BETWEEN %L AND %L', chosen, caps.low, caps.high),
+    FROM budget_uses_of(moment, format('(
+        SELECT * FROM budget_caps c WHERE %s AND c.id BETWEEN %L AND %L OFFSET 0) c LEFT JOIN LATERAL (
+          SELECT * FROM budget_counters b WHERE b.tenant_id = c.tenant_id AND b.cap_id = c.id AND %s OFFSET 0) b ON true',
+        chosen, caps.low, caps.high, is_current),
       CASE WHEN after_share = 0 THEN behind ELSE 'true' END || ' AND u.share = 0', is_down, most - cardinality(found_caps)) u;
     IF cardinality(found_caps) = most OR (is_down AND caps.count < most_read) THEN
       RETURN QUERY SELECT * FROM unnest(found_caps, found_counters, found_shares);
       RETURN;
     END IF;
   END IF;
-  RETURN QUERY SELECT u.* FROM budget_uses_of(moment, chosen, behind, is_down, most) u;
+  RETURN QUERY SELECT u.* FROM budget_uses_of(moment, format('(
+      SELECT * FROM budget_caps c WHERE %s) c LEFT JOIN budget_counters b ON b.tenant_id = c.tenant_id AND b.cap_id = c.id AND %s',
+      chosen, is_current), behind, is_down, most) u;
 END
 $$;
 

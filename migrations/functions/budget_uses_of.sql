@@ -1,17 +1,14 @@
--- The current counters that a condition of their caps `c` or of themselves `b` chooses, and the caps that have none yet, by the
--- share of the limit and its grants that is used; of the uses `u` those that `wanted` chooses.
-CREATE OR REPLACE FUNCTION budget_uses_of(moment timestamptz, chosen text, wanted text, is_down boolean, most integer)
+-- Caps `c` with their current counters `b`, as `source` joins them, by the share of the limit and its grants that is used; of
+-- these uses `u` those that `wanted` chooses.
+CREATE OR REPLACE FUNCTION budget_uses_of(moment timestamptz, source text, wanted text, is_down boolean, most integer)
 RETURNS TABLE (cap_id uuid, counter_id uuid, share double precision)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public AS $$
 BEGIN
-  -- The counters of plans have the id of their cap.
   RETURN QUERY EXECUTE format($q$
     SELECT u.cap_id, u.counter_id, u.share FROM (
       SELECT c.id AS cap_id, coalesce(b.id, '00000000-0000-0000-0000-000000000000') AS counter_id,
         CASE WHEN l.amount > 0 THEN coalesce(s.spent, 0) / l.amount WHEN s.spent > 0 THEN 1 ELSE 0 END AS share
-      FROM budget_caps c
-      LEFT JOIN budget_counters b ON b.tenant_id = c.tenant_id AND b.cap_id = c.id AND b.period_end > $1 AND b.period_start <= $1
-        AND b.id <> b.cap_id
+      FROM %1$s
       LEFT JOIN (
         SELECT g.cap_id, g.counter_key, sum(g.amount) AS amount FROM budget_grants g
         WHERE g.ended_at IS NULL AND (g.expires_at IS NULL OR g.expires_at > $1) GROUP BY 1, 2
@@ -25,10 +22,10 @@ BEGIN
       CROSS JOIN LATERAL (
         SELECT CASE WHEN b.ring IS NULL THEN b.spent::double precision ELSE budget_ring_sum(budget_ring_at(b.ring, b.ring_head,
           budget_bucket($1, b.bucket_seconds))) END AS spent) s
-      WHERE c.deleted_at IS NULL AND %1$s AND (b.id IS NOT NULL OR NOT c.scope @? '$.* ? (@ == "each")')
+      WHERE c.deleted_at IS NULL AND (b.id IS NOT NULL OR NOT c.scope @? '$.* ? (@ == "each")')
     ) u
     WHERE %2$s ORDER BY u.share %3$s, u.cap_id %3$s, u.counter_id %3$s LIMIT $2$q$,
-    chosen, wanted, CASE WHEN is_down THEN 'DESC' ELSE 'ASC' END)
+    source, wanted, CASE WHEN is_down THEN 'DESC' ELSE 'ASC' END)
   USING moment, most;
 END
 $$;

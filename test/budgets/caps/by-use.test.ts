@@ -92,8 +92,10 @@ const usesOf = (database: TestDatabase, tenantId: string, isDown: boolean, most:
   asSuperuser(database, (sql) =>
     Effect.gen(function* () {
       yield* sql`SELECT set_config('app.tenant_id', ${tenantId}, false)`
-      const chosen = tenantId === "*" ? "true" : `c.tenant_id = '${tenantId}'`
-      const all = yield* sql<Place>`SELECT * FROM budget_uses_of(now(), ${chosen}, 'true', ${isDown}, 100000)`
+      const source = `(SELECT * FROM budget_caps WHERE ${tenantId === "*" ? "true" : `tenant_id = '${tenantId}'`}) c
+        LEFT JOIN budget_counters b ON b.tenant_id = c.tenant_id AND b.cap_id = c.id
+          AND b.period_end > now() AND b.period_start <= now()`
+      const all = yield* sql<Place>`SELECT * FROM budget_uses_of(now(), ${source}, 'true', ${isDown}, 100000)`
       const paged: Array<Place> = []
       let last: Place | undefined
       do {
