@@ -64,7 +64,7 @@ const fills = [
   `INSERT INTO audit_entries (occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id, outcome, ip_address, trace_id, transaction_id)
     SELECT ${moment}, CASE WHEN i % 100 = 7 THEN 'AgentRetired' WHEN i < ${rows} / 5 THEN 'RoleCreated' ELSE 'ApiKeyCreated' END,
       CASE WHEN i % 100 = 7 THEN 'Agent' WHEN i < ${rows} / 5 THEN 'Role' ELSE 'ApiKey' END, 'thing-' || i, 'account:' || new_id(),
-      'account', ${tenant}, 'success', '10.0.' || i % 200 || '.7', md5(i::text), '1'
+      'account', ${tenant}, 'success', '10.0.' || i % 200 || '.7', md5(i::text), (1 + i % 700)::text::xid8
     FROM ${series}, ${tenants} ORDER BY i`,
   `INSERT INTO budget_reservations (tenant_id, id, state, origin, agent_id, model, provider, task_type, user_id, amount, tokens,
       ttl_seconds, expires_at, created_at, created_by, counter_ids, closed_at)

@@ -72,6 +72,9 @@ export type Passing = ChainState & { readonly pass: string }
 /** The snapshot that sees nothing: of a chain that has not begun, or of one whose database was restored elsewhere. */
 export const nothing = "3:3:"
 
+/** Above the numbers of all transactions. */
+const noTransaction = "18446744073709551615"
+
 /** Whether the snapshots of the chain are of this server, and not of an older one that the database was dumped from. */
 export const isOfHere = (sql: SqlClient.SqlClient) => sql`
   pg_snapshot_xmax(coalesce(pass, linked)) <= pg_snapshot_xmax(pg_current_snapshot())`
@@ -123,13 +126,17 @@ export class ChainRepository extends Context.Service<ChainRepository>()("app/aud
             coalesce(CASE WHEN is_of_here THEN passed_entry::text END, ${passStart.passedEntry}) AS passed_entry
           FROM (SELECT *, ${isOfHere(sql)} AS is_of_here FROM audit_chain) chain`
     })
+    // The planner would expect to find an entry that is not linked soon, and read all of them where there is none: the last one
+    // is found by the index.
     const look = SqlSchema.findOne({
       Request: Snapshot,
       Result: Schema.Struct({ snapshot: Snapshot, waits: Schema.Boolean }),
       execute: (linked) => sql`
           SELECT pg_current_snapshot()::text AS snapshot,
-            EXISTS (SELECT FROM audit_entries WHERE transaction_id >= pg_snapshot_xmax(${linked}::pg_snapshot)
-              AND (transaction_id < pg_snapshot_xmax(pg_current_snapshot()) OR ${linked} = ${nothing}))
+            coalesce((SELECT transaction_id FROM audit_entries
+              WHERE transaction_id < CASE WHEN ${linked} = ${nothing} THEN ${noTransaction}::xid8
+                ELSE pg_snapshot_xmax(pg_current_snapshot()) END
+              ORDER BY transaction_id DESC LIMIT 1) >= pg_snapshot_xmax(${linked}::pg_snapshot), false)
             OR EXISTS (SELECT FROM audit_entries
               WHERE transaction_id = ANY (ARRAY(SELECT pg_snapshot_xip(${linked}::pg_snapshot)))) AS waits`
     })
