@@ -24,13 +24,19 @@ const scannedBy = (node: Node): ReadonlyArray<string> => [
   ...(node.Plans ?? []).flatMap(scannedBy)
 ]
 
+const executed = (params: ReadonlyArray<unknown>) =>
+  params.length === 0
+    ? "EXECUTE explained"
+    : `EXECUTE explained(${params.map((value) => `'${String(value).replaceAll("'", "''")}'`).join()})`
+
 /**
  * A client for repositories that explains what it does, as the superuser of a test's database: what only reads in one
- * transaction, so that a setting of it lasts, else each statement in one that is undone before it is done.
+ * transaction, so that a setting of it lasts, else each statement in one that is undone before it is done. With `isGeneric` as
+ * a plan that was made for any parameters, which is what a session has after five times.
  */
 export const makeExplaining = (
   database: TestDatabase,
-  { isReading = false } = {}
+  { isGeneric = false, isReading = false } = {}
 ): Effect.Effect<
   { readonly layer: Layer.Layer<SqlClient.SqlClient>; readonly explained: Array<Explained> },
   never,
@@ -39,16 +45,19 @@ export const makeExplaining = (
   Effect.gen(function* () {
     const explained: Array<Explained> = []
     // As outside tests, whose server makes generic plans at once.
-    const sql = yield* PgClient.makeClient({ ...database, startupParameters: { plan_cache_mode: "auto" } })
+    const planned = isGeneric ? "force_generic_plan" : "auto"
+    const sql = yield* PgClient.makeClient({ ...database, startupParameters: { plan_cache_mode: planned } })
     if (isReading) yield* sql.unsafe("BEGIN")
     const execute = (text: string, params: ReadonlyArray<unknown>) =>
       Effect.gen(function* () {
         const explain = Effect.gen(function* () {
           if (!isReading) yield* sql.unsafe("BEGIN")
+          if (isGeneric) yield* sql.unsafe(`PREPARE explained AS ${text}`)
           const [row] = yield* sql.unsafe<{ readonly "QUERY PLAN": ReadonlyArray<{ readonly Plan: Node }> }>(
-            `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`,
-            params
+            `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${isGeneric ? executed(params) : text}`,
+            isGeneric ? [] : params
           )
+          if (isGeneric) yield* sql.unsafe("DEALLOCATE explained")
           if (!isReading) yield* sql.unsafe("ROLLBACK")
           return row
         })
