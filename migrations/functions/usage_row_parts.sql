@@ -10,6 +10,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public SET plan_cache_mode
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_memoize = off AS $$
 #variable_conflict use_column
 DECLARE
+  server text := extract(epoch FROM pg_postmaster_start_time());
   rows_from timestamptz := (SELECT min(o) FROM unnest(opens) o);
   rows_to timestamptz := (SELECT max(c) FROM unnest(closes) c);
 BEGIN
@@ -18,7 +19,7 @@ BEGIN
   FROM (
     SELECT g.place::integer - 1 AS segment, t.id AS tenant_id, g.opens, g.closes, (g.opens AT TIME ZONE 'UTC')::date AS day,
       (
-        SELECT CASE WHEN bool_and(r.level = 9) THEN concat_ws('/', t.id, usage_row_parts.dimension, g.opens, g.closes,
+        SELECT CASE WHEN bool_and(r.level = 9) THEN concat_ws('/', server, t.id, usage_row_parts.dimension, g.opens, g.closes,
           string_agg(concat_ws('/', r.xmin, r.ctid), '/' ORDER BY r.ctid)) END
         FROM usage_rollups r WHERE r.tenant_id = t.id AND r.dimension = 0 AND r.grain = 'q'
           AND r.day = (g.opens AT TIME ZONE 'UTC')::date

@@ -114,6 +114,27 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("have other versions at a server that started on a backup", () =>
+    Effect.gen(function* () {
+      const { database } = yield* TestService
+      const { parts, tenantId, write } = yield* setting
+      yield* write("2026-03-13T10:05:00Z", [1e9])
+      yield* eventually(parts, (found) => found.length === 3 && found.every(({ level }) => level === whole))
+      const found = yield* asSuperuser(
+        database,
+        (sql) => sql<{ readonly isOfServer: boolean }>`
+          SELECT starts_with(version, extract(epoch FROM pg_postmaster_start_time())::text) AS "isOfServer" FROM (
+            SELECT version FROM usage_parts_between(ARRAY[${tenantId}]::uuid[], 2, '{d}', '{2026-03-13}', '{2026-03-13}')
+            UNION ALL SELECT version FROM usage_row_parts(ARRAY[${tenantId}]::uuid[], 2,
+              '{2026-03-13T10:00:00Z}', '{2026-03-13T10:10:00Z}', '{}', false)) v`
+      )
+      assert.deepStrictEqual(
+        found.map(({ isOfServer }) => isOfServer),
+        [true, true]
+      )
+    })
+  )
+
   it.effect("that were made of rows have the latencies of their keys, also where rows wait to be folded", () =>
     Effect.gen(function* () {
       const { call, database } = yield* TestService
