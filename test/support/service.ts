@@ -165,9 +165,7 @@ export const startServer = (
     )
     const { address } = Context.get(context, HttpServer.HttpServer)
     const url = HttpServer.formatAddress(address)
-    const replica = yield* Effect.cached(
-      Effect.orDie(Scope.provide(startService(database, environment, loggers), yield* Effect.scope))
-    )
+    const replica = yield* cachedReplica(database, environment, loggers)
     return { context, service: TestService.of({ url, serviceKey, database, replica, call: caller(url) }) }
   })
 
@@ -177,6 +175,10 @@ export const startService = (
 ): Effect.Effect<TestService["Service"], unknown, Scope.Scope> =>
   Effect.map(startServer(...options), ({ service }) => service)
 
+/** One that starts when it is first asked for, and ends with the scope. */
+const cachedReplica = (...options: Parameters<typeof startServer>) =>
+  Effect.flatMap(Effect.scope, (scope) => Effect.cached(Effect.orDie(Scope.provide(startService(...options), scope))))
+
 const startOnNewDatabase = (environment?: Record<string, string>) =>
   Effect.flatMap(makeDatabase, (database) => Effect.orDie(startService(database, environment)))
 
@@ -184,11 +186,17 @@ let shared: Promise<TestService["Service"]> | undefined
 
 /**
  * The service with default settings that files of a worker share, for tests that look only at what they made themselves
- * and change nothing that others look at; it ends with the worker, and its database with the run.
+ * and change nothing that others look at; it ends with the worker, and its database with the run. Its replica ends with
+ * the file: what a service does by itself costs more in a run than a few starts.
  */
 export const sharedServiceLayer = Layer.effect(
   TestService,
-  Effect.promise(() => (shared ??= Effect.runPromise(startOnNewDatabase().pipe(Scope.provide(Scope.makeUnsafe())))))
+  Effect.gen(function* () {
+    const service = yield* Effect.promise(
+      () => (shared ??= Effect.runPromise(startOnNewDatabase().pipe(Scope.provide(Scope.makeUnsafe()))))
+    )
+    return TestService.of({ ...service, replica: yield* cachedReplica(service.database) })
+  })
 )
 
 /** A service and a database of a file's own. */
