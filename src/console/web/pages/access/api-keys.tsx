@@ -228,8 +228,20 @@ export default function ApiKeys() {
         { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },
         ...spend,
         { title: "Used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
-        { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> },
-        { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> },
+        {
+          title: "Made",
+          sort: "createdAt",
+          cell: ({ createdAt, expiresAt }) => (
+            <span className="lines">
+              <Moment at={createdAt} />
+              {expiresAt === null ? null : (
+                <small>
+                  until <Moment at={expiresAt} style="date" />
+                </small>
+              )}
+            </span>
+          )
+        },
         {
           title: "",
           isNumber: true,
