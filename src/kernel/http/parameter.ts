@@ -27,7 +27,8 @@ export const listParameter = <Item extends Schema.Codec<unknown, string>>(
     Schema.decodeTo(
       Schema.Array(item).pipe(Schema.check(Schema.isMaxLength(max))),
       SchemaTransformation.transform({
-        decode: (text): ReadonlyArray<string> => text.split(","),
+        // One too many is a fault, and those behind it need none of their own.
+        decode: (text): ReadonlyArray<string> => text.split(",", max + 1),
         encode: (texts) => texts.join(",")
       })
     )

@@ -87,6 +87,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const [one] = made
       for (const wrong of ["", "nobody", `${one?.id},`, Array.from({ length: 101 }, () => one?.id).join(",")])
         assertProblem(yield* list(`ids=${wrong}`), 400, "validation-failed")
+      const tooMany = yield* list(`ids=${",".repeat(10_000)}`)
+      assertProblem(tooMany, 400, "validation-failed")
+      assert.isBelow(tooMany.body.errors.length, 110)
       const service = yield* TestService
       const users = yield* Effect.forEach(["Ids", "Both"], (firstName) =>
         service.call("POST", "/api/trial-users", {
