@@ -35,7 +35,7 @@ const executed = (params: ReadonlyArray<unknown>) =>
  * a plan that was made for any parameters, which is what a session has after five times.
  */
 export const makeExplaining = (
-  database: TestDatabase,
+  { startupParameters, ...database }: TestDatabase & { readonly startupParameters?: Readonly<Record<string, string>> },
   { isGeneric = false, isReading = false } = {}
 ): Effect.Effect<
   { readonly layer: Layer.Layer<SqlClient.SqlClient>; readonly explained: Array<Explained> },
@@ -46,7 +46,10 @@ export const makeExplaining = (
     const explained: Array<Explained> = []
     // As outside tests, whose server makes generic plans at once.
     const planned = isGeneric ? "force_generic_plan" : "auto"
-    const sql = yield* PgClient.makeClient({ ...database, startupParameters: { plan_cache_mode: planned } })
+    const sql = yield* PgClient.makeClient({
+      ...database,
+      startupParameters: { ...startupParameters, plan_cache_mode: planned }
+    })
     if (isReading) yield* sql.unsafe("BEGIN")
     const execute = (text: string, params: ReadonlyArray<unknown>) =>
       Effect.gen(function* () {
