@@ -12,7 +12,7 @@ const look = Effect.gen(function* () {
     database,
     (sql) => sql`
       INSERT INTO audit_entries (occurred_at, action_type, entity_type, entity_id, user_id, actor_type, outcome, transaction_id)
-      SELECT now(), 'RoleCreated', 'Role', 'role-' || i, 'service-account', 'service-account', 'success', i::text::xid8
+      SELECT now(), 'RoleCreated', 'Role', 'role-' || i, 'service-account', 'service-account', 'success', (1000000000 + i)::text::xid8
       FROM generate_series(1, 20000) i`
   )
   yield* asSuperuser(database, (sql) => sql`ANALYZE audit_entries`)
@@ -21,9 +21,9 @@ const look = Effect.gen(function* () {
     const chain = yield* ChainRepository
     const state = yield* chain.state
     return [
-      yield* chain.look({ ...state, linked: "30000:30000:" }),
-      yield* chain.look({ ...state, linked: "10000:30000:10000" }),
-      yield* chain.look({ ...state, linked: "15000:15000:" }),
+      yield* chain.look({ ...state, linked: "1000030000:1000030000:" }),
+      yield* chain.look({ ...state, linked: "1000010000:1000030000:1000010000" }),
+      yield* chain.look({ ...state, linked: "1000015000:1000015000:" }),
       yield* chain.look({ ...state, linked: "3:3:" })
     ].map(Option.isSome)
   })
@@ -34,7 +34,7 @@ const look = Effect.gen(function* () {
 it.effect("entries that wait for their link are found by the index, also where there are none", () =>
   Effect.gen(function* () {
     const { explained, waits } = yield* look
-    // The numbers of transactions of a new database are below those of the entries.
+    // No server of a test run comes to the numbers of these transactions.
     assert.deepStrictEqual(waits, [false, true, false, true])
     for (const { pages, statement } of explained) assert.isBelow(pages, 50, statement)
     assert.strictEqual(explained.length, 4)
