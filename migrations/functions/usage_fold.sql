@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION usage_fold(most integer, rest interval DEFAULT '0') R
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_mergejoin = off SET work_mem = '32MB' AS $$
 DECLARE
-  many CONSTANT integer := 200;
+  many CONSTANT integer := 50;
   batches bigint[]; tenants uuid[]; moments timestamptz[];
 BEGIN
   IF (SELECT count(*) = many AND min(k.occurred_at) BETWEEN now() - rest AND now()
