@@ -145,7 +145,7 @@ export const Breakdown = Schema.Struct({
   ...page(Item, itemPosition).fields
 }).annotate({ identifier: "UsageBreakdown" })
 
-/** What some keys of can be asked for alone. */
+/** The dimensions whose keys can be asked for one by one. */
 export const SpendDimension = Schema.Literals([
   ...(Object.keys(usageDimensions) as ReadonlyArray<UsageDimension>),
   "tenant"
