@@ -178,7 +178,7 @@ export class Admission extends Context.Service<
           const unlessChanged = (outcome: Effect.Effect<Estimate, GatewayError>) =>
             Effect.flatMapEager(reservations.areCurrent(subject, terms.constraints), (areCurrent) => {
               if (areCurrent) return outcome
-              meter.release()
+              meter.withdraw()
               return Effect.flatMapEager(reservations.constraintsOf(subject), (constraints) =>
                 Effect.catch(admitBy(attempt, { ...terms, constraints }), deny)
               )

@@ -35,8 +35,8 @@ export interface BudgetReservation {
   /** What the caps in money leave besides it; null if none applies. */
   readonly remainingNanoUsd: bigint | null
   settle(settlement: Settlement, details: CallDetails): void
-  /** Releases the whole reservation: nothing billable was done. */
-  release(details: CallDetails): void
+  /** Releases the whole reservation: nothing billable was done; without details, nothing that is a request. */
+  release(details?: CallDetails): void
 }
 
 /** Which kinds of caps apply to a call. */
@@ -157,7 +157,7 @@ export class BudgetReservations extends Context.Service<
         let closed = false
         live.add(id, tenantId)
         budgetHeld(held)
-        const close = (kind: CloseItem["kind"], amount: bigint, tokens: number | undefined, call: CallDetails) => {
+        const close = (kind: CloseItem["kind"], amount: bigint, tokens: number | undefined, call?: CallDetails) => {
           if (closed) return
           closed = true
           live.remove(id)
@@ -180,7 +180,7 @@ export class BudgetReservations extends Context.Service<
         return {
           settle: ({ costNanoUsd, tokens }: Settlement, details: CallDetails) =>
             close("settle", costNanoUsd, tokens, details),
-          release: (details: CallDetails) => close("release", 0n, undefined, details)
+          release: (details?: CallDetails) => close("release", 0n, undefined, details)
         }
       }
 

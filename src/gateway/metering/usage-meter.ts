@@ -56,7 +56,8 @@ type Phase = "unreserved" | "held" | "sent" | "streaming" | "ended"
 /**
  * The budget of one call, from its first reservation to its end. Every call ends with one of four transitions, each of
  * which closes the reservation once: `settle` charges a usage, `chargeFullReservation` everything that was reserved,
- * `release` nothing, and `abandon` the output up to the moment when the caller left.
+ * `release` nothing, and `abandon` the output up to the moment when the caller left. `withdraw` gives back what was reserved
+ * for an admission that is made again.
  */
 export class UsageMeter {
   readonly attempts: Array<Attempt> = []
@@ -248,6 +249,11 @@ export class UsageMeter {
     if (reservation === undefined) return
     released()
     reservation.release(this.details(noUsage, "released", this.attempts.at(-1)?.status ?? null, this.now))
+  }
+
+  /** → ended: releases the reservation of an admission that is made again, under which nothing was sent. */
+  withdraw(): void {
+    this.end()?.release()
   }
 
   /** → ended: the caller disconnected, or an error occurred, before the call ended on its own. */
