@@ -24,7 +24,7 @@ BEGIN
   IF after_share > 0 OR (after_share IS NULL AND is_down) THEN
     -- Those whose level may not be that of their share.
     apart := ARRAY(
-      SELECT b.id FROM budget_counters b WHERE b.ring IS NOT NULL AND (own IS NULL OR b.tenant_id = own)
+      SELECT b.id FROM budget_counters b WHERE b.bucket_seconds IS NOT NULL AND (own IS NULL OR b.tenant_id = own)
       UNION ALL
       SELECT b.id FROM budget_grants g JOIN budget_counters b ON b.tenant_id = g.tenant_id AND b.cap_id = g.cap_id
         AND b.counter_key = coalesce(g.counter_key, b.counter_key) AND b.period_end > moment
