@@ -20,7 +20,7 @@ const makeSpend = Effect.gen(function* () {
     [
       ["alpha-large", {}],
       ["beta-large", {}],
-      ["beta-small", { userId: "ada" }]
+      ["beta-small", { userId: "zygmunt" }]
     ] as const,
     ([model, more]) =>
       Effect.map(
@@ -56,7 +56,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const all = ["beta-small", "beta-large", "alpha-large"]
       assert.deepStrictEqual(yield* models(found(spend, "BETA")), ["beta-small", "beta-large"])
       assert.deepStrictEqual(yield* models(found(spend, "beta", "&state=open")), [])
-      assert.deepStrictEqual(yield* models(found(spend, "ada")), ["beta-small"])
+      assert.deepStrictEqual(yield* models(found(spend, "zygmunt")), ["beta-small"])
       assert.deepStrictEqual(yield* models(found(spend, "zephyr")), all)
       assert.deepStrictEqual(yield* models(found(spend, "zephyr", "&sort=createdAt")), all.toReversed())
       assert.deepStrictEqual(yield* models(found(spend, "nothing like it")), [])
@@ -71,7 +71,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { charges, found, list, reservations } = yield* makeSpend
       const usage = "/api/usage"
       assert.deepStrictEqual(yield* models(found(usage, "Beta")), ["beta-small", "beta-large"])
-      assert.deepStrictEqual(yield* models(found(usage, "beta", "&userId=ada")), ["beta-small"])
+      assert.deepStrictEqual(yield* models(found(usage, "beta", "&userId=zygmunt")), ["beta-small"])
       assert.deepStrictEqual(yield* models(found(usage, "alpha")), [])
       assert.deepStrictEqual(yield* models(found(usage, "zephyr")), ["beta-small", "beta-large"])
       for (const id of charges) assert.deepStrictEqual(yield* ids(found(usage, id.toUpperCase())), [id])
