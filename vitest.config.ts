@@ -58,6 +58,8 @@ export default defineConfig({
     // Failures with what they logged, and a summary.
     reporters: ["minimal"],
     silent: "passed-only",
+    // Snapshots are written by `-u` alone; one that is missing fails.
+    update: "none",
     sequence: { sequencer: LongestFirst },
     projects: [
       {

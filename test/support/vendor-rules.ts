@@ -143,8 +143,8 @@ export const messageFault = ({ body, headers, path }: ReceivedRequest): string |
   if (path.endsWith("/messages") && !(Number.isInteger(body.max_tokens) && body.max_tokens > 0)) return "max_tokens"
   if (body.temperature !== undefined && !(body.temperature >= 0 && body.temperature <= 1)) return "temperature"
   if (list(body.system).some(({ text, type }) => type !== "text" || text === "")) return "system"
-  for (const [index, { input_schema: schema, name }] of list(body.tools).entries()) {
-    if (!toolName.test(name) || schema?.type !== "object") return `tools.${index}`
+  for (const [index, { input_schema: schema, name, type = "custom" }] of list(body.tools).entries()) {
+    if (type === "custom" && (!toolName.test(name) || schema?.type !== "object")) return `tools.${index}`
   }
   if (body.tool_choice !== undefined && list(body.tools).length === 0) return "tool_choice without tools"
   return thinkingFault(body) ?? messageTurns(list(body.messages))

@@ -156,12 +156,37 @@ const withToolLimit = (body: Json, limit: number): Json => {
 /** The messages of a translated request without signed thoughts; the text is the gateway's own. */
 const withoutThoughts = (body: Json): Json => ({
   ...body,
-  messages: listIn(body.messages).flatMap((message) => {
-    if (!isJson(message) || message.thinking_blocks === undefined) return [message]
-    const { thinking_blocks: _, ...rest } = message
-    return rest.content === null && rest.tool_calls === undefined ? [] : [rest]
-  })
+  messages: withImagesBesideTools(
+    listIn(body.messages).flatMap((message) => {
+      if (!isJson(message) || message.thinking_blocks === undefined) return [message]
+      const { thinking_blocks: _, ...rest } = message
+      return rest.content === null && rest.tool_calls === undefined ? [] : [rest]
+    })
+  )
 })
+
+/** A tool message holds only text, so images and files go into a message of the user after the results of a turn. */
+const withImagesBesideTools = (messages: ReadonlyArray<unknown>): ReadonlyArray<unknown> => {
+  const out: Array<unknown> = []
+  let others: ReadonlyArray<Json> = []
+  const show = () => {
+    if (others.length > 0) out.push({ role: "user", content: others })
+    others = []
+  }
+  for (const message of messages) {
+    if (!isJson(message) || message.role !== "tool") {
+      show()
+      out.push(message)
+      continue
+    }
+    const parts = listIn(message.content).filter(isJson)
+    const texts = parts.flatMap(({ text, type }) => (type === "text" ? [text] : []))
+    others = [...others, ...parts.filter(({ type }) => type !== "text")]
+    out.push(texts.length === parts.length ? message : Object.assign({}, message, { content: texts.join("\n") }))
+  }
+  show()
+  return out
+}
 
 /** Limits the uses of each of Anthropic's tools that takes a limit and has none. */
 const toolLimitEdits = (json: Uint8Array, body: Json, limit: number): ReadonlyArray<Edit> => {

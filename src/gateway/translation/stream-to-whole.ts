@@ -1,5 +1,6 @@
 import { type Dialect } from "./domain.ts"
 import { EventReader } from "./event-reader.ts"
+import { StreamedCalls } from "./streamed-calls.ts"
 import { isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
 
 type Json = Readonly<Record<string, unknown>>
@@ -25,6 +26,7 @@ const endsResponse = /^response\.(?:completed|incomplete|failed)$/
 interface Choice {
   readonly message: Members
   readonly calls: Map<number, Members>
+  readonly streamedCalls: StreamedCalls
   /** Of a text completion. */
   text?: string
 }
@@ -78,14 +80,15 @@ export class StreamToWhole {
       const place = placeOf(choice)
       const known: Choice = this.choices.get(place) ?? {
         message: { role: "assistant", content: null },
-        calls: new Map()
+        calls: new Map(),
+        streamedCalls: new StreamedCalls()
       }
       this.choices.set(place, known)
       if (choice.finish_reason) this.reasons.set(place, choice.finish_reason)
       if (typeof choice.text === "string") known.text = (known.text ?? "") + choice.text
       const { tool_calls: calls, ...delta } = isJson(choice.delta) ? choice.delta : {}
       add(known.message, delta)
-      for (const call of list(calls)) takeCall(known.calls, call)
+      for (const call of list(calls)) takeCall(known, call)
     }
   }
 
@@ -129,13 +132,14 @@ export class StreamToWhole {
   }
 }
 
-const takeCall = (calls: Map<number, Members>, { function: called, index, ...rest }: Json): void => {
-  const place = typeof index === "number" ? index : calls.size
+const takeCall = ({ calls, streamedCalls }: Choice, call: Json): void => {
+  const { function: called, index: _, ...rest } = call
+  const said = isJson(called) ? called : {}
+  const place = streamedCalls.placeOf(call)
   const known = calls.get(place) ?? { type: "function", function: { name: "", arguments: "" } }
   calls.set(place, known)
   add(known, rest)
   const before = isJson(known.function) ? known.function : {}
-  const said = isJson(called) ? called : {}
   known.function = {
     name: before.name || said.name || "",
     arguments: `${String(before.arguments)}${typeof said.arguments === "string" ? said.arguments : ""}`

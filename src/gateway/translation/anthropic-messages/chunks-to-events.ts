@@ -2,6 +2,7 @@ import { type AnswerHead } from "./answers.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { toStopReason } from "./finish.ts"
 import { type ChatChunk, textOfWords, thoughtOf } from "../openai-chat/domain.ts"
+import { StreamedCalls } from "../streamed-calls.ts"
 import { toMessageUsage } from "./usage.ts"
 import { usageOfCompletion } from "../openai-chat/usage.ts"
 
@@ -26,12 +27,13 @@ export class ChunksToEvents {
   usage: TokenUsage | undefined
   private finishReason: string | undefined
   private readonly head: AnswerHead
+  private refused = false
   private started = false
   private ended = false
   private blocks = 0
   private open: { readonly kind: "text" | "thinking"; readonly index: number } | undefined
   private readonly calls = new Map<number, Call>()
-  private lastCall = 0
+  private readonly streamedCalls = new StreamedCalls()
 
   constructor(head: AnswerHead) {
     this.head = head
@@ -52,7 +54,10 @@ export class ChunksToEvents {
     if (thought !== "") this.say(events, "thinking", thought)
     const words = textOfWords(delta?.content)
     if (words !== "") this.say(events, "text", words)
-    if (delta?.refusal) this.say(events, "text", delta.refusal)
+    if (delta?.refusal) {
+      this.say(events, "text", delta.refusal)
+      this.refused = true
+    }
     for (const call of delta?.tool_calls ?? []) this.call(events, call)
     if (choice?.finish_reason) this.finishReason = choice.finish_reason
     return events
@@ -70,10 +75,8 @@ export class ChunksToEvents {
       if (!sent) events.push(inputDelta(block, "{}"))
       events.push({ type: "content_block_stop", index: block })
     }
-    const stopReason = toStopReason(
-      this.finishReason,
-      [...this.calls.values()].some(({ block }) => block !== undefined)
-    )
+    const callsTools = [...this.calls.values()].some(({ block }) => block !== undefined)
+    const stopReason = this.refused ? "refusal" : toStopReason(this.finishReason, callsTools)
     events.push({
       type: "message_delta",
       delta: { stop_reason: stopReason, stop_sequence: null },
@@ -130,15 +133,10 @@ export class ChunksToEvents {
     call.sent = true
   }
 
-  /** The call that a delta belongs to: by its index, which some providers omit, or repeat for calls with other ids. */
   private callOf(delta: Delta): Call {
-    const known = this.calls.get(delta.index ?? this.lastCall)
-    const other = delta.id && delta.function?.name && known !== undefined && known.id !== "" && known.id !== delta.id
-    if (known !== undefined && !other) return known
-    const key = other ? Math.max(...this.calls.keys()) + 1 : (delta.index ?? this.calls.size)
-    const call: Call = { id: "", name: "", block: undefined, waiting: "", sent: false }
-    this.calls.set(key, call)
-    this.lastCall = key
+    const place = this.streamedCalls.placeOf(delta)
+    const call = this.calls.get(place) ?? { id: "", name: "", block: undefined, waiting: "", sent: false }
+    this.calls.set(place, call)
     return call
   }
 }

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto"
-import { Result } from "effect"
+import { Predicate, Result } from "effect"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type MessageBlock, type MessageParam, type MessagesRequest } from "./domain.ts"
 import { type Untranslatable } from "../domain.ts"
@@ -46,10 +46,29 @@ export const messagesToChat = (
   if (effort !== undefined) translated.reasoning_effort = effort
   const schema = request.output_config?.format?.schema
   if (schema) {
-    translated.response_format = { type: "json_schema", json_schema: { name: "answer", schema, strict: true } }
+    translated.response_format = {
+      type: "json_schema",
+      json_schema: { name: "answer", schema, strict: isStrict(schema) }
+    }
   }
   if (typeof request.metadata?.user_id === "string") translated.safety_identifier = userOf(request.metadata.user_id)
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
+}
+
+/**
+ * Whether OpenAI takes a schema as strict: each object requires all its properties and no others (OpenAI, "Structured
+ * Outputs", supported schemas). Anthropic's may have optional ones, which a strict schema would be refused for.
+ */
+const isStrict = (schema: unknown): boolean => {
+  if (Array.isArray(schema)) return schema.every(isStrict)
+  if (!Predicate.isObject(schema)) return true
+  const { type, properties, required } = schema as Readonly<Record<string, unknown>>
+  if (type === "object" || Predicate.isObject(properties)) {
+    const needed: ReadonlyArray<unknown> = Array.isArray(required) ? required : []
+    if (!("additionalProperties" in schema) || schema.additionalProperties !== false) return false
+    if (!Object.keys(properties ?? {}).every((name) => needed.includes(name))) return false
+  }
+  return Object.values(schema).every(isStrict)
 }
 
 /** OpenAI limits the length of a user id; a longer one is replaced by its digest. */

@@ -6,6 +6,7 @@ import {
   type ThinkingBlock,
   thoughtOf
 } from "../openai-chat/domain.ts"
+import { StreamedCalls } from "../streamed-calls.ts"
 import {
   callItem,
   customText,
@@ -23,12 +24,14 @@ type Json = Readonly<Record<string, unknown>>
 /** An event of a response's stream; `sequence_number` is added as it is written. */
 export type ResponseEvent = Json & { readonly type: string }
 
+type CallDelta = NonNullable<NonNullable<NonNullable<ChatChunk["choices"]>[number]["delta"]>["tool_calls"]>[number]
+
 interface Call {
-  readonly place: number
+  /** Its place in the output, once it has a name; until then its arguments are buffered. */
+  place: number | undefined
   id: string
   name: string
   arguments: string
-  isAnnounced: boolean
 }
 
 /** The item that is being written: the model's thoughts, its words, or its refusal. */
@@ -49,6 +52,7 @@ export class ChunksToResponse {
   private readonly head: ResponseHead
   private readonly output: Array<Json> = []
   private readonly calls = new Map<number, Call>()
+  private readonly streamedCalls = new StreamedCalls()
   private sequence = 0
   private open: Open | undefined
   private isStarted = false
@@ -76,9 +80,7 @@ export class ChunksToResponse {
       const text = textOfWords(delta?.content)
       if (text !== "") this.say(events, "text", text)
       if (delta?.refusal) this.say(events, "refusal", delta.refusal)
-      for (const call of delta?.tool_calls ?? []) {
-        this.call(events, call.index ?? 0, call.id ?? "", call.function?.name ?? "", call.function?.arguments ?? "")
-      }
+      for (const call of delta?.tool_calls ?? []) this.call(events, call)
       if (reason) this.finishReason = reason
     }
     return events
@@ -246,32 +248,32 @@ export class ChunksToResponse {
     return this.finishReason === "length" ? "incomplete" : "completed"
   }
 
-  private call(events: Array<ResponseEvent>, index: number, id: string, name: string, fragment: string): void {
-    let call = this.calls.get(index)
-    if (call === undefined) {
-      this.close(events)
-      call = { place: this.places++, id, name: "", arguments: "", isAnnounced: false }
-      this.calls.set(index, call)
-    }
-    if (id !== "") call.id = id
-    if (call.name === "") call.name = name
-    if (call.id === "") call.id = `call_${this.head.itemId("", call.place).replace(/^_/, "")}`
-    if (!call.isAnnounced && call.name !== "") {
-      call.isAnnounced = true
-      const item = callItem(this.head, call.place, { ...call, arguments: "" }, "in_progress")
-      events.push(this.event({ type: "response.output_item.added", output_index: call.place, item }))
-    }
-    if (fragment === "") return
+  private call(events: Array<ResponseEvent>, delta: CallDelta): void {
+    const key = this.streamedCalls.placeOf(delta)
+    const call = this.calls.get(key) ?? { place: undefined, id: "", name: "", arguments: "" }
+    this.calls.set(key, call)
+    const fragment = delta.function?.arguments ?? ""
+    call.id ||= delta.id ?? ""
+    call.name ||= delta.function?.name ?? ""
     call.arguments += fragment
-    if (this.isCustom(call)) return
-    events.push(
-      this.event({
-        type: "response.function_call_arguments.delta",
-        item_id: this.head.itemId("fc", call.place),
-        output_index: call.place,
-        delta: fragment
-      })
-    )
+    if (call.name === "") return
+    if (call.place !== undefined) {
+      this.argue(events, call, call.place, fragment)
+      return
+    }
+    this.close(events)
+    const place = this.places++
+    call.place = place
+    call.id ||= `call_${this.head.itemId("", place).replace(/^_/, "")}`
+    const item = callItem(this.head, place, { ...call, arguments: "" }, "in_progress")
+    events.push(this.event({ type: "response.output_item.added", output_index: place, item }))
+    this.argue(events, call, place, call.arguments)
+  }
+
+  private argue(events: Array<ResponseEvent>, call: Call, output_index: number, delta: string): void {
+    if (delta === "" || this.isCustom(call)) return
+    const item_id = this.head.itemId("fc", output_index)
+    events.push(this.event({ type: "response.function_call_arguments.delta", item_id, output_index, delta }))
   }
 
   private isCustom({ name }: Call): boolean {
@@ -279,8 +281,15 @@ export class ChunksToResponse {
   }
 
   private endCall(events: Array<ResponseEvent>, call: Call): void {
-    const item = callItem(this.head, call.place, call, this.statusOfItems)
-    const at = { item_id: item.id, output_index: call.place }
+    const { place } = call
+    // A call without a name was never announced.
+    if (place === undefined) return
+    if (call.arguments === "" && !this.isCustom(call)) {
+      call.arguments = "{}"
+      this.argue(events, call, place, call.arguments)
+    }
+    const item = callItem(this.head, place, call, this.statusOfItems)
+    const at = { item_id: item.id, output_index: place }
     if (this.isCustom(call)) {
       // The text is inside of a JSON string, so that it is known when the call is complete.
       const input = customText(call.arguments)
@@ -296,8 +305,8 @@ export class ChunksToResponse {
         })
       )
     }
-    this.done(item, call.place)
-    events.push(this.event({ type: "response.output_item.done", output_index: call.place, item }))
+    this.done(item, place)
+    events.push(this.event({ type: "response.output_item.done", output_index: place, item }))
   }
 }
 

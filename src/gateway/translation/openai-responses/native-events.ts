@@ -122,7 +122,7 @@ export const wholeToEvents = (text: string): string | undefined => {
   let sequence = 0
   const event = (type: string, members: Json) =>
     `event: ${type}\ndata: ${JSON.stringify({ type, ...members, sequence_number: sequence++ })}\n\n`
-  const begun = { ...response, status: "in_progress", output: [], usage: null }
+  const begun = { ...response, status: "in_progress", output: [], usage: null, error: null, incomplete_details: null }
   const eventsOf = (item: Json, output_index: number) => {
     const at = { item_id: item.id, output_index }
     const texts = item.type === "message" ? listIn(item.content).filter(isJson) : []

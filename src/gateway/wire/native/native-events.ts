@@ -4,6 +4,7 @@ import { parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { errorInEvent } from "../../translation/errors.ts"
 import { comment, EventReader, isComment } from "../../translation/event-reader.ts"
 import { ChatChunk, textOfWords } from "../../translation/openai-chat/domain.ts"
+import { StreamedCalls } from "../../translation/streamed-calls.ts"
 import { usageOfCompletion } from "../../translation/openai-chat/usage.ts"
 import { finishOf, usageOf } from "./translation.ts"
 
@@ -14,6 +15,7 @@ const written = (event: string, data: object): string => `event: ${event}\ndata:
 /** Translates a stream of OpenAI's dialect to the gateway's native events. */
 export class NativeEvents {
   private readonly reader = new EventReader()
+  private readonly streamedCalls = new StreamedCalls()
   private finishReason: string | undefined
   private failed = false
   private readonly told: (usage: TokenUsage) => object
@@ -54,9 +56,11 @@ export class NativeEvents {
       if (reason) this.finishReason = reason
       const text = `${textOfWords(delta?.content)}${delta?.refusal ?? ""}`
       if (text !== "") out.push(written("delta", { text }))
-      for (const { function: called, id, index } of delta?.tool_calls ?? []) {
+      for (const call of delta?.tool_calls ?? []) {
+        const { function: called, id } = call
+        const index = this.streamedCalls.placeOf(call)
         const named = { ...(id ? { id } : {}), ...(called?.name ? { name: called.name } : {}) }
-        out.push(written("tool_call", { index: index ?? 0, ...named, arguments: called?.arguments ?? "" }))
+        out.push(written("tool_call", { index, ...named, arguments: called?.arguments ?? "" }))
       }
     }
     if (chunk.value.usage) {

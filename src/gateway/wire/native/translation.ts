@@ -87,7 +87,7 @@ export const saidIn = (bytes: Uint8Array) =>
       toolCalls: (calls ?? []).map(({ function: { arguments: words, name }, id }, index) => ({
         id: id || `call_${index}`,
         name,
-        arguments: words ?? "{}"
+        arguments: words || "{}"
       })),
       finishReason: finishOf(choice?.finish_reason)
     }

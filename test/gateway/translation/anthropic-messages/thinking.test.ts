@@ -11,8 +11,7 @@ const midway = [
   { role: "tool", tool_call_id: "a", content: "cold" }
 ]
 
-// oxlint-disable-next-line typescript/no-explicit-any -- tests look into translations of every shape
-const translated = (request: object, model: string): any =>
+const translated = (request: object, model: string) =>
   Result.getOrThrow(
     chatToMessages(Schema.decodeUnknownSync(ChatRequest)({ model: "m", messages: hello, ...request }), {
       model,

@@ -1,0 +1,276 @@
+import { assert, describe, expect, it } from "@effect/vitest"
+import { Effect, Option, Result, Schema } from "effect"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { gatewaySnapshot } from "../../../src/gateway/configuration/gateway-snapshot.ts"
+import { providerRequest } from "../../../src/gateway/pipeline/provider-request.ts"
+import { StreamTransformer } from "../../../src/gateway/pipeline/stream-transformer.ts"
+import {
+  completionToMessage,
+  messageToCompletion
+} from "../../../src/gateway/translation/anthropic-messages/answers.ts"
+import { Message, MessageEvent } from "../../../src/gateway/translation/anthropic-messages/domain.ts"
+import { type BilledTool, type Dialect, noUsage } from "../../../src/gateway/translation/domain.ts"
+import { type DialectError, errorInEvent, readErrorIn } from "../../../src/gateway/translation/errors.ts"
+import { EventReader } from "../../../src/gateway/translation/event-reader.ts"
+import { ChatChunk, ChatCompletion, ThinkingBlock } from "../../../src/gateway/translation/openai-chat/domain.ts"
+import { usageOfCompletion } from "../../../src/gateway/translation/openai-chat/usage.ts"
+import {
+  ChunksToResponse,
+  type ResponseEvent
+} from "../../../src/gateway/translation/openai-responses/chunks-to-events.ts"
+import { wholeToEvents } from "../../../src/gateway/translation/openai-responses/native-events.ts"
+import { ResponsesRequest } from "../../../src/gateway/translation/openai-responses/domain.ts"
+import { responsesToChat } from "../../../src/gateway/translation/openai-responses/to-chat.ts"
+import { StreamToWhole } from "../../../src/gateway/translation/stream-to-whole.ts"
+import { wholeToStream } from "../../../src/gateway/translation/whole-to-stream.ts"
+import { anthropicErrors } from "../../../src/gateway/wire/anthropic-messages/errors.ts"
+import { openAiErrors } from "../../../src/gateway/wire/openai-chat/errors.ts"
+import { NativeEvents } from "../../../src/gateway/wire/native/native-events.ts"
+import { LlmRequest } from "../../../src/gateway/wire/native/request-domain.ts"
+import { chatOf, saidIn } from "../../../src/gateway/wire/native/translation.ts"
+import { type Json, parsedJson } from "../../../src/kernel/json/parsed-json.ts"
+import { runningLoopback } from "../../support/loopback.ts"
+import { chatFault, messageFault } from "../../support/vendor-rules.ts"
+import { answers } from "./examples/answers.ts"
+import { type Examples } from "./examples/domain.ts"
+import { errors } from "./examples/errors.ts"
+import { requests } from "./examples/requests.ts"
+import { streams } from "./examples/streams.ts"
+
+const utf8 = new TextEncoder()
+const pretty = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
+
+/** One file for each example and direction; a direction is named after the dialect that it begins with. */
+const snapshots = <Given>(
+  folder: string,
+  examples: Examples<Given>,
+  directions: Readonly<
+    Record<string, (given: Given, example: Readonly<Record<string, Given>>) => string | Promise<string>>
+  >
+) => {
+  const home = path.join(import.meta.dirname, "snapshots", folder)
+  const cases = Object.entries(examples).flatMap(([name, example]) =>
+    Object.entries(directions).flatMap(([direction, translate]) => {
+      const given = example[direction.split("-")[0] ?? ""]
+      const file = `${name.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-")}.${direction}.snap`
+      return given === undefined ? [] : [[file, () => translate(given, example)] as const]
+    })
+  )
+  describe(folder, () => {
+    it.each(cases)("%s", async (file, translated) => {
+      await expect(await translated()).toMatchFileSnapshot(path.join(home, file))
+    })
+
+    it("have no snapshot that no example writes", () => {
+      const known = new Set(cases.map(([file]) => file))
+      assert.deepStrictEqual(
+        fs.readdirSync(home).filter((file) => !known.has(file)),
+        []
+      )
+    })
+  })
+}
+
+const [target] = gatewaySnapshot({}, null, runningLoopback, [], []).models.flatMap(({ targets }) => targets)
+const thoughtsIn = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(ThinkingBlock)))
+
+const limits = { limit: undefined, outputTokens: 4096, toolLimit: undefined }
+
+/** The request as its provider gets it, who must not refuse it. */
+const sent = async (body: Json, from: Dialect, to: Dialect): Promise<string> => {
+  assert.isDefined(target)
+  const model = to === "openai" ? "gpt" : body.model === "m" ? "claude-sonnet-4-5" : String(body.model)
+  const provider = { ...target.provider, vendor: undefined, dialect: to }
+  const bytes = utf8.encode(JSON.stringify(body))
+  const request = { dialect: from, operation: "chat", body, bytes, keepsThoughts: true } as const
+  const out = await Effect.runPromise(providerRequest(request, { ...target, model, provider }, limits))
+  const received = JSON.parse(typeof out === "string" ? out : Buffer.from(out).toString("utf8"))
+  const headers = { "anthropic-version": "2023-06-01" }
+  const fault = to === "openai" ? chatFault : messageFault
+  assert.isUndefined(fault({ method: "POST", path: "/v1/messages", headers, body: received }))
+  return pretty(received)
+}
+
+const chatOfResponses = (given: Json, ownTools: ReadonlyArray<BilledTool>): Json => {
+  const request = Schema.decodeUnknownSync(ResponsesRequest)({ model: "m", ...given })
+  const items =
+    typeof request.input === "object" && request.input !== null
+      ? request.input
+      : [{ role: "user" as const, content: request.input ?? "Hello" }]
+  const translated = responsesToChat(
+    request,
+    items,
+    ({ encrypted_content: sealed }) => thoughtsIn(sealed),
+    new Set(ownTools)
+  )
+  return Result.getOrThrow(translated).body
+}
+
+const hello = [{ role: "user", content: "Hello" }]
+const chatOfNative = (given: Json): Json =>
+  chatOf(Schema.decodeUnknownSync(LlmRequest)({ model: "m", messages: hello, ...given }))
+
+snapshots("requests", requests, {
+  "chat-to-messages": (given) => sent({ model: "m", messages: hello, ...given }, "openai", "anthropic"),
+  "messages-to-chat": (given) =>
+    sent({ model: "m", max_tokens: 100, messages: hello, ...given }, "anthropic", "openai"),
+  "native-to-chat": (given) => sent(chatOfNative(given), "openai", "openai"),
+  "native-to-messages": (given) => sent(chatOfNative(given), "openai", "anthropic"),
+  "responses-to-chat": (given) => sent(chatOfResponses(given, []), "openai", "openai"),
+  "responses-to-messages": (given) =>
+    sent(chatOfResponses(given, ["webSearch", "codeExecution"]), "openai", "anthropic")
+})
+
+const head = { model: "asked", id: "made" }
+const decodeCompletion = Schema.decodeUnknownSync(ChatCompletion)
+const decodeMessage = Schema.decodeUnknownSync(Message)
+
+const responseOf = (request: Json = { model: "asked" }): ChunksToResponse => {
+  const asked = Schema.decodeUnknownSync(ResponsesRequest)(request)
+  return new ChunksToResponse({
+    id: "resp_made",
+    createdSeconds: 17,
+    request: asked,
+    tools: Result.getOrThrow(responsesToChat(asked, [])).tools,
+    itemId: (prefix, place) => `${prefix}_made_${place}`,
+    sealThoughts: JSON.stringify
+  })
+}
+
+const wholeResponse = (completion: ChatCompletion, request: Json | undefined): string => {
+  const chunks = responseOf(request)
+  chunks.pushWhole(completion)
+  return pretty(chunks.end(usageOfCompletion(completion.usage)).response)
+}
+
+/** The events of a stream, one a line. */
+const lines = (stream: string | undefined): string =>
+  `${(stream ?? "").trimEnd().replaceAll("\n\n", "\0").replaceAll("\n", " ").replaceAll("\0", "\n")}\n`
+
+snapshots("answers", answers, {
+  "completion-to-message": (given) => pretty(completionToMessage(decodeCompletion(given), head)),
+  "completion-to-response": (given, { request }) => wholeResponse(decodeCompletion(given), request),
+  "completion-to-native": (given) => pretty(Option.getOrNull(saidIn(utf8.encode(JSON.stringify(given))))),
+  "completion-to-chunks": (given) => lines(wholeToStream(JSON.stringify(given), "openai", true)),
+  "message-to-completion": (given) => pretty(messageToCompletion(decodeMessage(given), head, 17)),
+  "message-to-response": (given, { request }) => {
+    const completion = messageToCompletion(decodeMessage(given), { ...head, keepsThoughts: true }, 17)
+    return wholeResponse(decodeCompletion(completion), request)
+  },
+  "message-to-events": (given) => wellFormed(lines(wholeToStream(JSON.stringify(given), "anthropic", true))),
+  "response-to-events": (given) => lines(wholeToEvents(JSON.stringify(given)))
+})
+
+const decodeEvent = Schema.decodeUnknownSync(Schema.fromJsonString(MessageEvent))
+
+/** The events of a message, which has one start, and blocks without gaps that are open one at a time or to the end. */
+const wellFormed = (stream: string): string => {
+  const open = new Set<number>()
+  let blocks = 0
+  const events = Array.from(stream.matchAll(/data: (.*)$/gm), ([, data]) => decodeEvent(data))
+  for (const [place, { index, type }] of events.entries()) {
+    assert.strictEqual(type === "message_start", place === 0, "one start")
+    if (type === "content_block_start") {
+      assert.strictEqual(index, blocks++, "a gap between blocks")
+      open.add(index ?? 0)
+    }
+    if (type === "content_block_delta") assert.isTrue(open.has(index ?? 0), "a delta of a block that is not open")
+    if (type === "content_block_stop") assert.isTrue(open.delete(index ?? 0), "a stop of a block that is not open")
+    if (type === "message_delta") assert.strictEqual(open.size, 0, "open blocks at the end")
+  }
+  assert.include(["message_stop", "error"], events.at(-1)?.type)
+  return stream
+}
+
+const writers = { openai: openAiErrors, anthropic: anthropicErrors }
+
+/** A provider's stream; one that breaks off has no last event. */
+const streamOf = (dialect: Dialect, events: ReadonlyArray<Json>): string => {
+  const isWhole = /"(?:finish|stop)_reason":"/.test(JSON.stringify(events))
+  const written = events.map((event) => {
+    const name = dialect === "anthropic" ? `event: ${String(event.type)}\n` : ""
+    return `${name}data: ${JSON.stringify(event)}\n\n`
+  })
+  return written.join("") + (dialect === "openai" && isWhole ? "data: [DONE]\n\n" : "")
+}
+
+const relayed = (stream: string, from: Dialect, to: Dialect, keepsThoughts: boolean): string => {
+  const transformer = new StreamTransformer({
+    operation: "chat",
+    from,
+    to,
+    head: { ...head, keepsThoughts },
+    createdSeconds: 17,
+    includeUsage: true,
+    keepsWords: false,
+    writeError: (error) => writers[to].event(error, "req_1")
+  })
+  const begun = transformer.push(utf8.encode(stream))
+  return Buffer.concat([begun, transformer.end(transformer.usage ?? noUsage, undefined)]).toString("utf8")
+}
+
+const decodeChunk = Schema.decodeUnknownSync(ChatChunk)
+
+/** What `wire/openai-responses` makes of the chunks of a completion. */
+const responseEvents = (stream: string, request: Json | undefined): string => {
+  const chunks = responseOf(request)
+  const events: Array<ResponseEvent> = []
+  let usage = noUsage
+  for (const { data } of new EventReader().push(utf8.encode(stream))) {
+    const value = parsedJson(data)
+    const failure = errorInEvent(value)
+    if (failure !== undefined) events.push(...chunks.fail({ code: failure.code ?? "", message: failure.message }))
+    else if (data === "[DONE]") events.push(...chunks.end(usage).events)
+    else {
+      const chunk = decodeChunk(value)
+      if (chunk.usage) usage = usageOfCompletion(chunk.usage)
+      events.push(...chunks.push(chunk))
+    }
+  }
+  return events.map((event) => `event: ${event.type} data: ${JSON.stringify(event)}\n`).join("")
+}
+
+const native = (stream: string): string => {
+  const events = new NativeEvents(() => ({ costUsd: 0 }))
+  return lines(events.push(utf8.encode(stream)) + events.end())
+}
+
+const gathered = (dialect: Dialect, events: ReadonlyArray<Json>): string => {
+  const whole = new StreamToWhole(dialect)
+  whole.push(utf8.encode(streamOf(dialect, events)))
+  return pretty(whole.end() ?? null)
+}
+
+snapshots("streams", streams, {
+  "chunks-to-events": (given) => wellFormed(lines(relayed(streamOf("openai", given), "openai", "anthropic", false))),
+  "chunks-to-response": (given, { request }) =>
+    responseEvents(relayed(streamOf("openai", given), "openai", "openai", true), request?.[0]),
+  "chunks-to-native": (given) => native(relayed(streamOf("openai", given), "openai", "openai", false)),
+  "chunks-to-completion": (given) => gathered("openai", given),
+  "events-to-chunks": (given) => lines(relayed(streamOf("anthropic", given), "anthropic", "openai", false)),
+  "events-to-response": (given, { request }) =>
+    responseEvents(relayed(streamOf("anthropic", given), "anthropic", "openai", true), request?.[0]),
+  "events-to-native": (given) => native(relayed(streamOf("anthropic", given), "anthropic", "openai", false)),
+  "events-to-message": (given) => gathered("anthropic", given)
+})
+
+const errorBody = (to: Dialect, error: DialectError): string => {
+  const { body, status } = writers[to].answer(error, undefined, "req_1", 0)
+  return pretty({ status, body })
+}
+const providerError = (dialect: Dialect, { status, ...body }: Json) => readErrorIn(dialect, Number(status), body)
+const ownError = ({ status, message, code }: Json) => ({
+  status: Number(status),
+  message: String(message),
+  code: code === null ? null : String(code)
+})
+
+snapshots("errors", errors, {
+  "own-to-openai": (given) => errorBody("openai", ownError(given)),
+  "own-to-anthropic": (given) => errorBody("anthropic", ownError(given)),
+  "openai-to-openai": (given) => errorBody("openai", providerError("openai", given)),
+  "openai-to-anthropic": (given) => errorBody("anthropic", providerError("openai", given)),
+  "anthropic-to-openai": (given) => errorBody("openai", providerError("anthropic", given)),
+  "anthropic-to-anthropic": (given) => errorBody("anthropic", providerError("anthropic", given))
+})
