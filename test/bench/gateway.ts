@@ -1,21 +1,21 @@
 import * as fs from "node:fs/promises"
 import {
+  call,
   giveWay,
-  mainThreadSeconds,
+  loadOn,
   median,
-  postgresSeconds,
   print,
-  processorSeconds,
   residentMegabytes,
   type Row,
   type Server,
+  type Spent,
   serviceKey,
   startPortkey,
   startProvider,
   startService,
   temporaryDirectory
 } from "./rates.ts"
-import { load as loadClients, type Measured as Seen } from "./clients.ts"
+import { type Measured as Seen } from "./clients.ts"
 import { readStreams, type Source } from "./streams.ts"
 
 const seconds = Number(process.env.BENCH_SECONDS ?? "2")
@@ -33,33 +33,12 @@ export interface Target extends Source {
   readonly asked?: { readonly path: string; readonly body: string }
 }
 
-/** Processor time for each call, in microseconds. */
-interface Spent {
-  /** Of the server's process, with the threads of its runtime. */
-  readonly process: number
-  /** Of these, the thread that runs JavaScript. */
-  readonly mainThread: number
-  /** Of the PostgreSQL that the server runs. */
-  readonly postgres: number
-}
-
-interface Measured extends Seen, Spent {}
+type Measured = Seen & Spent
 
 const body = JSON.stringify({ model: "bench", messages: [{ role: "user", content: "What time is it in Oslo?" }] })
 
-const spentBy = async (server: Server): Promise<Spent> => ({
-  process: await processorSeconds(server),
-  mainThread: await mainThreadSeconds(server),
-  postgres: await postgresSeconds(server)
-})
-
-export const load = async (
-  { asked, headers, server, url }: Target,
-  clients: number,
-  during: number
-): Promise<Measured> => {
-  const before = await spentBy(server)
-  const seen = await loadClients({
+export const load = ({ asked, headers, server, url }: Target, clients: number, during: number): Promise<Measured> =>
+  loadOn(server, {
     url,
     path: asked?.path ?? "/v1/chat/completions",
     clients,
@@ -67,32 +46,21 @@ export const load = async (
     body: () => asked?.body ?? body,
     headers: { "content-type": "application/json", ...headers }
   })
-  const after = await spentBy(server)
-  const micros = (name: keyof Spent) => ((after[name] - before[name]) / (seen.perSecond * during)) * 1e6
-  return { ...seen, process: micros("process"), mainThread: micros("mainThread"), postgres: micros("postgres") }
-}
-
-const call = async (url: string, method: string, path: string, payload: object) => {
-  const headers = { "content-type": "application/json", "x-api-key": serviceKey }
-  const answer = await fetch(`${url}${path}`, { method, headers, body: JSON.stringify(payload) })
-  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
-  return (await answer.json()) as Record<string, string>
-}
 
 /** A key of a tenant of its own, under caps of these scopes. */
 export const spender = async (url: string, scopes: ReadonlyArray<object>): Promise<Source["headers"]> => {
-  const { id: tenantId = "" } = await call(url, "POST", "/api/tenants", { name: `bench ${scopes.length}` })
-  const { key } = await call(url, "POST", "/api/api-keys", { name: "bench", scopes: ["llm:*"], tenantId })
+  const { id: tenantId } = await call(url, serviceKey, "POST", "/api/tenants", { name: `bench ${scopes.length}` })
+  const { key } = await call(url, serviceKey, "POST", "/api/api-keys", { name: "bench", scopes: ["llm:*"], tenantId })
   for (const [index, scope] of scopes.entries()) {
     const cap = { name: `bench ${index}`, unit: "usd", limit: 1_000_000, period: "month", scope, tenantId }
-    await call(url, "POST", "/api/budgets/caps", cap)
+    await call(url, serviceKey, "POST", "/api/budgets/caps", cap)
   }
   return { authorization: `Bearer ${key}` }
 }
 
 /** Two models of a provider: one that answers chat completions, and one that has responses of its own. */
 export const configureModels = async (url: string, provider: Server): Promise<void> => {
-  await call(url, "PUT", "/api/llm/admin/config", {
+  await call(url, serviceKey, "PUT", "/api/llm/admin/config", {
     providers: ["bench", "native"].map((id) => ({
       id,
       dialect: "openai",

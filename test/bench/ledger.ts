@@ -5,6 +5,7 @@ import { load, type Load, type Measured } from "./clients.ts"
 import { benchAgent } from "./for-update-tables.ts"
 import { addOld, placeOf, sweepRate } from "./ledger-data.ts"
 import {
+  call,
   median,
   print,
   type Row,
@@ -21,17 +22,6 @@ const oldReservations = Number(process.env.BENCH_OLD_RESERVATIONS ?? "1000000")
 const dueReservations = 200_000
 const clients = 64
 const caps = 2_000
-
-const call = async (url: string, key: string, method: string, path: string, body?: unknown) => {
-  const answer = await fetch(`${url}${path}`, {
-    method,
-    headers: { "x-api-key": key, "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) })
-  })
-  const text = await answer.text()
-  if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`)
-  return text === "" ? undefined : JSON.parse(text)
-}
 
 const count = (value: number) => Math.round(value).toLocaleString("en")
 const perSecond = (value: number) => `${count(value)}/s`

@@ -1,18 +1,23 @@
 import autocannon from "autocannon"
 import { spawn, type ChildProcess } from "node:child_process"
+import { readFileSync } from "node:fs"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
-import manifest from "../../package.json" with { type: "json" }
+import { load, type Load, type Measured } from "./clients.ts"
+import type manifest from "../../package.json"
 
 export const root = path.resolve(import.meta.dirname, "../..")
 export const serviceKey = "benchmark-service-account-key-0123456789"
 
-/** What `npm start` gives to node, with its paths made absolute. */
-const startArguments = manifest.scripts.start
-  .split(" ")
-  .slice(1)
-  .map((argument) => (argument.includes("src/") ? path.join(root, argument) : argument))
+/** What `npm start` gives to node in a checkout, with its paths made absolute. */
+const startArguments = (checkout: string): ReadonlyArray<string> => {
+  const { scripts }: typeof manifest = JSON.parse(readFileSync(path.join(checkout, "package.json"), "utf8"))
+  return scripts.start
+    .split(" ")
+    .slice(1)
+    .map((argument) => (argument.includes("src/") ? path.join(checkout, argument) : argument))
+}
 
 /** A server under test: where it answers, its process, and how to end it. */
 export interface Server {
@@ -45,10 +50,14 @@ const started = async (child: ChildProcess, pattern: RegExp): Promise<Server> =>
   }
 }
 
-/** The service as `npm start` runs it, in Production with everything on, on a free port. */
-export const startService = (directory: string, environment: Record<string, string> = {}): Promise<Server> =>
+/** The service as `npm start` runs it in a checkout, in Production with everything on, on a free port. */
+export const startService = (
+  directory: string,
+  environment: Record<string, string> = {},
+  checkout = root
+): Promise<Server> =>
   started(
-    spawn(process.execPath, startArguments, {
+    spawn(process.execPath, startArguments(checkout), {
       cwd: directory,
       stdio: ["ignore", "pipe", "pipe"],
       env: {
@@ -156,6 +165,43 @@ export const postgresSeconds = async ({ process: { pid } }: Server): Promise<num
     }
   }
   return seconds
+}
+
+/** What the service answers to a request with a key; any answer that is not 2xx ends the benchmark. */
+export const call = async (url: string, key: string, method: string, path: string, body?: unknown) => {
+  const answer = await fetch(`${url}${path}`, {
+    method,
+    headers: { "x-api-key": key, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) })
+  })
+  const text = await answer.text()
+  if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`)
+  return text === "" ? undefined : JSON.parse(text)
+}
+
+/** Processor time for each request, in microseconds. */
+export interface Spent {
+  /** Of the server's process, with the threads of its runtime. */
+  readonly process: number
+  /** Of these, the thread that runs JavaScript. */
+  readonly mainThread: number
+  /** Of the PostgreSQL that the server runs. */
+  readonly postgres: number
+}
+
+const spentBy = async (server: Server): Promise<Spent> => ({
+  process: await processorSeconds(server),
+  mainThread: await mainThreadSeconds(server),
+  postgres: await postgresSeconds(server)
+})
+
+/** A load with the processor time that it takes a server. */
+export const loadOn = async (server: Server, given: Load): Promise<Measured & Spent> => {
+  const before = await spentBy(server)
+  const seen = await load(given)
+  const after = await spentBy(server)
+  const micros = (name: keyof Spent) => ((after[name] - before[name]) / (seen.perSecond * given.seconds)) * 1e6
+  return { ...seen, process: micros("process"), mainThread: micros("mainThread"), postgres: micros("postgres") }
 }
 
 /** The memory that a server has in use, in megabytes. */

@@ -1,0 +1,153 @@
+import * as fs from "node:fs/promises"
+import * as path from "node:path"
+import { type Load, type Measured } from "./clients.ts"
+import {
+  call,
+  giveWay,
+  loadOn,
+  median,
+  print,
+  root,
+  serviceKey,
+  type Server,
+  type Spent,
+  startProvider,
+  startService,
+  temporaryDirectory
+} from "./rates.ts"
+
+const seconds = Number(process.env.BENCH_SECONDS ?? "2")
+const rounds = Number(process.env.BENCH_ROUNDS ?? "8")
+const warmSeconds = 8
+
+type Sent = Omit<Load, "clients" | "seconds">
+
+interface Measuring {
+  readonly what: string
+  readonly clients: number
+  readonly sent: Sent
+}
+
+/** What is measured of a service, in terms that older versions understand too. */
+const measuringsOf = async ({ url }: Server, provider: Server): Promise<ReadonlyArray<Measuring>> => {
+  await call(url, serviceKey, "PUT", "/api/llm/admin/config", {
+    providers: [{ id: "bench", dialect: "openai", baseUrl: `${provider.url}/v1`, maxConcurrency: 1000 }],
+    models: [
+      {
+        id: "bench",
+        kind: "chat",
+        prices: { inputUsdPerMTok: 0.1, outputUsdPerMTok: 0.4 },
+        targets: [{ provider: "bench", model: "bench" }]
+      }
+    ]
+  })
+  const keyUnder = async (scopes: ReadonlyArray<object>): Promise<string> => {
+    const tenant = await call(url, serviceKey, "POST", "/api/tenants", { name: `bench ${scopes.length}` })
+    const { key } = await call(url, serviceKey, "POST", "/api/api-keys", {
+      name: "bench",
+      scopes: ["llm:*", "spend:*", "budgets:*"],
+      tenantId: tenant.id
+    })
+    for (const [index, scope] of scopes.entries()) {
+      await call(url, key, "POST", "/api/budgets/caps", {
+        name: `bench ${index}`,
+        unit: "usd",
+        limit: 1_000_000,
+        period: "month",
+        scope
+      })
+    }
+    return key
+  }
+  const one = await keyUnder([{}])
+  const four = await keyUnder([{}, { apiKeyId: "each" }, { model: "bench" }, { provider: "bench" }])
+  const user = await call(url, serviceKey, "POST", "/api/trial-users", {
+    firstName: "Ada",
+    lastName: "Lovelace",
+    email: "ada@example.com"
+  })
+  const read = (path: string): Sent => ({ url, method: "GET", path, headers: { "x-api-key": serviceKey } })
+  const reserve = (key: string): Sent => ({
+    url,
+    path: "/api/spend/reserve",
+    headers: { "x-api-key": key, "content-type": "application/json" },
+    body: () => `{"amountUsd":0.000001,"model":"bench","provider":"bench"}`
+  })
+  const chat = (key: string): Sent => ({
+    url,
+    path: "/v1/chat/completions",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: () => `{"model":"bench","messages":[{"role":"user","content":"What time is it in Oslo?"}]}`
+  })
+  return [
+    { what: "GET /health", clients: 32, sent: read("/health") },
+    { what: "GET /api/trial-users/{id}", clients: 32, sent: read(`/api/trial-users/${user.id}`) },
+    { what: "a reservation, a lone client", clients: 1, sent: reserve(one) },
+    { what: "a reservation, one hot cap", clients: 64, sent: reserve(one) },
+    { what: "a reservation, four hot caps", clients: 64, sent: reserve(four) },
+    ...[4, 16, 64, 256].map((clients) => ({ what: "a chat completion, one hot cap", clients, sent: chat(one) })),
+    { what: "a chat completion, four hot caps", clients: 64, sent: chat(four) }
+  ]
+}
+
+type Seen = Measured & Spent
+
+const number = (value: number) => value.toFixed(value < 10 ? 1 : 0)
+
+const shown = (all: ReadonlyArray<Seen>) => {
+  const of = (name: keyof Seen) => number(median(all.map((one) => one[name])))
+  return `${of("perSecond")}/s, p50 ${of("p50")}, p99 ${of("p99")} ms; ${of("process")} µs, ${of("mainThread")}, ${of("postgres")}`
+}
+
+/** This version's beside the other's of the same round, since the machine is not the same in every second. */
+const ratios = (ours: ReadonlyArray<Seen>, theirs: ReadonlyArray<Seen>) => {
+  const of = (name: keyof Seen) =>
+    median(ours.map((one, round) => one[name] / (theirs[round]?.[name] ?? Number.NaN))).toFixed(2)
+  return `rate ${of("perSecond")}, p99 ${of("p99")}; process ${of("process")}, main thread ${of("mainThread")}, PostgreSQL ${of("postgres")}`
+}
+
+/** Runs this checkout and another, with its packages installed, in turns: what a change costs, or gains. */
+const benchBeside = async (other: string): Promise<void> => {
+  const provider = await startProvider()
+  const directories = [await temporaryDirectory(), await temporaryDirectory()]
+  const services: Array<Server> = []
+  try {
+    for (const [index, checkout] of [root, path.resolve(other)].entries()) {
+      services.push(await startService(directories[index] ?? "", { Api__RateLimit__Enabled: "false" }, checkout))
+    }
+    const measurings = await Promise.all(services.map((service) => measuringsOf(service, provider)))
+    giveWay(provider)
+    for (const [index, service] of services.entries()) {
+      for (const { clients, sent } of measurings[index] ?? []) {
+        await loadOn(service, { ...sent, clients, seconds: warmSeconds / 2 })
+      }
+    }
+    for (const [place, { clients, what }] of (measurings[0] ?? []).entries()) {
+      const seen: ReadonlyArray<Array<Seen>> = services.map(() => [])
+      for (let round = 0; round < rounds; round++) {
+        // What one leaves to do falls into the time of the other, so each goes first as often.
+        const order = round % 2 === 0 ? services.entries() : [...services.entries()].toReversed()
+        for (const [index, service] of order) {
+          const measuring = measurings[index]?.[place]
+          if (measuring !== undefined) seen[index]?.push(await loadOn(service, { ...measuring.sent, clients, seconds }))
+        }
+      }
+      const [ours = [], theirs = []] = seen
+      print(`${what}, ${clients} at once, median of ${rounds} rounds of ${seconds} s; processor time a request`, [
+        { what: "this checkout", measured: shown(ours), wanted: "", met: true },
+        { what: "the other", measured: shown(theirs), wanted: "", met: true },
+        { what: "beside it", measured: ratios(ours, theirs), wanted: "", met: true }
+      ])
+    }
+  } finally {
+    for (const service of services) await service.stop()
+    await provider.stop()
+    for (const directory of directories) await fs.rm(directory, { recursive: true, force: true })
+  }
+}
+
+const [other] = process.argv.slice(2)
+if (other === undefined) {
+  process.stderr.write("Name another checkout, with its packages installed: npm run bench:beside -- ../before\n")
+  process.exitCode = 2
+} else await benchBeside(other)
