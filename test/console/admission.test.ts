@@ -101,7 +101,7 @@ describe.skipIf(executablePath === undefined)("other systems and people in the c
         yield* step(() => page.keyboard.press("Enter"))
         yield* step(() => page.getByText("3 changed").waitFor())
         for (const [index, { trialEndDate }] of (yield* now).entries()) {
-          const days = (Date.parse(trialEndDate) - Date.parse(users[index]?.trialEndDate)) / 86_400_000
+          const days = (Date.parse(trialEndDate) - Date.parse(users[index]!.trialEndDate)) / 86_400_000
           assert.strictEqual(days, 10)
         }
 

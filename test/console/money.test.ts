@@ -200,10 +200,9 @@ describe.skipIf(executablePath === undefined)("money in the console", () => {
         const service = yield* TestService
         const tenantId = yield* makeTenant(service.database)
         const { key } = yield* makeKey(service, ["*:*"], { tenantId })
-        const made = yield* Effect.forEach(["dear", "cheap", "idle"], (name) =>
+        const made = (name: string) =>
           Effect.map(service.call("POST", "/api/agents", { key, body: { name, scopeCeiling: [] } }), ({ body }) => body)
-        )
-        const [dear, cheap] = made
+        const [dear, cheap] = yield* Effect.all([made("dear"), made("cheap"), made("idle")])
         yield* writeUsage(service.database, tenantId, [
           { at: daysAgo(2), agent_id: dear.id, cost: 3_000_000_000 },
           { at: daysAgo(3), agent_id: cheap.id, cost: 1_000_000_000 },

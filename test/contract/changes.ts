@@ -83,7 +83,7 @@ const makeRole = Effect.fnUntraced(function* (service: Service) {
 const makeFile = Effect.fnUntraced(function* (service: Service) {
   const { id: applicationId } = yield* makeApplication(service)
   const file = yield* make(service, "/api/configuration", newFile(applicationId))
-  return { applicationId, id: file.id }
+  return { applicationId, id: file.id as number }
 })
 
 const entry = (
@@ -141,11 +141,9 @@ const changes = (
 /** The key that signs tokens, and is to be followed by none; if it is, by the one that was to follow. */
 const signingKey = Effect.fnUntraced(function* (service: Service): Effect.fn.Return<string> {
   const { body } = yield* service.call("GET", "/api/attestation/keys?limit=200")
-  const active = (body.items as ReadonlyArray<Readonly<Record<string, string | null>>>).filter(
-    ({ purpose, status }) => purpose === "sign-tokens" && status === "active"
-  )
+  const active = body.items.filter(({ purpose, status }) => purpose === "sign-tokens" && status === "active")
   const current = active.find(({ validUntil }) => validUntil === null)
-  if (current?.id != null) return current.id
+  if (current !== undefined) return current.id
   yield* service.call("DELETE", `/api/attestation/keys/${active[0]?.id}`, { body: { reason: "superseded" } })
   return yield* signingKey(service)
 })

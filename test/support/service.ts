@@ -6,14 +6,14 @@ import { DatabaseConnection } from "../../src/platform/database/connection.ts"
 import { poolLayer } from "../../src/platform/database/database.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
 import { ListenerLayer, ServerLayer } from "../../src/server.ts"
+import { type BodyOf, type Untyped } from "./answers.ts"
 import { makeDatabase, type TestDatabase } from "./database.ts"
 
 /** An answer with its body read: parsed when it is JSON, text otherwise. */
-export interface Answer {
+export interface Answer<out Body = Untyped> {
   readonly status: number
   readonly headers: Headers
-  // oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of every shape
-  readonly body: any
+  readonly body: Body
   readonly text: string
 }
 
@@ -30,7 +30,11 @@ interface RunningService {
   readonly database: TestDatabase
   /** Another replica with the same settings, the same one for every test: it starts with the first that asks. */
   readonly replica: Effect.Effect<RunningService>
-  call(method: string, path: string, call?: Call): Effect.Effect<Answer>
+  call<const Method extends string, const Path extends string>(
+    method: Method,
+    path: Path,
+    call?: Call
+  ): Effect.Effect<Answer<BodyOf<NoInfer<Method>, NoInfer<Path>>>>
 }
 
 /** The whole service on a database of its own and a free loopback port, spoken to over HTTP. */
@@ -76,7 +80,11 @@ const connections = new http.Agent({ keepAlive: true })
 
 export const caller =
   (url: string) =>
-  (method: string, path: string, { body, headers, key = serviceKey }: Call = {}): Effect.Effect<Answer> => {
+  <const Method extends string, const Path extends string>(
+    method: Method,
+    path: Path,
+    { body, headers, key = serviceKey }: Call = {}
+  ): Effect.Effect<Answer<BodyOf<NoInfer<Method>, NoInfer<Path>>>> => {
     const sent = body === undefined || typeof body === "string" ? body : JSON.stringify(body)
     return exchange(
       new URL(`${url}${path}`),

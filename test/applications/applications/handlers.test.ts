@@ -41,7 +41,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         made.map(({ slug }) => slug),
         ["twin", "twin-2", "twin-3"]
       )
-      assert.strictEqual(made[2].id - made[0].id, 2)
+      assert.strictEqual(made[2]!.id - made[0]!.id, 2)
       const more = yield* Effect.forEach(Array.from({ length: 6 }), () => make({ name: "Twin" }), {
         concurrency: "unbounded"
       })

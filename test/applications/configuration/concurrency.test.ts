@@ -99,7 +99,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           [...keys, ...keys].map((key) => `api-key:${key.id} ${id} ${key.key}`)
         )
         const log = yield* service.call("GET", `/api/audit-logs?actionType=ConfigurationUpdated&entityId=${id}`)
-        const entries: ReadonlyArray<Record<string, string>> = log.body.items
+        const entries = log.body.items
         assert.sameMembers(
           entries.map(({ actorType, ipAddress, userId }) => `${actorType} ${userId} ${ipAddress}`),
           saved.map(({ createdBy }) => `api-key ${createdBy} 127.0.0.1`)

@@ -347,13 +347,15 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         const { body } = yield* service.call("GET", "/api/budgets/approvals?limit=1", { key })
         assert.deepStrictEqual([body.items[0].reservation.id, body.items[0].reservation.state], [ids[1], "held"])
         assert.match(body.items[0].reservation.createdBy, /^api-key:/)
-        return body.items[0].caps
+        const caps: Array<{ readonly capId: string; readonly name?: string; readonly resetsAt: string | null }> =
+          body.items[0].caps
+        return caps
       })
       const ofAll = { capId: allId, resetsAt: null }
       assert.sameDeepMembers(yield* pending(owner), [{ capId, name: "asks", resetsAt: periodEnd }, ofAll])
       assert.sameDeepMembers(yield* pending(approver.key), [{ capId, resetsAt: periodEnd }, ofAll])
       assert.include(
-        (yield* pending(service.serviceKey)).map((cap: { readonly name?: string }) => cap.name),
+        (yield* pending(service.serviceKey)).map((cap) => cap.name),
         "everybody"
       )
       yield* service.call("DELETE", `/api/budgets/caps/${allId}`)

@@ -178,8 +178,8 @@ layer(serviceLayer(), options)("the gateway's configuration", (it) => {
       const document = { providers: [provider("one", { baseUrl: standIn.url, headers: given })] }
       const written = yield* put(service, document)
       const { headers } = written.body.providers[0]
-      assert.match(headers["api-key"], /^secret:/)
-      assert.match(headers["Gateway-Auth"], /^secret:/)
+      assert.match(headers["api-key"]!, /^secret:/)
+      assert.match(headers["Gateway-Auth"]!, /^secret:/)
       assert.strictEqual(headers.region, "env:west")
       const again = yield* put(service, written.body)
       assert.deepStrictEqual(again.body.providers[0].headers, headers)

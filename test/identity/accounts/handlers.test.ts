@@ -151,7 +151,7 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
       const who = (password: string, members: object = {}) =>
         Effect.map(
           service.call("POST", "/api/auth/login", { key: null, body: { email: first.email, password, ...members } }),
-          (answer) => answer.body.account?.id ?? answer.status
+          (answer): string | number => answer.body.account?.id ?? answer.status
         )
       assert.strictEqual(yield* who(passphrase), first.id)
       assert.strictEqual(yield* who(otherPassphrase), second.body.id)

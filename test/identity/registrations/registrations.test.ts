@@ -20,7 +20,7 @@ import { asSuperuser } from "../../support/statements.ts"
 
 type Service = TestService["Service"]
 
-const decide = (service: Service, id: string, decision: "approve" | "reject", body?: unknown, key?: string) =>
+const decide = (service: Service, id: string | number, decision: "approve" | "reject", body?: unknown, key?: string) =>
   service.call("POST", `/api/applications/${id}/${decision}`, {
     ...(body === undefined && decision === "reject" ? {} : { body: body ?? {} }),
     ...(key === undefined ? {} : { key })

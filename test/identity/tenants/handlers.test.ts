@@ -106,7 +106,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       const service = yield* TestService
       const made = yield* Effect.forEach(["one", "two", "three"], (name) => make({ name: `Listed ${name}` }))
-      yield* service.call("PATCH", `/api/tenants/${made[1].id}`, { body: { status: "suspended" } })
+      yield* service.call("PATCH", `/api/tenants/${made[1]!.id}`, { body: { status: "suspended" } })
       const seen: Array<string> = []
       let cursor: string | null = null
       do {
@@ -124,8 +124,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       )
       const suspended = yield* service.call("GET", "/api/tenants?status=suspended&limit=200")
       const ids = suspended.body.items.map(({ id }: { readonly id: string }) => id)
-      assert.include(ids, made[1].id)
-      assert.notInclude(ids, made[0].id)
+      assert.include(ids, made[1]!.id)
+      assert.notInclude(ids, made[0]!.id)
       assert.isNull(suspended.body.nextCursor)
     })
   )

@@ -275,12 +275,12 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { key } = yield* makeKey(mine.service, ["insights:read"], {})
       const one = yield* mine.report({ format: "json", tenantId: other.tenantId, groupBy: ["tenant"] }, key)
       assert.deepStrictEqual(
-        one.body.lines.map(({ tenantId }: { tenantId: string }) => tenantId),
+        one.body.lines.map(({ tenantId }) => tenantId),
         [other.tenantId]
       )
       const all = yield* mine.report({ format: "json", groupBy: ["tenant"] }, key)
       assert.includeMembers(
-        all.body.lines.map(({ tenantId }: { tenantId: string }) => tenantId),
+        all.body.lines.map(({ tenantId }) => tenantId),
         [mine.tenantId, other.tenantId]
       )
     })

@@ -10,18 +10,6 @@ import { eventually } from "../../support/waiting.ts"
 type Service = TestService["Service"]
 
 /** An identity or a finding, as far as tests look. */
-interface Listed {
-  readonly id: string
-  readonly tenantId: string | null
-  readonly scopesUsed: ReadonlyArray<string>
-  readonly rule: string
-  readonly severity: string
-  readonly evidence: string
-  readonly resource: { readonly id: string }
-  readonly status: string
-  readonly [member: string]: unknown
-}
-
 const scopes = ["security:read", "security:write", "agents:read"]
 
 /** A key of a new tenant that may ask for reports. */
@@ -41,7 +29,7 @@ const reportOf = Effect.fnUntraced(function* (service: Service, key: string, kin
     ({ body }) => body.status === "completed"
   )
   const { body: found } = yield* service.call("GET", `/api/security/reports/${body.id}/findings`, { key })
-  return { report: body, findings: found.items as ReadonlyArray<Listed>, path: `/api/security/reports/${body.id}` }
+  return { report: body, findings: found.items, path: `/api/security/reports/${body.id}` }
 })
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("/api/security", (it) => {
@@ -53,9 +41,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { id: revoked } = yield* makeKey(service, scopes, { tenantId })
       yield* service.call("DELETE", `/api/api-keys/${revoked}`)
       const { body } = yield* eventually(service.call("GET", "/api/security/inventory", { key }), ({ body }) =>
-        body.items.some((item: Listed) => item.id === keyId && item.scopesUsed.length > 0)
+        body.items.some((item) => item.id === keyId && item.scopesUsed.length > 0)
       )
-      const items = body.items as ReadonlyArray<Listed>
+      const items = body.items
       assert.isFalse(items.some(({ id }) => id === revoked))
       assert.deepInclude(
         items.find(({ id }) => id === keyId),
@@ -78,7 +66,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       let cursor = ""
       do {
         const page = yield* service.call("GET", `/api/security/inventory?limit=1${cursor}`, { key })
-        pages.push(...page.body.items.map(({ id }: Listed) => id))
+        pages.push(...page.body.items.map(({ id }) => id))
         cursor = page.body.nextCursor === null ? "" : `&cursor=${page.body.nextCursor}`
       } while (cursor !== "")
       assert.deepStrictEqual(
@@ -87,7 +75,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       )
       const agents = yield* service.call("GET", "/api/security/inventory?kind=agent", { key })
       assert.deepStrictEqual(
-        agents.body.items.map(({ id }: Listed) => id),
+        agents.body.items.map(({ id }) => id),
         [agent.id]
       )
     })
@@ -111,11 +99,11 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.strictEqual(report.findings.high, findings.filter(({ severity }) => severity === "high").length)
       const high = yield* service.call("GET", `${path}/findings?severity=high&rule=wildcard-scope`, { key })
       assert.deepStrictEqual(
-        high.body.items.map(({ evidence }: Listed) => evidence),
+        high.body.items.map(({ evidence }: { readonly evidence: string }) => evidence),
         ["Grants llm:*"]
       )
 
-      const wild = high.body.items[0].id as string
+      const wild = high.body.items[0].id
       const decide = (body: unknown) => service.call("PATCH", `/api/security/findings/${wild}`, { key, body })
       assert.deepStrictEqual(faultPaths(yield* decide({ status: "suppressed" })), ["payload.reason"])
       const past = yield* decide({ status: "suppressed", reason: "known", until: "2020-01-01T00:00:00Z" })
@@ -133,7 +121,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const exported = (format: string) => service.call("GET", `${path}/export?format=${format}`, { key })
       const json = yield* exported("json")
       assert.deepStrictEqual(
-        JSON.parse(json.text).map(({ id }: Listed) => id),
+        JSON.parse(json.text).map(({ id }: { readonly id: string }) => id),
         findings.map(({ id }) => id)
       )
       const csv = (yield* exported("csv")).text.trimEnd().split("\r\n")
@@ -181,7 +169,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const other = yield* makeReader(service)
       const { findings, path } = yield* reportOf(service, other.key, "posture")
       const inventory = yield* service.call("GET", "/api/security/inventory", { key: mine.key })
-      assert.isTrue(inventory.body.items.every(({ tenantId }: Listed) => tenantId === mine.tenantId))
+      assert.isTrue(inventory.body.items.every(({ tenantId }) => tenantId === mine.tenantId))
       for (const hidden of [path, `${path}/findings`, `${path}/export`]) {
         assertProblem(yield* service.call("GET", hidden, { key: mine.key }), 404, "security-report-not-found")
       }
