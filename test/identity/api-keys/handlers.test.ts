@@ -2,6 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import { makeExpiredKey, makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { auditOf, faults, problem, refuses, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { walkCursors } from "../../support/walk.ts"
 
@@ -32,10 +33,14 @@ const get = Effect.fnUntraced(function* (id: string) {
   return got.body
 })
 
-const auditOf = Effect.fnUntraced(function* (id: string) {
-  const listed = yield* (yield* TestService).call("GET", `/api/audit-logs?entityType=ApiKey&entityId=${id}`)
-  return listed.body.items.map((entry: { readonly actionType: string }) => entry.actionType)
-})
+const keyAudit = (id: string) => auditOf("ApiKey", id)
+/** A key as it is shown, and what was done to it. */
+const unchanged = ({ id }: { readonly id: string }) => Effect.all([get(id), keyAudit(id)])
+const given = Effect.flatMap(TestService, (service) => makeKey(service, []))
+const creating = (members: object): Sent => ["POST", path, { body: { name: "a key", scopes: [], ...members } }]
+const updating =
+  (body: object) =>
+  ({ id }: { readonly id: string }): Sent => ["PATCH", `${path}/${id}`, { body }]
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("API keys over HTTP", (it) => {
   refusesStrangers(it, [
@@ -109,7 +114,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assertProblem(answer, 403, "forbidden")
         assert.deepStrictEqual(answer.body.missing, ["trial-users:write", "*:read"])
         assert.deepInclude(yield* get(other.id), { name: "a key", status: "active", expiresAt: null })
-        assert.deepStrictEqual(yield* auditOf(other.id), ["ApiKeyCreated"])
+        assert.deepStrictEqual(yield* keyAudit(other.id), ["ApiKeyCreated"])
       })
     )
   }
@@ -135,7 +140,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       })
       assert.match(view.id, /^[0-9a-f]{8}-[0-9a-f]{4}-7/)
       assert.deepStrictEqual(yield* get(view.id), view)
-      assert.deepStrictEqual(yield* auditOf(view.id), ["ApiKeyCreated"])
+      assert.deepStrictEqual(yield* keyAudit(view.id), ["ApiKeyCreated"])
     })
   )
 
@@ -156,33 +161,49 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  const unacceptable: ReadonlyArray<readonly [string, object, ReadonlyArray<string>]> = [
-    ["nothing", {}, ["name", "scopes"]],
-    ["a blank name", { name: " ", scopes: [] }, ["name"]],
-    ["a name of 101 characters", { name: "n".repeat(101), scopes: [] }, ["name"]],
-    ["a scope without an action", { name: "a key", scopes: ["sessions"] }, ["scopes.0"]],
-    ["a scope in upper case", { name: "a key", scopes: ["Sessions:Read"] }, ["scopes.0"]],
-    ["a scope of no resource of ours", { name: "a key", scopes: ["sessions:read", "invoices:read"] }, ["scopes.1"]],
-    ["an action that its resource has not", { name: "a key", scopes: ["sessions:approve"] }, ["scopes.0"]],
-    ["201 scopes", { name: "a key", scopes: Array(201).fill("sessions:read") }, ["scopes"]],
-    ["scopes as text", { name: "a key", scopes: "sessions:read" }, ["scopes"]],
-    ["a malformed tenant", { name: "a key", scopes: [], tenantId: "default" }, ["tenantId"]],
-    ["a malformed application", { name: "a key", scopes: [], applicationId: "1" }, ["applicationId"]],
-    ["a malformed expiry", { name: "a key", scopes: [], expiresAt: "tomorrow" }, ["expiresAt"]],
-    ["a key of one's own choice", { name: "a key", scopes: [], key: "amk_mine" }, ["key"]]
-  ]
-  for (const [what, body, members] of unacceptable) {
-    it.effect(`400: create with ${what}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const answer = yield* service.call("POST", path, { body })
-        assert.sameMembers(
-          [...faultPaths(answer)],
-          members.map((member) => `payload.${member}`)
-        )
-      })
-    )
-  }
+  refuses(it, [
+    ["create with nothing", ["POST", path, { body: {} }], faults("payload.name", "payload.scopes")],
+    ["create with a blank name", creating({ name: " " }), faults("payload.name")],
+    ["create with a name of 101 characters", creating({ name: "n".repeat(101) }), faults("payload.name")],
+    ["create with a scope without an action", creating({ scopes: ["sessions"] }), faults("payload.scopes.0")],
+    ["create with a scope in upper case", creating({ scopes: ["Sessions:Read"] }), faults("payload.scopes.0")],
+    [
+      "create with a scope of no resource of ours",
+      creating({ scopes: ["sessions:read", "invoices:read"] }),
+      faults("payload.scopes.1")
+    ],
+    [
+      "create with an action that its resource has not",
+      creating({ scopes: ["sessions:approve"] }),
+      faults("payload.scopes.0")
+    ],
+    ["create with 201 scopes", creating({ scopes: Array(201).fill("sessions:read") }), faults("payload.scopes")],
+    ["create with scopes as text", creating({ scopes: "sessions:read" }), faults("payload.scopes")],
+    ["create with a malformed tenant", creating({ tenantId: "default" }), faults("payload.tenantId")],
+    ["create with a malformed application", creating({ applicationId: "1" }), faults("payload.applicationId")],
+    ["create with a malformed expiry", creating({ expiresAt: "tomorrow" }), faults("payload.expiresAt")],
+    ["create with a key of one's own choice", creating({ key: "amk_mine" }), faults("payload.key")],
+    ["create for an unknown tenant", creating({ tenantId: unknown }), problem(404, "tenant-not-found")],
+    [
+      "create for an unknown application",
+      creating({ applicationId: 2147483647 }),
+      problem(404, "application-not-found")
+    ],
+    [
+      "create with an expiry that is over",
+      creating({ expiresAt: "2020-01-01T00:00:00Z" }),
+      problem(400, "expires-in-the-past")
+    ],
+    ["list with tenantId=default", ["GET", `${path}?tenantId=default`], faults("query.tenantId")],
+    ["list with limit=0", ["GET", `${path}?limit=0`], faults("query.limit")],
+    ["list with limit=201", ["GET", `${path}?limit=201`], faults("query.limit")],
+    ["list with limit=all", ["GET", `${path}?limit=all`], faults("query.limit")],
+    ["list with cursor=x", ["GET", `${path}?cursor=x`], faults("query.cursor")],
+    ["list with cursor=", ["GET", `${path}?cursor=`], faults("query.cursor")],
+    ["list with a cursor of another list", ["GET", `${path}?cursor=${btoa('"x"')}`], faults("query.cursor")],
+    ["list with a cursor of a number", ["GET", `${path}?cursor=${btoa("1")}`], faults("query.cursor")],
+    ["list with status=active", ["GET", `${path}?status=active`], faults("query.status")]
+  ])
 
   it.effect("403: create with more scopes than one's own names the missing ones", () =>
     Effect.gen(function* () {
@@ -222,24 +243,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         const body = { name: "a key", scopes: ["sessions:read"], tenantId }
         assertProblem(yield* service.call("POST", path, { key, body }), 403, "forbidden")
       }
-    })
-  )
-
-  it.effect("404: create for an unknown tenant", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const answer = yield* service.call("POST", path, { body: { name: "a key", scopes: [], tenantId: unknown } })
-      assertProblem(answer, 404, "tenant-not-found")
-    })
-  )
-
-  it.effect("404: create for an unknown application", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const answer = yield* service.call("POST", path, {
-        body: { name: "a key", scopes: [], applicationId: 2147483647 }
-      })
-      assertProblem(answer, 404, "application-not-found")
     })
   )
 
@@ -314,26 +317,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  const queries: ReadonlyArray<readonly [string, string]> = [
-    ["tenantId=default", "tenantId"],
-    ["limit=0", "limit"],
-    ["limit=201", "limit"],
-    ["limit=all", "limit"],
-    ["cursor=x", "cursor"],
-    ["cursor=", "cursor"],
-    [`cursor=${btoa('"x"')}`, "cursor"],
-    [`cursor=${btoa("1")}`, "cursor"],
-    ["status=active", "status"]
-  ]
-  for (const [query, member] of queries) {
-    it.effect(`400: list with ${query}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        assert.deepStrictEqual(faultPaths(yield* service.call("GET", `${path}?${query}`)), [`query.${member}`])
-      })
-    )
-  }
-
   const changes: ReadonlyArray<readonly [string, unknown]> = [
     ["name", "another name"],
     ["scopes", ["dashboard:read"]],
@@ -349,7 +332,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.strictEqual(updated.status, 200, updated.text)
         assert.deepStrictEqual(updated.body, { ...before, [member]: value })
         assert.deepStrictEqual(yield* get(id), updated.body)
-        assert.deepStrictEqual(yield* auditOf(id), ["ApiKeyUpdated", "ApiKeyCreated"])
+        assert.deepStrictEqual(yield* keyAudit(id), ["ApiKeyUpdated", "ApiKeyCreated"])
       })
     )
   }
@@ -388,7 +371,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.strictEqual(updated.status, 200, updated.text)
         assert.deepStrictEqual(updated.body, before)
       }
-      assert.deepStrictEqual(yield* auditOf(id), ["ApiKeyCreated"])
+      assert.deepStrictEqual(yield* keyAudit(id), ["ApiKeyCreated"])
     })
   )
 
@@ -415,25 +398,18 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  const refusedChanges: ReadonlyArray<readonly [string, object, string]> = [
-    ["a blank name", { name: "" }, "name"],
-    ["null for a name", { name: null }, "name"],
-    ["an unknown scope", { scopes: ["sessions:fly"] }, "scopes.0"],
-    ["null for scopes", { scopes: null }, "scopes"],
-    ["a malformed expiry", { expiresAt: "2026-13-01T00:00:00Z" }, "expiresAt"],
-    ["an unknown member", { secret: "x" }, "secret"]
-  ]
-  for (const [what, body, member] of refusedChanges) {
-    it.effect(`400: update with ${what}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const { id } = yield* makeKey(service, [])
-        assert.deepStrictEqual(faultPaths(yield* service.call("PATCH", `${path}/${id}`, { body })), [
-          `payload.${member}`
-        ])
-      })
-    )
-  }
+  refuses(
+    it,
+    [
+      ["update with a blank name", updating({ name: "" }), faults("payload.name")],
+      ["update with null for a name", updating({ name: null }), faults("payload.name")],
+      ["update with an unknown scope", updating({ scopes: ["sessions:fly"] }), faults("payload.scopes.0")],
+      ["update with null for scopes", updating({ scopes: null }), faults("payload.scopes")],
+      ["update with a malformed expiry", updating({ expiresAt: "2026-13-01T00:00:00Z" }), faults("payload.expiresAt")],
+      ["update with an unknown member", updating({ secret: "x" }), faults("payload.secret")]
+    ],
+    { given, unchanged }
+  )
 
   it.effect("403: update to more scopes than one's own names the missing ones", () =>
     Effect.gen(function* () {
@@ -470,7 +446,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       for (const working of [old.key, key]) {
         assert.strictEqual((yield* service.call("GET", path, { key: working })).status, 200)
       }
-      assert.deepStrictEqual(yield* auditOf(view.id), ["ApiKeyRotated"])
+      assert.deepStrictEqual(yield* keyAudit(view.id), ["ApiKeyRotated"])
     })
   )
 
@@ -524,14 +500,15 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   )
 
   for (const graceSeconds of [-1, 0.5, 604_801, "0", null]) {
-    it.effect(`400: rotate with a grace of ${JSON.stringify(graceSeconds)}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const { id } = yield* makeKey(service, [])
-        const answer = yield* service.call("POST", `${path}/${id}/rotate`, { body: { graceSeconds } })
-        assert.deepStrictEqual(faultPaths(answer), ["payload.graceSeconds"])
-      })
-    )
+    const rotate = ({ id }: { readonly id: string }): Sent => [
+      "POST",
+      `${path}/${id}/rotate`,
+      { body: { graceSeconds } }
+    ]
+    refuses(it, [[`rotate with a grace of ${JSON.stringify(graceSeconds)}`, rotate, faults("payload.graceSeconds")]], {
+      given,
+      unchanged
+    })
   }
 
   const ends: ReadonlyArray<readonly [string, string, object | undefined]> = [
@@ -585,14 +562,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  it.effect("400: create with an expiry that is over", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const body = { name: "late", scopes: [], expiresAt: "2020-01-01T00:00:00Z" }
-      assertProblem(yield* service.call("POST", path, { body }), 400, "expires-in-the-past")
-    })
-  )
-
   it.effect("204: revoke ends the key before it answers, leaves the row, and again changes nothing", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -605,7 +574,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assertProblem(yield* service.call("GET", path, { key }), 401, "unauthenticated")
       }
       assert.strictEqual((yield* get(id)).status, "revoked")
-      assert.deepStrictEqual(yield* auditOf(id), ["ApiKeyRevoked", "ApiKeyCreated"])
+      assert.deepStrictEqual(yield* keyAudit(id), ["ApiKeyRevoked", "ApiKeyCreated"])
     })
   )
 

@@ -1,14 +1,15 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Struct } from "effect"
 import { refusesStrangers } from "../../support/authority.ts"
-import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { auditOf, faults, problem, read, refuses, type Scenario, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { nextLink, walkLinks } from "../../support/walk.ts"
 
 const path = "/api/trial-users"
-const read = { capability: "trial-users:read", systemOnly: true }
-const write = { capability: "trial-users:write", systemOnly: true }
+const reading = { capability: "trial-users:read", systemOnly: true }
+const writing = { capability: "trial-users:write", systemOnly: true }
 
 let made = 0
 /** What a create may say, with an address that nobody has yet. */
@@ -33,46 +34,41 @@ const openSession = Effect.fnUntraced(function* (trialUserId: number) {
   return opened.body
 })
 
-const auditOf = Effect.fnUntraced(function* (id: number) {
-  const service = yield* TestService
-  const listed = yield* service.call("GET", `/api/audit-logs?entityType=TrialUser&entityId=${id}`)
-  return listed.body.items.map((entry: { readonly actionType: string }) => entry.actionType)
-})
+const userAudit = (id: number) => auditOf("TrialUser", id)
+/** A user, and what was done to them. */
+const unchanged = ({ id }: { readonly id: number }) => Effect.all([read(`${path}/${id}`), userAudit(id)])
+const unknown = problem(404, "trial-user-not-found")
+const taken = problem(409, "email-already-registered")
+const creating = (members: object): Sent => ["POST", path, { body: person(members) }]
+const updating =
+  (body: object) =>
+  ({ id }: { readonly id: number }): Sent => ["PATCH", `${path}/${id}`, { body }]
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("trial users over HTTP", (it) => {
   refusesStrangers(it, [
-    { name: "list", method: "GET", path, ...read },
-    { name: "get", method: "GET", path: `${path}/1`, ...read },
-    { name: "getByEmail", method: "GET", path: `${path}/by-email/a@example.com`, ...read },
-    { name: "create", method: "POST", path, body: person(), ...write },
-    { name: "update", method: "PATCH", path: `${path}/1`, body: {}, ...write },
-    { name: "delete", method: "DELETE", path: `${path}/1`, ...write }
+    { name: "list", method: "GET", path, ...reading },
+    { name: "get", method: "GET", path: `${path}/1`, ...reading },
+    { name: "getByEmail", method: "GET", path: `${path}/by-email/a@example.com`, ...reading },
+    { name: "create", method: "POST", path, body: person(), ...writing },
+    { name: "update", method: "PATCH", path: `${path}/1`, body: {}, ...writing },
+    { name: "delete", method: "DELETE", path: `${path}/1`, ...writing }
   ])
 
-  const goneOperations = [
-    ["get", "GET", `${path}/2147483647`, undefined],
-    ["getByEmail", "GET", `${path}/by-email/nobody@example.com`, undefined],
-    ["update", "PATCH", `${path}/2147483647`, { firstName: "Grace" }],
-    ["delete", "DELETE", `${path}/2147483647`, undefined]
-  ] as const
-  for (const [name, method, missing, body] of goneOperations) {
-    it.effect(`404: ${name} of nobody`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        assertProblem(yield* service.call(method, missing, { body }), 404, "trial-user-not-found")
-      })
-    )
-  }
+  refuses(it, [
+    ["get of nobody", ["GET", `${path}/2147483647`], unknown],
+    ["getByEmail of nobody", ["GET", `${path}/by-email/nobody@example.com`], unknown],
+    ["update of nobody", ["PATCH", `${path}/2147483647`, { body: { firstName: "Grace" } }], unknown],
+    ["delete of nobody", ["DELETE", `${path}/2147483647`], unknown],
+    ["getByEmail of a pattern, an address that nobody has", ["GET", `${path}/by-email/%25@example.com`], unknown],
+    ["getByEmail of more than any address has", ["GET", `${path}/by-email/${"a".repeat(321)}`], faults("params.email")]
+  ])
 
   for (const id of ["0", "-1", "1.5", "1e3", "01", "abc", "2147483648"]) {
-    it.effect(`400: get, update and delete of the id ${id}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        assert.deepStrictEqual(faultPaths(yield* service.call("GET", `${path}/${id}`)), ["params.id"])
-        assert.deepStrictEqual(faultPaths(yield* service.call("PATCH", `${path}/${id}`, { body: {} })), ["params.id"])
-        assert.deepStrictEqual(faultPaths(yield* service.call("DELETE", `${path}/${id}`)), ["params.id"])
-      })
-    )
+    refuses(it, [
+      [`get of the id ${id}`, ["GET", `${path}/${id}`], faults("params.id")],
+      [`update of the id ${id}`, ["PATCH", `${path}/${id}`, { body: {} }], faults("params.id")],
+      [`delete of the id ${id}`, ["DELETE", `${path}/${id}`], faults("params.id")]
+    ])
   }
 
   it.effect("201: creates a trial user, active, for 30 days, without its organization", () =>
@@ -141,47 +137,44 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     )
   }
 
-  const unacceptable: ReadonlyArray<readonly [string, object, string]> = [
-    ["no first name", { firstName: undefined }, "firstName"],
-    ["no last name", { lastName: undefined }, "lastName"],
-    ["no address", { email: undefined }, "email"],
-    ["an empty first name", { firstName: "" }, "firstName"],
-    ["a blank last name", { lastName: " \t " }, "lastName"],
-    ["a first name of 101 characters", { firstName: "a".repeat(101) }, "firstName"],
-    ["a last name that is a number", { lastName: 7 }, "lastName"],
-    ["an organization of 201 characters", { organization: "o".repeat(201) }, "organization"],
-    ["an address without a domain", { email: "ada" }, "email"],
-    ["an address without a dot in its domain", { email: "ada@localhost" }, "email"],
-    ["two addresses", { email: "ada@example.com, grace@example.com" }, "email"],
-    ["an address with blanks around it", { email: " ada@example.com " }, "email"],
+  refuses(it, [
+    ["create with no first name", creating({ firstName: undefined }), faults("payload.firstName")],
+    ["create with no last name", creating({ lastName: undefined }), faults("payload.lastName")],
+    ["create with no address", creating({ email: undefined }), faults("payload.email")],
+    ["create with an empty first name", creating({ firstName: "" }), faults("payload.firstName")],
+    ["create with a blank last name", creating({ lastName: " \t " }), faults("payload.lastName")],
     [
-      "an address of 255 characters",
-      { email: `${"a".repeat(64)}@${"b".repeat(60)}.${"c".repeat(60)}.${"d".repeat(60)}.example` },
-      "email"
+      "create with a first name of 101 characters",
+      creating({ firstName: "a".repeat(101) }),
+      faults("payload.firstName")
     ],
-    ["isActive, which the server sets", { isActive: true }, "isActive"],
-    ["an unknown member", { nickname: "Countess" }, "nickname"]
-  ]
-  for (const [what, members, member] of unacceptable) {
-    it.effect(`400: create with ${what}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const answer = yield* service.call("POST", path, { body: person(members) })
-        assert.deepStrictEqual(faultPaths(answer), [`payload.${member}`])
-      })
-    )
-  }
-
-  it.effect("400: create reports every fault at once", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const answer = yield* service.call("POST", path, { body: { firstName: "", email: "ada", nickname: "x" } })
-      assert.sameMembers(
-        [...faultPaths(answer)],
-        ["payload.firstName", "payload.lastName", "payload.email", "payload.nickname"]
-      )
-    })
-  )
+    ["create with a last name that is a number", creating({ lastName: 7 }), faults("payload.lastName")],
+    [
+      "create with an organization of 201 characters",
+      creating({ organization: "o".repeat(201) }),
+      faults("payload.organization")
+    ],
+    ["create with an address without a domain", creating({ email: "ada" }), faults("payload.email")],
+    [
+      "create with an address without a dot in its domain",
+      creating({ email: "ada@localhost" }),
+      faults("payload.email")
+    ],
+    ["create with two addresses", creating({ email: "ada@example.com, grace@example.com" }), faults("payload.email")],
+    ["create with an address with blanks around it", creating({ email: " ada@example.com " }), faults("payload.email")],
+    [
+      "create with an address of 255 characters",
+      creating({ email: `${"a".repeat(64)}@${"b".repeat(60)}.${"c".repeat(60)}.${"d".repeat(60)}.example` }),
+      faults("payload.email")
+    ],
+    ["create with isActive, which the server sets", creating({ isActive: true }), faults("payload.isActive")],
+    ["create with an unknown member", creating({ nickname: "Countess" }), faults("payload.nickname")],
+    [
+      "create reports every fault at once",
+      ["POST", path, { body: { firstName: "", email: "ada", nickname: "x" } }],
+      faults("payload.firstName", "payload.lastName", "payload.email", "payload.nickname")
+    ]
+  ])
 
   it.effect("409: create with an address that is taken, in whatever case, which is kept as typed", () =>
     Effect.gen(function* () {
@@ -197,13 +190,16 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  it.effect("409: letters beyond ASCII are compared without regard to case, too", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      yield* create({ email: "jürgen@exämple.com" })
-      const answer = yield* service.call("POST", path, { body: person({ email: "JÜRGEN@EXÄMPLE.COM" }) })
-      assertProblem(answer, 409, "email-already-registered")
-    })
+  refuses(
+    it,
+    [
+      [
+        "letters beyond ASCII are compared without regard to case, too",
+        creating({ email: "JÜRGEN@EXÄMPLE.COM" }),
+        taken
+      ]
+    ],
+    { given: create({ email: "jürgen@exämple.com" }) }
   )
 
   it.effect("409: of many creates with one address at the same time, one is served", () =>
@@ -242,22 +238,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  it.effect("404: getByEmail takes a pattern for what it is, an address that nobody has", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      yield* create()
-      assertProblem(yield* service.call("GET", `${path}/by-email/%25@example.com`), 404, "trial-user-not-found")
-    })
-  )
-
-  it.effect("400: getByEmail of more than any address has", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const answer = yield* service.call("GET", `${path}/by-email/${"a".repeat(321)}`)
-      assert.deepStrictEqual(faultPaths(answer), ["params.email"])
-    })
-  )
-
   const changes: ReadonlyArray<readonly [string, unknown]> = [
     ["firstName", "Augusta"],
     ["lastName", "King"],
@@ -276,7 +256,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.strictEqual(updated.status, 200, updated.text)
         assert.deepStrictEqual(updated.body, { ...created, [member]: value })
         assert.deepStrictEqual((yield* service.call("GET", `${path}/${created.id}`)).body, updated.body)
-        assert.deepStrictEqual(yield* auditOf(created.id), ["UserUpdated", "UserCreated"])
+        assert.deepStrictEqual(yield* userAudit(created.id), ["UserUpdated", "UserCreated"])
       })
     )
   }
@@ -315,55 +295,52 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         const updated = yield* service.call("PATCH", `${path}/${created.id}`, { body: bodyOf(created) })
         assert.strictEqual(updated.status, 200, updated.text)
         assert.deepStrictEqual(updated.body, created)
-        assert.deepStrictEqual(yield* auditOf(created.id), ["UserCreated"])
+        assert.deepStrictEqual(yield* userAudit(created.id), ["UserCreated"])
       })
     )
   }
 
-  const refusedChanges: ReadonlyArray<readonly [string, object, ReadonlyArray<string>]> = [
-    ["an unknown member", { nickname: "Countess" }, ["nickname"]],
-    ["the organization, which is given on create only", { organization: "Engines" }, ["organization"]],
-    ["null for a name", { firstName: null }, ["firstName"]],
-    ["text for a flag", { isActive: "false" }, ["isActive"]],
-    ["a blank name and a bad address", { lastName: " ", email: "ada" }, ["lastName", "email"]],
-    ["a date without a time", { trialEndDate: "2026-01-31" }, ["trialEndDate"]],
-    ["a day that no month has", { trialEndDate: "2026-02-30T00:00:00Z" }, ["trialEndDate"]],
-    ["a year that the database cannot hold", { trialEndDate: "+275760-01-01T00:00:00Z" }, ["trialEndDate"]]
-  ]
-  for (const [what, body, members] of refusedChanges) {
-    it.effect(`400: update with ${what}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const created = yield* create()
-        const answer = yield* service.call("PATCH", `${path}/${created.id}`, { body })
-        assert.sameMembers(
-          [...faultPaths(answer)],
-          members.map((member) => `payload.${member}`)
-        )
-        assert.deepStrictEqual((yield* service.call("GET", `${path}/${created.id}`)).body, created)
-      })
-    )
+  const before = { trialEndDate: "2001-01-01T00:00:00Z", firstName: "Augusta" }
+  const after = { trialStartDate: "2099-01-01T00:00:00Z", firstName: "Augusta" }
+  const both = {
+    trialStartDate: "2026-05-02T00:00:00Z",
+    trialEndDate: "2026-05-01T23:59:59.999Z",
+    firstName: "Augusta"
   }
-
-  const endsBeforeStart: ReadonlyArray<readonly [string, object]> = [
-    ["both dates", { trialStartDate: "2026-05-02T00:00:00Z", trialEndDate: "2026-05-01T23:59:59.999Z" }],
-    ["the end alone", { trialEndDate: "2001-01-01T00:00:00Z" }],
-    ["the start alone", { trialStartDate: "2099-01-01T00:00:00Z" }]
-  ]
-  for (const [what, body] of endsBeforeStart) {
-    it.effect(`400: update that would end the trial before its start, by ${what}, changes nothing`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const created = yield* create()
-        const answer = yield* service.call("PATCH", `${path}/${created.id}`, {
-          body: { ...body, firstName: "Augusta" }
-        })
-        assertProblem(answer, 400, "trial-ends-before-start")
-        assert.deepStrictEqual((yield* service.call("GET", `${path}/${created.id}`)).body, created)
-        assert.deepStrictEqual(yield* auditOf(created.id), ["UserCreated"])
-      })
-    )
-  }
+  const reversed = problem(400, "trial-ends-before-start")
+  refuses(
+    it,
+    [
+      ["update with an unknown member", updating({ nickname: "Countess" }), faults("payload.nickname")],
+      [
+        "update with the organization, which is given on create only",
+        updating({ organization: "Engines" }),
+        faults("payload.organization")
+      ],
+      ["update with null for a name", updating({ firstName: null }), faults("payload.firstName")],
+      ["update with text for a flag", updating({ isActive: "false" }), faults("payload.isActive")],
+      [
+        "update with a blank name and a bad address",
+        updating({ lastName: " ", email: "ada" }),
+        faults("payload.lastName", "payload.email")
+      ],
+      ["update with a date without a time", updating({ trialEndDate: "2026-01-31" }), faults("payload.trialEndDate")],
+      [
+        "update with a day that no month has",
+        updating({ trialEndDate: "2026-02-30T00:00:00Z" }),
+        faults("payload.trialEndDate")
+      ],
+      [
+        "update with a year that the database cannot hold",
+        updating({ trialEndDate: "+275760-01-01T00:00:00Z" }),
+        faults("payload.trialEndDate")
+      ],
+      ["update that would end the trial before its start, by both dates", updating(both), reversed],
+      ["update that would end the trial before its start, by the end alone", updating(before), reversed],
+      ["update that would end the trial before its start, by the start alone", updating(after), reversed]
+    ],
+    { given: create(), unchanged }
+  )
 
   it.effect("200: update lets a trial end at its start", () =>
     Effect.gen(function* () {
@@ -386,7 +363,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assertProblem(answer, 409, "email-already-registered")
       }
       assert.deepStrictEqual((yield* service.call("GET", `${path}/${created.id}`)).body, created)
-      assert.deepStrictEqual(yield* auditOf(created.id), ["UserCreated"])
+      assert.deepStrictEqual(yield* userAudit(created.id), ["UserCreated"])
     })
   )
 
@@ -463,7 +440,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assertProblem(yield* service.call("GET", `${path}/${id}`), 404, "trial-user-not-found")
       assertProblem(yield* service.call("GET", `${path}/by-email/${email}`), 404, "trial-user-not-found")
       assertProblem(yield* service.call("DELETE", `${path}/${id}`), 404, "trial-user-not-found")
-      assert.deepStrictEqual(yield* auditOf(id), ["UserDeleted", "UserCreated"])
+      assert.deepStrictEqual(yield* userAudit(id), ["UserDeleted", "UserCreated"])
     })
   )
 
@@ -591,32 +568,19 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     btoa("1.5"),
     btoa("2147483648")
   ]
-  for (const cursor of cursors) {
-    it.effect(`400: list with the malformed cursor ${JSON.stringify(cursor)}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const answer = yield* service.call("GET", `${path}?cursor=${encodeURIComponent(cursor)}`)
-        assert.deepStrictEqual(faultPaths(answer), ["query.cursor"])
-      })
-    )
-  }
-
-  const queries: ReadonlyArray<readonly [string, string]> = [
-    ["limit=0", "limit"],
-    ["limit=1001", "limit"],
-    ["limit=ten", "limit"],
-    ["limit=1.5", "limit"],
-    ["limit=", "limit"],
-    ["active=yes", "active"],
-    ["active=", "active"],
-    ["isActive=true", "isActive"]
-  ]
-  for (const [query, member] of queries) {
-    it.effect(`400: list with ${query}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        assert.deepStrictEqual(faultPaths(yield* service.call("GET", `${path}?${query}`)), [`query.${member}`])
-      })
-    )
-  }
+  refuses(it, [
+    ...cursors.map((cursor): Scenario<void> => [
+      `list with the malformed cursor ${JSON.stringify(cursor)}`,
+      ["GET", `${path}?cursor=${encodeURIComponent(cursor)}`],
+      faults("query.cursor")
+    ]),
+    ["list with limit=0", ["GET", `${path}?limit=0`], faults("query.limit")],
+    ["list with limit=1001", ["GET", `${path}?limit=1001`], faults("query.limit")],
+    ["list with limit=ten", ["GET", `${path}?limit=ten`], faults("query.limit")],
+    ["list with limit=1.5", ["GET", `${path}?limit=1.5`], faults("query.limit")],
+    ["list with limit=", ["GET", `${path}?limit=`], faults("query.limit")],
+    ["list with active=yes", ["GET", `${path}?active=yes`], faults("query.active")],
+    ["list with active=", ["GET", `${path}?active=`], faults("query.active")],
+    ["list with isActive=true", ["GET", `${path}?isActive=true`], faults("query.isActive")]
+  ])
 })
