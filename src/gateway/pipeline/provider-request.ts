@@ -13,6 +13,7 @@ import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type Estimate } from "../metering/estimates.ts"
 import { type CountableRequest } from "../metering/provider-counts.ts"
 import { providerToolsOf } from "../metering/provider-tools.ts"
+import { withImagesBesideTools } from "../translation/openai-chat/tool-images.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -164,29 +165,6 @@ const withoutThoughts = (body: Json): Json => ({
     })
   )
 })
-
-/** A tool message holds only text, so images and files go into a message of the user after the results of a turn. */
-const withImagesBesideTools = (messages: ReadonlyArray<unknown>): ReadonlyArray<unknown> => {
-  const out: Array<unknown> = []
-  let others: ReadonlyArray<Json> = []
-  const show = () => {
-    if (others.length > 0) out.push({ role: "user", content: others })
-    others = []
-  }
-  for (const message of messages) {
-    if (!isJson(message) || message.role !== "tool") {
-      show()
-      out.push(message)
-      continue
-    }
-    const parts = listIn(message.content).filter(isJson)
-    const texts = parts.flatMap(({ text, type }) => (type === "text" ? [text] : []))
-    others = [...others, ...parts.filter(({ type }) => type !== "text")]
-    out.push(texts.length === parts.length ? message : Object.assign({}, message, { content: texts.join("\n") }))
-  }
-  show()
-  return out
-}
 
 /** Limits the uses of each of Anthropic's tools that takes a limit and has none. */
 const toolLimitEdits = (json: Uint8Array, body: Json, limit: number): ReadonlyArray<Edit> => {

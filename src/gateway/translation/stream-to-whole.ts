@@ -107,7 +107,7 @@ export class StreamToWhole {
   private takeEvent(event: Json): void {
     const { content_block: block, delta, message, type, usage } = event
     if (type === "message_stop") this.done = true
-    if (type === "message_start" && isJson(message)) add(this.head, message)
+    if (type === "message_start" && isJson(message)) Object.assign(this.head, message)
     if (type === "message_delta" && isJson(delta)) add(this.head, delta)
     if (type === "message_delta" && isJson(usage)) {
       const counted = isJson(this.head.usage) ? { ...this.head.usage } : {}

@@ -1,8 +1,9 @@
 import { hash } from "node:crypto"
-import { Predicate, Result } from "effect"
+import { Result } from "effect"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type MessageBlock, type MessageParam, type MessagesRequest } from "./domain.ts"
 import { type Untranslatable } from "../domain.ts"
+import { isStrict } from "../openai-chat/strict-schema.ts"
 import { toChatParts } from "./media.ts"
 
 type Part = Readonly<Record<string, unknown>>
@@ -53,22 +54,6 @@ export const messagesToChat = (
   }
   if (typeof request.metadata?.user_id === "string") translated.safety_identifier = userOf(request.metadata.user_id)
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
-}
-
-/**
- * Whether OpenAI takes a schema as strict: each object requires all its properties and no others (OpenAI, "Structured
- * Outputs", supported schemas). Anthropic's may have optional ones, which a strict schema would be refused for.
- */
-const isStrict = (schema: unknown): boolean => {
-  if (Array.isArray(schema)) return schema.every(isStrict)
-  if (!Predicate.isObject(schema)) return true
-  const { type, properties, required } = schema as Readonly<Record<string, unknown>>
-  if (type === "object" || Predicate.isObject(properties)) {
-    const needed: ReadonlyArray<unknown> = Array.isArray(required) ? required : []
-    if (!("additionalProperties" in schema) || schema.additionalProperties !== false) return false
-    if (!Object.keys(properties ?? {}).every((name) => needed.includes(name))) return false
-  }
-  return Object.values(schema).every(isStrict)
 }
 
 /** OpenAI limits the length of a user id; a longer one is replaced by its digest. */

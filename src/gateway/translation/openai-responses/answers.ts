@@ -33,6 +33,10 @@ const incompleteReasons: Readonly<Record<string, string>> = {
   content_filter: "content_filter"
 }
 
+/** Whether a finish reason says that the output was cut. */
+export const isIncomplete = (finishReason: string | undefined): boolean =>
+  incompleteReasons[finishReason ?? ""] !== undefined
+
 /** A response at a stage of its making. */
 export const responseOf = (
   { createdSeconds, id, request }: ResponseHead,

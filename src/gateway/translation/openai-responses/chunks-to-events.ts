@@ -10,6 +10,7 @@ import { StreamedCalls } from "../streamed-calls.ts"
 import {
   callItem,
   customText,
+  isIncomplete,
   messageItem,
   reasoningItem,
   refusalPart,
@@ -245,7 +246,7 @@ export class ChunksToResponse {
   }
 
   private get statusOfItems(): string {
-    return this.finishReason === "length" ? "incomplete" : "completed"
+    return isIncomplete(this.finishReason) ? "incomplete" : "completed"
   }
 
   private call(events: Array<ResponseEvent>, delta: CallDelta): void {

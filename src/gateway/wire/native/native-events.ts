@@ -16,6 +16,8 @@ const written = (event: string, data: object): string => `event: ${event}\ndata:
 export class NativeEvents {
   private readonly reader = new EventReader()
   private readonly streamedCalls = new StreamedCalls()
+  /** Whether the call at a place has had arguments. */
+  private readonly calls = new Map<number, boolean>()
   private finishReason: string | undefined
   private failed = false
   private readonly told: (usage: TokenUsage) => object
@@ -38,7 +40,13 @@ export class NativeEvents {
       .end()
       .map(({ data }) => this.take(data))
       .join("")
-    return this.failed ? rest : rest + written("done", { finishReason: finishOf(this.finishReason) })
+    if (this.failed) return rest
+    const empty = [...this.calls].filter(([, hasArguments]) => !hasArguments)
+    return [
+      rest,
+      ...empty.map(([index]) => written("tool_call", { index, arguments: "{}" })),
+      written("done", { finishReason: finishOf(this.finishReason, this.calls.size > 0) })
+    ].join("")
   }
 
   private take(data: string): string {
@@ -60,7 +68,9 @@ export class NativeEvents {
         const { function: called, id } = call
         const index = this.streamedCalls.placeOf(call)
         const named = { ...(id ? { id } : {}), ...(called?.name ? { name: called.name } : {}) }
-        out.push(written("tool_call", { index, ...named, arguments: called?.arguments ?? "" }))
+        const fragment = called?.arguments ?? ""
+        this.calls.set(index, fragment !== "" || this.calls.get(index) === true)
+        out.push(written("tool_call", { index, ...named, arguments: fragment }))
       }
     }
     if (chunk.value.usage) {

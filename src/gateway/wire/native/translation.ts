@@ -1,6 +1,8 @@
 import { Option, Schema } from "effect"
 import { type TokenUsage } from "../../translation/domain.ts"
 import { ChatCompletion, textOfWords } from "../../translation/openai-chat/domain.ts"
+import { isStrict } from "../../translation/openai-chat/strict-schema.ts"
+import { withImagesBesideTools } from "../../translation/openai-chat/tool-images.ts"
 import { type EmbeddingRequest, type LlmMessage, type LlmPart, type LlmRequest } from "./request-domain.ts"
 
 type Json = Readonly<Record<string, unknown>>
@@ -39,7 +41,7 @@ const messageOf = ({ content, role, toolCallId, toolCalls = [] }: LlmMessage): J
 
 const formatOf = (format: NonNullable<LlmRequest["responseFormat"]>): Json =>
   format.type === "json-schema"
-    ? { type: "json_schema", json_schema: { name: "answer", schema: format.schema, strict: true } }
+    ? { type: "json_schema", json_schema: { name: "answer", schema: format.schema, strict: isStrict(format.schema) } }
     : { type: format.type === "json" ? "json_object" : "text" }
 
 const given = (members: Json): Json =>
@@ -49,7 +51,7 @@ const given = (members: Json): Json =>
 export const chatOf = (request: LlmRequest): Json =>
   given({
     model: request.model,
-    messages: request.messages.map(messageOf),
+    messages: withImagesBesideTools(request.messages.map(messageOf)),
     max_completion_tokens: request.maxTokens,
     temperature: request.temperature,
     top_p: request.topP,
@@ -89,12 +91,17 @@ export const saidIn = (bytes: Uint8Array) =>
         name,
         arguments: words || "{}"
       })),
-      finishReason: finishOf(choice?.finish_reason)
+      finishReason: finishOf(choice?.finish_reason, (calls ?? []).length > 0)
     }
   })
 
-export const finishOf = (reason: string | null | undefined) =>
-  (reasons.has(reason ?? "") ? reason : "stop") as "stop" | "length" | "tool_calls" | "content_filter"
+/** Some providers send `stop` although tools are called. */
+export const finishOf = (reason: string | null | undefined, callsTools: boolean) =>
+  (reasons.has(reason ?? "") && !(callsTools && reason === "stop") ? reason : callsTools ? "tool_calls" : "stop") as
+    | "stop"
+    | "length"
+    | "tool_calls"
+    | "content_filter"
 
 /** The vectors of an answer. */
 export const vectorsIn = (bytes: Uint8Array) =>

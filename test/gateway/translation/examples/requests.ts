@@ -148,6 +148,20 @@ export const requests: Examples<Json> = {
           { type: "input_image", image_url: image }
         ])
       ]
+    },
+    native: {
+      messages: [
+        hello,
+        { role: "assistant", content: "Looking.", toolCalls: [{ id: "a", name: "look", arguments: { at: 1 } }] },
+        {
+          role: "tool",
+          toolCallId: "a",
+          content: [
+            { type: "text", text: "dark" },
+            { type: "image", url: image }
+          ]
+        }
+      ]
     }
   },
 
@@ -340,7 +354,8 @@ export const requests: Examples<Json> = {
   },
 
   "asks for output of a schema with an optional member": {
-    messages: { output_config: { format: { type: "json_schema", schema: { ...city, required: [] } } } }
+    messages: { output_config: { format: { type: "json_schema", schema: { ...city, required: [] } } } },
+    native: { responseFormat: { type: "json-schema", schema: { ...city, required: [] } } }
   },
 
   "asks for JSON of any shape": {
