@@ -115,6 +115,12 @@ export class NativeEvents {
 
 const nothing: ReadEvent = { said: [], response: undefined, usage: undefined, isLast: false, failure: undefined }
 
+/** What calls of tools are called with: the member, and its events. */
+const inputs: Readonly<Record<string, { readonly member: string; readonly event: string } | undefined>> = {
+  function_call: { member: "arguments", event: "function_call_arguments" },
+  custom_tool_call: { member: "input", event: "custom_tool_call_input" }
+}
+
 /** The stream of a response that its provider sent as a whole; undefined if it cannot be read. */
 export const wholeToEvents = (text: string): string | undefined => {
   const response = parsedJson(text)
@@ -126,8 +132,24 @@ export const wholeToEvents = (text: string): string | undefined => {
   const eventsOf = (item: Json, output_index: number) => {
     const at = { item_id: item.id, output_index }
     const texts = item.type === "message" ? listIn(item.content).filter(isJson) : []
+    const input = inputs[String(item.type)]
+    const unwritten = {
+      ...(item.status === undefined ? {} : { status: "in_progress" }),
+      ...(texts.length > 0 ? { content: [] } : {}),
+      ...(input === undefined ? {} : { [input.member]: "" })
+    }
     return [
-      event("response.output_item.added", { output_index, item: texts.length > 0 ? { ...item, content: [] } : item }),
+      event("response.output_item.added", { output_index, item: { ...item, ...unwritten } }),
+      ...(input === undefined
+        ? []
+        : [
+            event(`response.${input.event}.delta`, { ...at, delta: item[input.member] }),
+            event(`response.${input.event}.done`, {
+              ...at,
+              ...(item.type === "function_call" ? { name: item.name } : {}),
+              [input.member]: item[input.member]
+            })
+          ]),
       ...texts.flatMap((part, content_index) => {
         const { refusal, text } = part
         const [kind, member, words] =
