@@ -30,6 +30,10 @@ export const faults = (...paths: ReadonlyArray<string>): Refusal => ({
 /** What is asked, what is sent for it, and how it is refused. */
 export type Scenario<Given> = readonly [what: string, send: Sent | ((given: Given) => Sent), refused: Refusal]
 
+/** Lists, each with a parameter that is refused. */
+export const badQueries = (path: string, ...queries: ReadonlyArray<string>): ReadonlyArray<Scenario<unknown>> =>
+  queries.map((query) => [`list with ${query}`, ["GET", `${path}?${query}`], faults(`query.${query.split("=", 1)[0]}`)])
+
 /** What the scenarios of a table start from, and what is to be the same after each. */
 export interface Setting<Given, E> {
   readonly given: Effect.Effect<Given, E, TestService>

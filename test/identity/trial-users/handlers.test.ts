@@ -2,7 +2,16 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Struct } from "effect"
 import { refusesStrangers } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { auditOf, faults, problem, read, refuses, type Scenario, type Sent } from "../../support/scenarios.ts"
+import {
+  auditOf,
+  badQueries,
+  faults,
+  problem,
+  read,
+  refuses,
+  type Scenario,
+  type Sent
+} from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { nextLink, walkLinks } from "../../support/walk.ts"
@@ -574,13 +583,16 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       ["GET", `${path}?cursor=${encodeURIComponent(cursor)}`],
       faults("query.cursor")
     ]),
-    ["list with limit=0", ["GET", `${path}?limit=0`], faults("query.limit")],
-    ["list with limit=1001", ["GET", `${path}?limit=1001`], faults("query.limit")],
-    ["list with limit=ten", ["GET", `${path}?limit=ten`], faults("query.limit")],
-    ["list with limit=1.5", ["GET", `${path}?limit=1.5`], faults("query.limit")],
-    ["list with limit=", ["GET", `${path}?limit=`], faults("query.limit")],
-    ["list with active=yes", ["GET", `${path}?active=yes`], faults("query.active")],
-    ["list with active=", ["GET", `${path}?active=`], faults("query.active")],
-    ["list with isActive=true", ["GET", `${path}?isActive=true`], faults("query.isActive")]
+    ...badQueries(
+      path,
+      "limit=0",
+      "limit=1001",
+      "limit=ten",
+      "limit=1.5",
+      "limit=",
+      "active=yes",
+      "active=",
+      "isActive=true"
+    )
   ])
 })
