@@ -2,8 +2,19 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { refusesStrangers } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
+import {
+  auditOf,
+  badQueries,
+  faults,
+  problem,
+  read,
+  refuses,
+  type Scenario,
+  type Sent
+} from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
+const path = "/api/applications"
 const unknownId = 2_000_000_000
 
 const make = Effect.fnUntraced(function* (body: object) {
@@ -12,6 +23,14 @@ const make = Effect.fnUntraced(function* (body: object) {
   assert.strictEqual(status, 201, text)
   return application
 })
+
+const creating = (members: object): Sent => ["POST", path, { body: { name: "ok", ...members } }]
+const updating =
+  (body: object) =>
+  ({ id }: { readonly id: number }): Sent => ["PATCH", `${path}/${id}`, { body }]
+
+const notFound = problem(404, "application-not-found")
+const builtIn = problem(409, "application-built-in")
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("applications over HTTP", (it) => {
   it.effect("create 201: active, with a slug made from the name", () =>
@@ -53,25 +72,56 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  it.effect("create 400: bad values and members that a caller does not set", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const bodies = [
-        {},
-        { name: "" },
-        { name: "x".repeat(101) },
-        { name: "ok", slug: "UPPER" },
-        { name: "ok", slug: null },
-        { name: "ok", description: "x".repeat(1001) },
-        { name: "ok", description: "a\0b" },
-        { name: "ok", status: "active" },
-        { name: "ok", builtIn: true }
-      ]
-      for (const body of bodies) {
-        const answer = yield* service.call("POST", "/api/applications", { body })
-        assertProblem(answer, 400, "validation-failed")
-      }
-    })
+  refuses(
+    it,
+    [
+      ["create without a name", ["POST", path, { body: {} }], faults("payload.name")],
+      ["create with an empty name", creating({ name: "" }), faults("payload.name")],
+      ["create with a name of 101 characters", creating({ name: "x".repeat(101) }), faults("payload.name")],
+      ["create with a slug in upper case", creating({ slug: "UPPER" }), faults("payload.slug")],
+      ["create with null for a slug", creating({ slug: null }), faults("payload.slug")],
+      ["create with a long description", creating({ description: "x".repeat(1001) }), faults("payload.description")],
+      ["create with NUL in a description", creating({ description: "a\0b" }), faults("payload.description")],
+      ["create with a status, which a caller does not set", creating({ status: "active" }), faults("payload.status")],
+      ["create with builtIn, which a caller does not set", creating({ builtIn: true }), faults("payload.builtIn")],
+      ...badQueries(path, "limit=0", "limit=201", "cursor=x", "cursor=IngiCg", "status=gone", "state=active"),
+      ...["x", "0", "-1", "1.5", "2147483648"].map((id): Scenario<unknown> => [
+        `get of the bad id ${id}`,
+        ["GET", `${path}/${id}`],
+        faults("params.id")
+      ]),
+      ["get of an unknown application", ["GET", `${path}/${unknownId}`], notFound],
+      ["update with builtIn, which a caller does not set", updating({ builtIn: true }), faults("payload.builtIn")],
+      ["update with a status that is none", updating({ status: "gone" }), faults("payload.status")],
+      ["update with a bad slug", updating({ slug: "-x" }), faults("payload.slug")],
+      ["update with null for a description", updating({ description: null }), faults("payload.description")],
+      ["update with a slug that is taken", updating({ slug: "llm-gateway" }), problem(409, "application-slug-taken")],
+      ["update of a bad id", ["PATCH", `${path}/x`, { body: {} }], faults("params.id")],
+      ["update of an unknown application", ["PATCH", `${path}/${unknownId}`, { body: { name: "x" } }], notFound],
+      ["delete of a bad id", ["DELETE", `${path}/x`], faults("params.id")]
+    ],
+    {
+      given: make({ name: "Strict" }),
+      unchanged: ({ id }) => Effect.all([read(`${path}/${id}`), auditOf("Application", id)])
+    }
+  )
+
+  refuses(
+    it,
+    [1, 2].flatMap((id): ReadonlyArray<Scenario<unknown>> => [
+      [
+        `update of the slug of the built-in application ${id}`,
+        ["PATCH", `${path}/${id}`, { body: { slug: "other" } }],
+        builtIn
+      ],
+      [
+        `update of the status of the built-in application ${id}`,
+        ["PATCH", `${path}/${id}`, { body: { status: "suspended" } }],
+        builtIn
+      ],
+      [`delete of the built-in application ${id}`, ["DELETE", `${path}/${id}`], builtIn]
+    ]),
+    { given: Effect.void, unchanged: () => read(`${path}?limit=2`) }
   )
 
   it.effect("create 409: a slug asked for that is taken, for all but one of concurrent requests", () =>
@@ -113,27 +163,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  it.effect("list 400: a bad limit, cursor, status or parameter", () =>
+  it.effect("get 200", () =>
     Effect.gen(function* () {
-      const service = yield* TestService
-      for (const query of ["limit=0", "limit=201", "cursor=x", "cursor=IngiCg", "status=gone", "state=active"]) {
-        assert.strictEqual((yield* service.call("GET", `/api/applications?${query}`)).status, 400, query)
-      }
-    })
-  )
-
-  it.effect("get 200, 400, 404", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
       const application = yield* make({ name: "Read" })
-      const { body, status } = yield* service.call("GET", `/api/applications/${application.id}`)
-      assert.strictEqual(status, 200)
-      assert.deepStrictEqual(body, application)
-      for (const id of ["x", "0", "-1", "1.5", "2147483648"]) {
-        assert.strictEqual((yield* service.call("GET", `/api/applications/${id}`)).status, 400, id)
-      }
-      const unknown = yield* service.call("GET", `/api/applications/${unknownId}`)
-      assertProblem(unknown, 404, "application-not-found")
+      assert.deepStrictEqual(yield* read(`${path}/${application.id}`), application)
     })
   )
 
@@ -160,46 +193,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  it.effect("update 400: an unknown member, a bad value, a bad id", () =>
+  it.effect("update 200: a built-in application takes a description", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { id } = yield* make({ name: "Strict" })
-      for (const body of [{ builtIn: true }, { status: "gone" }, { slug: "-x" }, { description: null }]) {
-        assert.strictEqual((yield* service.call("PATCH", `/api/applications/${id}`, { body })).status, 400)
-      }
-      assert.strictEqual((yield* service.call("PATCH", "/api/applications/x", { body: {} })).status, 400)
-    })
-  )
-
-  it.effect("update 404: an unknown application", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const answer = yield* service.call("PATCH", `/api/applications/${unknownId}`, { body: { name: "x" } })
-      assertProblem(answer, 404, "application-not-found")
-    })
-  )
-
-  it.effect("update 409: a slug that is taken", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const { id } = yield* make({ name: "Second" })
-      const answer = yield* service.call("PATCH", `/api/applications/${id}`, {
-        body: { slug: "llm-gateway" }
-      })
-      assertProblem(answer, 409, "application-slug-taken")
-    })
-  )
-
-  it.effect("update 409: a built-in application keeps its slug and status, and takes a name and description", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      for (const id of [1, 2]) {
-        for (const body of [{ slug: "other" }, { status: "suspended" }]) {
-          const answer = yield* service.call("PATCH", `/api/applications/${id}`, { body })
-          assertProblem(answer, 409, "application-built-in")
-        }
-      }
-      const described = yield* service.call("PATCH", "/api/applications/2", { body: { description: "All models" } })
+      const described = yield* service.call("PATCH", `${path}/2`, { body: { description: "All models" } })
       assert.strictEqual(described.status, 200)
       assert.strictEqual(described.body.description, "All models")
     })
@@ -215,15 +212,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const again = yield* service.call("DELETE", `/api/applications/${id}`)
       assertProblem(again, 404, "application-not-found")
       yield* make({ name: "Gone", slug: "gone" })
-      const log = yield* service.call("GET", `/api/audit-logs?entityType=Application&entityId=${id}`)
-      assert.strictEqual(log.body.items[0].actionType, "ApplicationDeleted")
-    })
-  )
-
-  it.effect("delete 400: a bad id", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      assert.strictEqual((yield* service.call("DELETE", "/api/applications/x")).status, 400)
+      assert.deepStrictEqual(yield* auditOf("Application", id), ["ApplicationDeleted", "ApplicationCreated"])
     })
   )
 
@@ -243,16 +232,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         body: { name: "of an application", scopes: [], applicationId: other.id }
       })
       assert.strictEqual((yield* service.call("DELETE", `/api/applications/${other.id}`)).status, 409)
-    })
-  )
-
-  it.effect("delete 409: a built-in application", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      for (const id of [1, 2]) {
-        const answer = yield* service.call("DELETE", `/api/applications/${id}`)
-        assertProblem(answer, 409, "application-built-in")
-      }
     })
   )
 
