@@ -12,6 +12,7 @@ import {
 } from "../../support/accounts.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { faults, problem, read, refuses, type Scenario, type Sent } from "../../support/scenarios.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 import { walkCursors } from "../../support/walk.ts"
 
@@ -25,6 +26,21 @@ const valid = (members: Readonly<Record<string, unknown>> = {}) => ({
   roleIds: [],
   ...members
 })
+
+const creating = (members: Readonly<Record<string, unknown>>): Sent => ["POST", path, { body: valid(members) }]
+
+/** A fault of the password, which the answer does not repeat. */
+const weak = (what: string, password: string): Scenario<unknown> => [
+  what,
+  creating({ password }),
+  {
+    status: 400,
+    check: (answer) => {
+      assert.deepStrictEqual(faultPaths(answer), ["payload.password"])
+      assert.notInclude(answer.text, password)
+    }
+  }
+]
 
 layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 seconds" })("accounts", (it) => {
   refusesStrangers(it, [
@@ -83,27 +99,23 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
     })
   )
 
-  const faulty: ReadonlyArray<readonly [string, Readonly<Record<string, unknown>>, string]> = [
-    ["a password of 11 characters", { password: "x1y2z3a4b5c" }, "payload.password"],
-    ["a password of 129 characters", { password: `${"xyz-".repeat(32)}a` }, "payload.password"],
-    ["a common password", { password: "Password1234" }, "payload.password"],
-    ["a password with the name", { name: "Ada Lovelace", password: "AdaLovelace1" }, "payload.password"],
-    ["no e-mail address", { email: "ada" }, "payload.email"],
-    ["a blank name", { name: " " }, "payload.name"],
-    ["a role that is none", { roleIds: [2_000_000_000] }, "payload.roleIds.0"],
-    ["one role twice", { roleIds: [1, 1] }, "payload.roleIds"],
-    ["an unknown member", { admin: true }, "payload.admin"]
-  ]
-  for (const [what, members, at] of faulty) {
-    it.effect(`400: ${what}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const answer = yield* service.call("POST", path, { body: valid(members) })
-        assert.deepStrictEqual(faultPaths(answer), [at])
-        if (typeof members.password === "string") assert.notInclude(answer.text, members.password)
-      })
-    )
-  }
+  refuses(
+    it,
+    [
+      weak("a password of 11 characters", "x1y2z3a4b5c"),
+      weak("a password of 129 characters", `${"xyz-".repeat(32)}a`),
+      weak("a common password", "Password1234"),
+      weak("a password with the name", "AdaLovelace1"),
+      ["no e-mail address", creating({ email: "ada" }), faults("payload.email")],
+      ["a blank name", creating({ name: " " }), faults("payload.name")],
+      ["a role that is none", creating({ roleIds: [2_000_000_000] }), faults("payload.roleIds.0")],
+      ["one role twice", creating({ roleIds: [1, 1] }), faults("payload.roleIds")],
+      ["an unknown member", creating({ admin: true }), faults("payload.admin")],
+      ["a tenant that is none", creating({ tenantId: nobody }), problem(404, "tenant-not-found")],
+      ["a trial user that is none", creating({ trialUserId: 2_000_000_000 }), problem(404, "trial-user-not-found")]
+    ],
+    { given: Effect.void, unchanged: () => read(`${path}?limit=200`) }
+  )
 
   it.effect("400: the role of another application", () =>
     Effect.gen(function* () {
@@ -114,15 +126,6 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
       })
       const answer = yield* service.call("POST", path, { body: valid({ roleIds: [role.body.id] }) })
       assert.deepStrictEqual(faultPaths(answer), ["payload.roleIds.0"])
-    })
-  )
-
-  it.effect("404: a tenant or a trial user that is none", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      assertProblem(yield* service.call("POST", path, { body: valid({ tenantId: nobody }) }), 404, "tenant-not-found")
-      const unknown = yield* service.call("POST", path, { body: valid({ trialUserId: 2_000_000_000 }) })
-      assertProblem(unknown, 404, "trial-user-not-found")
     })
   )
 

@@ -3,9 +3,12 @@ import { Effect } from "effect"
 import { assertOAuthError, make, makeAgent, registration } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { faults, problem, refuses, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/agents"
+const nobody = "01890a5d-ac96-774b-bcce-b302099a8057"
+const creating = (members: object): Sent => ["POST", path, { body: registration(members) }]
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("agents over HTTP", (it) => {
   it.effect("201: registered with defaults, active, in the default tenant", () =>
@@ -51,33 +54,28 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  const bad: ReadonlyArray<readonly [string, object]> = [
-    ["maxCredentialTtlSeconds", { maxCredentialTtlSeconds: 59 }],
-    ["maxCredentialTtlSeconds", { maxCredentialTtlSeconds: 86_401 }],
-    ["perTurnBudget", { perTurnBudget: 0 }],
-    ["perTurnBudget", { perTurnBudget: -1 }],
-    ["perTurnBudget", { perTurnBudget: 0.0000000001 }],
-    ["perTurnBudget", { perTurnBudget: 0.12345678901 }],
-    ["perTurnBudget", { perTurnBudget: 8_388_608 }],
-    ["scopeCeiling.0", { scopeCeiling: ["billing:pay"] }],
-    ["name", { name: " " }]
-  ]
-  for (const [member, members] of bad) {
-    it.effect(`400: ${JSON.stringify(members)}, naming ${member}`, () =>
-      Effect.gen(function* () {
-        const answer = yield* (yield* TestService).call("POST", path, { body: registration(members) })
-        assert.include(faultPaths(answer), `payload.${member}`)
-      })
-    )
-  }
-
-  it.effect("400: a default task type that is not allowed", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const body = registration({ allowedTaskTypes: ["a"], defaultTaskType: "b" })
-      assertProblem(yield* service.call("POST", path, { body }), 400, "agent-limits-invalid")
-    })
-  )
+  refuses(it, [
+    ["a life of 59 seconds", creating({ maxCredentialTtlSeconds: 59 }), faults("payload.maxCredentialTtlSeconds")],
+    [
+      "a life of more than a day",
+      creating({ maxCredentialTtlSeconds: 86_401 }),
+      faults("payload.maxCredentialTtlSeconds")
+    ],
+    ["a budget of nothing", creating({ perTurnBudget: 0 }), faults("payload.perTurnBudget")],
+    ["a budget below nothing", creating({ perTurnBudget: -1 }), faults("payload.perTurnBudget")],
+    ["a budget below the smallest amount", creating({ perTurnBudget: 0.0000000001 }), faults("payload.perTurnBudget")],
+    ["a budget of eleven decimals", creating({ perTurnBudget: 0.12345678901 }), faults("payload.perTurnBudget")],
+    ["a budget beyond any amount", creating({ perTurnBudget: 8_388_608 }), faults("payload.perTurnBudget")],
+    ["a scope of no resource of ours", creating({ scopeCeiling: ["billing:pay"] }), faults("payload.scopeCeiling.0")],
+    ["a blank name", creating({ name: " " }), faults("payload.name")],
+    [
+      "a default task type that is not allowed",
+      creating({ allowedTaskTypes: ["a"], defaultTaskType: "b" }),
+      problem(400, "agent-limits-invalid")
+    ],
+    ["a tenant that is none", creating({ tenantId: nobody }), problem(404, "tenant-not-found")],
+    ["a template that is none", creating({ templateId: nobody }), problem(404, "agent-template-not-found")]
+  ])
 
   it.effect("409: a name that a live agent of the tenant has; free again when that one is retired", () =>
     Effect.gen(function* () {
@@ -91,17 +89,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       yield* make(service, path, body)
       const revived = yield* service.call("PATCH", `${path}/${id}`, { body: { status: "active" } })
       assertProblem(revived, 409, "agent-not-active")
-    })
-  )
-
-  it.effect("404: of a tenant or a template that is none", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const nobody = "01890a5d-ac96-774b-bcce-b302099a8057"
-      const tenant = yield* service.call("POST", path, { body: registration({ tenantId: nobody }) })
-      assertProblem(tenant, 404, "tenant-not-found")
-      const template = yield* service.call("POST", path, { body: registration({ templateId: nobody }) })
-      assertProblem(template, 404, "agent-template-not-found")
     })
   )
 

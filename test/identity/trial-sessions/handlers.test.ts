@@ -1,7 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { refusesStrangers } from "../../support/authority.ts"
-import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { auditOf, badQueries, faults, problem, refuses, type Scenario, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { walkLinks } from "../../support/walk.ts"
@@ -33,11 +34,7 @@ const open = Effect.fnUntraced(function* (trialUserId: number) {
   return opened.body
 })
 
-const auditOf = Effect.fnUntraced(function* (id: number) {
-  const service = yield* TestService
-  const listed = yield* service.call("GET", `/api/audit-logs?entityType=Session&entityId=${id}`)
-  return listed.body.items.map((entry: { readonly actionType: string }) => entry.actionType)
-})
+const sessionAudit = (id: number) => auditOf("Session", id)
 
 const idsOf = (body: ReadonlyArray<{ readonly id: number }>) => body.map((session) => session.id)
 
@@ -55,23 +52,21 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     ["touch", "POST", "/activity"],
     ["end", "DELETE", ""]
   ] as const
-  for (const [name, method, rest] of byId) {
-    it.effect(`404: ${name} of an unknown session`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        assertProblem(yield* service.call(method, `${path}/2147483647${rest}`), 404, "session-not-found")
-      })
+  const badIds = ["0", "-1", "1.5", "1e3", "01", "abc", "2147483648"]
+  refuses(it, [
+    ...byId.map(([name, method, rest]): Scenario<unknown> => [
+      `${name} of an unknown session`,
+      [method, `${path}/2147483647${rest}`],
+      problem(404, "session-not-found")
+    ]),
+    ...byId.flatMap(([name, method, rest]) =>
+      badIds.map((id): Scenario<unknown> => [
+        `${name} of the malformed id ${id}`,
+        [method, `${path}/${id}${rest}`],
+        faults("params.id")
+      ])
     )
-
-    it.effect(`400: ${name} of a malformed id`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        for (const id of ["0", "-1", "1.5", "1e3", "01", "abc", "2147483648"]) {
-          assert.deepStrictEqual(faultPaths(yield* service.call(method, `${path}/${id}${rest}`)), ["params.id"])
-        }
-      })
-    )
-  }
+  ])
 
   it.effect("201: create answers the session, active, with its address in Location", () =>
     Effect.gen(function* () {
@@ -85,7 +80,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.match(created.body.startedAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
       assert.strictEqual(created.body.lastActivityAt, created.body.startedAt)
       assert.deepStrictEqual((yield* service.call("GET", `${path}/${created.body.id}`)).body, created.body)
-      assert.deepStrictEqual(yield* auditOf(created.body.id), ["SessionStarted"])
+      assert.deepStrictEqual(yield* sessionAudit(created.body.id), ["SessionStarted"])
     })
   )
 
@@ -140,43 +135,24 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     "localhost",
     "example.com"
   ]
-  for (const address of noAddresses) {
-    it.effect(`400: create from ${JSON.stringify(address)}, which is no IP address`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const answer = yield* service.call("POST", path, { body: { trialUserId: 1, ipAddress: address } })
-        assert.deepStrictEqual(faultPaths(answer), ["payload.ipAddress"])
-      })
-    )
-  }
-
-  const unacceptable: ReadonlyArray<readonly [string, object, ReadonlyArray<string>]> = [
-    ["nothing", {}, ["payload.trialUserId", "payload.ipAddress"]],
-    ["no address", { trialUserId: 1 }, ["payload.ipAddress"]],
-    ["no user", { ipAddress }, ["payload.trialUserId"]],
-    ["text for a user", { trialUserId: "1", ipAddress }, ["payload.trialUserId"]],
-    ["the user 0", { trialUserId: 0, ipAddress }, ["payload.trialUserId"]],
-    ["half a user", { trialUserId: 1.5, ipAddress }, ["payload.trialUserId"]],
-    ["a user beyond any id", { trialUserId: 2_147_483_648, ipAddress }, ["payload.trialUserId"]],
-    ["isActive, which the server sets", { trialUserId: 1, ipAddress, isActive: true }, ["payload.isActive"]],
-    ["an unknown member", { trialUserId: 1, ipAddress, device: "phone" }, ["payload.device"]]
-  ]
-  for (const [what, body, paths] of unacceptable) {
-    it.effect(`400: create with ${what}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        assert.sameMembers([...faultPaths(yield* service.call("POST", path, { body }))], [...paths])
-      })
-    )
-  }
-
-  it.effect("404: create for an unknown user", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const answer = yield* service.call("POST", path, { body: { trialUserId: 2_147_483_647, ipAddress } })
-      assertProblem(answer, 404, "trial-user-not-found")
-    })
-  )
+  const creating = (members: object): Sent => ["POST", path, { body: { trialUserId: 1, ipAddress, ...members } }]
+  refuses(it, [
+    ...noAddresses.map((address): Scenario<unknown> => [
+      `create from ${JSON.stringify(address)}, which is no IP address`,
+      creating({ ipAddress: address }),
+      faults("payload.ipAddress")
+    ]),
+    ["create with nothing", ["POST", path, { body: {} }], faults("payload.trialUserId", "payload.ipAddress")],
+    ["create with no address", creating({ ipAddress: undefined }), faults("payload.ipAddress")],
+    ["create with no user", creating({ trialUserId: undefined }), faults("payload.trialUserId")],
+    ["create with text for a user", creating({ trialUserId: "1" }), faults("payload.trialUserId")],
+    ["create with the user 0", creating({ trialUserId: 0 }), faults("payload.trialUserId")],
+    ["create with half a user", creating({ trialUserId: 1.5 }), faults("payload.trialUserId")],
+    ["create with a user beyond any id", creating({ trialUserId: 2_147_483_648 }), faults("payload.trialUserId")],
+    ["create with isActive, which the server sets", creating({ isActive: true }), faults("payload.isActive")],
+    ["create with an unknown member", creating({ device: "phone" }), faults("payload.device")],
+    ["create for an unknown user", creating({ trialUserId: 2_147_483_647 }), problem(404, "trial-user-not-found")]
+  ])
 
   const closedUsers: ReadonlyArray<readonly [string, object]> = [
     ["is not active", { isActive: false }],
@@ -238,7 +214,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { body } = yield* service.call("GET", `${path}/${session.id}`)
       assert.isAtLeast(Date.parse(body.lastActivityAt), Date.parse(session.lastActivityAt))
       assert.strictEqual(Date.parse(body.startedAt), Date.parse(session.startedAt) - 600_000)
-      assert.deepStrictEqual(yield* auditOf(session.id), ["SessionStarted"])
+      assert.deepStrictEqual(yield* sessionAudit(session.id), ["SessionStarted"])
     })
   )
 
@@ -268,7 +244,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         ...session,
         isActive: false
       })
-      assert.deepStrictEqual(yield* auditOf(session.id), ["SessionEnded", "SessionStarted"])
+      assert.deepStrictEqual(yield* sessionAudit(session.id), ["SessionEnded", "SessionStarted"])
     })
   )
 
@@ -281,7 +257,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         { concurrency: "unbounded" }
       )
       assert.isTrue(answers.every((answer) => answer.status === 204))
-      assert.deepStrictEqual(yield* auditOf(session.id), ["SessionEnded", "SessionStarted"])
+      assert.deepStrictEqual(yield* sessionAudit(session.id), ["SessionEnded", "SessionStarted"])
     })
   )
 
@@ -338,26 +314,22 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  const queries: ReadonlyArray<readonly [string, string]> = [
-    ["userId=0", "userId"],
-    ["userId=abc", "userId"],
-    ["userId=1.5", "userId"],
-    ["userId=", "userId"],
-    ["active=1", "active"],
-    ["limit=0", "limit"],
-    ["limit=1001", "limit"],
-    ["cursor=x", "cursor"],
-    ["cursor=", "cursor"],
-    [`cursor=${btoa("-1")}`, "cursor"],
-    [`cursor=${btoa("{}")}`, "cursor"],
-    ["trialUserId=1", "trialUserId"]
-  ]
-  for (const [query, member] of queries) {
-    it.effect(`400: list with ${query}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        assert.deepStrictEqual(faultPaths(yield* service.call("GET", `${path}?${query}`)), [`query.${member}`])
-      })
+  refuses(
+    it,
+    badQueries(
+      path,
+      "userId=0",
+      "userId=abc",
+      "userId=1.5",
+      "userId=",
+      "active=1",
+      "limit=0",
+      "limit=1001",
+      "cursor=x",
+      "cursor=",
+      `cursor=${btoa("-1")}`,
+      `cursor=${btoa("{}")}`,
+      "trialUserId=1"
     )
-  }
+  )
 })
