@@ -34,6 +34,18 @@ export type Scenario<Given> = readonly [what: string, send: Sent | ((given: Give
 export const badQueries = (path: string, ...queries: ReadonlyArray<string>): ReadonlyArray<Scenario<unknown>> =>
   queries.map((query) => [`list with ${query}`, ["GET", `${path}?${query}`], faults(`query.${query.split("=", 1)[0]}`)])
 
+/** Bodies posted there, each with a member that is refused. */
+export const badBodies = (
+  what: string,
+  path: string,
+  ...bodies: ReadonlyArray<readonly [body: unknown, member: string]>
+): ReadonlyArray<Scenario<unknown>> =>
+  bodies.map(([body, member]) => [
+    `${what} ${JSON.stringify(body).slice(0, 80)}`,
+    ["POST", path, { body }],
+    faults(`payload.${member}`)
+  ])
+
 /** What the scenarios of a table start from, and what is to be the same after each. */
 export interface Setting<Given, E> {
   readonly given: Effect.Effect<Given, E, TestService>

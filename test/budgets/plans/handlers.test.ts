@@ -4,6 +4,7 @@ import { make, registration } from "../../support/agents.ts"
 import { makeKey, refusesStrangers } from "../../support/authority.ts"
 import { assertNoDrift, makeSetting, silence } from "../../support/plans.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { badBodies, refuses } from "../../support/scenarios.ts"
 import { serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -263,26 +264,23 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  for (const [body, path] of [
-    [{}, "payload.budgetUsd"],
-    [{ budgetUsd: 0 }, "payload.budgetUsd"],
-    [{ budgetUsd: -1 }, "payload.budgetUsd"],
-    [{ budgetUsd: 0.0000000001 }, "payload.budgetUsd"],
-    [{ budgetUsd: 8_388_608 }, "payload.budgetUsd"],
-    [{ budgetUsd: 1, heartbeatSeconds: 4 }, "payload.heartbeatSeconds"],
-    [{ budgetUsd: 1, expiresInSeconds: 0 }, "payload.expiresInSeconds"],
-    [{ budgetUsd: 1, name: " " }, "payload.name"],
-    [{ budgetUsd: 1, taskType: "a\0b" }, "payload.taskType"],
-    [{ budgetUsd: 1, other: 1 }, "payload.other"]
-  ] as const) {
-    it.effect(`400: a start of ${JSON.stringify(body)}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const answer = yield* service.call("POST", `/api/agents/${unknownId}/plans`, { body })
-        assert.deepStrictEqual(faultPaths(answer), [path])
-      })
+  refuses(
+    it,
+    badBodies(
+      "a start of",
+      `/api/agents/${unknownId}/plans`,
+      [{}, "budgetUsd"],
+      [{ budgetUsd: 0 }, "budgetUsd"],
+      [{ budgetUsd: -1 }, "budgetUsd"],
+      [{ budgetUsd: 0.0000000001 }, "budgetUsd"],
+      [{ budgetUsd: 8_388_608 }, "budgetUsd"],
+      [{ budgetUsd: 1, heartbeatSeconds: 4 }, "heartbeatSeconds"],
+      [{ budgetUsd: 1, expiresInSeconds: 0 }, "expiresInSeconds"],
+      [{ budgetUsd: 1, name: " " }, "name"],
+      [{ budgetUsd: 1, taskType: "a\0b" }, "taskType"],
+      [{ budgetUsd: 1, other: 1 }, "other"]
     )
-  }
+  )
 
   it.effect("extends on all governing caps or on none: 400 says what each has left", () =>
     Effect.gen(function* () {

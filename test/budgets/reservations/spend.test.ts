@@ -3,13 +3,20 @@ import { Effect } from "effect"
 import * as crypto from "node:crypto"
 import { make, makeAgent, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
-import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { badBodies, faults, problem, refuses, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 type Service = TestService["Service"]
 
 const unknownId = "0198a5b0-7c00-7000-8000-00000000002a"
+const reserve = "/api/spend/reserve"
+const using = (tokens: object): Sent => [
+  "POST",
+  "/api/spend/reconcile",
+  { body: { reservationId: unknownId, usage: { model: "loopback-1", ...tokens } } }
+]
 
 /** A tenant with a key, and a cap of 1 US dollar a month. */
 const tenantWith = Effect.fnUntraced(function* (service: Service, cap: object = {}, scopes = ["spend:*", "budgets:*"]) {
@@ -32,7 +39,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     {
       name: "reserve",
       method: "POST",
-      path: "/api/spend/reserve",
+      path: reserve,
       body: { amountUsd: 1 },
       capability: "spend:write",
       systemOnly: false
@@ -40,67 +47,65 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     { name: "list", method: "GET", path: "/api/spend/reservations", capability: "spend:read", systemOnly: false }
   ])
 
-  for (const [body, path] of [
-    [{ amountUsd: 0 }, "payload.amountUsd"],
-    [{ amountUsd: -1 }, "payload.amountUsd"],
-    [{ amountUsd: 0.0000000001 }, "payload.amountUsd"],
-    [{ amountUsd: 8_388_608 }, "payload.amountUsd"],
-    ['{"amountUsd":1e999}', "payload.amountUsd"],
-    [{ amountUsd: "1" }, "payload.amountUsd"],
-    [{ amountUsd: 1, tokens: -1 }, "payload.tokens"],
-    [{ amountUsd: 1, tokens: 1.5 }, "payload.tokens"],
-    [{ amountUsd: 1, ttlSeconds: 4 }, "payload.ttlSeconds"],
-    [{ amountUsd: 1, ttlSeconds: 86_401 }, "payload.ttlSeconds"],
-    [{ amountUsd: 1, agentId: "no id" }, "payload.agentId"],
-    [{ amountUsd: 1, model: "" }, "payload.model"],
-    [{ amountUsd: 1, model: "a\0b" }, "payload.model"],
-    [{ amountUsd: 1, metadata: { a: "x".repeat(5000) } }, "payload.metadata"],
-    [{ amountUsd: 1, other: 1 }, "payload.other"],
-    [{ amountUsd: 1, estimate: { model: "m", inputTokens: 1, maxOutputTokens: 1 } }, "payload.estimate"],
-    [{ model: "other", estimate: { model: "m", inputTokens: 1, maxOutputTokens: 1 } }, "payload.model"]
-  ] as const) {
-    it.effect(`400: a reserve of ${JSON.stringify(body).slice(0, 80)}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        assert.deepStrictEqual(faultPaths(yield* service.call("POST", "/api/spend/reserve", { body })), [path])
-      })
-    )
-  }
-
-  for (const [usage, path] of [
-    [{ inputTokens: 10, outputTokens: 0, cacheReadTokens: 11 }, "inputTokens"],
-    [{ inputTokens: 10, outputTokens: 0, cacheReadTokens: 5, cacheWriteTokens: 6 }, "inputTokens"],
-    [{ inputTokens: 0, outputTokens: 10, reasoningTokens: 11 }, "outputTokens"]
-  ] as const) {
-    it.effect(`400: a usage whose parts are more than the whole: ${JSON.stringify(usage)}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const body = { reservationId: unknownId, usage: { model: "loopback-1", ...usage } }
-        const answer = yield* service.call("POST", "/api/spend/reconcile", { body })
-        assert.deepStrictEqual(faultPaths(answer), [`payload.usage.${path}`])
-      })
-    )
-  }
+  refuses(it, [
+    ...badBodies(
+      "a reserve of",
+      reserve,
+      [{ amountUsd: 0 }, "amountUsd"],
+      [{ amountUsd: -1 }, "amountUsd"],
+      [{ amountUsd: 0.0000000001 }, "amountUsd"],
+      [{ amountUsd: 8_388_608 }, "amountUsd"],
+      ['{"amountUsd":1e999}', "amountUsd"],
+      [{ amountUsd: "1" }, "amountUsd"],
+      [{ amountUsd: 1, tokens: -1 }, "tokens"],
+      [{ amountUsd: 1, tokens: 1.5 }, "tokens"],
+      [{ amountUsd: 1, ttlSeconds: 4 }, "ttlSeconds"],
+      [{ amountUsd: 1, ttlSeconds: 86_401 }, "ttlSeconds"],
+      [{ amountUsd: 1, agentId: "no id" }, "agentId"],
+      [{ amountUsd: 1, model: "" }, "model"],
+      [{ amountUsd: 1, model: "a\0b" }, "model"],
+      [{ amountUsd: 1, metadata: { a: "x".repeat(5000) } }, "metadata"],
+      [{ amountUsd: 1, other: 1 }, "other"],
+      [{ amountUsd: 1, estimate: { model: "m", inputTokens: 1, maxOutputTokens: 1 } }, "estimate"],
+      [{ model: "other", estimate: { model: "m", inputTokens: 1, maxOutputTokens: 1 } }, "model"]
+    ),
+    [
+      "a usage with more read from a cache than there is",
+      using({ inputTokens: 10, outputTokens: 0, cacheReadTokens: 11 }),
+      faults("payload.usage.inputTokens")
+    ],
+    [
+      "a usage with more read from and written to a cache than there is",
+      using({ inputTokens: 10, outputTokens: 0, cacheReadTokens: 5, cacheWriteTokens: 6 }),
+      faults("payload.usage.inputTokens")
+    ],
+    [
+      "a usage with more reasoning than output",
+      using({ inputTokens: 0, outputTokens: 10, reasoningTokens: 11 }),
+      faults("payload.usage.outputTokens")
+    ],
+    [
+      "an estimate whose model has no price",
+      ["POST", reserve, { body: { estimate: { model: "nobody's", inputTokens: 10, maxOutputTokens: 10 } } }],
+      problem(400, "price-unknown")
+    ],
+    [
+      "a request without its body says that it is missing",
+      ["POST", "/api/budgets/caps"],
+      problem(400, "validation-failed", { errors: [{ path: ["payload"], message: "Required" }] })
+    ]
+  ])
 
   it.effect("404: a reserve for an application that there is not, or no more", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const { call } = yield* tenantWith(service)
-      const reserve = (applicationId: number) => call("POST", "/api/spend/reserve", { amountUsd: 0.01, applicationId })
-      assertProblem(yield* reserve(2_000_000_000), 404, "application-not-found")
+      const reserveFor = (applicationId: number) => call("POST", reserve, { amountUsd: 0.01, applicationId })
+      assertProblem(yield* reserveFor(2_000_000_000), 404, "application-not-found")
       const { id } = yield* make(service, "/api/applications", { name: "An application that spends" })
-      assert.strictEqual((yield* reserve(id)).status, 201)
+      assert.strictEqual((yield* reserveFor(id)).status, 201)
       assert.strictEqual((yield* service.call("DELETE", `/api/applications/${id}`)).status, 204)
-      assertProblem(yield* reserve(id), 404, "application-not-found")
-    })
-  )
-
-  it.effect("400: a request without its body says that it is missing", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const answer = yield* service.call("POST", "/api/budgets/caps")
-      assertProblem(answer, 400, "validation-failed")
-      assert.deepStrictEqual(answer.body.errors, [{ path: ["payload"], message: "Required" }])
+      assertProblem(yield* reserveFor(id), 404, "application-not-found")
     })
   )
 
@@ -108,16 +113,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       const service = yield* TestService
       const estimate = { model: "loopback-1", inputTokens: 0, maxOutputTokens: 0 }
-      const free = yield* service.call("POST", "/api/spend/reserve", { body: { estimate } })
+      const free = yield* service.call("POST", reserve, { body: { estimate } })
       assert.deepStrictEqual([free.status, free.body.amountUsd], [201, 0], free.text)
-    })
-  )
-
-  it.effect("400: an estimate whose model has no price", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const estimate = { model: "nobody's", inputTokens: 10, maxOutputTokens: 10 }
-      assertProblem(yield* service.call("POST", "/api/spend/reserve", { body: { estimate } }), 400, "price-unknown")
     })
   )
 
@@ -127,10 +124,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { call } = yield* tenantWith(service)
       const { id } = yield* makeAgent(service)
       for (const agentId of [unknownId, id]) {
-        assertProblem(yield* call("POST", "/api/spend/reserve", { amountUsd: 0.1, agentId }), 404, "agent-not-found")
+        assertProblem(yield* call("POST", reserve, { amountUsd: 0.1, agentId }), 404, "agent-not-found")
       }
       const planId = unknownId
-      assertProblem(yield* call("POST", "/api/spend/reserve", { amountUsd: 0.1, planId }), 404, "plan-not-found")
+      assertProblem(yield* call("POST", reserve, { amountUsd: 0.1, planId }), 404, "plan-not-found")
     })
   )
 
@@ -138,7 +135,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       const service = yield* TestService
       const { call, capId } = yield* tenantWith(service)
-      const deny = (amountUsd: number) => call("POST", "/api/spend/reserve", { amountUsd })
+      const deny = (amountUsd: number) => call("POST", reserve, { amountUsd })
       const tooLarge = yield* deny(2)
       assertProblem(tooLarge, 402, "budget-denied")
       assert.deepInclude(tooLarge.body, {
@@ -150,11 +147,11 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         headroom: 1
       })
       assert.strictEqual(tooLarge.body.caps[0].capId, capId)
-      const open = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.8 })
+      const open = yield* call("POST", reserve, { amountUsd: 0.8 })
       assert.strictEqual((yield* deny(0.3)).body.reason, "in-flight")
       yield* call("POST", "/api/spend/reconcile", { reservationId: open.body.id, actualUsd: 0.8 })
       assert.strictEqual((yield* deny(0.3)).body.reason, "exhausted")
-      assert.strictEqual((yield* call("POST", "/api/spend/reserve", { amountUsd: 0.2 })).status, 201)
+      assert.strictEqual((yield* call("POST", reserve, { amountUsd: 0.2 })).status, 201)
     })
   )
 
@@ -162,7 +159,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       const service = yield* TestService
       const { call, capId } = yield* tenantWith(service, {}, ["spend:write"])
-      const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 2 })
+      const { body } = yield* call("POST", reserve, { amountUsd: 2 })
       const { capId: shown, caps, limit, reason, resetsAt } = body
       assert.deepStrictEqual([shown, reason, limit], [capId, "exceeds-limit", undefined])
       assert.deepStrictEqual(caps, [{ capId, resetsAt }])
@@ -177,9 +174,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const model = crypto.randomUUID()
       const all = { name: "everybody", unit: "requests", limit: 1, period: "total", scope: { model }, tenantId: null }
       const { id } = yield* make(service, "/api/budgets/caps", all)
-      const first = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.1, model })
+      const first = yield* call("POST", reserve, { amountUsd: 0.1, model })
       assert.strictEqual(first.status, 201, first.text)
-      const denied = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.1, model })
+      const denied = yield* call("POST", reserve, { amountUsd: 0.1, model })
       assertProblem(denied, 402, "budget-denied")
       assert.deepStrictEqual([denied.body.capId, denied.body.limit], [id, undefined])
       const listed = yield* service.call("GET", "/api/budgets/caps?limit=200", { key: owner })
@@ -192,7 +189,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       const service = yield* TestService
       const { call } = yield* tenantWith(service)
-      const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.5 })
+      const { body } = yield* call("POST", reserve, { amountUsd: 0.5 })
       for (let again = 0; again < 2; again++) {
         assert.strictEqual((yield* call("DELETE", `/api/spend/reservations/${body.id}`)).status, 204)
       }
@@ -201,7 +198,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const status = yield* call("GET", "/api/budgets/caps-status")
       assert.deepInclude(status.body.items[0], { spent: 1.5, headroom: 0, state: "over" })
       assertProblem(yield* call("DELETE", `/api/spend/reservations/${body.id}`), 409, "reservation-settled")
-      assertProblem(yield* call("POST", "/api/spend/reserve", { amountUsd: 0.1 }), 402, "budget-denied")
+      assertProblem(yield* call("POST", reserve, { amountUsd: 0.1 }), 402, "budget-denied")
     })
   )
 
@@ -209,13 +206,13 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       const service = yield* TestService
       const { call } = yield* tenantWith(service)
-      const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 1, ttlSeconds: 5 })
+      const { body } = yield* call("POST", reserve, { amountUsd: 1, ttlSeconds: 5 })
       yield* asSuperuser(
         service.database,
         (sql) =>
           sql`UPDATE budget_reservations SET expires_at = now() - interval '1 second' WHERE id = ${body.id}::text::uuid`
       )
-      const next = yield* call("POST", "/api/spend/reserve", { amountUsd: 1 })
+      const next = yield* call("POST", reserve, { amountUsd: 1 })
       assert.strictEqual(next.status, 201, next.text)
       assert.strictEqual((yield* call("GET", `/api/spend/reservations/${body.id}`)).body.state, "expired")
     })
@@ -225,7 +222,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       const service = yield* TestService
       const { call } = yield* tenantWith(service)
-      const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.5, ttlSeconds: 10 })
+      const { body } = yield* call("POST", reserve, { amountUsd: 0.5, ttlSeconds: 10 })
       const path = `/api/spend/reservations/${body.id}/extend`
       const extended = yield* call("POST", path, { ttlSeconds: 1000 })
       assert.isAbove(Date.parse(extended.body.expiresAt), Date.parse(body.expiresAt))
@@ -238,7 +235,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       const service = yield* TestService
       const { call, tenantId } = yield* tenantWith(service)
-      const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.5 })
+      const { body } = yield* call("POST", reserve, { amountUsd: 0.5 })
       const other = (yield* makeKey(service, ["spend:*"], { tenantId })).key
       const stranger = (yield* makeKey(service, ["*:*"], { tenantId: yield* makeTenant(service.database) })).key
       const settle = { reservationId: body.id, actualUsd: 0.1 }
@@ -265,9 +262,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const service = yield* TestService
       const { call } = yield* tenantWith(service)
       const headers = { "idempotency-key": crypto.randomUUID() }
-      const first = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.4 }, headers)
+      const first = yield* call("POST", reserve, { amountUsd: 0.4 }, headers)
       const again = yield* Effect.all(
-        Array.from({ length: 5 }, () => call("POST", "/api/spend/reserve", { amountUsd: 0.4 }, headers)),
+        Array.from({ length: 5 }, () => call("POST", reserve, { amountUsd: 0.4 }, headers)),
         { concurrency: 5 }
       )
       for (const answer of again) {
@@ -276,11 +273,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.strictEqual(answer.headers.get("location"), first.headers.get("location"))
       }
       assert.isNull(first.headers.get("idempotency-replayed"))
-      assertProblem(
-        yield* call("POST", "/api/spend/reserve", { amountUsd: 0.5 }, headers),
-        422,
-        "idempotency-key-reused"
-      )
+      assertProblem(yield* call("POST", reserve, { amountUsd: 0.5 }, headers), 422, "idempotency-key-reused")
       const status = yield* call("GET", "/api/budgets/caps-status")
       assert.strictEqual(status.body.items[0].reserved, 0.4)
       const settle = { reservationId: first.body.id, actualUsd: 0.1 }
@@ -299,19 +292,19 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { id: agentId } = yield* makeAgent(service, { tenantId })
       const headers = { "idempotency-key": crypto.randomUUID() }
       const body = { amountUsd: 0.4, agentId }
-      const first = yield* call("POST", "/api/spend/reserve", body, headers)
+      const first = yield* call("POST", reserve, body, headers)
       assert.strictEqual(first.status, 201, first.text)
       const suspended = yield* service.call("PATCH", `/api/agents/${agentId}`, {
         key: owner,
         body: { status: "suspended" }
       })
       assert.strictEqual(suspended.status, 200, suspended.text)
-      const again = yield* call("POST", "/api/spend/reserve", body, headers)
+      const again = yield* call("POST", reserve, body, headers)
       assert.deepStrictEqual([again.status, again.text], [201, first.text])
       assert.strictEqual(again.headers.get("idempotency-replayed"), "true")
       const other = { ...body, amountUsd: 0.5 }
-      assertProblem(yield* call("POST", "/api/spend/reserve", other, headers), 422, "idempotency-key-reused")
-      assertProblem(yield* call("POST", "/api/spend/reserve", body), 409, "agent-not-active")
+      assertProblem(yield* call("POST", reserve, other, headers), 422, "idempotency-key-reused")
+      assertProblem(yield* call("POST", reserve, body), 409, "agent-not-active")
     })
   )
 
@@ -321,7 +314,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { call } = yield* tenantWith(service)
       const headers = { "idempotency-key": crypto.randomUUID() }
       const answers = yield* Effect.all(
-        Array.from({ length: 20 }, () => call("POST", "/api/spend/reserve", { amountUsd: 0.4 }, headers)),
+        Array.from({ length: 20 }, () => call("POST", reserve, { amountUsd: 0.4 }, headers)),
         { concurrency: 20 }
       )
       assert.strictEqual(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size, 1)
@@ -334,9 +327,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const service = yield* TestService
       const { call, capId, key } = yield* tenantWith(service, { limit: 0 })
       const headers = { "idempotency-key": crypto.randomUUID() }
-      assertProblem(yield* call("POST", "/api/spend/reserve", { amountUsd: 0.4 }, headers), 402, "budget-denied")
+      assertProblem(yield* call("POST", reserve, { amountUsd: 0.4 }, headers), 402, "budget-denied")
       yield* service.call("PUT", `/api/budgets/caps/${capId}`, { key, body: { name: "more", limit: 1 } })
-      assert.strictEqual((yield* call("POST", "/api/spend/reserve", { amountUsd: 0.4 }, headers)).status, 201)
+      assert.strictEqual((yield* call("POST", reserve, { amountUsd: 0.4 }, headers)).status, 201)
     })
   )
 
@@ -344,7 +337,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       const service = yield* TestService
       const { call, tenantId } = yield* tenantWith(service)
-      const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.5 })
+      const { body } = yield* call("POST", reserve, { amountUsd: 0.5 })
       const settled = yield* call("POST", "/api/spend/reconcile", { reservationId: body.id, actualUsd: 0.5 })
       const refund = { chargeId: settled.body.charge.id, amountUsd: 0.3, reason: "credited" }
       assertProblem(yield* call("POST", "/api/spend/refunds", refund), 403, "forbidden")
@@ -362,7 +355,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       const service = yield* TestService
       const { call, capId, tenantId } = yield* tenantWith(service, { mode: "approval" })
-      const held = yield* call("POST", "/api/spend/reserve", { amountUsd: 1.25 })
+      const held = yield* call("POST", reserve, { amountUsd: 1.25 })
       assert.deepStrictEqual([held.status, held.body.state], [202, "held"], held.text)
       const before = yield* call("GET", "/api/budgets/caps-status")
       assert.deepInclude(before.body.items[0], { reserved: 0, held: 1.25, headroom: 1 })
@@ -391,7 +384,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         headroom: 0,
         state: "exhausted"
       })
-      const denied = yield* call("POST", "/api/spend/reserve", { amountUsd: 1 })
+      const denied = yield* call("POST", reserve, { amountUsd: 1 })
       const no = yield* service.call("POST", `/api/budgets/approvals/${denied.body.id}/deny`, {
         key: approver,
         body: { reason: "no" }
@@ -422,15 +415,11 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           headers: { authorization: `Bearer ${tokens[at]?.accessToken}` },
           ...(body === undefined ? {} : { body })
         })
-      const reserved = yield* call(0, "POST", "/api/spend/reserve", { amountUsd: 0.01 })
+      const reserved = yield* call(0, "POST", reserve, { amountUsd: 0.01 })
       assert.strictEqual(reserved.status, 201, reserved.text)
       const path = `/api/spend/reservations/${reserved.body.id}`
       assert.strictEqual((yield* call(0, "GET", path)).body.agentId, one.id)
-      assertProblem(
-        yield* call(0, "POST", "/api/spend/reserve", { amountUsd: 0.01, agentId: other.id }),
-        403,
-        "forbidden"
-      )
+      assertProblem(yield* call(0, "POST", reserve, { amountUsd: 0.01, agentId: other.id }), 403, "forbidden")
       assertProblem(yield* call(1, "GET", path), 404, "reservation-not-found")
       assertProblem(yield* call(1, "DELETE", path), 404, "reservation-not-found")
       assert.deepStrictEqual((yield* call(1, "GET", "/api/spend/reservations")).body.items, [])
