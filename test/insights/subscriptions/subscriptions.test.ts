@@ -2,7 +2,8 @@ import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { writeUsage } from "../../support/insights.ts"
-import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { faults, problem, refuses, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
@@ -38,7 +39,7 @@ const setting = Effect.gen(function* () {
     assert.strictEqual(made.status, 201, made.text)
     return made.body
   })
-  return { service, tenantId, call, create }
+  return { service, tenantId, key, call, create }
 })
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(path, (it) => {
@@ -192,29 +193,25 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  for (const [members, paths] of [
-    [{ id: "0198a5b0-7c00-7000-8000-00000000002a" }, ["payload.id"]],
-    [{ status: "active" }, ["payload.status"]],
-    [{ timeZone: "Europe/Atlantis" }, ["payload.timeZone"]],
-    [{ quota: { unit: "tokens", amount: 1.5 } }, ["payload.quota.amount"]],
-    [{ period: "minute" }, ["payload.period"]],
-    [{ period: "week", anchor: 8 }, ["payload.anchor"]],
-    [{ endsAt: "2020-01-01T00:00:00Z" }, ["payload.endsAt"]]
-  ] as const) {
-    it.effect(`400: ${JSON.stringify(members)}`, () =>
-      Effect.gen(function* () {
-        const { call } = yield* setting
-        const answer = yield* call("POST", path, { ...least, ...members })
-        assertProblem(answer, 400, "validation-failed")
-        assert.sameMembers([...faultPaths(answer)], [...paths])
-      })
-    )
-  }
-
-  it.effect("403: a tenant's caller names a tenant", () =>
-    Effect.gen(function* () {
-      const { call, tenantId } = yield* setting
-      assertProblem(yield* call("POST", path, { ...least, tenantId }), 403, "forbidden")
-    })
+  const creating =
+    (members: object) =>
+    ({ key }: { readonly key: string }): Sent => ["POST", path, { key, body: { ...least, ...members } }]
+  refuses(
+    it,
+    [
+      ["an id of one's own choice", creating({ id: "0198a5b0-7c00-7000-8000-00000000002a" }), faults("payload.id")],
+      ["a status, which the server sets", creating({ status: "active" }), faults("payload.status")],
+      ["a zone that is none", creating({ timeZone: "Europe/Atlantis" }), faults("payload.timeZone")],
+      ["half a token", creating({ quota: { unit: "tokens", amount: 1.5 } }), faults("payload.quota.amount")],
+      ["a period that is none", creating({ period: "minute" }), faults("payload.period")],
+      ["the eighth day of a week", creating({ period: "week", anchor: 8 }), faults("payload.anchor")],
+      ["an end that is over", creating({ endsAt: "2020-01-01T00:00:00Z" }), faults("payload.endsAt")],
+      [
+        "a tenant's caller names a tenant",
+        (given) => creating({ tenantId: given.tenantId })(given),
+        problem(403, "forbidden")
+      ]
+    ],
+    { given: setting, unchanged: ({ call }) => Effect.map(call("GET", path), ({ body }) => body) }
   )
 })
