@@ -3,9 +3,10 @@ import { Effect, Redacted } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { crc32 } from "node:zlib"
 import { generate } from "../../../src/identity/api-keys/key-format.ts"
-import { makeExpiredKey, makeKey, makeTenant } from "../../support/authority.ts"
+import { type MadeKey, makeExpiredKey, makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
+import { problem, refuses, type Sent } from "../../support/scenarios.ts"
+import { type Answer, serviceKey, serviceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/api-keys"
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -42,6 +43,11 @@ const refusedKeys = Effect.fnUntraced(function* (service: TestService["Service"]
     "tenant-suspended": suspended.key
   } satisfies Record<string, string>
 })
+
+const nobody = problem(401, "unauthenticated")
+const withKey =
+  (change: (key: string) => string) =>
+  ({ key }: MadeKey): Sent => ["GET", path, { key: change(key) }]
 
 /** What an answer says, but for what names this one request. */
 const saying = ({ body, headers, status }: Answer) => ({
@@ -110,21 +116,22 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("aut
     })
   )
 
-  it.effect("401: several keys at once, though each is good", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const { key } = yield* makeKey(service, ["api-keys:read"])
-      for (const header of [`${key}, ${key}`, `${key},${service.serviceKey}`]) {
-        assertProblem(yield* service.call("GET", path, { key: header }), 401, "unauthenticated")
-      }
-    })
-  )
-
-  it.effect("401: an empty header", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      assertProblem(yield* service.call("GET", path, { key: "" }), 401, "unauthenticated")
-    })
+  refuses(
+    it,
+    [
+      ["several keys at once, though each is good", withKey((key) => `${key}, ${key}`), nobody],
+      ["a key and the service account's at once", withKey((key) => `${key},${serviceKey}`), nobody],
+      ["an empty header", withKey(() => ""), nobody],
+      ["a key without what all keys begin with", withKey((key) => key.slice(4)), nobody],
+      ["the public part of a key", withKey((key) => key.slice(0, 16)), nobody],
+      ["the secret part of a key", withKey((key) => key.slice(16, 59)), nobody],
+      ["the id of a key", ({ id }) => ["GET", path, { key: id }], nobody],
+      ["the service account's key without its last character", withKey(() => serviceKey.slice(0, -1)), nobody],
+      ["the service account's key with one character more", withKey(() => `${serviceKey}x`), nobody],
+      ["the service account's key in upper case", withKey(() => serviceKey.toUpperCase()), nobody],
+      ["as many letters as the service account's key", withKey(() => "x".repeat(serviceKey.length)), nobody]
+    ],
+    { given: Effect.flatMap(TestService, (service) => makeKey(service, ["*:*"])) }
   )
 
   for (const name of ["X-Api-Key", "x-api-key", "api_key", "apiKey", "api-key", "key", "access_token"]) {
@@ -160,32 +167,6 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("aut
       const { id } = yield* makeKey(service, ["*:*"], { tenantId: yield* makeTenant(service.database) })
       for (const at of ["/api/trial-users", "/api/sessions", path, `${path}/${id}`, "/api/audit-logs"]) {
         assert.strictEqual((yield* service.call("GET", at)).status, 200)
-      }
-    })
-  )
-
-  const nearly: ReadonlyArray<readonly [string, (key: string) => string]> = [
-    ["without its last character", (key) => key.slice(0, -1)],
-    ["with one character more", (key) => `${key}x`],
-    ["in upper case", (key) => key.toUpperCase()],
-    ["of the same length", (key) => "x".repeat(key.length)]
-  ]
-  for (const [what, change] of nearly) {
-    it.effect(`401: the service account's key ${what}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const key = change(service.serviceKey)
-        assertProblem(yield* service.call("GET", path, { key }), 401, "unauthenticated")
-      })
-    )
-  }
-
-  it.effect("401: the digest that is stored of a key is no key", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const { id, key } = yield* makeKey(service, ["*:*"])
-      for (const other of [id, key.slice(0, 16), key.slice(16, 59), key.slice(4)]) {
-        assertProblem(yield* service.call("GET", path, { key: other }), 401, "unauthenticated")
       }
     })
   )
