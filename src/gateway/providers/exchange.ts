@@ -1,11 +1,12 @@
 import { type Dispatcher } from "@effect/platform-node/Undici"
 import { Cause, Clock, Effect, Schedule, Scope } from "effect"
 import * as zlib from "node:zlib"
+import { type Slotted, Slots } from "../../kernel/slots.ts"
 import { type Bytes, type ProviderAnswer, type ProviderFailure } from "./provider.ts"
 import { bad, failure, fromTransport, transportError } from "./transport-failures.ts"
 
 /** What has a deadline. */
-interface Limited {
+interface Limited extends Slotted {
   /** Its deadline, in milliseconds since 1970. */
   readonly deadline: number
   expire(): void
@@ -15,11 +16,11 @@ interface Limited {
  * What has a deadline and has not ended. One sweep per second checks all of it, so a call costs two set operations instead
  * of a fiber and a timer.
  */
-export type Deadlines = Set<Limited>
+export type Deadlines = Slots<Limited>
 
 export const makeDeadlines = Effect.gen(function* () {
   const clock = yield* Clock.Clock
-  const deadlines: Deadlines = new Set()
+  const deadlines: Deadlines = new Slots()
   yield* Effect.sync(() => {
     const now = clock.currentTimeMillisUnsafe()
     for (const limited of deadlines) {
@@ -124,6 +125,7 @@ const headersOf = (given: IncomingHeaders): Readonly<Record<string, string>> => 
  */
 class Exchange implements Dispatcher.DispatchHandler, Limited {
   readonly deadline: number
+  slot: number | undefined
   status = 0
   headers: Readonly<Record<string, string>> = {}
   /** Whether the response is passed on as it arrives. */

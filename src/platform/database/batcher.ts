@@ -1,6 +1,7 @@
 import { type Cause, Effect, Exit, FiberSet, type Scope } from "effect"
+import { Slots, type Slotted } from "../../kernel/slots.ts"
 
-interface Entry<Item, Result> {
+interface Entry<Item, Result> extends Slotted {
   readonly item: Item
   /** Whether a caller waits for its result. */
   readonly isAwaited: boolean
@@ -14,7 +15,7 @@ interface Entry<Item, Result> {
 
 interface Lane<Item, Result> {
   pending: Array<Entry<Item, Result>>
-  readonly running: Set<Entry<Item, Result>>
+  readonly running: Slots<Entry<Item, Result>>
   runs: number
   /** Ends the pause that a lane makes while no caller waits. */
   wake: (() => void) | undefined
@@ -128,8 +129,8 @@ export const makeBatcher = Effect.fnUntraced(function* <Item, Result>(options: {
   const add = (item: Item, isAwaited: boolean, resolve: (exit: Exit.Exit<Result>) => void): Entry<Item, Result> => {
     const name = lane(item)
     let own = lanes.get(name)
-    if (own === undefined) lanes.set(name, (own = { pending: [], running: new Set(), runs: 0, wake: undefined }))
-    const entry: Entry<Item, Result> = { item, isAwaited, resolve }
+    if (own === undefined) lanes.set(name, (own = { pending: [], running: new Slots(), runs: 0, wake: undefined }))
+    const entry: Entry<Item, Result> = { item, isAwaited, resolve, slot: undefined }
     own.pending.push(entry)
     if (isAwaited || own.pending.length >= options.maximum) own.wake?.()
     if (own.runs < concurrency) {

@@ -1,4 +1,5 @@
 import { Clock, Context, Effect, type Fiber, Latch, Layer, Schedule } from "effect"
+import { Slots, type Slotted } from "../../kernel/slots.ts"
 import { Settings } from "../settings/settings.ts"
 
 /** A request that is being served. */
@@ -10,7 +11,7 @@ export interface ActiveRequest {
 }
 
 /**
- * The active requests. One sweep a second stops those past their time limit, which costs a request two set operations
+ * The active requests. One sweep a second stops those past their time limit, which costs a request two assignments
  * instead of a timer.
  */
 export class InFlight extends Context.Service<
@@ -26,7 +27,25 @@ export class InFlight extends Context.Service<
       const clock = yield* Clock.Clock
       const { api } = yield* Settings
       const timeoutMillis = api.requestTimeoutSeconds * 1000
-      const entries = new Set<{ readonly fiber: Fiber.Fiber<unknown, unknown>; until: number }>()
+      const entries = new Slots<Active>()
+      const after = (millis: number) => clock.currentTimeMillisUnsafe() + millis
+      class Active implements ActiveRequest, Slotted {
+        slot: number | undefined = undefined
+        until = after(timeoutMillis)
+        readonly fiber: Fiber.Fiber<unknown, unknown>
+
+        constructor(fiber: Fiber.Fiber<unknown, unknown>) {
+          this.fiber = fiber
+        }
+
+        leave() {
+          entries.delete(this)
+        }
+
+        limit(millis: number | undefined) {
+          this.until = millis === undefined ? Infinity : after(millis)
+        }
+      }
 
       yield* Effect.sync(() => {
         const now = clock.currentTimeMillisUnsafe()
@@ -39,14 +58,9 @@ export class InFlight extends Context.Service<
 
       return InFlight.of({
         enter: (fiber) => {
-          const entry = { fiber, until: clock.currentTimeMillisUnsafe() + timeoutMillis }
+          const entry = new Active(fiber)
           entries.add(entry)
-          return {
-            leave: () => void entries.delete(entry),
-            limit: (millis) => {
-              entry.until = millis === undefined ? Infinity : clock.currentTimeMillisUnsafe() + millis
-            }
-          }
+          return entry
         }
       })
     })
