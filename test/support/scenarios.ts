@@ -66,7 +66,8 @@ export const auditOf = (entityType: string, entityId: string | number) =>
   Effect.gen(function* () {
     const path = `/api/audit-logs?entityType=${entityType}&entityId=${entityId}`
     const listed = yield* (yield* TestService).call("GET", path)
-    return listed.body.items.map((entry: { readonly actionType: string }) => entry.actionType)
+    const items: ReadonlyArray<{ readonly actionType: string }> = listed.body.items
+    return items.map(({ actionType }) => actionType)
   })
 
 /** Registers a test for each scenario: the service refuses the request, and leaves things as they were. */

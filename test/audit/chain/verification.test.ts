@@ -4,7 +4,8 @@ import { Context, Effect, Fiber, Layer } from "effect"
 import { refusesStrangers } from "../../support/authority.ts"
 import { tampering, untilAllLinked, writeEntries } from "../../support/chain.ts"
 import { makeDatabase, type TestDatabase } from "../../support/database.ts"
-import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { faults, refuses } from "../../support/scenarios.ts"
 import { serviceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
@@ -360,12 +361,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ver
     })
   )
 
-  it.effect("400: bounds that are no sequences are named", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      assert.deepStrictEqual(faultPaths(yield* service.call("GET", `${path}?from=0&to=x`)), ["query.from", "query.to"])
-    })
-  )
+  refuses(it, [
+    ["bounds that are no sequences are named", ["GET", `${path}?from=0&to=x`], faults("query.from", "query.to")]
+  ])
 
   it.layer(LiedAbout.layer(9), { timeout: "60 seconds" })("of a log that somebody lies about", (it) => {
     for (const { at, problem, tell, what } of lies) {

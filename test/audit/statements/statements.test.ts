@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import * as crypto from "node:crypto"
 import { refusesStrangers } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { auditOf } from "../../support/scenarios.ts"
 import { type Answer, serviceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { authority, endedLeaf, leaf, leafPrivateKey, otherAuthority } from "./certificates.ts"
@@ -112,11 +113,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
         reason: null
       })
       const digest = digestOf(envelope).toString("hex")
-      const log = yield* service.call("GET", `/api/audit-logs?entityType=Statement&entityId=${digest}`)
-      assert.deepStrictEqual(
-        log.body.items.map(({ actionType }: { readonly actionType: string }) => actionType),
-        ["StatementSigned"]
-      )
+      assert.deepStrictEqual(yield* auditOf("Statement", digest), ["StatementSigned"])
     })
   )
 

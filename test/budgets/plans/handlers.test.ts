@@ -4,19 +4,13 @@ import { make, registration } from "../../support/agents.ts"
 import { makeKey, refusesStrangers } from "../../support/authority.ts"
 import { assertNoDrift, makeSetting, silence } from "../../support/plans.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { badBodies, refuses } from "../../support/scenarios.ts"
+import { auditOf, badBodies, refuses } from "../../support/scenarios.ts"
 import { serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 
 const unknownId = "0198a5b0-7c00-7000-8000-00000000002a"
 const key = (text: string) => ({ "idempotency-key": text })
 const anyPlan = `/api/agents/${unknownId}/plans/${unknownId}`
-
-/** What the audit log says of a plan, the first first. */
-const actionsOf = ({ call }: TestService["Service"], id: string) =>
-  Effect.map(call("GET", `/api/audit-logs?entityType=Plan&entityId=${id}`), ({ body }): ReadonlyArray<string> =>
-    body.items.map(({ actionType }: { readonly actionType: string }) => actionType).toReversed()
-  )
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("plans", (it) => {
   refusesStrangers(it, [
@@ -391,8 +385,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.isAbove(Date.parse(beat.body.heartbeatBy), Date.parse(heartbeatBy) - 1000)
       assert.strictEqual((yield* planCall(id, "heartbeat")).status, 200)
       // The sweep of each second may have come in between and recorded the suspension; nothing waits for it.
-      const actions = (yield* actionsOf(service, id)).filter((action) => action !== "PlanSuspended")
-      assert.deepStrictEqual(actions, ["PlanStarted", "PlanResumed"])
+      const actions = (yield* auditOf("Plan", id)).filter((action) => action !== "PlanSuspended")
+      assert.deepStrictEqual(actions, ["PlanResumed", "PlanStarted"])
       const drawn = yield* draw(id, 1)
       assert.strictEqual(drawn.status, 201, drawn.text)
       yield* silence(service.database, id, 300)
@@ -409,9 +403,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { draw, planCall, start } = yield* makeSetting(service)
       const { id } = yield* start()
       yield* silence(service.database, id, 150)
-      yield* eventually(actionsOf(service, id), (actions) => actions.includes("PlanSuspended"))
+      yield* eventually(auditOf("Plan", id), (actions) => actions.includes("PlanSuspended"))
       for (let beat = 0; beat < 2; beat++) assert.strictEqual((yield* planCall(id, "heartbeat")).status, 200)
-      assert.deepStrictEqual(yield* actionsOf(service, id), ["PlanStarted", "PlanSuspended", "PlanResumed"])
+      assert.deepStrictEqual(yield* auditOf("Plan", id), ["PlanResumed", "PlanSuspended", "PlanStarted"])
       assert.strictEqual((yield* draw(id, 1)).status, 201)
     })
   )
