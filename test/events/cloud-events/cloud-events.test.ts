@@ -15,6 +15,7 @@ import { LiveAuthorization } from "../../../src/platform/http/event-stream.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { listenTo } from "../../support/event-source.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { badQueries, faults, problem, refuses, type Scenario, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -97,6 +98,15 @@ const usage = (more: object = {}) =>
     ...more
   })
 
+const publishing =
+  (body: unknown, contentType = structured) =>
+  ({ key }: { readonly key: string }): Sent => ["POST", path, { key, body, headers: { "content-type": contentType } }]
+
+const nobody = "0198a5b0-7c00-7000-8000-00000000002a"
+const forbidden = problem(403, "forbidden")
+const malformed = problem(400, "malformed-json")
+const tooLarge = problem(413, "payload-too-large")
+
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("events", (it) => {
   /** What others published, unless the query names types. */
   const pull = Effect.fnUntraced(function* (query: string, key?: string) {
@@ -166,14 +176,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
     })
   )
 
-  it.effect("400: a place that is none", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      for (const after of ["-1", "x", "1e3", "1".repeat(21)]) {
-        assertProblem(yield* service.call("GET", `${path}?after=${after}`), 400, "validation-failed")
-      }
-    })
-  )
+  refuses(it, badQueries(path, "after=-1", "after=x", "after=1e3", `after=${"1".repeat(21)}`))
 
   it.effect("400: types that are no pattern, which are named", () =>
     Effect.gen(function* () {
@@ -277,61 +280,62 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
     })
   )
 
-  it.effect("of others that are none are rejected with every fault, and a batch is taken whole or not at all", () =>
+  it.effect("of others: a batch is taken whole or not at all, and a hundred of its faults are named", () =>
     Effect.gen(function* () {
       const { key } = yield* inTenant()
-      const faults = (body: unknown, contentType?: string) =>
-        Effect.map(publish(body, key, contentType), (answer) => {
-          assertProblem(answer, 400, "validation-failed")
-          return faultPaths(answer)
-        })
-      assert.sameMembers(
-        [...(yield* faults({ specversion: "0.3", source: "a b", time: "yesterday", Up: 1, nested: {} }))],
-        [
-          "payload.specversion",
-          "payload.id",
-          "payload.source",
-          "payload.type",
-          "payload.time",
-          "payload.Up",
-          "payload.nested"
-        ]
-      )
-      assert.deepStrictEqual(yield* faults([event({ id: "whole" }), event({ id: "" })], batch), ["payload.1.id"])
-      assert.deepStrictEqual(yield* faults(event({ data: { a: "\0" } })), ["payload"])
-      assert.deepStrictEqual(yield* faults(event({ data_base64: "AA==" })), ["payload.data_base64"])
-      assert.deepStrictEqual(yield* faults(event(), batch), ["payload"])
-      for (const name of ["id", "type", "source", "subject", "myext", "datacontenttype"]) {
-        assert.deepStrictEqual(yield* faults(event({ [name]: "a\r\nb" })), [`payload.${name}`], name)
-      }
-      assert.deepStrictEqual(yield* faults(event({ datacontenttype: "json" })), ["payload.datacontenttype"])
-      assertProblem(yield* publish("[".repeat(500_000), key), 400, "malformed-json")
-      const deep = `${"[".repeat(10_000)}${"]".repeat(10_000)}`
-      assertProblem(yield* publish(`{"specversion":"1.0","data":${deep}}`, key), 400, "validation-failed")
-      assert.deepStrictEqual(yield* faults(event({ ext: 1.5 })), ["payload.ext"])
-      assert.deepStrictEqual(yield* faults(JSON.stringify(event()).replace("42", "1e400")), ["payload"])
-      assert.lengthOf(yield* faults(`[${Array(300_000).fill("{}").join()}]`, batch), 100)
-      assertProblem(yield* publish("{", key), 400, "malformed-json")
-      assertProblem(yield* publish('{"id":"1","id":"2"}', key), 400, "malformed-json")
-      assertProblem(yield* publish(event(), key, "application/json"), 415, "unsupported-media-type")
-      assertProblem(yield* publish(event({ data: "x".repeat(66_000) }), key), 413, "payload-too-large")
-      assertProblem(yield* publish(event({ data: "x".repeat(1_100_000) }), key), 413, "payload-too-large")
+      const refused = yield* publish([event({ id: "whole" }), event({ id: "" })], key, batch)
+      assert.deepStrictEqual(faultPaths(refused), ["payload.1.id"])
       assert.strictEqual((yield* publish(event({ id: "whole" }), key)).status, 201)
+      assert.lengthOf(faultPaths(yield* publish(`[${Array(300_000).fill("{}").join()}]`, key, batch)), 100)
     })
   )
 
-  it.effect("403: nobody speaks for this service", () =>
-    Effect.gen(function* () {
-      const { key } = yield* inTenant(["events:write"])
-      for (const forged of [
-        { source: "/system" },
-        { source: "/tenants/0198a5b0-7c00-7000-8000-00000000002a" },
-        { type: "com.application-manager.trial-user.created" },
-        { type: "com.application-manager.usage.recorded", data: { actualUsd: 1 } }
-      ]) {
-        assertProblem(yield* publish(event(forged), key), 403, "forbidden")
-      }
-    })
+  const deep = `${"[".repeat(10_000)}${"]".repeat(10_000)}`
+  refuses(
+    it,
+    [
+      [
+        "an event with every fault",
+        publishing({ specversion: "0.3", source: "a b", time: "yesterday", Up: 1, nested: {} }),
+        faults(...["specversion", "id", "source", "type", "time", "Up", "nested"].map((member) => `payload.${member}`))
+      ],
+      ["NUL in the data", publishing(event({ data: { a: "\0" } })), faults("payload")],
+      ["data twice", publishing(event({ data_base64: "AA==" })), faults("payload.data_base64")],
+      ["an event as a batch", publishing(event(), batch), faults("payload")],
+      ...["id", "type", "source", "subject", "myext", "datacontenttype"].map(
+        (name): Scenario<{ readonly key: string }> => [
+          `line breaks in ${name}`,
+          publishing(event({ [name]: "a\r\nb" })),
+          faults(`payload.${name}`)
+        ]
+      ),
+      [
+        "a content type that is none",
+        publishing(event({ datacontenttype: "json" })),
+        faults("payload.datacontenttype")
+      ],
+      ["JSON that is deep and does not end", publishing("[".repeat(500_000)), malformed],
+      ["deep data", publishing(`{"specversion":"1.0","data":${deep}}`), problem(400, "validation-failed")],
+      ["a fraction as an extension", publishing(event({ ext: 1.5 })), faults("payload.ext")],
+      ["a number that none is", publishing(JSON.stringify(event()).replace("42", "1e400")), faults("payload")],
+      ["no JSON", publishing("{"), malformed],
+      ["a member twice", publishing('{"id":"1","id":"2"}'), malformed],
+      ["another content type", publishing(event(), "application/json"), problem(415, "unsupported-media-type")],
+      ["an event of more than 64 KiB", publishing(event({ data: "x".repeat(66_000) })), tooLarge],
+      ["a body of more than 1 MiB", publishing(event({ data: "x".repeat(1_100_000) })), tooLarge]
+    ],
+    { given: inTenant() }
+  )
+
+  refuses(
+    it,
+    [
+      ["an event of the system", publishing(event({ source: "/system" })), forbidden],
+      ["an event of a tenant of ours", publishing(event({ source: `/tenants/${nobody}` })), forbidden],
+      ["an event of ours", publishing(event({ type: "com.application-manager.trial-user.created" })), forbidden],
+      ["usage by whoever may not spend", publishing(usage({ data: { actualUsd: 1 } })), forbidden]
+    ],
+    { given: inTenant(["events:write"]) }
   )
 
   it.effect("of usage are charged in full, once, above the limit too", () =>
