@@ -2,44 +2,14 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"
+import { faults, refuses, type Scenario } from "../../support/scenarios.ts"
 import { serviceKey, sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const json = [`X-Api-Key: ${serviceKey}`, "Content-Type: application/json"]
 const ada = (email: string) => ({ firstName: "Ada", lastName: "Lovelace", email })
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("bodies of requests", (it) => {
-  it.effect("400: every member of a wrong type at once, with the unknown ones", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const body = { firstName: 1, lastName: null, email: ["a@b.example"], organization: {}, isActive: true }
-      const answer = yield* service.call("POST", "/api/trial-users", { body })
-      assert.sameMembers(
-        [...faultPaths(answer)],
-        ["firstName", "lastName", "email", "organization", "isActive"].map((name) => `payload.${name}`)
-      )
-    })
-  )
-
-  it.effect("400: the address and the body at once", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const answer = yield* service.call("PATCH", "/api/trial-users/0", { body: { isActive: "yes", admin: true } })
-      assert.sameMembers([...faultPaths(answer)], ["params.id", "payload.isActive", "payload.admin"])
-    })
-  )
-
-  it.effect("400: what is missing is called required", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const answer = yield* service.call("POST", "/api/sessions", { body: {} })
-      assert.sameDeepMembers(answer.body.errors, [
-        { path: ["payload", "trialUserId"], message: "Required" },
-        { path: ["payload", "ipAddress"], message: "Required" }
-      ])
-    })
-  )
-
-  for (const [what, moment] of [
+  const noDates: ReadonlyArray<readonly [what: string, moment: unknown]> = [
     ["before 1970", "1969-12-31T23:59:59.999Z"],
     ["after 9999", "9999-12-31T23:59:59.999-01:00"],
     ["a year of five digits", "+10000-01-01T00:00:00Z"],
@@ -54,15 +24,39 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     ["words", "tomorrow"],
     ["nothing", ""],
     ["NUL behind it", "2026-01-01T00:00:00Z\u0000"]
-  ] as const) {
-    it.effect(`400: a date that is ${what}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const answer = yield* service.call("PATCH", "/api/trial-users/1", { body: { trialEndDate: moment } })
-        assert.deepStrictEqual(faultPaths(answer), ["payload.trialEndDate"])
-      })
-    )
-  }
+  ]
+  refuses(it, [
+    [
+      "every member of a wrong type at once, with the unknown ones",
+      [
+        "POST",
+        "/api/trial-users",
+        { body: { firstName: 1, lastName: null, email: ["a@b.example"], organization: {}, isActive: true } }
+      ],
+      faults("payload.firstName", "payload.lastName", "payload.email", "payload.organization", "payload.isActive")
+    ],
+    [
+      "the address and the body at once",
+      ["PATCH", "/api/trial-users/0", { body: { isActive: "yes", admin: true } }],
+      faults("params.id", "payload.isActive", "payload.admin")
+    ],
+    ...noDates.map(([what, trialEndDate]): Scenario<unknown> => [
+      `a date that is ${what}`,
+      ["PATCH", "/api/trial-users/1", { body: { trialEndDate } }],
+      faults("payload.trialEndDate")
+    ])
+  ])
+
+  it.effect("400: what is missing is called required", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const answer = yield* service.call("POST", "/api/sessions", { body: {} })
+      assert.sameDeepMembers(answer.body.errors, [
+        { path: ["payload", "trialUserId"], message: "Required" },
+        { path: ["payload", "ipAddress"], message: "Required" }
+      ])
+    })
+  )
 
   it.effect("200: dates with any offset and any fraction, kept as the same millisecond in UTC", () =>
     Effect.gen(function* () {
