@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import { makeExpiredKey, makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
-import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { auditOf, badQueries, faults, problem, refuses, type Sent } from "../../support/scenarios.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { auditOf, badQueries, faults, problem, refuses, type Scenario, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { walkCursors } from "../../support/walk.ts"
 
@@ -58,24 +58,16 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     ["rotate", "POST", "/rotate", {}],
     ["revoke", "DELETE", "", undefined]
   ] as const
+  const badIds = ["1", "abc", `${unknown}0`, unknown.replaceAll("-", "")]
   for (const [name, method, rest, body] of byId) {
-    it.effect(`404: ${name} of an unknown key`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        assertProblem(yield* service.call(method, `${path}/${unknown}${rest}`, { body }), 404, "api-key-not-found")
-      })
-    )
-
-    it.effect(`400: ${name} of a malformed id`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        for (const id of ["1", "abc", `${unknown}0`, unknown.replaceAll("-", "")]) {
-          assert.deepStrictEqual(faultPaths(yield* service.call(method, `${path}/${id}${rest}`, { body })), [
-            "params.id"
-          ])
-        }
-      })
-    )
+    refuses(it, [
+      [`${name} of an unknown key`, [method, `${path}/${unknown}${rest}`, { body }], problem(404, "api-key-not-found")],
+      ...badIds.map((id): Scenario<unknown> => [
+        `${name} of the malformed id ${id}`,
+        [method, `${path}/${id}${rest}`, { body }],
+        faults("params.id")
+      ])
+    ])
 
     it.effect(`404: ${name} of another tenant's key, and of a system key, by a tenant's caller`, () =>
       Effect.gen(function* () {
@@ -518,17 +510,24 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     ["revoked", "DELETE", undefined],
     ["expired", "PATCH", { expiresAt: "2020-01-01T00:00:00Z" }]
   ]
+  const inactive = problem(409, "api-key-inactive")
   for (const [status, method, end] of ends) {
-    it.effect(`409: update and rotate of a key that is ${status}`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const { id } = yield* makeKey(service, [])
-        yield* service.call(method, `${path}/${id}`, { body: end })
-        const renamed = yield* service.call("PATCH", `${path}/${id}`, { body: { name: "x", expiresAt: null } })
-        assertProblem(renamed, 409, "api-key-inactive")
-        assertProblem(yield* service.call("POST", `${path}/${id}/rotate`, { body: {} }), 409, "api-key-inactive")
-        assert.strictEqual((yield* get(id)).status, status)
-      })
+    refuses(
+      it,
+      [
+        [`update of a key that is ${status}`, updating({ name: "x", expiresAt: null }), inactive],
+        [`rotate of a key that is ${status}`, ({ id }) => ["POST", `${path}/${id}/rotate`, { body: {} }], inactive]
+      ],
+      {
+        given: Effect.gen(function* () {
+          const service = yield* TestService
+          const key = yield* makeKey(service, [])
+          yield* service.call(method, `${path}/${key.id}`, { body: end })
+          assert.strictEqual((yield* get(key.id)).status, status)
+          return key
+        }),
+        unchanged
+      }
     )
   }
 

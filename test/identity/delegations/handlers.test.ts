@@ -13,17 +13,34 @@ import {
 import { makeAccount } from "../../support/accounts.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
+import { faults, read, refuses, type Refusal, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 
 const pathOf = (agentId: string) => `/api/agents/${agentId}/delegations`
 
-layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("delegation grants", (it) => {
-  const pair = Effect.gen(function* () {
-    const service = yield* TestService
-    return { service, subject: yield* makeAgent(service), agent: yield* makeAgent(service) }
-  })
+const pair = Effect.gen(function* () {
+  const service = yield* TestService
+  return { service, subject: yield* makeAgent(service), agent: yield* makeAgent(service) }
+})
 
+const nobody = crypto.randomUUID()
+const granting =
+  (members: object) =>
+  ({ agent, subject }: Effect.Success<typeof pair>): Sent => [
+    "POST",
+    pathOf(agent.id),
+    { body: { subject: subject.id, subjectType: "agent", scopes: ["llm:complete"], ...members } }
+  ]
+const invalid = (member: string): Refusal => ({
+  status: 400,
+  check: (answer) => {
+    assertProblem(answer, 400, "delegation-invalid")
+    assert.deepStrictEqual(answer.body.errors, [{ path: ["payload", member], message: answer.body.detail }])
+  }
+})
+
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("delegation grants", (it) => {
   it.effect("201: made for an agent, an account of the tenant and one of the whole installation", () =>
     Effect.gen(function* () {
       const { agent, service, subject } = yield* pair
@@ -66,58 +83,43 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  const invalid: ReadonlyArray<
-    readonly [string, (ids: { readonly agent: string; readonly subject: string }) => object]
-  > = [
-    ["scopes beyond the ceiling", () => ({ scopes: ["llm:complete", "tenants:write"] })],
-    ["scopes that are wider than the ceiling", () => ({ scopes: ["llm:*"] })],
-    ["an expiry that is over", () => ({ expiresAt: "2020-01-01T00:00:00Z" })],
-    ["itself as the subject", ({ agent }) => ({ subject: agent })],
-    ["an agent that is none", () => ({ subject: crypto.randomUUID() })],
-    ["an account that is none", () => ({ subjectType: "user", subject: crypto.randomUUID() })],
-    ["an agent as an account", ({ subject }) => ({ subjectType: "user", subject })],
-    ["an account that has no id's form", () => ({ subjectType: "user", subject: "ada@example.com" })],
+  refuses(
+    it,
     [
-      "an external subject of a provider that is not registered",
-      () => ({ subjectType: "external", subject: "https://idp.example|user 42" })
+      ["scopes beyond the ceiling", granting({ scopes: ["llm:complete", "tenants:write"] }), invalid("scopes")],
+      ["scopes that are wider than the ceiling", granting({ scopes: ["llm:*"] }), invalid("scopes")],
+      ["an expiry that is over", granting({ expiresAt: "2020-01-01T00:00:00Z" }), invalid("expiresAt")],
+      ["itself as the subject", (given) => granting({ subject: given.agent.id })(given), invalid("subject")],
+      ["an agent that is none", granting({ subject: nobody }), invalid("subject")],
+      ["an account that is none", granting({ subjectType: "user", subject: nobody }), invalid("subject")],
+      ["an agent as an account", granting({ subjectType: "user" }), invalid("subject")],
+      [
+        "an account that has no id's form",
+        granting({ subjectType: "user", subject: "ada@example.com" }),
+        invalid("subject")
+      ],
+      [
+        "an external subject of a provider that is not registered",
+        granting({ subjectType: "external", subject: "https://idp.example|user 42" }),
+        invalid("subject")
+      ],
+      [
+        "an external subject without its issuer",
+        granting({ subjectType: "external", subject: "user-42" }),
+        invalid("subject")
+      ],
+      [
+        "an external subject without its sub",
+        granting({ subjectType: "external", subject: "https://idp.example|" }),
+        invalid("subject")
+      ],
+      ["no scope", granting({ scopes: [] }), faults("payload.scopes")],
+      ["no subject", granting({ subject: "" }), faults("payload.subject")],
+      ["a subject of no type", granting({ subjectType: "robot" }), faults("payload.subjectType")],
+      ["a depth of nothing", granting({ maxDepth: 0 }), faults("payload.maxDepth")],
+      ["a depth of 33", granting({ maxDepth: 33 }), faults("payload.maxDepth")]
     ],
-    ["an external subject without its issuer", () => ({ subjectType: "external", subject: "user-42" })],
-    ["an external subject without its sub", () => ({ subjectType: "external", subject: "https://idp.example|" })]
-  ]
-  for (const [what, members] of invalid) {
-    it.effect(`400: ${what}`, () =>
-      Effect.gen(function* () {
-        const { agent, service, subject } = yield* pair
-        const body = {
-          subject: subject.id,
-          subjectType: "agent",
-          scopes: ["llm:complete"],
-          ...members({ agent: agent.id, subject: subject.id })
-        }
-        const answer = yield* service.call("POST", pathOf(agent.id), { body })
-        assertProblem(answer, 400, "delegation-invalid")
-        const named = Object.keys(members({ agent: "", subject: "" })).at(-1)
-        assert.deepStrictEqual(answer.body.errors, [{ path: ["payload", named], message: answer.body.detail }])
-        assert.isEmpty((yield* service.call("GET", pathOf(agent.id))).body.items)
-      })
-    )
-  }
-
-  it.effect("400: no scope, no subject, a depth of nothing", () =>
-    Effect.gen(function* () {
-      const { agent, service, subject } = yield* pair
-      const whole = { subject: subject.id, subjectType: "agent", scopes: ["llm:complete"] }
-      for (const members of [
-        { scopes: [] },
-        { subject: "" },
-        { subjectType: "robot" },
-        { maxDepth: 0 },
-        { maxDepth: 33 }
-      ]) {
-        const answer = yield* service.call("POST", pathOf(agent.id), { body: { ...whole, ...members } })
-        assertProblem(answer, 400, "validation-failed")
-      }
-    })
+    { given: pair, unchanged: ({ agent }) => read(pathOf(agent.id)) }
   )
 
   it.effect("another tenant's account is no subject, for a tenant's key as for the service account", () =>
