@@ -1,11 +1,10 @@
 import { Context, Effect, Layer } from "effect"
 import { Change } from "../../audit/log/domain.ts"
 import { indexedText } from "../../platform/database/list.ts"
-import { makeSlugInsert, makeTable, violations } from "../../platform/database/table.ts"
+import { makeSlugInsert, makeTable } from "../../platform/database/table.ts"
 import {
   applicationListing,
   Application,
-  type ApplicationId,
   ApplicationInUse,
   ApplicationNotFound,
   ApplicationSlugTaken
@@ -20,7 +19,13 @@ export class ApplicationsRepository extends Context.Service<ApplicationsReposito
         spanPrefix: "ApplicationsRepository",
         notFound: ApplicationNotFound,
         permit: Change,
-        list: { as: applicationListing, text: indexedText }
+        list: { as: applicationListing, text: indexedText },
+        violations: {
+          insert: { applications_slug: ApplicationSlugTaken },
+          update: { applications_slug: ApplicationSlugTaken },
+          // Deleting a row can only violate the references to it.
+          delete: { "*": ApplicationInUse }
+        }
       })
       const insertUnderFree = yield* makeSlugInsert(Application, {
         name: "applications",
@@ -28,15 +33,7 @@ export class ApplicationsRepository extends Context.Service<ApplicationsReposito
         taken: ApplicationSlugTaken,
         permit: Change
       })
-      const slugTaken = violations({ applications_slug: ApplicationSlugTaken })
-      return {
-        ...table,
-        insert: (application: typeof Application.insert.Type) => slugTaken(table.insert(application)),
-        update: (application: typeof Application.update.Type) => slugTaken(table.update(application)),
-        // Deleting a row can only violate the references to it.
-        delete: (id: ApplicationId) => table.delete(id).pipe(violations({ "*": ApplicationInUse })),
-        insertUnderFree
-      }
+      return { ...table, insertUnderFree }
     })
   }
 ) {

@@ -2,7 +2,7 @@ import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { ApplicationId, ApplicationNotFound } from "../applications/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
-import { makeTable, violations } from "../../platform/database/table.ts"
+import { makeTable } from "../../platform/database/table.ts"
 import { roleListing, Role, RoleId, RoleInUse, RoleNameTaken, RoleNotFound } from "./domain.ts"
 
 export class RolesRepository extends Context.Service<RolesRepository>()("app/roles/RolesRepository", {
@@ -13,7 +13,12 @@ export class RolesRepository extends Context.Service<RolesRepository>()("app/rol
       spanPrefix: "RolesRepository",
       notFound: RoleNotFound,
       permit: Change,
-      list: { as: roleListing, text: "lower(t.name || ' ' || t.description)" }
+      list: { as: roleListing, text: "lower(t.name || ' ' || t.description)" },
+      violations: {
+        insert: { roles_name: RoleNameTaken, roles_application: ApplicationNotFound },
+        update: { roles_name: RoleNameTaken },
+        delete: { account_roles_role: RoleInUse }
+      }
     })
     const selectShared = SqlSchema.findAll({
       Request: Schema.Struct({ applicationId: ApplicationId, ids: Schema.Array(RoleId) }),
@@ -30,10 +35,6 @@ export class RolesRepository extends Context.Service<RolesRepository>()("app/rol
     })
     return {
       ...table,
-      insert: (role: typeof Role.insert.Type) =>
-        table.insert(role).pipe(violations({ roles_name: RoleNameTaken, roles_application: ApplicationNotFound })),
-      update: (role: typeof Role.update.Type) => table.update(role).pipe(violations({ roles_name: RoleNameTaken })),
-      delete: (id: RoleId) => table.delete(id).pipe(violations({ account_roles_role: RoleInUse })),
       /** Inserts unless the application has a role of this name (none then), safe against concurrent inserts. */
       insertIfMissing: Effect.fn("RolesRepository.insertIfMissing")(function* (role: typeof Role.insert.Type) {
         yield* Change

@@ -3,7 +3,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { type AgentId } from "../agents/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
 import { agentKeyListing, AgentKey, AgentKeyId, AgentKeyNotFound, AgentKeyTaken } from "./domain.ts"
-import { makeTable, violations } from "../../platform/database/table.ts"
+import { makeTable } from "../../platform/database/table.ts"
 
 export class AgentKeysRepository extends Context.Service<AgentKeysRepository>()("app/agent-keys/AgentKeysRepository", {
   make: Effect.gen(function* () {
@@ -13,7 +13,8 @@ export class AgentKeysRepository extends Context.Service<AgentKeysRepository>()(
       spanPrefix: "AgentKeysRepository",
       notFound: AgentKeyNotFound,
       permit: Change,
-      list: { as: agentKeyListing, text: "lower(t.kid)" }
+      list: { as: agentKeyListing, text: "lower(t.kid)" },
+      violations: { insert: { agent_keys_kid: AgentKeyTaken, agent_keys_thumbprint: AgentKeyTaken } }
     })
     const updateRevoked = SqlSchema.findOne({
       Request: Schema.Struct({ id: AgentKeyId, at: Schema.DateTimeUtcFromDate, withCredentials: Schema.Boolean }),
@@ -35,8 +36,6 @@ export class AgentKeysRepository extends Context.Service<AgentKeysRepository>()(
           Effect.orDie
         )
       ),
-      insert: (key: typeof AgentKey.insert.Type) =>
-        table.insert(key).pipe(violations({ agent_keys_kid: AgentKeyTaken, agent_keys_thumbprint: AgentKeyTaken })),
       /** Ends a key at a moment, and with it what it minted if `withCredentials`; what is ended stays so. */
       revoke: Effect.fn("AgentKeysRepository.revoke")((id: AgentKeyId, at: DateTime.Utc, withCredentials: boolean) =>
         Change.use(() => Effect.orDie(updateRevoked({ id, at, withCredentials })))

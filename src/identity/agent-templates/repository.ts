@@ -10,7 +10,7 @@ import {
   AgentTemplateNameTaken,
   AgentTemplateNotFound
 } from "./domain.ts"
-import { makeTable, violations } from "../../platform/database/table.ts"
+import { makeTable } from "../../platform/database/table.ts"
 
 export class AgentTemplatesRepository extends Context.Service<AgentTemplatesRepository>()(
   "app/agents/AgentTemplatesRepository",
@@ -22,24 +22,23 @@ export class AgentTemplatesRepository extends Context.Service<AgentTemplatesRepo
         spanPrefix: "AgentTemplatesRepository",
         notFound: AgentTemplateNotFound,
         permit: Change,
-        list: { as: agentTemplateListing, text: "lower(t.name || ' ' || t.description)" }
+        list: { as: agentTemplateListing, text: "lower(t.name || ' ' || t.description)" },
+        violations: {
+          insert: { agent_templates_name: AgentTemplateNameTaken, agent_templates_tenant: TenantNotFound },
+          update: { agent_templates_name: AgentTemplateNameTaken },
+          delete: { "*": AgentTemplateInUse }
+        }
       })
 
       return {
         ...table,
         /** The row locked FOR SHARE until the transaction ends: it stays as it is while an agent is made from it. */
         lockShared: (id: AgentTemplateId) => table.lock({ id }, "SHARE"),
-        insert: (template: typeof AgentTemplate.insert.Type) =>
-          table
-            .insert(template)
-            .pipe(violations({ agent_templates_name: AgentTemplateNameTaken, agent_templates_tenant: TenantNotFound })),
-        update: (template: typeof AgentTemplate.update.Type) =>
-          table.update(template).pipe(violations({ agent_templates_name: AgentTemplateNameTaken })),
         /** Agents that are retired have no template afterwards; nothing bounds what can do nothing. */
         delete: (id: AgentTemplateId) =>
-          sql`UPDATE agents SET template_id = NULL WHERE template_id = ${id} AND status = 'retired'`.pipe(
-            Effect.andThen(table.delete(id)),
-            violations({ "*": AgentTemplateInUse })
+          Effect.andThen(
+            Effect.orDie(sql`UPDATE agents SET template_id = NULL WHERE template_id = ${id} AND status = 'retired'`),
+            table.delete(id)
           )
       }
     })

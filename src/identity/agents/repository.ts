@@ -4,7 +4,7 @@ import { Change } from "../../audit/log/domain.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import { agentListing, Agent, AgentId, AgentNameTaken, AgentNotFound, BoundedAgent } from "./domain.ts"
 import { indexedText } from "../../platform/database/list.ts"
-import { makeTable, violations } from "../../platform/database/table.ts"
+import { makeTable } from "../../platform/database/table.ts"
 
 export type AgentFilter = { readonly [Key in "status" | "ownerUserId" | "tenantId"]?: Agent[Key] | undefined }
 
@@ -16,7 +16,11 @@ export class AgentsRepository extends Context.Service<AgentsRepository>()("app/a
       spanPrefix: "AgentsRepository",
       notFound: AgentNotFound,
       permit: Change,
-      list: { as: agentListing, text: indexedText, by: { name: "t.lower_name" } }
+      list: { as: agentListing, text: indexedText, by: { name: "t.lower_name" } },
+      violations: {
+        insert: { agents_name: AgentNameTaken, agents_tenant: TenantNotFound },
+        update: { agents_name: AgentNameTaken }
+      }
     })
     const selectBounded = SqlSchema.findOneOption({
       Request: AgentId,
@@ -31,10 +35,6 @@ export class AgentsRepository extends Context.Service<AgentsRepository>()("app/a
       ),
       /** The row locked until the transaction ends, but not against what only refers to it. */
       lock: (id: AgentId) => table.lock({ id }, "NO KEY UPDATE"),
-      insert: (agent: typeof Agent.insert.Type) =>
-        table.insert(agent).pipe(violations({ agents_name: AgentNameTaken, agents_tenant: TenantNotFound })),
-      update: (agent: typeof Agent.update.Type) =>
-        table.update(agent).pipe(violations({ agents_name: AgentNameTaken })),
       /** Moves `lastSeenAt` of many agents forward at once; being seen is no audit entry. */
       seen: (agents: ReadonlyArray<{ readonly id: string; readonly at: number }>) => table.touch("lastSeenAt", agents)
     }

@@ -8,7 +8,7 @@ import { InstantFromDate } from "../../kernel/instant.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import { ApiKey, ApiKeyId, apiKeyListing, ApiKeyNotFound, SyntheticKind } from "./domain.ts"
 import { indexedText } from "../../platform/database/list.ts"
-import { makeTable, violations } from "../../platform/database/table.ts"
+import { makeTable } from "../../platform/database/table.ts"
 
 /** What authentication needs of a key; read past row-level security, since the tenant is not known yet. */
 export const Credential = Schema.Struct({
@@ -37,7 +37,8 @@ export class ApiKeysRepository extends Context.Service<ApiKeysRepository>()("app
         as: apiKeyListing,
         by: { name: "t.lower_name" },
         text: indexedText
-      }
+      },
+      violations: { insert: { api_keys_tenant_id_fkey: TenantNotFound, api_keys_application: ApplicationNotFound } }
     })
     const selectCredential = SqlSchema.findOneOption({
       Request: Schema.String,
@@ -67,11 +68,6 @@ export class ApiKeysRepository extends Context.Service<ApiKeysRepository>()("app
           Effect.orDie
         )
       ),
-      insert: (key: typeof ApiKey.insert.Type) =>
-        table
-          .insert(key)
-          .pipe(violations({ api_keys_tenant_id_fkey: TenantNotFound, api_keys_application: ApplicationNotFound })),
-      update: (key: typeof ApiKey.update.Type) => Effect.orDie(table.update(key)),
       /** Moves `lastUsedAt` of many keys forward at once; use is no audit entry. */
       used: (uses: ReadonlyArray<{ readonly id: string; readonly at: number }>) => table.touch("lastUsedAt", uses)
     }

@@ -37,7 +37,6 @@ export class DelegationsRepository extends Context.Service<DelegationsRepository
             Option.map(({ tenantId }) => tenantId)
           )
         ),
-        insert: (grant: typeof Delegation.insert.Type) => Effect.orDie(table.insert(grant)),
         revoke: Effect.fn("DelegationsRepository.revoke")((id: DelegationId, at: DateTime.Utc) =>
           Change.use(() => Effect.orDie(updateRevoked({ id, at })))
         ),

@@ -2,7 +2,7 @@ import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
-import { makeTable, violations } from "../../platform/database/table.ts"
+import { makeTable } from "../../platform/database/table.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import { identityProviderListing, IdentityProvider, IdentityProviderNotFound } from "./domain.ts"
 
@@ -19,7 +19,8 @@ export class IdentityProvidersRepository extends Context.Service<IdentityProvide
         list: {
           as: identityProviderListing,
           text: "lower(t.issuer || ' ' || coalesce(t.client_id, '') || ' ' || array_to_string(t.domains, ' '))"
-        }
+        },
+        violations: { insert: { identity_providers_tenant: TenantNotFound } }
       })
       const selectWorkload = SqlSchema.findAll({
         Request: Schema.String,
@@ -62,11 +63,7 @@ export class IdentityProvidersRepository extends Context.Service<IdentityProvide
         /** The active workload providers of an issuer. */
         workload: Effect.fn("IdentityProvidersRepository.workload")((issuer: string) =>
           Effect.orDie(selectWorkload(issuer))
-        ),
-        insert: (provider: typeof IdentityProvider.insert.Type) =>
-          table.insert(provider).pipe(violations({ identity_providers_tenant: TenantNotFound })),
-        update: (provider: typeof IdentityProvider.update.Type) => Effect.orDie(table.update(provider)),
-        delete: (id: IdentityProvider["id"]) => Effect.orDie(table.delete(id))
+        )
       }
     })
   }

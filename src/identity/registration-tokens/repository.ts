@@ -3,12 +3,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { makeTable } from "../../platform/database/table.ts"
-import {
-  registrationTokenListing,
-  RegistrationToken,
-  type RegistrationTokenId,
-  RegistrationTokenNotFound
-} from "./domain.ts"
+import { registrationTokenListing, RegistrationToken, RegistrationTokenNotFound } from "./domain.ts"
 
 export class RegistrationTokensRepository extends Context.Service<RegistrationTokensRepository>()(
   "app/identity/RegistrationTokensRepository",
@@ -39,8 +34,6 @@ export class RegistrationTokensRepository extends Context.Service<RegistrationTo
       })
       return {
         ...table,
-        insert: (token: typeof RegistrationToken.insert.Type) => Effect.orDie(table.insert(token)),
-        delete: (id: RegistrationTokenId) => Effect.orDie(table.delete(id)),
         /** The token with this hash, if it can be used. */
         live: Effect.fn("RegistrationTokensRepository.live")((sha256: Uint8Array, now: DateTime.Utc) =>
           Effect.orDie(live({ sha256, now }))

@@ -1,6 +1,5 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { type ApplicationId } from "../../applications/applications/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
 import { makeTable } from "../../platform/database/table.ts"
 import { Registration, RegistrationNotFound } from "./domain.ts"
@@ -29,10 +28,7 @@ export class RegistrationsRepository extends Context.Service<RegistrationsReposi
         /** How many open registrations wait for an approval, counted up to `most`. */
         waiting: Effect.fn("RegistrationsRepository.waiting")((most: number) =>
           Effect.map(Effect.orDie(selectWaiting(most)), ({ waiting }) => waiting)
-        ),
-        insert: (registration: typeof Registration.insert.Type) => Effect.orDie(table.insert(registration)),
-        update: (registration: typeof Registration.update.Type) => Effect.orDie(table.update(registration)),
-        delete: (id: ApplicationId) => Effect.orDie(table.delete(id))
+        )
       }
     })
   }

@@ -3,7 +3,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { indexedText } from "../../platform/database/list.ts"
-import { makeSlugInsert, makeTable, violations } from "../../platform/database/table.ts"
+import { makeSlugInsert, makeTable } from "../../platform/database/table.ts"
 import { tenantListing, Tenant, TenantNotFound, TenantSlugTaken } from "./domain.ts"
 
 export class TenantsRepository extends Context.Service<TenantsRepository>()("app/tenants/TenantsRepository", {
@@ -15,6 +15,7 @@ export class TenantsRepository extends Context.Service<TenantsRepository>()("app
       notFound: TenantNotFound,
       permit: Change,
       list: { as: tenantListing, text: indexedText },
+      violations: { insert: { tenants_slug_key: TenantSlugTaken }, update: { tenants_slug_key: TenantSlugTaken } },
       batchedBy: "uuid"
     })
     const insertUnderFree = yield* makeSlugInsert(Tenant, {
@@ -28,12 +29,9 @@ export class TenantsRepository extends Context.Service<TenantsRepository>()("app
       Result: Schema.Struct({ id: TenantId }),
       execute: () => sql`SELECT id FROM tenants WHERE slug = 'default'`
     })
-    const slugTaken = violations({ tenants_slug_key: TenantSlugTaken })
     return {
       ...table,
       defaultId: Effect.orDie(Effect.map(selectDefault(undefined), ({ id }) => id)),
-      insert: (tenant: typeof Tenant.insert.Type) => slugTaken(table.insert(tenant)),
-      update: (tenant: typeof Tenant.update.Type) => slugTaken(table.update(tenant)),
       insertUnderFree
     }
   })

@@ -72,8 +72,7 @@ export class SyntheticPrincipalsRepository extends Context.Service<SyntheticPrin
                 Effect.orDie
               )
             )
-        ),
-        update: (row: typeof SyntheticPrincipal.update.Type) => Effect.orDie(table.update(row))
+        )
       }
     })
   }

@@ -13,11 +13,11 @@ type Problems = Readonly<Record<string, new (props: Record<never, never>) => unk
 
 /** Fails with the problem of the violated constraint, by its name (`*`: any other); every other failure is a defect. */
 export const violations =
-  <const P extends Problems>(problems: P) =>
+  <const P extends Problems>(problems?: P) =>
   <A, E, R>(statement: Effect.Effect<A, E, R>): Effect.Effect<A, InstanceType<P[keyof P]>, R> =>
     Effect.catch(statement, (error) => {
       const constraint = SqlError.isSqlError(error) ? violatedConstraint(error.reason) : undefined
-      const Problem = typeof constraint === "string" ? (problems[constraint] ?? problems["*"]) : undefined
+      const Problem = typeof constraint === "string" ? (problems?.[constraint] ?? problems?.["*"]) : undefined
       return Problem === undefined ? Effect.die(error) : Effect.fail(new Problem({}) as InstanceType<P[keyof P]>)
     })
 
@@ -45,7 +45,15 @@ const unsorted: Listing<never> = { sorts: {}, idType: "uuid", idOf: () => undefi
  * The statements that nearly every table needs, in spans `<Repository>.<method>`. Those that write, or lock a row to write
  * it, require `permit`: the leave to write that comes with audit entries.
  */
-export const makeTable = Effect.fnUntraced(function* <S extends Keyed, NotFound, Permit, Shape>(
+export const makeTable = Effect.fnUntraced(function* <
+  S extends Keyed,
+  NotFound,
+  Permit,
+  Shape,
+  const Inserts extends Problems = {},
+  const Updates extends Problems = {},
+  const Deletes extends Problems = {}
+>(
   model: S,
   options: {
     readonly name: string
@@ -54,6 +62,8 @@ export const makeTable = Effect.fnUntraced(function* <S extends Keyed, NotFound,
     readonly permit: Context.Key<Permit, Shape>
     /** How the rows are listed; in the order of their ids alone when absent. */
     readonly list?: Pick<ListSource, "by" | "isDown" | "text"> & { readonly as: Listing<S["Type"]["id"]> }
+    /** What each statement fails with when it violates a constraint; every other failure is a defect. */
+    readonly violations?: { readonly insert?: Inserts; readonly update?: Updates; readonly delete?: Deletes }
     /** Reads concurrent `get`s in one statement; names the type of the ids. */
     readonly batchedBy?: "integer" | "uuid"
   }
@@ -130,9 +140,12 @@ export const makeTable = Effect.fnUntraced(function* <S extends Keyed, NotFound,
      * writes all indexes of the row. Use is no audit entry.
      */
     touch: withSpan(`${spanPrefix}.touch`, touch),
-    insert: (row: S["insert"]["Type"]) => Effect.andThen(permit, statements.insert(row)),
-    update: (row: S["update"]["Type"]) => Effect.andThen(permit, statements.update(row)),
-    delete: (id: Row["id"]) => Effect.andThen(permit, statements.delete(id as never))
+    insert: (row: S["insert"]["Type"]) =>
+      Effect.andThen(permit, violations(options.violations?.insert)(statements.insert(row))),
+    update: (row: S["update"]["Type"]) =>
+      Effect.andThen(permit, violations(options.violations?.update)(statements.update(row))),
+    delete: (id: Row["id"]) =>
+      Effect.andThen(permit, violations(options.violations?.delete)(statements.delete(id as never)))
   }
 })
 
