@@ -30,6 +30,12 @@ export const faults = (...paths: ReadonlyArray<string>): Refusal => ({
 /** What is asked, what is sent for it, and how it is refused. */
 export type Scenario<Given> = readonly [what: string, send: Sent | ((given: Given) => Sent), refused: Refusal]
 
+/** A scenario for each of some values. */
+export const each = <const Value, Given = unknown>(
+  values: ReadonlyArray<Value>,
+  scenario: (value: Value) => Scenario<Given>
+): ReadonlyArray<Scenario<Given>> => values.map(scenario)
+
 /** Lists, each with a parameter that is refused. */
 export const badQueries = (path: string, ...queries: ReadonlyArray<string>): ReadonlyArray<Scenario<unknown>> =>
   queries.map((query) => [`list with ${query}`, ["GET", `${path}?${query}`], faults(`query.${query.split("=", 1)[0]}`)])
@@ -40,11 +46,17 @@ export const badBodies = (
   path: string,
   ...bodies: ReadonlyArray<readonly [body: unknown, member: string]>
 ): ReadonlyArray<Scenario<unknown>> =>
-  bodies.map(([body, member]) => [
+  each(bodies, ([body, member]) => [
     `${what} ${JSON.stringify(body).slice(0, 80)}`,
     ["POST", path, { body }],
     faults(`payload.${member}`)
   ])
+
+/** Changes the thing that is given, of those with this path. */
+export const patching =
+  (path: string) =>
+  (body: object) =>
+  ({ id }: { readonly id: string | number }): Sent => ["PATCH", `${path}/${id}`, { body }]
 
 /** What the scenarios of a table start from, and what is to be the same after each. */
 export interface Setting<Given, E> {

@@ -5,7 +5,9 @@ import { assertProblem } from "../../support/problem.ts"
 import {
   auditOf,
   badQueries,
+  each,
   faults,
+  patching,
   problem,
   read,
   refuses,
@@ -25,9 +27,7 @@ const make = Effect.fnUntraced(function* (body: object) {
 })
 
 const creating = (members: object): Sent => ["POST", path, { body: { name: "ok", ...members } }]
-const updating =
-  (body: object) =>
-  ({ id }: { readonly id: number }): Sent => ["PATCH", `${path}/${id}`, { body }]
+const updating = patching(path)
 
 const notFound = problem(404, "application-not-found")
 const builtIn = problem(409, "application-built-in")
@@ -85,7 +85,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       ["create with a status, which a caller does not set", creating({ status: "active" }), faults("payload.status")],
       ["create with builtIn, which a caller does not set", creating({ builtIn: true }), faults("payload.builtIn")],
       ...badQueries(path, "limit=0", "limit=201", "cursor=x", "cursor=IngiCg", "status=gone", "state=active"),
-      ...["x", "0", "-1", "1.5", "2147483648"].map((id): Scenario<unknown> => [
+      ...each(["x", "0", "-1", "1.5", "2147483648"], (id) => [
         `get of the bad id ${id}`,
         ["GET", `${path}/${id}`],
         faults("params.id")

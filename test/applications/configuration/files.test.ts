@@ -2,7 +2,7 @@ import { assert, describe, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
 import { actionsOf, makeApplication, makeFile, makeFolder, save } from "../../support/configuration.ts"
-import { faults, problem, read, refuses, type Scenario, type Sent } from "../../support/scenarios.ts"
+import { each, faults, problem, read, refuses, type Sent } from "../../support/scenarios.ts"
 import { type Call, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { nextLink } from "../../support/walk.ts"
 
@@ -145,12 +145,12 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       ["creating a folder with a content", creating({ type: "folder", content: "" }), faults("payload.content")],
       ["creating a file with NUL", creating({ type: "file", content: "a\u0000b" }), faults("payload.content")],
       ["creating a file with half a letter", creating({ type: "file", content: "\ud800" }), faults("payload.content")],
-      ...['"1"', 'W/"2"', '"1", "3"', '"02"'].map((tags): Scenario<Given> => [
+      ...each(['"1"', 'W/"2"', '"1", "3"', '"02"'], (tags) => [
         `saving under the tags ${tags}, not the file's`,
         saving({ content: "three" }, { "if-match": tags }),
         mismatch
       ]),
-      ...["5", "'5'", '"5', '"5""6"', '"5" "6"', '"5 "', ",", '*, "5"'].map((tags): Scenario<Given> => [
+      ...each(["5", "'5'", '"5', '"5""6"', '"5" "6"', '"5 "', ",", '*, "5"'], (tags) => [
         `saving under ${tags}, which are no tags`,
         saving({ content: "three" }, { "if-match": tags }),
         faults("headers.if-match")
@@ -165,7 +165,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         noVersion
       ],
       ["a diff to a version to come", ask("GET", "/diff?from=1&to=3"), noVersion],
-      ...["text/html", "text/x-diff;q=0, application/json;q=0.0"].map((accept): Scenario<Given> => [
+      ...each(["text/html", "text/x-diff;q=0, application/json;q=0.0"], (accept) => [
         `a diff as ${accept}`,
         ask("GET", "/diff", { headers: { accept } }),
         problem(406, "not-acceptable")

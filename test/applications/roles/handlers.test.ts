@@ -5,7 +5,7 @@ import { type Role } from "../../../src/applications/roles/domain.ts"
 import { makeKey, refusesStrangers } from "../../support/authority.ts"
 import { clientOf } from "../../support/client.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { auditOf, badQueries, faults, problem, read, refuses, type Sent } from "../../support/scenarios.ts"
+import { auditOf, badQueries, faults, patching, problem, read, refuses, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/roles"
@@ -40,9 +40,7 @@ const creating =
     path,
     { body: { name: "ok", applicationId, capabilities: ["a:read"], ...members } }
   ]
-const updating =
-  (body: object) =>
-  ({ id }: MadeRole): Sent => ["PATCH", `${path}/${id}`, { body }]
+const updating = patching(path)
 
 const noRole = problem(404, "role-not-found")
 const noApplication = problem(404, "application-not-found")

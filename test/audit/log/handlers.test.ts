@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { insertEntries } from "../../support/audit.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { badQueries, faults, problem, refuses, type Scenario } from "../../support/scenarios.ts"
+import { badQueries, each, faults, problem, refuses } from "../../support/scenarios.ts"
 import { serviceKey, sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
@@ -274,7 +274,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       ...cursors.map((cursor) => `cursor=${cursor}`)
     ),
     ["get of an unknown entry", ["GET", `${path}/${unknown}`], problem(404, "audit-entry-not-found")],
-    ...["1", "abc", `${unknown}0`, "type"].map((id): Scenario<unknown> => [
+    ...each(["1", "abc", `${unknown}0`, "type"], (id) => [
       `get of the id ${id}`,
       ["GET", `${path}/${id}`],
       faults("params.id")

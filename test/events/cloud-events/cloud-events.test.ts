@@ -15,7 +15,7 @@ import { LiveAuthorization } from "../../../src/platform/http/event-stream.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { listenTo } from "../../support/event-source.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { badQueries, faults, problem, refuses, type Scenario, type Sent } from "../../support/scenarios.ts"
+import { badQueries, each, faults, problem, refuses, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -302,13 +302,11 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
       ["NUL in the data", publishing(event({ data: { a: "\0" } })), faults("payload")],
       ["data twice", publishing(event({ data_base64: "AA==" })), faults("payload.data_base64")],
       ["an event as a batch", publishing(event(), batch), faults("payload")],
-      ...["id", "type", "source", "subject", "myext", "datacontenttype"].map(
-        (name): Scenario<{ readonly key: string }> => [
-          `line breaks in ${name}`,
-          publishing(event({ [name]: "a\r\nb" })),
-          faults(`payload.${name}`)
-        ]
-      ),
+      ...each(["id", "type", "source", "subject", "myext", "datacontenttype"], (name) => [
+        `line breaks in ${name}`,
+        publishing(event({ [name]: "a\r\nb" })),
+        faults(`payload.${name}`)
+      ]),
       [
         "a content type that is none",
         publishing(event({ datacontenttype: "json" })),

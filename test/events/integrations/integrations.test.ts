@@ -4,7 +4,7 @@ import { Effect, Fiber } from "effect"
 import { Webhook } from "standardwebhooks"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { faults, refuses, type Scenario } from "../../support/scenarios.ts"
+import { each, faults, refuses } from "../../support/scenarios.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually, untilBlocked } from "../../support/waiting.ts"
@@ -314,7 +314,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: 120_000 })("addresse
   ]
   refuses(
     it,
-    unreachable.map((url): Scenario<unknown> => [
+    each(unreachable, (url) => [
       `a webhook at ${url}`,
       ["POST", path, { body: { kind: "webhook", name: "n", url, eventTypes: ["*"] } }],
       faults("payload.url")

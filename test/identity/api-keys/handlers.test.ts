@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import { makeExpiredKey, makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { auditOf, badQueries, faults, problem, refuses, type Scenario, type Sent } from "../../support/scenarios.ts"
+import { auditOf, badQueries, each, faults, patching, problem, refuses, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { walkCursors } from "../../support/walk.ts"
 
@@ -38,9 +38,7 @@ const keyAudit = (id: string) => auditOf("ApiKey", id)
 const unchanged = ({ id }: { readonly id: string }) => Effect.all([get(id), keyAudit(id)])
 const given = Effect.flatMap(TestService, (service) => makeKey(service, []))
 const creating = (members: object): Sent => ["POST", path, { body: { name: "a key", scopes: [], ...members } }]
-const updating =
-  (body: object) =>
-  ({ id }: { readonly id: string }): Sent => ["PATCH", `${path}/${id}`, { body }]
+const updating = patching(path)
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("API keys over HTTP", (it) => {
   refusesStrangers(it, [
@@ -62,7 +60,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   for (const [name, method, rest, body] of byId) {
     refuses(it, [
       [`${name} of an unknown key`, [method, `${path}/${unknown}${rest}`, { body }], problem(404, "api-key-not-found")],
-      ...badIds.map((id): Scenario<unknown> => [
+      ...each(badIds, (id) => [
         `${name} of the malformed id ${id}`,
         [method, `${path}/${id}${rest}`, { body }],
         faults("params.id")

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeKey, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { auditOf, badQueries, faults, problem, read, refuses, type Sent } from "../../support/scenarios.ts"
+import { auditOf, badQueries, faults, patching, problem, read, refuses, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/tenants"
@@ -23,9 +23,7 @@ const defaultTenant = Effect.gen(function* () {
 
 const unchanged = ({ id }: { readonly id: string }) => Effect.all([read(`${path}/${id}`), auditOf("Tenant", id)])
 const creating = (members: object): Sent => ["POST", path, { body: { name: "ok", ...members } }]
-const updating =
-  (body: object) =>
-  ({ id }: { readonly id: string }): Sent => ["PATCH", `${path}/${id}`, { body }]
+const updating = patching(path)
 
 const notFound = problem(404, "tenant-not-found")
 const isDefault = problem(409, "tenant-default")

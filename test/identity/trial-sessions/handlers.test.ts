@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { refusesStrangers } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { auditOf, badQueries, faults, problem, refuses, type Scenario, type Sent } from "../../support/scenarios.ts"
+import { auditOf, badQueries, each, faults, problem, refuses, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { walkLinks } from "../../support/walk.ts"
@@ -54,17 +54,13 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   ] as const
   const badIds = ["0", "-1", "1.5", "1e3", "01", "abc", "2147483648"]
   refuses(it, [
-    ...byId.map(([name, method, rest]): Scenario<unknown> => [
+    ...each(byId, ([name, method, rest]) => [
       `${name} of an unknown session`,
       [method, `${path}/2147483647${rest}`],
       problem(404, "session-not-found")
     ]),
     ...byId.flatMap(([name, method, rest]) =>
-      badIds.map((id): Scenario<unknown> => [
-        `${name} of the malformed id ${id}`,
-        [method, `${path}/${id}${rest}`],
-        faults("params.id")
-      ])
+      each(badIds, (id) => [`${name} of the malformed id ${id}`, [method, `${path}/${id}${rest}`], faults("params.id")])
     )
   ])
 
@@ -137,7 +133,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   ]
   const creating = (members: object): Sent => ["POST", path, { body: { trialUserId: 1, ipAddress, ...members } }]
   refuses(it, [
-    ...noAddresses.map((address): Scenario<unknown> => [
+    ...each(noAddresses, (address) => [
       `create from ${JSON.stringify(address)}, which is no IP address`,
       creating({ ipAddress: address }),
       faults("payload.ipAddress")

@@ -5,11 +5,12 @@ import { assertProblem } from "../../support/problem.ts"
 import {
   auditOf,
   badQueries,
+  each,
   faults,
+  patching,
   problem,
   read,
   refuses,
-  type Scenario,
   type Sent
 } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
@@ -49,9 +50,7 @@ const unchanged = ({ id }: { readonly id: number }) => Effect.all([read(`${path}
 const unknown = problem(404, "trial-user-not-found")
 const taken = problem(409, "email-already-registered")
 const creating = (members: object): Sent => ["POST", path, { body: person(members) }]
-const updating =
-  (body: object) =>
-  ({ id }: { readonly id: number }): Sent => ["PATCH", `${path}/${id}`, { body }]
+const updating = patching(path)
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("trial users over HTTP", (it) => {
   refusesStrangers(it, [
@@ -578,7 +577,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     btoa("2147483648")
   ]
   refuses(it, [
-    ...cursors.map((cursor): Scenario<void> => [
+    ...each(cursors, (cursor) => [
       `list with the malformed cursor ${JSON.stringify(cursor)}`,
       ["GET", `${path}?cursor=${encodeURIComponent(cursor)}`],
       faults("query.cursor")

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"
-import { faults, refuses, type Scenario } from "../../support/scenarios.ts"
+import { each, faults, refuses } from "../../support/scenarios.ts"
 import { serviceKey, sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const json = [`X-Api-Key: ${serviceKey}`, "Content-Type: application/json"]
@@ -40,7 +40,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       ["PATCH", "/api/trial-users/0", { body: { isActive: "yes", admin: true } }],
       faults("params.id", "payload.isActive", "payload.admin")
     ],
-    ...noDates.map(([what, trialEndDate]): Scenario<unknown> => [
+    ...each(noDates, ([what, trialEndDate]) => [
       `a date that is ${what}`,
       ["PATCH", "/api/trial-users/1", { body: { trialEndDate } }],
       faults("payload.trialEndDate")
