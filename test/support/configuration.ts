@@ -58,10 +58,3 @@ export const treePaths = Effect.fnUntraced(function* (service: Service, applicat
   assert.strictEqual(answer.status, 200, answer.text.slice(0, 500))
   return pathsIn(answer.body)
 })
-
-/** The actions of the audit entries about a thing, the oldest first. */
-export const actionsOf = Effect.fnUntraced(function* (service: Service, entityType: string, entityId: number) {
-  const query = { entityType, entityId: String(entityId), limit: 200 }
-  const { items } = yield* clientOf(service).auditLogs.list({ query })
-  return items.map(({ actionType }) => actionType).toReversed()
-})

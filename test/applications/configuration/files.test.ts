@@ -1,8 +1,8 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
-import { actionsOf, makeApplication, makeFile, makeFolder, save } from "../../support/configuration.ts"
-import { each, faults, problem, read, refuses, type Sent } from "../../support/scenarios.ts"
+import { makeApplication, makeFile, makeFolder, save } from "../../support/configuration.ts"
+import { auditOf, each, faults, problem, read, refuses, type Sent } from "../../support/scenarios.ts"
 import { type Call, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { nextLink } from "../../support/walk.ts"
 
@@ -109,10 +109,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         ]
       )
       assert.hasAllKeys(body[0], ["version", "content", "createdAt", "createdBy"])
-      assert.deepStrictEqual(yield* actionsOf(service, "Configuration", id), [
-        "ConfigurationCreated",
+      assert.deepStrictEqual(yield* auditOf("Configuration", id), [
         "ConfigurationUpdated",
-        "ConfigurationUpdated"
+        "ConfigurationUpdated",
+        "ConfigurationCreated"
       ])
     })
   )
@@ -202,7 +202,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.deepInclude(rolledBack.body, { id, version: 3, content: "one" })
       const { body } = yield* service.call("GET", `/api/configuration/${id}/versions/3`)
       assert.deepInclude(body, { version: 3, content: "one", restoredFrom: 1 })
-      assert.deepStrictEqual((yield* actionsOf(service, "Configuration", id)).at(-1), "ConfigurationRolledBack")
+      assert.deepStrictEqual((yield* auditOf("Configuration", id))[0], "ConfigurationRolledBack")
     })
   )
 

@@ -1,7 +1,8 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { actionsOf, makeApplication, makeFile, makeFolder, treePaths } from "../../support/configuration.ts"
+import { makeApplication, makeFile, makeFolder, treePaths } from "../../support/configuration.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { auditOf } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
@@ -108,13 +109,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.deepInclude(moved.body, { name: "c", parentId: b, path: "/b/c" })
         const { body } = yield* service.call("GET", `/api/configuration/${file}`)
         assert.deepInclude(body, { path: "/b/c/x.txt", version: 1, content: "content" })
-        assert.deepStrictEqual(yield* actionsOf(service, "Configuration", a), [
-          "ConfigurationCreated",
-          "ConfigurationMoved"
-        ])
+        assert.deepStrictEqual(yield* auditOf("Configuration", a), ["ConfigurationMoved", "ConfigurationCreated"])
         const same = yield* service.call("PATCH", `/api/configuration/${a}`, { body: { ...moved.body } })
         assert.deepStrictEqual(same.body, moved.body)
-        assert.lengthOf(yield* actionsOf(service, "Configuration", a), 2)
+        assert.lengthOf(yield* auditOf("Configuration", a), 2)
       })
     )
 
@@ -228,15 +226,15 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.deepInclude((yield* call("GET", `/${file}`)).body, { version: 1, content: "kept" })
         assert.strictEqual((yield* call("POST", `/${early}/restore`)).status, 200)
         assert.strictEqual((yield* call("POST", `/${early}/restore`)).status, 200)
-        assert.deepStrictEqual(yield* actionsOf(service, "Configuration", file), [
-          "ConfigurationCreated",
+        assert.deepStrictEqual(yield* auditOf("Configuration", file), [
+          "ConfigurationRestored",
           "ConfigurationDeleted",
-          "ConfigurationRestored"
+          "ConfigurationCreated"
         ])
-        assert.deepStrictEqual(yield* actionsOf(service, "Configuration", early), [
-          "ConfigurationCreated",
+        assert.deepStrictEqual(yield* auditOf("Configuration", early), [
+          "ConfigurationRestored",
           "ConfigurationDeleted",
-          "ConfigurationRestored"
+          "ConfigurationCreated"
         ])
       })
     )
@@ -251,7 +249,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assertProblem(yield* service.call("DELETE", application), 409, "application-in-use")
         yield* service.call("DELETE", `/api/configuration/${folder}`)
         assert.strictEqual((yield* service.call("DELETE", application)).status, 204)
-        assert.deepStrictEqual((yield* actionsOf(service, "Configuration", folder)).at(-1), "ConfigurationPurged")
+        assert.deepStrictEqual((yield* auditOf("Configuration", folder))[0], "ConfigurationPurged")
         const [row] = yield* asSuperuser(
           service.database,
           (sql) => sql<{ readonly left: number }>`

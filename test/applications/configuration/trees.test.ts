@@ -1,7 +1,8 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Clock, Effect, Exit } from "effect"
-import { actionsOf, makeApplication, makeFile, makeFolder, save, treePaths } from "../../support/configuration.ts"
+import { makeApplication, makeFile, makeFolder, save, treePaths } from "../../support/configuration.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { auditOf } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
@@ -89,11 +90,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.deepInclude(versions[0], { version: 4, content: "then", restoredFrom: 1 })
         assert.strictEqual((yield* call("GET", `/${back}`)).body.version, 3)
         assert.deepStrictEqual((yield* rollback(false)).body.changes, [])
-        assert.deepStrictEqual((yield* actionsOf(service, "Configuration", deleted)).at(-1), "ConfigurationRestored")
-        assert.deepStrictEqual((yield* actionsOf(service, "Configuration", later)).at(-1), "ConfigurationDeleted")
-        assert.deepStrictEqual(yield* actionsOf(service, "ConfigurationTree", applicationId), [
-          "ConfigurationTreeRolledBack"
-        ])
+        assert.deepStrictEqual((yield* auditOf("Configuration", deleted))[0], "ConfigurationRestored")
+        assert.deepStrictEqual((yield* auditOf("Configuration", later))[0], "ConfigurationDeleted")
+        assert.deepStrictEqual(yield* auditOf("ConfigurationTree", applicationId), ["ConfigurationTreeRolledBack"])
         assert.strictEqual((yield* call("POST", `/${later}/restore`)).status, 200)
         assert.include(yield* treePaths(service, applicationId), "/later/later.txt")
       })
@@ -240,7 +239,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         ])
         assert.strictEqual((yield* service.call("POST", `/api/configuration/${folder}/restore`)).status, 200)
         assert.include(yield* treePaths(service, applicationId), "/old/gone.txt")
-        assert.deepStrictEqual(yield* actionsOf(service, "ConfigurationTree", applicationId), [
+        assert.deepStrictEqual(yield* auditOf("ConfigurationTree", applicationId), [
           "ConfigurationImported",
           "ConfigurationImported"
         ])
@@ -331,7 +330,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         const path = `/api/configuration/import?applicationId=${applicationId}&mode=replace`
         assertProblem(yield* service.call("POST", path, { body: { nodes } }), 500, "internal-error")
         assert.deepStrictEqual(yield* contentsOf(service, applicationId), before)
-        assert.deepStrictEqual(yield* actionsOf(service, "ConfigurationTree", applicationId), [])
+        assert.deepStrictEqual(yield* auditOf("ConfigurationTree", applicationId), [])
       })
     )
 

@@ -7,6 +7,7 @@ import { make, registration } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { charges, configure, costNanoUsd, model, prices, provider, spender } from "../../support/gateway.ts"
 import { json, sse, startProvider } from "../../support/provider.ts"
+import { auditOf } from "../../support/scenarios.ts"
 import { serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { anthropicVendor, calledWith, openAiVendor, said, thought, used } from "../../support/vendors.ts"
@@ -369,7 +370,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   it.effect("continues a stored conversation, across models, and shows and deletes it", () =>
     Effect.gen(function* () {
       const { anthropic, client } = yield* setUp
-      const service = yield* TestService
       const first = yield* ask(() => client.responses.create({ model: "gpt", input: "One" }))
       const second = yield* ask(() =>
         client.responses
@@ -399,11 +399,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const items = yield* ask(() => client.responses.inputItems.list(second.id))
       assert.deepInclude(items.data[0] as object, { role: "user", content: "Two" })
       yield* ask(() => client.responses.delete(first.id))
-      const entries = yield* service.call("GET", `/api/audit-logs?entityId=${first.id}`)
-      assert.deepStrictEqual(
-        entries.body.items.map(({ actionType }: { readonly actionType: string }) => actionType),
-        ["GatewayResponseDeleted"]
-      )
+      assert.deepStrictEqual(yield* auditOf("GatewayResponse", first.id), ["GatewayResponseDeleted"])
       const gone = yield* failure(() => client.responses.retrieve(first.id))
       assert.strictEqual(gone.status, 404)
       // What follows a deleted turn cannot be continued.

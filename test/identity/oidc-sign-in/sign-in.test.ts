@@ -6,6 +6,7 @@ import { makeTenant } from "../../support/authority.ts"
 import { makeIssuer, type TestIssuer } from "../../support/issuer.ts"
 import { makeProvider, type TestProvider, visit } from "../../support/openid-provider.ts"
 import { assertProblem } from "../../support/problem.ts"
+import { auditOf } from "../../support/scenarios.ts"
 import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]
@@ -133,11 +134,7 @@ layer(serviceLayer(allowPrivate), { excludeTestServices: true, timeout: "60 seco
           const second = yield* me(service, tokenIn(yield* signIn(service, provider, id)))
           assert.strictEqual(second.account.id, first.account.id)
           assert.strictEqual(second.account.email, "ada@example.com")
-          const entries = yield* service.call("GET", `/api/audit-logs?entityId=${first.account.id}`)
-          assert.deepStrictEqual(
-            entries.body.items.map((entry: { actionType: string }) => entry.actionType),
-            ["AccountCreated"]
-          )
+          assert.deepStrictEqual(yield* auditOf("Account", first.account.id), ["AccountCreated"])
           // It has no password, so none signs in to it.
           const login = { email: "ada@example.com", password: "seven grey herons at dawn" }
           assertProblem(
