@@ -54,7 +54,7 @@ const unit = {
 
 export default defineConfig({
   test: {
-    globalSetup: ["test/support/postgres.ts"],
+    globalSetup: ["test/support/console.ts", "test/support/postgres.ts"],
     // Failures with what they logged, and a summary.
     reporters: ["minimal"],
     silent: "passed-only",

@@ -91,6 +91,8 @@ import { DigestLayer, SecureRandomLayer } from "./platform/crypto/node-crypto.ts
 import { edgeLayer } from "./platform/http/edge.ts"
 import { InFlight, Shutdown } from "./platform/http/in-flight.ts"
 import { LeanServerLayer, makeServer } from "./platform/http/listener.ts"
+import { type DatabaseConnection } from "./platform/database/connection.ts"
+import { type poolLayer } from "./platform/database/database.ts"
 import { Notifications } from "./platform/database/notifications.ts"
 import { cors } from "./platform/http/cors.ts"
 import { ServedApi, untyped } from "./platform/http/served-api.ts"
@@ -354,12 +356,20 @@ const Served = Layer.unwrap(
 // Built last and so closed first: from then on the service says that it is not ready, and what would last for ever ends.
 const Drain = Layer.effectDiscard(Effect.flatMap(Shutdown, ({ begin }) => Effect.addFinalizer(() => begin)))
 
-/** The whole service; `Settings`, `Database` and the listener come from outside. */
+type FromOutside =
+  | Settings
+  | DatabaseConnection
+  | Layer.Success<ReturnType<typeof poolLayer>>
+  | Layer.Success<typeof ListenerLayer>
+
+/** The whole service; settings, database and listener come from outside. */
 export const ServerLayer = Drain.pipe(
   Layer.provideMerge(Served),
   Layer.provideMerge(LeanServerLayer),
   Layer.provide(Middleware),
   Layer.provideMerge(Services),
   Layer.provide(Layer.merge(InFlight.layer, BodyLimit)),
-  Layer.provideMerge(Shutdown.layer)
+  Layer.provideMerge(Shutdown.layer),
+  // A service that nobody provides is named here.
+  Layer.satisfiesServicesType<FromOutside>()
 )

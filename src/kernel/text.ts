@@ -20,3 +20,12 @@ export const name = (maximum: number) =>
 export const Slug = Schema.String.pipe(
   Schema.check(Schema.isPattern(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])$/u, { expected: "2 to 63 of a-z, 0-9 and -" }))
 ).annotate({ examples: ["billing-portal"] })
+
+/** An address on the web: `http` or `https`, of at most 2,048 characters of ASCII. */
+export const HttpUrl = Schema.String.pipe(
+  Schema.check(
+    Schema.makeFilter((url: string) => !/^https?:\/\/./.test(url) || URL.canParse(url), { expected: "a valid URL" }),
+    Schema.isMaxLength(2048),
+    Schema.isPattern(/^https?:\/\/[\x21-\x7e]+$/u, { expected: "an http or https URL" })
+  )
+).annotate({ format: "uri", examples: ["https://crm.example/hooks/events"] })

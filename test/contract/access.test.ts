@@ -167,7 +167,11 @@ describe("every endpoint", () => {
     for (const operation of operations) {
       const [resource = ""] = operation["x-required-capability"]?.split(":") ?? []
       const closed = systemResources.has(resource) || systemOperations.has(operation.operationId)
-      assert.strictEqual(operation["x-system-only"] === true, closed, operation.operationId)
+      assert.strictEqual(
+        operation["x-system-only"] === true,
+        closed,
+        `${operation.operationId}: systemOnly is for what is listed in systemResources above`
+      )
     }
   })
 

@@ -219,7 +219,10 @@ describe.each(operations.map((operation) => [operation.operationId, operation] a
     assert.isAbove(operation.security.length, 0)
     if (ownOperations.includes(operationId)) return assert.isUndefined(capability)
     assert.isTrue(Schema.is(Capability)(capability), `x-required-capability is ${capability}`)
-    assert.isTrue(isOwn(capability ?? ""), `${capability} is no capability of the service`)
+    assert.isTrue(
+      isOwn(capability ?? ""),
+      `${capability} is no capability: add its resource in src/kernel/authority/capability.ts`
+    )
   })
 
   it("declares its success and its errors", () => {

@@ -102,13 +102,6 @@ export const Target = Schema.Struct({
 })
 export type Target = typeof Target.Type
 
-export const Url = Schema.String.pipe(
-  Schema.check(
-    Schema.isMaxLength(2048),
-    Schema.isPattern(/^https?:\/\/[\x21-\x7e]+$/u, { expected: "an http or https URL" })
-  )
-).annotate({ format: "uri", examples: ["https://crm.example/hooks/events"] })
-
 /**
  * The address of a target as events and audit entries show it. Whoever knows that of an incoming webhook of Slack may use it,
  * and other receivers expect a key in the query.

@@ -2,9 +2,9 @@ import { Schema, Struct } from "effect"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
-import { name } from "../../kernel/text.ts"
+import { HttpUrl, name } from "../../kernel/text.ts"
 import { EventTypePattern } from "../cloud-events/domain.ts"
-import { Attempt, type Target, TargetId, Url } from "../deliveries/domain.ts"
+import { Attempt, type Target, TargetId } from "../deliveries/domain.ts"
 
 export const IntegrationKind = Schema.Literals(["webhook", "slack", "cloudevents"]).annotate({
   description:
@@ -27,7 +27,7 @@ const integration = {
   id: TargetId,
   kind: IntegrationKind,
   name: Name,
-  url: Url,
+  url: HttpUrl,
   eventTypes: EventTypes,
   tenantId: Schema.NullOr(TenantId).annotate({
     description: "null: the events of all tenants and of the installation"
@@ -55,7 +55,7 @@ export type CreatedIntegration = typeof CreatedIntegration.Type
 export const IntegrationCreation = Schema.Struct({
   kind: IntegrationKind,
   name: Name,
-  url: Url,
+  url: HttpUrl,
   eventTypes: EventTypes,
   tenantId: Schema.optionalKey(TenantId)
 }).annotate({
@@ -73,7 +73,7 @@ export type IntegrationCreation = typeof IntegrationCreation.Type
 
 export const IntegrationPatch = Schema.Struct({
   name: Schema.optionalKey(Name),
-  url: Schema.optionalKey(Url),
+  url: Schema.optionalKey(HttpUrl),
   eventTypes: Schema.optionalKey(EventTypes),
   status: Schema.optionalKey(Status),
   ...serverSet("id", "kind", "tenantId", "createdAt", "createdBy", "updatedAt")

@@ -2,6 +2,7 @@ import { Schema, Struct } from "effect"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
+import { HttpUrl } from "../../kernel/text.ts"
 import { EventTypePattern } from "../cloud-events/domain.ts"
 import {
   contentMode,
@@ -10,8 +11,7 @@ import {
   type Target,
   TargetConfig,
   TargetId,
-  TargetStatus,
-  Url
+  TargetStatus
 } from "../deliveries/domain.ts"
 
 const maxFilterCharacters = 8192
@@ -30,7 +30,7 @@ const Filters = Schema.Array(Filter).pipe(
     })
   )
 )
-const Sink = Url.annotate({ description: "Where events are sent", examples: ["https://crm.example/events"] })
+const Sink = HttpUrl.annotate({ description: "Where events are sent", examples: ["https://crm.example/events"] })
 const Protocol = Schema.Literal("HTTP")
 
 /** A subscription of the CloudEvents Subscriptions API. */

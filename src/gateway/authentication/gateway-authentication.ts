@@ -131,7 +131,7 @@ export class GatewayAuthentication extends Context.Service<
 
       const together = (first: Principal, second: Principal): Effect.Effect<Principal, CredentialError> => {
         if (policy !== "ApiKeyAndAgentToken") {
-          return second.name === first.name ? alone(first) : reject("The two credentials are of two authentication.")
+          return second.name === first.name ? alone(first) : reject("The two credentials are of two principals.")
         }
         const agent = [first, second].find(({ kind }) => kind === "agent")
         const other = [first, second].find(({ kind }) => kind !== "agent")

@@ -33,14 +33,10 @@ export const withSharedComponents = (document: Json): Json => {
       const [{ holder, key, operationId }] = same
       if (same.length === 1) continue
       const value = holder[key] as Json
-      const name = freeName(
+      const name =
         kind === "parameters"
-          ? String(value.name)
-          : kind === "responses"
-            ? (responseName(value) ?? `${String(operationId)}.${key}`)
-            : key,
-        shared
-      )
+          ? parameterName(String(value.name), operationId, shared)
+          : freeName(kind === "responses" ? (responseName(value) ?? `${String(operationId)}.${key}`) : key, shared)
       shared[name] = value
       for (const place of same) place.holder[place.key] = { $ref: `#/components/${kind}/${name}` }
     }
@@ -72,6 +68,10 @@ const responseName = ({ content }: Json): string | undefined => {
   if (names.includes(undefined)) return undefined
   return names.length > maxNames ? `${names[0]}Or${names.length - 1}Others` : names.join("Or")
 }
+
+/** Of several with one name, all but the first are named after an operation, so that no other feature renames them. */
+const parameterName = (name: string, operationId: unknown, taken: Json): string =>
+  freeName(name in taken ? `${name}.${String(operationId)}` : name, taken)
 
 const freeName = (name: string, taken: Json): string => {
   let free = name

@@ -310,7 +310,8 @@ layer(poolOnOwnDatabase, { timeout: "60 seconds" })("tenancy in the database", (
       )
       assert.deepStrictEqual(
         found.filter((table) => !table.secured),
-        []
+        [],
+        "ENABLE ROW LEVEL SECURITY, and make a policy by sees_tenant(tenant_id), in the migration that makes the table"
       )
     })
   )
