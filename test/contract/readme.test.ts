@@ -4,6 +4,7 @@ import { HttpServer } from "effect/http"
 import { NetAddress } from "effect/net"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { operations } from "./document.ts"
 import { anchorsIn, type Manual, manuals, root } from "./manuals.ts"
 import { mustsMarkdown } from "./musts.ts"
 import { tableIn, tables } from "./tables.ts"
@@ -30,6 +31,17 @@ describe("generated tables", () => {
     const stored = fs.readFileSync(path.join(root, "test/contract/musts.md"), "utf8")
     assert.deepStrictEqual(cells(stored), cells(mustsMarkdown))
   })
+})
+
+it("the paths of every feature stand in a manual", () => {
+  const features = new Set(operations.map(({ path }) => path.split("/").slice(0, 3).join("/")))
+  const own = [...features].filter((path) => path.startsWith("/api/"))
+  assert.isAbove(own.length, 20)
+  assert.deepStrictEqual(
+    own.filter((path) => !manuals.some(({ text }) => text.includes(path))),
+    [],
+    "name them in the README.md of their area"
+  )
 })
 
 /** Links of a manual within the project, without those in blocks of code. */
