@@ -4,12 +4,13 @@ import { Uuid } from "../../kernel/identifier.ts"
 import { text } from "../../kernel/text.ts"
 import { ApiKey, BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"
 import { Prices } from "../catalog/rate-domain.ts"
+import { Dialect } from "../translation/domain.ts"
 
 export const SecretId = Uuid.pipe(Schema.brand("GatewaySecretId"))
 export type SecretId = typeof SecretId.Type
 
 /** The wire format of a configured provider; `loopback` is the provider within this process. */
-export const ProviderDialect = Schema.Literals(["openai", "anthropic", "loopback"]).annotate({ examples: ["openai"] })
+export const ProviderDialect = Schema.Literals([...Dialect.literals, "loopback"]).annotate({ examples: ["openai"] })
 export type ProviderDialect = typeof ProviderDialect.Type
 
 /** The APIs of OpenAI's dialect. */

@@ -8,6 +8,7 @@ import { anthropic, makeHttpProvider, openAi } from "../providers/http-provider.
 import { makeLoopback } from "../providers/loopback.ts"
 import { type Provider, type ProviderApi } from "../providers/provider.ts"
 import { loopbackProvider, type ConnectedProvider, usualApis } from "./gateway-snapshot.ts"
+import { type Dialect } from "../translation/domain.ts"
 
 const vendors = { openai: openAi, anthropic }
 /** Reasoning models may send nothing for minutes; this is half of a call's time, so that another target has the rest. */
@@ -57,7 +58,7 @@ export class Connections extends Context.Service<
       document: GatewayDocument
     ): Effect.Effect<{ readonly providers: ReadonlyArray<ConnectedProvider>; readonly warnings: ReadonlyArray<string> }>
     /** A provider at an address of a caller's choice, with the caller's own key. */
-    guarded(dialect: "openai" | "anthropic", baseUrl: string, apiKey: Redacted.Redacted<string> | undefined): Provider
+    guarded(dialect: Dialect, baseUrl: string, apiKey: Redacted.Redacted<string> | undefined): Provider
   }
 >()("app/gateway/Connections") {
   static readonly layerNoDeps = Layer.effect(

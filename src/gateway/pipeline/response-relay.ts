@@ -136,32 +136,44 @@ const extractText = (bytes: Uint8Array, dialect: Dialect, operation: Operation):
         )
       : textsOfResponse(answer)
   }
-  const words =
-    dialect === "anthropic"
-      ? Option.map(decodeMessage(text), ({ content }) =>
-          content.flatMap(({ input, name, text: said, thinking }) => [
-            said,
-            thinking,
-            name,
-            input === undefined ? undefined : JSON.stringify(input)
-          ])
-        )
-      : Option.map(decodeCompletion(text), ({ choices }) =>
-          choices.flatMap(({ message }) => [
-            textOfWords(message.content),
-            thoughtOf(message),
-            message.refusal,
-            ...(message.tool_calls ?? []).map(({ function: called }) => called.name + (called.arguments ?? ""))
-          ])
-        )
-  return Option.getOrUndefined(Option.map(words, (all) => all.filter((one) => typeof one === "string")))
+  return Option.getOrUndefined(Option.map(saidIn[dialect](text), (all) => all.filter((one) => typeof one === "string")))
 }
+
+/** What a model wrote in a chat completion. */
+const saidIn: Readonly<Record<Dialect, (text: string) => Option.Option<ReadonlyArray<unknown>>>> = {
+  anthropic: (text) =>
+    Option.map(decodeMessage(text), ({ content }) =>
+      content.flatMap(({ input, name, text: said, thinking }) => [
+        said,
+        thinking,
+        name,
+        input === undefined ? undefined : JSON.stringify(input)
+      ])
+    ),
+  openai: (text) =>
+    Option.map(decodeCompletion(text), ({ choices }) =>
+      choices.flatMap(({ message }) => [
+        textOfWords(message.content),
+        thoughtOf(message),
+        message.refusal,
+        ...(message.tool_calls ?? []).map(({ function: called }) => called.name + (called.arguments ?? ""))
+      ])
+    )
+}
+
+const writtenUsage: Readonly<Record<Dialect, (usage: TokenUsage) => object>> = {
+  openai: toCompletionUsage,
+  anthropic: toMessageUsage
+}
+
+/** What the ids of answers begin with. */
+const idPrefixes: Readonly<Record<Dialect, string>> = { openai: "chatcmpl", anthropic: "msg" }
 
 /** Adds the usage to a translated response whose provider reported none. */
 const withUsage = (bytes: Uint8Array, dialect: Dialect, usage: TokenUsage): Uint8Array =>
   json({
     ...(JSON.parse(Buffer.from(bytes).toString("utf8")) as object),
-    usage: dialect === "openai" ? toCompletionUsage(usage) : toMessageUsage(usage)
+    usage: writtenUsage[dialect](usage)
   })
 
 /** How long the rest of a response is read, so that its connection can be reused. */
@@ -295,7 +307,7 @@ const answerOptions = (
       head: {
         model: String(body.model),
         keepsThoughts,
-        id: `${dialect === "openai" ? "chatcmpl" : "msg"}_${id.replaceAll("-", "")}`
+        id: `${idPrefixes[dialect]}_${id.replaceAll("-", "")}`
       },
       createdSeconds: Math.floor(now / 1000),
       writeError

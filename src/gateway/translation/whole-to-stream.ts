@@ -10,8 +10,12 @@ type Json = Readonly<Record<string, unknown>>
 export const wholeToStream = (text: string, dialect: Dialect, includeUsage: boolean): string | undefined => {
   const answer = parsedJson(text)
   if (!isJson(answer)) return undefined
-  if (dialect === "openai") return Array.isArray(answer.choices) ? chunksOf(answer, includeUsage) : undefined
-  return Array.isArray(answer.content) ? eventsOf(answer) : undefined
+  return streams[dialect](answer, includeUsage)
+}
+
+const streams: Readonly<Record<Dialect, (answer: Json, includeUsage: boolean) => string | undefined>> = {
+  openai: (answer, includeUsage) => (Array.isArray(answer.choices) ? chunksOf(answer, includeUsage) : undefined),
+  anthropic: (answer) => (Array.isArray(answer.content) ? eventsOf(answer) : undefined)
 }
 
 const chunksOf = ({ choices, usage, ...head }: Json, includeUsage: boolean): string => {
