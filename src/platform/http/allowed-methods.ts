@@ -68,7 +68,7 @@ const overlap = ({ segments: some }: ServedPath, { segments: others }: ServedPat
 
 const notAllowed = (allow: string) =>
   HttpServerResponse.jsonUnsafe(
-    { ...new MethodNotAllowed({}) },
+    { ...new MethodNotAllowed({ detail: `The path takes ${allow}.` }) },
     { status: 405, contentType: "application/problem+json", headers: { allow } }
   )
 
