@@ -106,43 +106,61 @@ const ratios = (ours: ReadonlyArray<Seen>, theirs: ReadonlyArray<Seen>) => {
   return `rate ${of("perSecond")}, p99 ${of("p99")}; process ${of("process")}, main thread ${of("mainThread")}, PostgreSQL ${of("postgres")}`
 }
 
-/** Runs this checkout and another, with its packages installed, in turns: what a change costs, or gains. */
+/**
+ * Runs this checkout and another, with its packages installed, in turns: what a change costs, or gains. The one that is
+ * started first is slower by a tenth, so that each is for half of the rounds.
+ */
 const benchBeside = async (other: string): Promise<void> => {
-  const provider = await startProvider()
-  const directories = [await temporaryDirectory(), await temporaryDirectory()]
-  const services: Array<Server> = []
-  try {
-    for (const [index, checkout] of [root, path.resolve(other)].entries()) {
-      services.push(await startService(directories[index] ?? "", { Api__RateLimit__Enabled: "false" }, checkout))
-    }
-    const measurings = await Promise.all(services.map((service) => measuringsOf(service, provider)))
-    giveWay(provider)
-    for (const [index, service] of services.entries()) {
-      for (const { clients, sent } of measurings[index] ?? []) {
-        await loadOn(service, { ...sent, clients, seconds: warmSeconds / 2 })
+  const checkouts = [root, path.resolve(other)]
+  const seen = new Map<string, ReadonlyArray<Array<Seen>>>()
+  for (const firstStarted of [0, 1]) {
+    const provider = await startProvider()
+    const running: Array<{ readonly checkout: number; readonly directory: string; readonly service: Server }> = []
+    try {
+      for (const checkout of firstStarted === 0 ? [0, 1] : [1, 0]) {
+        const directory = await temporaryDirectory()
+        const service = await startService(directory, { Api__RateLimit__Enabled: "false" }, checkouts[checkout])
+        running.push({ checkout, directory, service })
       }
-    }
-    for (const [place, { clients, what }] of (measurings[0] ?? []).entries()) {
-      const seen: ReadonlyArray<Array<Seen>> = services.map(() => [])
-      for (let round = 0; round < rounds; round++) {
-        // What one leaves to do falls into the time of the other, so each goes first as often.
-        const order = round % 2 === 0 ? services.entries() : [...services.entries()].toReversed()
-        for (const [index, service] of order) {
-          const measuring = measurings[index]?.[place]
-          if (measuring !== undefined) seen[index]?.push(await loadOn(service, { ...measuring.sent, clients, seconds }))
+      const measured = await Promise.all(
+        running.map(async ({ checkout, service }) => ({
+          checkout,
+          service,
+          measurings: await measuringsOf(service, provider)
+        }))
+      )
+      giveWay(provider)
+      for (const { measurings, service } of measured) {
+        for (const { clients, sent } of measurings) {
+          await loadOn(service, { ...sent, clients, seconds: warmSeconds / 2 })
         }
       }
-      const [ours = [], theirs = []] = seen
-      print(`${what}, ${clients} at once, median of ${rounds} rounds of ${seconds} s; processor time a request`, [
-        { what: "this checkout", measured: shown(ours), wanted: "", met: true },
-        { what: "the other", measured: shown(theirs), wanted: "", met: true },
-        { what: "beside it", measured: ratios(ours, theirs), wanted: "", met: true }
-      ])
+      for (const [place, { clients, what }] of (measured[0]?.measurings ?? []).entries()) {
+        const title = `${what}, ${clients} at once`
+        const all = seen.get(title) ?? checkouts.map(() => [])
+        seen.set(title, all)
+        for (let round = 0; round < rounds / 2; round++) {
+          // What one leaves to do falls into the time of the other, so each goes first as often.
+          for (const { checkout, measurings, service } of round % 2 === 0 ? measured : measured.toReversed()) {
+            const { sent } = measurings[place]!
+            all[checkout]?.push(await loadOn(service, { ...sent, clients, seconds }))
+          }
+        }
+      }
+    } finally {
+      for (const { directory, service } of running) {
+        await service.stop()
+        await fs.rm(directory, { recursive: true, force: true })
+      }
+      await provider.stop()
     }
-  } finally {
-    for (const service of services) await service.stop()
-    await provider.stop()
-    for (const directory of directories) await fs.rm(directory, { recursive: true, force: true })
+  }
+  for (const [title, [ours = [], theirs = []]] of seen) {
+    print(`${title}, median of ${rounds} rounds of ${seconds} s; processor time a request`, [
+      { what: "this checkout", measured: shown(ours), wanted: "", met: true },
+      { what: "the other", measured: shown(theirs), wanted: "", met: true },
+      { what: "beside it", measured: ratios(ours, theirs), wanted: "", met: true }
+    ])
   }
 }
 
