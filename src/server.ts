@@ -370,6 +370,6 @@ export const ServerLayer = Drain.pipe(
   Layer.provideMerge(Services),
   Layer.provide(Layer.merge(InFlight.layer, BodyLimit)),
   Layer.provideMerge(Shutdown.layer),
-  // A service that nobody provides is named here.
+  // If a service has no layer, the compile error here says which one.
   Layer.satisfiesServicesType<FromOutside>()
 )

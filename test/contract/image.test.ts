@@ -35,6 +35,11 @@ it("the image leaves out Node and the embedded PostgreSQL, and nothing that the 
   assert.deepStrictEqual(missing, [])
 })
 
+it("the image runs the service as npm start does", () => {
+  const [, command = "[]"] = /^CMD (\[.*\])$/m.exec(image) ?? []
+  assert.strictEqual(JSON.parse(command).join(" "), JSON.parse(read("package.json")).scripts.start)
+})
+
 it("the service in the image has no capability, no superuser and nothing to write to", () => {
   const { service, database } = compose.services
   assert.deepStrictEqual(service.cap_drop, ["ALL"])

@@ -114,7 +114,7 @@ export const providerRequest = (
     )
   }
   if (incoming.keepsThoughts === true && incoming.dialect === "openai") {
-    const changed = Object.entries({ ...withoutThoughts(body), ...changes(incoming, target, limits) })
+    const changed = Object.entries({ ...forChatProvider(body), ...changes(incoming, target, limits) })
     return Effect.succeed(JSON.stringify(Object.fromEntries(changed.filter(([, value]) => value !== null))))
   }
   const patch = mergePatch(bytes, body, changes(incoming, target, limits))
@@ -154,8 +154,8 @@ const withToolLimit = (body: Json, limit: number): Json => {
   return { ...body, tools: listIn(body.tools).map(limited) }
 }
 
-/** The messages of a translated request without signed thoughts; the text is the gateway's own. */
-const withoutThoughts = (body: Json): Json => ({
+/** A translated request as chat providers take it: without signed thoughts, and without images in the results of tools. */
+const forChatProvider = (body: Json): Json => ({
   ...body,
   messages: withImagesBesideTools(
     listIn(body.messages).flatMap((message) => {

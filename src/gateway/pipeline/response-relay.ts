@@ -139,7 +139,7 @@ const extractText = (bytes: Uint8Array, dialect: Dialect, operation: Operation):
   return Option.getOrUndefined(Option.map(saidIn[dialect](text), (all) => all.filter((one) => typeof one === "string")))
 }
 
-/** What a model wrote in a chat completion. */
+/** What the model wrote in the answer to a chat request, by the dialect of the answer. */
 const saidIn: Readonly<Record<Dialect, (text: string) => Option.Option<ReadonlyArray<unknown>>>> = {
   anthropic: (text) =>
     Option.map(decodeMessage(text), ({ content }) =>
@@ -161,6 +161,7 @@ const saidIn: Readonly<Record<Dialect, (text: string) => Option.Option<ReadonlyA
     )
 }
 
+/** The usage as a dialect writes it. */
 const writtenUsage: Readonly<Record<Dialect, (usage: TokenUsage) => object>> = {
   openai: toCompletionUsage,
   anthropic: toMessageUsage

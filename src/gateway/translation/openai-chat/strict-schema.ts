@@ -8,7 +8,7 @@ export const isStrict = (schema: unknown): boolean => {
   if (Array.isArray(schema)) return schema.every(isStrict)
   if (!Predicate.isObject(schema)) return true
   const { type, properties, required } = schema as Readonly<Record<string, unknown>>
-  if (type === "object" || Predicate.isObject(properties)) {
+  if ([type].flat().includes("object") || Predicate.isObject(properties)) {
     const needed: ReadonlyArray<unknown> = Array.isArray(required) ? required : []
     if (!("additionalProperties" in schema) || schema.additionalProperties !== false) return false
     if (!Object.keys(properties ?? {}).every((name) => needed.includes(name))) return false

@@ -96,12 +96,10 @@ export const saidIn = (bytes: Uint8Array) =>
   })
 
 /** Some providers send `stop` although tools are called. */
-export const finishOf = (reason: string | null | undefined, callsTools: boolean) =>
-  (reasons.has(reason ?? "") && !(callsTools && reason === "stop") ? reason : callsTools ? "tool_calls" : "stop") as
-    | "stop"
-    | "length"
-    | "tool_calls"
-    | "content_filter"
+export const finishOf = (reason: string | null | undefined, callsTools: boolean) => {
+  const known = reasons.has(reason ?? "") ? reason : "stop"
+  return (callsTools && known === "stop" ? "tool_calls" : known) as "stop" | "length" | "tool_calls" | "content_filter"
+}
 
 /** The vectors of an answer. */
 export const vectorsIn = (bytes: Uint8Array) =>

@@ -358,6 +358,11 @@ export const requests: Examples<Json> = {
     native: { responseFormat: { type: "json-schema", schema: { ...city, required: [] } } }
   },
 
+  "asks for output of an object of any shape, or null": {
+    messages: { output_config: { format: { type: "json_schema", schema: { type: ["object", "null"] } } } },
+    native: { responseFormat: { type: "json-schema", schema: { type: ["object", "null"] } } }
+  },
+
   "asks for JSON of any shape": {
     chat: { response_format: { type: "json_object" } },
     responses: { text: { format: { type: "json_object" } } }
