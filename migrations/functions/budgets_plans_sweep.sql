@@ -25,6 +25,11 @@ BEGIN
     SELECT array_agg(l.tenant_id), array_agg(l.id) INTO tenants, ids FROM budget_plans l
     WHERE l.tenant_id = ANY (tenants) AND l.id = ANY (ids) AND l.status IN ('active', 'suspended') AND l.dead_at <= moment;
   ELSE
+    -- An idle service calls this each second, and planning what follows takes a session longer than this.
+    IF NOT EXISTS (SELECT FROM budget_plans l WHERE l.status = 'active' AND l.heartbeat_by <= moment) AND NOT EXISTS (
+      SELECT FROM budget_plans l WHERE l.status IN ('active', 'suspended') AND l.dead_at <= moment) THEN
+      RETURN json_build_object('swept', 0);
+    END IF;
     WITH due AS MATERIALIZED (
       SELECT l.tenant_id, l.id FROM budget_plans l
       WHERE l.status = 'active' AND l.heartbeat_by <= moment AND l.dead_at > moment
