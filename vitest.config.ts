@@ -39,6 +39,8 @@ const unit = {
   isolate: false,
   testTimeout: 30_000,
   hookTimeout: 60_000,
+  // What a session reads and plans first costs more than most tests do with it.
+  provide: { maxConnections: "4" },
   maxWorkers: 3,
   execArgv: [
     // A young generation that has to grow to this size first takes a tenth of the time.

@@ -21,15 +21,23 @@ declare module "vitest" {
   }
 }
 
+const connect = ({ host, port, username, password, maintenanceDatabase }: DatabaseServer) =>
+  Effect.provide(
+    PgClient.makeClient({ host, port, username, password: Redacted.make(password), database: maintenanceDatabase }),
+    Reactivity.layer
+  )
+
 /** Runs statements on a server over one connection, which is closed afterwards. */
-export const onServer = <A, E>(
-  { host, port, username, password, maintenanceDatabase }: DatabaseServer,
-  statements: (sql: PgClient.PgClient) => Effect.Effect<A, E>
-) =>
-  PgClient.makeClient({ host, port, username, password: Redacted.make(password), database: maintenanceDatabase }).pipe(
-    Effect.flatMap(statements),
-    Effect.scoped,
-    Effect.provide(Reactivity.layer)
+export const onServer = <A, E>(server: DatabaseServer, statements: (sql: PgClient.PgClient) => Effect.Effect<A, E>) =>
+  Effect.scoped(Effect.flatMap(connect(server), statements))
+
+let kept: Promise<PgClient.PgClient> | undefined
+
+/** The same over the connection of this worker: opening one takes more than making a database. */
+const onKeptConnection = <A, E>(server: DatabaseServer, statements: (sql: PgClient.PgClient) => Effect.Effect<A, E>) =>
+  Effect.flatMap(
+    Effect.promise(() => (kept ??= Effect.runPromise(Scope.provide(connect(server), Scope.makeUnsafe())))),
+    statements
   )
 
 /** How a test connects to its own database, as its superuser. */
@@ -69,7 +77,7 @@ const makeFrom = (template: (server: DatabaseServer) => string): Effect.Effect<T
     const database = `${server.template}_${crypto.randomUUID().replaceAll("-", "")}`
     const connection = connectionTo(server, database)
     return Effect.acquireRelease(
-      onServer(
+      onKeptConnection(
         server,
         // Copying through the log of PostgreSQL takes several times the processor time, and disk.
         (sql) => sql`CREATE DATABASE ${sql(database)} TEMPLATE ${sql(template(server))} STRATEGY FILE_COPY`
@@ -77,7 +85,7 @@ const makeFrom = (template: (server: DatabaseServer) => string): Effect.Effect<T
       () =>
         Effect.andThen(
           closeIdle(connection),
-          Effect.orDie(onServer(server, (sql) => sql`DROP DATABASE ${sql(database)} WITH (FORCE)`))
+          Effect.orDie(onKeptConnection(server, (sql) => sql`DROP DATABASE ${sql(database)} WITH (FORCE)`))
         )
     ).pipe(
       Effect.andThen(Effect.sync(() => void idleSessions.set(connection, []))),

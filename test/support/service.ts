@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Logger, Option, Scope } from "effect"
 import { HttpServer } from "effect/http"
 import * as http from "node:http"
+import { inject } from "vitest"
 import { PasswordCost } from "../../src/identity/accounts/passwords.ts"
 import { DatabaseConnection } from "../../src/platform/database/connection.ts"
 import { poolLayer } from "../../src/platform/database/database.ts"
@@ -59,16 +60,26 @@ const databaseLayer = (database: TestDatabase) =>
     )
   )
 
-const settingsLayer = (environment: Record<string, string>) =>
-  Settings.layerMemory({
+declare module "vitest" {
+  interface ProvidedContext {
+    /** The size of the pools of services; the default where a project gives none. */
+    readonly maxConnections: string | undefined
+  }
+}
+
+const settingsLayer = (environment: Record<string, string>) => {
+  const maxConnections = inject("maxConnections")
+  return Settings.layerMemory({
     environment: {
       Api__Port: "0",
       Api__ApiKey: serviceKey,
       Api__RateLimit__Enabled: "false",
+      ...(maxConnections === undefined ? {} : { Database__MaxConnections: maxConnections }),
       Security__EncryptionKey: encryptionKey,
       ...environment
     }
   })
+}
 
 /** What passwords cost the services of tests: less, since most tests hash them only to sign in. */
 export const TestPasswordCost = Context.Reference<PasswordCost>("test/PasswordCost", {

@@ -2,12 +2,15 @@ import { assert, layer } from "@effect/vitest"
 import { Array, Effect, Fiber } from "effect"
 import { makeKey } from "../../support/authority.ts"
 import { makeApplication, makeFile, makeFolder, save, treePaths } from "../../support/configuration.ts"
-import { sharedServiceLayer, TestService } from "../../support/service.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { untilBlocked } from "../../support/waiting.ts"
 import { nextLink } from "../../support/walk.ts"
 
-layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("configuration at once", (it) => {
+/** What waits for a lock keeps its connection. */
+const severalConnections = serviceLayer({ Database__MaxConnections: "10" })
+
+layer(severalConnections, { excludeTestServices: true, timeout: "60 seconds" })("configuration at once", (it) => {
   it.effect("a hundred saves of one file, over two replicas, are versions without a hole", () =>
     Effect.gen(function* () {
       const service = yield* TestService
