@@ -1,8 +1,5 @@
 const special = /[\s(),"\\]/
 
-const replaced = (text: string, what: string, by: string): string =>
-  text.includes(what) ? text.split(what).join(by) : text
-
 /**
  * A field of a composite, inside of an array's quotation marks: `"` and `\` are doubled for the composite, and each is
  * escaped for the array (PostgreSQL, "Array Input and Output Syntax", "Composite Type Input").
@@ -12,7 +9,7 @@ const fieldOf = (value: unknown): string => {
   if (typeof value !== "string" && typeof value !== "object") return String(value)
   const text = typeof value === "string" ? value : JSON.stringify(value)
   if (text !== "" && !special.test(text)) return text
-  return `\\"${replaced(replaced(text, "\\", String.raw`\\\\`), '"', String.raw`\"\"`)}\\"`
+  return `\\"${text.replaceAll("\\", String.raw`\\\\`).replaceAll('"', String.raw`\"\"`)}\\"`
 }
 
 /**
