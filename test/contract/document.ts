@@ -13,7 +13,7 @@ export interface Parameter {
   readonly schema: Json
 }
 
-interface MediaType {
+export interface MediaType {
   readonly schema: Json
   readonly example?: unknown
   readonly examples?: Readonly<Record<string, { readonly value: unknown }>>
@@ -46,7 +46,8 @@ export interface Operation {
 }
 
 interface OpenApiDocument extends Json {
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Omit<Operation, "method" | "path">>>>>
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Omit<Operation, "method" | "path" | "security">>>>>
+  readonly security: ReadonlyArray<Json>
   readonly tags: ReadonlyArray<{ readonly name: string; readonly description?: string }>
   readonly components: {
     readonly schemas: Readonly<Record<string, Json>>
@@ -82,7 +83,9 @@ export const withoutReferences = (whole: Json): Json => {
 export const document = withoutReferences(servedDocument) as OpenApiDocument
 
 export const documented: ReadonlyArray<Operation> = Object.entries(document.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, operation]) => Object.assign({ method: method.toUpperCase(), path }, operation))
+  Object.entries(methods).map(([method, operation]) =>
+    Object.assign({ method: method.toUpperCase(), path, security: document.security }, operation)
+  )
 )
 
 /** Every operation of the service's own format, in the order of the document. */

@@ -10,6 +10,7 @@ import {
   dereferenced,
   document,
   type Json,
+  type MediaType,
   type Operation,
   operations,
   ownOperations,
@@ -18,6 +19,7 @@ import {
   withoutReferences
 } from "./document.ts"
 import { inlineDocument } from "../../src/platform/openapi/openapi.ts"
+import { exampleOf } from "./examples.ts"
 import { faultsOf } from "./validator.ts"
 
 const problemPrefix = problemType("")
@@ -94,6 +96,12 @@ const writtenExamples = [
     .flatMap(({ examples }) => membersOf(examples)),
   ...membersOf(served.components.examples)
 ]
+
+const examplesOf = ({ example, examples, schema }: MediaType): ReadonlyArray<unknown> => {
+  if (example !== undefined) return [example]
+  if (examples !== undefined) return Object.values(examples).map(({ value }) => value)
+  return ((schema.anyOf as ReadonlyArray<Json> | undefined) ?? [schema]).map((one) => exampleOf(one))
+}
 
 const asJson = (value: unknown) => JSON.parse(JSON.stringify(value)) as Json
 
@@ -255,7 +263,7 @@ describe.each(operations.map((operation) => [operation.operationId, operation] a
     }
   })
 
-  it("shows an example of each body, and each is valid", () => {
+  it("has an example of each body, written or composed of those of its parts, and each is valid", () => {
     const bodies = [
       ...Object.entries(requestBody?.content ?? {}).map(([type, media]) => ["request", type, media] as const),
       ...Object.entries(responses).flatMap(([status, { content }]) =>
@@ -264,10 +272,10 @@ describe.each(operations.map((operation) => [operation.operationId, operation] a
     ]
     for (const [place, type, media] of bodies) {
       if (!type.includes("json")) continue
-      const examples =
-        media.example === undefined ? Object.values(media.examples ?? {}).map(({ value }) => value) : [media.example]
-      assert.isAbove(examples.length, 0, `${place} has no example`)
-      for (const example of examples) assert.deepStrictEqual(faultsOf(media.schema, example), [], place)
+      for (const example of examplesOf(media)) {
+        assert.isDefined(example, `${place} has no example`)
+        assert.deepStrictEqual(faultsOf(media.schema, example), [], place)
+      }
     }
   })
 })

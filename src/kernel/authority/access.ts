@@ -26,7 +26,8 @@ export class RequiredCapability extends Context.Service<RequiredCapability, Requ
 /** Endpoints limited by caps, so by what callers spend, instead of by the rate of requests. */
 export const LimitedByCaps = Context.Reference<boolean>("app/kernel/LimitedByCaps", { defaultValue: () => false })
 
-const anyCredential = [{ apiKey: [] }, { bearer: [] }, { session: [] }]
+/** The credentials of most operations, each of them sufficient. */
+export const anyCredential = [{ apiKey: [] }, { bearer: [] }, { session: [] }]
 
 /** Annotations of an endpoint: the capability it needs, shown in the OpenAPI document as `x-required-capability`. */
 export const requires = (

@@ -79,9 +79,7 @@ export const Problem =
       tag,
       { type: problemType(declaration.slug), status: declaration.status, title },
       {
-        detail: Schema.String.annotate({ examples: [declaration.meaning] }).pipe(
-          Schema.withConstructorDefault(Effect.succeed(declaration.meaning))
-        ),
+        detail: Schema.String.pipe(Schema.withConstructorDefault(Effect.succeed(declaration.meaning))),
         traceId: Schema.optionalKey(TraceId),
         ...(fields as Fields)
       },

@@ -1,7 +1,8 @@
+import { Equal } from "effect"
 import { type HttpApi, OpenApi } from "effect/http-api"
+import { anyCredential } from "../../kernel/authority/access.ts"
 import { statusPhrase } from "../../kernel/problems/problem.ts"
 import { withSharedComponents, sorted } from "./components.ts"
-import { addExamples } from "./examples.ts"
 import { headersOf, idempotencyKey } from "./headers.ts"
 import { withPages } from "./pages.ts"
 import { keepProblems, problemSchema } from "./problems.ts"
@@ -52,11 +53,12 @@ export const inlineDocument = (served: HttpApi.Constraint, serverUrl: string): J
   const document = mapSchemas(raw, (object) => problemSchema(merged(object))) as Document
   for (const methods of Object.values(document.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
+      if (Equal.equals(operation.security, anyCredential)) delete operation.security
       if (operation["x-foreign-format"] !== true) finish(operation, method, document.components.schemas)
     }
   }
   const { components, ...whole } = withPages(document) as Document
-  return { ...whole, components: { schemas: sorted(components.schemas), securitySchemes } }
+  return { ...whole, security: anyCredential, components: { schemas: sorted(components.schemas), securitySchemes } }
 }
 
 const securitySchemes = {
@@ -96,9 +98,7 @@ const finish = (operation: Operation, method: string, components: Json): void =>
   for (const [status, response] of Object.entries(responses)) {
     if (status.startsWith("2")) response.description = successes[status] ?? statusPhrase(Number(status))
     response.headers = { ...(response.headers as Json | undefined), ...headersOf(status, responses) }
-    addExamples(response, components)
   }
-  if (requestBody !== undefined) addExamples(requestBody, components)
 }
 
 const successes: Readonly<Record<string, string>> = {

@@ -1,8 +1,12 @@
-import { problemMeaning, problemType } from "../../kernel/problems/problem.ts"
-import { resolved } from "./examples.ts"
-import { type Json } from "./schemas.ts"
+import { problemMeaning, problemType, statusPhrase } from "../../kernel/problems/problem.ts"
+import { isJson, type Json } from "./schemas.ts"
 
 const prefix = problemType("")
+
+const componentOf = (reference: string, components: Json): Json | undefined => {
+  const component = components[reference.split("/").at(-1) ?? ""]
+  return isJson(component) ? component : undefined
+}
 
 /** The slug of a problem's schema; undefined for every other schema. */
 const slugOf = (schema: Json | undefined): string | undefined => {
@@ -26,7 +30,7 @@ export const problemSchema = (schema: Json): Json => {
   }
 }
 
-/** Keeps the problems that the operation can answer with, and puts their meaning into the description of the response. */
+/** Keeps the problems that the operation can answer with, and describes the response by its problem if it has only one. */
 export const keepProblems = (
   responses: Record<string, Json>,
   components: Json,
@@ -36,7 +40,7 @@ export const keepProblems = (
     const media = (response.content as Record<string, { schema: Json }> | undefined)?.["application/problem+json"]
     if (media === undefined) continue
     const alternatives = ((media.schema.anyOf as Array<Json> | undefined) ?? [media.schema]).flatMap((one) => {
-      const component = resolved(String(one.$ref), components)
+      const component = componentOf(String(one.$ref), components)
       const slug = slugOf(component)
       return slug !== undefined && keep(slug) ? [{ one, description: String(component?.description) }] : []
     })
@@ -44,7 +48,7 @@ export const keepProblems = (
     if (first === undefined) delete responses[status]
     else {
       media.schema = alternatives.length === 1 ? first.one : { anyOf: alternatives.map(({ one }) => one) }
-      response.description = alternatives.map(({ description }) => description).join(" ")
+      response.description = alternatives.length === 1 ? first.description : statusPhrase(Number(status))
     }
   }
 }
