@@ -4,9 +4,7 @@ import { Model } from "effect/schema"
 /** A positive integer that PostgreSQL's `integer` holds; each feature brands its own. */
 export const IntegerId = Schema.Int.pipe(
   Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 }))
-).annotate({
-  examples: [42]
-})
+).annotate({ component: "IntegerId", examples: [42] })
 
 /** A UUID in its canonical lower-case form; new ones are UUIDv7. Each feature brands it by what it names. */
 export const Uuid = Schema.String.pipe(
@@ -15,7 +13,7 @@ export const Uuid = Schema.String.pipe(
       expected: "a UUID in lower case"
     })
   )
-).annotate({ format: "uuid", examples: ["0198a5b0-7c00-7000-8000-00000000002a"] })
+).annotate({ component: "Uuid", format: "uuid", examples: ["0198a5b0-7c00-7000-8000-00000000002a"] })
 
 /** The tenant that a principal acts for; in the kernel because every tenant-scoped feature uses it. */
 export const TenantId = Uuid.pipe(Schema.brand("TenantId"))

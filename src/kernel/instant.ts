@@ -37,7 +37,11 @@ export const instantAt = cached((epochMilliseconds): DateTime.Utc => DateTime.ma
 const textAt = cached((epochMilliseconds) => DateTime.formatIso(instantAt(epochMilliseconds)))
 
 /** A moment as RFC 3339 text on the wire (written in UTC with milliseconds), within the range of `timestamptz`. */
-export const Instant = Schema.String.annotate({ format: "date-time", examples: ["2026-01-31T09:30:00.000Z"] }).pipe(
+export const Instant = Schema.String.annotate({
+  component: "Instant",
+  format: "date-time",
+  examples: ["2026-01-31T09:30:00.000Z"]
+}).pipe(
   Schema.decodeTo(
     Schema.DateTimeUtc,
     SchemaTransformation.makeTransformation<DateTime.Utc, string>({

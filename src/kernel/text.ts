@@ -28,4 +28,4 @@ export const HttpUrl = Schema.String.pipe(
     Schema.isMaxLength(2048),
     Schema.isPattern(/^https?:\/\/[\x21-\x7e]+$/u, { expected: "an http or https URL" })
   )
-).annotate({ format: "uri", examples: ["https://crm.example/hooks/events"] })
+).annotate({ component: "HttpUrl", format: "uri", examples: ["https://crm.example/hooks/events"] })

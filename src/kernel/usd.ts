@@ -29,10 +29,10 @@ export const nanoUsdOf = (usd: number): bigint | undefined => {
   return Number(decimals) === usd ? BigInt(decimals.replace(".", "")) : undefined
 }
 
-const dollars = (minimum: number) =>
+const dollars = (component: string, minimum: number) =>
   Schema.Finite.pipe(
     Schema.check(Schema.isBetween({ minimum, maximum: largest })),
-    Schema.annotate({ examples: [0.25] })
+    Schema.annotate({ component, examples: [0.25] })
   ).pipe(
     Schema.decodeTo(
       Schema.BigInt,
@@ -52,7 +52,7 @@ const dollars = (minimum: number) =>
   )
 
 /** US dollars on the wire (a number above zero with at most nine decimals), nano-dollars (`bigint`) within. */
-export const Usd = dollars(smallest)
+export const Usd = dollars("Usd", smallest)
 
 /** The same, or zero: limits and actual costs. */
-export const UsdOrZero = dollars(0)
+export const UsdOrZero = dollars("UsdOrZero", 0)

@@ -6,8 +6,10 @@ export const exampleOf = (given: Json | undefined, depth = 0): unknown => {
   const schema = Array.isArray(given.examples) ? given : dereferenced(given)
   const within = (part: unknown) => exampleOf(part as Json | undefined, depth + 1)
   if (Array.isArray(schema.examples)) return schema.examples[0] as unknown
-  // A reference with a description of its own.
-  if (Array.isArray(schema.allOf)) return within(schema.allOf[0])
+  if (Array.isArray(schema.allOf)) {
+    const { allOf, ...own } = schema
+    return Object.assign({}, ...[...allOf, own].map(within)) as unknown
+  }
   if (schema.const !== undefined) return schema.const
   if (Array.isArray(schema.enum)) return schema.enum[0] as unknown
   const alternatives = (schema.anyOf ?? schema.oneOf) as ReadonlyArray<Json> | undefined

@@ -31,6 +31,7 @@ export const TimeZone = text(1, 64)
 
 /** The day of the week (1 is Monday), the day of the month, or the first month, by the period. */
 const Anchor = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 31 }))).annotate({
+  component: "PeriodAnchor",
   description:
     "Where the period begins: week 1 (Monday) to 7, month 1 to 31 (the last day of shorter months), quarter and year the first month 1 to 12",
   examples: [1]

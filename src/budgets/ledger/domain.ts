@@ -32,7 +32,7 @@ export type CapId = typeof CapId.Type
 export const allTenants = TenantId.make("00000000-0000-0000-0000-000000000000")
 
 /** A value of a dimension that a caller names freely. */
-export const Label = name(200).annotate({ examples: ["summarize"] })
+export const Label = name(200).annotate({ component: "Label", examples: ["summarize"] })
 
 const each = Schema.Literal("each")
 const dimension = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.Union([each, schema]))

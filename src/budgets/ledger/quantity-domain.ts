@@ -13,6 +13,7 @@ const largestCount = 9_007_199_254_740_991
 export const Quantity = Schema.Finite.pipe(
   Schema.check(Schema.isBetween({ minimum: 0, maximum: largestCount }))
 ).annotate({
+  component: "Quantity",
   description: "US dollars with at most nine decimals, or a whole number of tokens or requests",
   examples: [250]
 })
@@ -33,7 +34,7 @@ export const quantityOf = (unit: Unit, amount: bigint): number =>
   Number(unit === "usd" ? usdText(amount) : String(amount))
 
 /** A sum of some unit, as large as it may become, and exact. */
-export const Total = exactNumber({ examples: [12.5] })
+export const Total = exactNumber({ component: "Total", examples: [12.5] })
 export const totalOf = (unit: Unit, amount: bigint): BigDecimal.BigDecimal =>
   BigDecimal.make(amount, unit === "usd" ? usdDecimals : 0)
 const usdDecimals = 9

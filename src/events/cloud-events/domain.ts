@@ -53,7 +53,7 @@ export const CloudEvent = Schema.StructWithRest(
 export type CloudEvent = typeof CloudEvent.Type
 
 /** The same in a request. */
-export const PublishedCloudEvent = CloudEvent.annotate({ identifier: "PublishedCloudEvent" })
+export const PublishedCloudEvent = CloudEvent.annotate({ component: "CloudEvent", identifier: "PublishedCloudEvent" })
 
 const wordsOf = (name: string): ReadonlyArray<string> => name.match(/[A-Z][a-z0-9]*/g) ?? [name]
 const kebab = (words: ReadonlyArray<string>): string => words.join("-").toLowerCase()
@@ -153,7 +153,7 @@ const patternExpected = "an event type, a prefix ending in *, or *"
 /** An event type, a prefix that ends in `*`, or `*`. */
 export const EventTypePattern = text(1, maxPatternLength)
   .pipe(Schema.check(Schema.isPattern(pattern, { expected: patternExpected })))
-  .annotate({ examples: ["com.application-manager.trial-user.*"] })
+  .annotate({ component: "EventTypePattern", examples: ["com.application-manager.trial-user.*"] })
 
 /** The patterns of a list with commas between them. */
 export const patternsIn = (list: string): ReadonlyArray<string> => list.split(",").map((one) => one.trim())

@@ -8,6 +8,7 @@ import {
   header,
   messageList,
   messages,
+  modelId,
   modelMember,
   openAiError,
   readStatuses,
@@ -347,5 +348,5 @@ const paths: Json = {
 export const withCompatibility = withForeign({
   tag,
   paths,
-  schemas: { OpenAiError: openAiError, AnthropicError: anthropicError }
+  schemas: { ModelId: modelId, OpenAiError: openAiError, AnthropicError: anthropicError }
 })

@@ -36,12 +36,13 @@ export const callHeaders = [
   )
 ]
 
-export const modelMember = {
+export const modelId = {
   type: "string",
   minLength: 1,
   description: "The id or alias of a model of the gateway, or `<provider>/<the provider's name for it>`",
   examples: ["loopback-1"]
 }
+export const modelMember = { $ref: "#/components/schemas/ModelId" }
 export const messageList = {
   type: "array",
   minItems: 1,

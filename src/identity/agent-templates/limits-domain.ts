@@ -12,18 +12,28 @@ export const AgentDescription = text(0, 1000).annotate({ examples: ["Reads invoi
 
 /** The most that any credential of the agent may do; empty means nothing at all. */
 export const ScopeCeiling = Scopes.annotate({
+  component: "ScopeCeiling",
   description: "The most that a credential may ever be granted; empty means no scope at all",
   examples: [["llm:complete", "agents:read"]]
 })
 export const CredentialTtlSeconds = Schema.Int.pipe(
   Schema.check(Schema.isBetween({ minimum: 60, maximum: 86_400 }))
-).annotate({ description: "The longest life of a credential in seconds", examples: [3600] })
+).annotate({
+  component: "CredentialTtlSeconds",
+  description: "The longest life of a credential in seconds",
+  examples: [3600]
+})
 
-const TaskType = name(100).annotate({ examples: ["extraction"] })
-export const TaskTypes = Schema.Array(TaskType).pipe(Schema.check(Schema.isMaxLength(100)))
+const TaskType = name(100).annotate({ component: "TaskType", examples: ["extraction"] })
+export const TaskTypes = Schema.Array(TaskType)
+  .pipe(Schema.check(Schema.isMaxLength(100)))
+  .annotate({ component: "TaskTypes" })
 export const DefaultTaskType = Schema.NullOr(TaskType)
 
-const Budget = Schema.NullOr(Usd).annotate({ description: "US dollars that one LLM call may reserve; null: no limit" })
+const Budget = Schema.NullOr(Usd).annotate({
+  component: "PerTurnBudget",
+  description: "US dollars that one LLM call may reserve; null: no limit"
+})
 const StoredBudget = Schema.NullOr(Schema.BigInt)
 
 /** Nano-dollars in the database, dollars on the wire. */

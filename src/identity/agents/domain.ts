@@ -35,6 +35,7 @@ export const AgentStatus = Schema.Literals(["active", "suspended", "retired"]).a
 export type AgentStatus = typeof AgentStatus.Type
 
 export const OwnerUserId = name(200).annotate({
+  component: "OwnerUserId",
   description: "Whose agent it is, in the caller's own terms; not checked against anything",
   examples: ["user-42"]
 })

@@ -67,14 +67,18 @@ const SignatureAlgorithm = Schema.Literals([
 ])
 const AllowedAlgorithms = Schema.Array(SignatureAlgorithm)
   .pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(11), Schema.isUnique()))
-  .annotate({ description: "Which signatures of its tokens count", examples: [["RS256", "ES256"]] })
+  .annotate({
+    component: "AllowedAlgorithms",
+    description: "Which signatures of its tokens count",
+    examples: [["RS256", "ES256"]]
+  })
 
 const ClaimName = name(100)
 const ClaimMapping = Schema.Struct({
   email: ClaimName.annotate({ examples: ["email"] }),
   emailVerified: ClaimName.annotate({ examples: ["email_verified"] }),
   name: ClaimName.annotate({ examples: ["name"] })
-}).annotate({ description: "The claims that a new account is made of" })
+}).annotate({ component: "ClaimMapping", description: "The claims that a new account is made of" })
 
 const Domain = Schema.String.pipe(
   Schema.check(
@@ -85,7 +89,10 @@ const Domain = Schema.String.pipe(
 ).annotate({ examples: ["example.com"] })
 const Domains = Schema.Array(Domain)
   .pipe(Schema.check(Schema.isMaxLength(100)))
-  .annotate({ description: "Where verified e-mail addresses must be from; empty: anywhere, also unverified" })
+  .annotate({
+    component: "EmailDomains",
+    description: "Where verified e-mail addresses must be from; empty: anywhere, also unverified"
+  })
 
 const Subjects = Schema.Array(text(1, 255))
   .pipe(Schema.check(Schema.isMaxLength(1000)))

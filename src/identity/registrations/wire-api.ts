@@ -129,7 +129,7 @@ const body = {
   required: true,
   content: {
     "application/json": {
-      schema: request,
+      schema: { $ref: "#/components/schemas/ClientMetadata" },
       examples: {
         agent: { value: { client_name: "Billing agent", scope: "llm:complete", contacts: ["ops@example.com"] } }
       }
@@ -160,7 +160,7 @@ const parameters = [
 /** Adds registration to the document: its errors do not fit the groups of the API. */
 export const withRegistration = withForeign({
   tag,
-  schemas: { ClientRegistration: response, RegistrationError: registrationError },
+  schemas: { ClientMetadata: request, ClientRegistration: response, RegistrationError: registrationError },
   paths: {
     "/api/applications/register": {
       post: operation(

@@ -28,7 +28,7 @@ export const Email = text(3, 254)
       )
     )
   )
-  .annotate({ examples: ["ada@example.com"] })
+  .annotate({ component: "Email", examples: ["ada@example.com"] })
 
 const Moment = Model.Field({ select: InstantFromDate, insert: InstantFromDate, update: InstantFromDate, json: Instant })
 const FirstName = name(100).annotate({ examples: ["Ada"] })

@@ -23,7 +23,7 @@ export type ReportDimension = typeof ReportDimension.Type
 
 const Count = Schema.Int.pipe(
   Schema.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))
-).annotate({ examples: [1180] })
+).annotate({ component: "Count", examples: [1180] })
 const Percent = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: -1e21, maximum: 1e21 }))).annotate({
   examples: [42.5]
 })

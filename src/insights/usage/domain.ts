@@ -90,11 +90,11 @@ export const rangeOf = (
 }
 
 /** Dollars with all digits; below zero where refunds exceed charges. */
-export const NetUsd = exactNumber({ examples: [12.5], minimum: -(2 ** 63) })
+export const NetUsd = exactNumber({ component: "NetUsd", examples: [12.5], minimum: -(2 ** 63) })
 
 const Count = Schema.Int.pipe(
   Schema.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))
-).annotate({ examples: [1180] })
+).annotate({ component: "Count", examples: [1180] })
 const Name = Schema.String
 
 export const UsageMethod = Schema.Literals([

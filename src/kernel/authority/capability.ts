@@ -13,7 +13,7 @@ export const Capability = Schema.String.pipe(
       expected: "<resource>:<action> in lower case, digits, '-', '_', '.' or '*'"
     })
   )
-).annotate({ examples: ["trial-users:read"] })
+).annotate({ component: "Capability", examples: ["trial-users:read"] })
 export type Capability = typeof Capability.Type
 
 /** The resources of this service, the first part of its capabilities. */
@@ -73,10 +73,12 @@ export const isOwn = (capability: Capability): boolean => {
 /** A capability of this service. */
 export const Scope = Capability.pipe(
   Schema.check(Schema.makeFilter(isOwn, { expected: "a capability of this service, such as trial-users:read" }))
-)
+).annotate({ component: "Capability" })
 
 /** At most 200 scopes, without repetition, in the order given. */
-export const Scopes = Schema.Array(Scope).pipe(Schema.check(Schema.isMaxLength(200)))
+export const Scopes = Schema.Array(Scope)
+  .pipe(Schema.check(Schema.isMaxLength(200)))
+  .annotate({ component: "Scopes" })
 
 const parts = (capability: Capability): readonly [string, string] => {
   const colon = capability.indexOf(":")

@@ -12,6 +12,7 @@ export const cursor = <A, I>(key: Schema.Codec<A, I>) => {
   const encodeJson = Schema.encodeEffect(fromJson)
   const expected = "a cursor of this list, from nextCursor or the Link header"
   return Schema.String.annotate({
+    component: "Cursor",
     description: "Opaque; taken from nextCursor or the Link header of the page before",
     examples: ["NDI"]
   }).pipe(
@@ -54,7 +55,10 @@ export const pageQuery = <Cursor extends Schema.Top>(position: Cursor) => ({
 export const page = <Item extends Schema.Top, Cursor extends Schema.Top>(item: Item, next: Cursor) =>
   Schema.Struct({
     items: Schema.Array(item),
-    nextCursor: Schema.NullOr(next).annotate({ description: "Where the next page starts; null on the last" })
+    nextCursor: Schema.NullOr(next).annotate({
+      component: "NextCursor",
+      description: "Where the next page starts; null on the last"
+    })
   })
 
 /** One page of rows, and the key of the last one when there are more. */

@@ -52,13 +52,15 @@ export const exactNumber = ({
   minimum = 0,
   ...annotations
 }: {
+  readonly component?: string
   readonly description?: string
   readonly examples: readonly [number, ...ReadonlyArray<number>]
   /** The least value, 0 if absent. */
   readonly minimum?: number
 }) =>
-  Schema.Any.annotate(annotations).pipe(
+  Schema.Any.pipe(
     Schema.check(isNumber(minimum)),
+    Schema.annotate(annotations),
     Schema.decodeTo(
       Schema.BigDecimal,
       SchemaTransformation.transform({

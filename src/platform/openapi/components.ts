@@ -29,14 +29,15 @@ export const withSharedComponents = (document: Json): Json => {
   for (const kind of kinds) {
     const places = placesOf(kind, { paths, responses: components.responses })
     const shared: Json = {}
-    for (const same of Object.values(Arr.groupBy(places, ({ holder, key }) => JSON.stringify(holder[key])))) {
+    const groups = Object.values(Arr.groupBy(places, ({ holder, key }) => JSON.stringify(holder[key])))
+    for (const same of groups) {
       const [{ holder, key, operationId }] = same
       if (same.length === 1) continue
       const value = holder[key] as Json
       const name =
         kind === "parameters"
           ? parameterName(String(value.name), operationId, shared)
-          : freeName(kind === "responses" ? (responseName(value) ?? `${String(operationId)}.${key}`) : key, shared)
+          : freeName(kind === "responses" ? responseName(value, key, same) : key, shared)
       shared[name] = value
       for (const place of same) place.holder[place.key] = { $ref: `#/components/${kind}/${name}` }
     }
@@ -57,15 +58,17 @@ const placesOf = (kind: string, value: Json, operationId: unknown = value.operat
   })
 
 const maxNames = 3
+const leastUses = 50
 
-/** The names of a response's schemas; undefined if one is anonymous. */
-const responseName = ({ content }: Json): string | undefined => {
+/** The status of a response that many operations have; else the names of its schemas, or its operation's if one is anonymous. */
+const responseName = ({ content }: Json, status: string, places: ReadonlyArray<Place>): string => {
+  if (places.length >= leastUses) return status
   const schemas = Object.values((content ?? {}) as Record<string, { readonly schema: Json }>).flatMap(
     ({ schema }) => (schema.anyOf as ReadonlyArray<Json> | undefined) ?? [schema]
   )
   if (schemas.length === 0) return "NoContent"
   const names = schemas.map(({ $ref }) => (typeof $ref === "string" ? $ref.split("/").at(-1) : undefined))
-  if (names.includes(undefined)) return undefined
+  if (names.includes(undefined)) return `${String(places[0]?.operationId)}.${status}`
   return names.length > maxNames ? `${names[0]}Or${names.length - 1}Others` : names.join("Or")
 }
 

@@ -4,7 +4,6 @@ import { type Json } from "./schemas.ts"
 export const idempotencyKey = {
   name: "Idempotency-Key",
   in: "header",
-  required: false,
   description: "Makes the request repeatable: for 24 hours the first response is returned again.",
   schema: { type: "string", pattern: "^[ -~]{1,255}$", examples: ["8e03978e-40d5-43dd-bc93-6894a57f9324"] }
 }

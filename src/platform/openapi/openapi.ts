@@ -1,12 +1,13 @@
-import { Equal } from "effect"
+import { Equal, SchemaAST } from "effect"
 import { type HttpApi, OpenApi } from "effect/http-api"
 import { anyCredential } from "../../kernel/authority/access.ts"
 import { statusPhrase } from "../../kernel/problems/problem.ts"
 import { withSharedComponents, sorted } from "./components.ts"
 import { headersOf, idempotencyKey } from "./headers.ts"
+import { withoutVariants } from "./variants.ts"
 import { withPages } from "./pages.ts"
-import { keepProblems, problemSchema } from "./problems.ts"
-import { type Json, mapSchemas, merged } from "./schemas.ts"
+import { anyProblem, keepProblems, problemSchema } from "./problems.ts"
+import { type Json, mapSchemas, simplified } from "./schemas.ts"
 import { untyped } from "../http/served-api.ts"
 import { serviceVersion } from "../runtime/version.ts"
 
@@ -17,10 +18,13 @@ const componentName = (name: string): string =>
     .replace(/^(.*)\.jsonCreate$/, "New$1")
     .replace(/\.json$/, "")
 
+const componentOf = SchemaAST.resolveAt<string>("component")
+
 // Effect caches documents by the identity of this object.
 const options: OpenApi.FromApiOptions = {
   referencePolicy: ({ ast, identifier }) => {
-    const name = identifier ?? (ast.annotations?.title as string | undefined)
+    // An `identifier` is named in messages, too ("Expected Uuid"); a `component` is not.
+    const name = componentOf(ast) ?? identifier ?? (ast.annotations?.title as string | undefined)
     return name !== undefined && /^[A-Z]\w*(?:\.json(?:Create)?)?$/.test(name) ? componentName(name) : undefined
   }
 }
@@ -50,7 +54,7 @@ export const inlineDocument = (served: HttpApi.Constraint, serverUrl: string): J
     })
   )
   const raw = OpenApi.fromApi(api, options) as unknown as Json
-  const document = mapSchemas(raw, (object) => problemSchema(merged(object))) as Document
+  const document = withoutVariants(mapSchemas(raw, (object) => problemSchema(simplified(object)))) as Document
   for (const methods of Object.values(document.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
       if (Equal.equals(operation.security, anyCredential)) delete operation.security
@@ -58,7 +62,11 @@ export const inlineDocument = (served: HttpApi.Constraint, serverUrl: string): J
     }
   }
   const { components, ...whole } = withPages(document) as Document
-  return { ...whole, security: anyCredential, components: { schemas: sorted(components.schemas), securitySchemes } }
+  return {
+    ...whole,
+    security: anyCredential,
+    components: { schemas: sorted({ ...components.schemas, Problem: anyProblem }), securitySchemes }
+  }
 }
 
 const securitySchemes = {
@@ -80,8 +88,9 @@ const bodyProblems = new Set(["malformed-json", "unsupported-media-type"])
 
 const finish = (operation: Operation, method: string, components: Json): void => {
   const { requestBody, responses } = operation
-  operation.parameters = operation.parameters.map(({ schema: { description, ...schema }, ...parameter }) => ({
+  operation.parameters = operation.parameters.map(({ required, schema: { description, ...schema }, ...parameter }) => ({
     ...parameter,
+    ...(required === true ? { required } : {}),
     schema,
     ...(description === undefined ? {} : { description })
   }))
@@ -96,6 +105,7 @@ const finish = (operation: Operation, method: string, components: Json): void =>
   })
   if (responses["422"] !== undefined) operation.parameters.push(idempotencyKey)
   for (const [status, response] of Object.entries(responses)) {
+    for (const media of Object.values((response.content ?? {}) as Record<string, Json>)) delete media["x-effect-stream"]
     if (status.startsWith("2")) response.description = successes[status] ?? statusPhrase(Number(status))
     response.headers = { ...(response.headers as Json | undefined), ...headersOf(status, responses) }
   }

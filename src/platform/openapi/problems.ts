@@ -11,22 +11,38 @@ const componentOf = (reference: string, components: Json): Json | undefined => {
 /** The slug of a problem's schema; undefined for every other schema. */
 const slugOf = (schema: Json | undefined): string | undefined => {
   const properties = schema?.properties as Record<string, Json> | undefined
-  const type = (properties?.type?.enum as ReadonlyArray<unknown> | undefined)?.[0]
+  const type = properties?.type?.const
   return typeof type === "string" && type.startsWith(prefix) ? type.slice(prefix.length) : undefined
 }
 
-/** A problem's schema as it is served: with every standard member except `instance`. */
+/** What all problems have: every standard member except `instance`, and the trace id. */
+export const anyProblem = {
+  type: "object",
+  description: "An error (RFC 9457)",
+  properties: {
+    type: { type: "string" },
+    title: { type: "string" },
+    status: { type: "integer", minimum: 400, maximum: 599 },
+    detail: { type: "string" },
+    traceId: { $ref: "#/components/schemas/TraceId" }
+  },
+  required: ["type", "title", "status", "detail", "traceId"]
+}
+
+/** A problem's schema as it is served. */
 export const problemSchema = (schema: Json): Json => {
   const slug = slugOf(schema)
   if (slug === undefined) return schema
   const properties = schema.properties as Record<string, Json>
-  const { detail, instance: _, status, title, traceId, type, ...extensions } = properties
-  const required = schema.required as ReadonlyArray<string>
+  const { detail: _, instance: __, status, title, traceId: ___, type, ...extensions } = properties
+  const required = (schema.required as ReadonlyArray<string>).filter((name) => name in extensions)
   return {
-    ...schema,
-    description: problemMeaning(slug, Number((status?.enum as ReadonlyArray<unknown> | undefined)?.[0])),
-    properties: { type, title, status: { ...status, type: "integer" }, detail, ...extensions, traceId },
-    required: [...new Set(["type", "title", "status", "detail", ...required, "traceId"])]
+    type: "object",
+    description: problemMeaning(slug, Number(status?.const)),
+    allOf: [{ $ref: "#/components/schemas/Problem" }],
+    properties: { type, title, status, ...extensions },
+    ...(required.length === 0 ? {} : { required }),
+    unevaluatedProperties: false
   }
 }
 
@@ -48,7 +64,7 @@ export const keepProblems = (
     if (first === undefined) delete responses[status]
     else {
       media.schema = alternatives.length === 1 ? first.one : { anyOf: alternatives.map(({ one }) => one) }
-      response.description = alternatives.length === 1 ? first.description : statusPhrase(Number(status))
+      response.description = statusPhrase(Number(status))
     }
   }
 }

@@ -15,9 +15,12 @@ export const mapSchemas = <A>(value: A, change: (object: Json) => Json): A => {
   return change(object) as A
 }
 
-/** Merges the parts of an `allOf` that do not contradict each other into one schema: checks that were added one by one. */
-export const merged = (schema: Json): Json => {
-  if (!Array.isArray(schema.allOf)) return untitled(schema)
+/** A schema in its shortest form: a constant for an enumeration of one, and one schema for checks that were added one by one. */
+export const simplified = (schema: Json): Json => constant(untitled(merged(schema)))
+
+/** Merges the parts of an `allOf` that do not contradict each other into one schema. */
+const merged = (schema: Json): Json => {
+  if (!Array.isArray(schema.allOf)) return schema
   const { allOf, ...result } = schema
   const rest: Array<Json> = []
   for (const part of allOf as Array<Json>) {
@@ -26,8 +29,13 @@ export const merged = (schema: Json): Json => {
       for (const [key, value] of Object.entries(part)) result[key] = narrower(key, result[key], value)
     } else rest.push(part)
   }
-  return untitled(rest.length === 0 ? result : { ...result, allOf: rest })
+  // OpenAPI 3.1 allows texts beside a reference.
+  if (rest.length === 1 && Object.keys(result).every((key) => texts.has(key))) return { ...rest[0], ...result }
+  return rest.length === 0 ? result : { ...result, allOf: rest }
 }
+
+/** The members of a schema that validate nothing. */
+export const texts: ReadonlySet<string> = new Set(["default", "description", "examples", "readOnly", "title"])
 
 const bounds: Readonly<Record<string, (a: number, b: number) => number>> = {
   minimum: Math.max,
@@ -44,6 +52,16 @@ const narrows = (key: string, before: unknown, value: unknown): boolean =>
 const narrower = (key: string, before: unknown, value: unknown): unknown => {
   const bound = bounds[key]
   return before === undefined || bound === undefined ? value : bound(before as number, value as number)
+}
+
+const constant = (schema: Json): Json => {
+  if (!Array.isArray(schema.enum) || schema.enum.length !== 1) return schema
+  const {
+    enum: [value],
+    type: _,
+    ...rest
+  } = schema
+  return { const: value, ...rest }
 }
 
 /** Drops the titles of generated variants such as `TrialUser.json`. */
