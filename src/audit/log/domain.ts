@@ -56,6 +56,7 @@ export class AuditEntry extends Model.Class<AuditEntry>("AuditEntry")({
 
 /** SHA-256 in hex. */
 export const LinkHash = Schema.String.pipe(Schema.check(Schema.isPattern(/^[0-9a-f]{64}$/u))).annotate({
+  component: "LinkHash",
   description: "SHA-256 in hex",
   examples: ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
 })

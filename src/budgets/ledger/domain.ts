@@ -67,6 +67,7 @@ export const Period = Schema.Literals([
 export type Period = typeof Period.Type
 
 export const CapMode = Schema.Literals(["hard", "soft", "approval"]).annotate({
+  component: "CapMode",
   description: "`hard` refuses, `approval` holds until an approver decides, `soft` only counts and alerts",
   examples: ["hard"]
 })
@@ -116,7 +117,11 @@ export const Metadata = Schema.Record(storable(Schema.String), storable(Schema.S
       })
     )
   )
-  .annotate({ description: "The caller's own words, at most 4,096 characters", examples: [{ ticket: "4711" }] })
+  .annotate({
+    component: "Metadata",
+    description: "The caller's own words, at most 4,096 characters",
+    examples: [{ ticket: "4711" }]
+  })
 export type Metadata = typeof Metadata.Type
 
 /** A cap that applies to a reservation. Callers that may not see its figures get only its id and when it resets. */

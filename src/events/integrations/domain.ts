@@ -7,6 +7,7 @@ import { EventTypePattern } from "../cloud-events/domain.ts"
 import { Attempt, type Target, TargetId } from "../deliveries/domain.ts"
 
 export const IntegrationKind = Schema.Literals(["webhook", "slack", "cloudevents"]).annotate({
+  component: "IntegrationKind",
   description:
     "`webhook`: Standard Webhooks with the event in `data`; `slack`: a message for an incoming webhook of Slack; `cloudevents`: the structured mode",
   examples: ["webhook"]
@@ -18,7 +19,6 @@ const Name = name(200).annotate({ examples: ["Trial users to the CRM"] })
 const EventTypes = Schema.Array(EventTypePattern)
   .pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(100)))
   .annotate({
-    component: "EventTypes",
     description: "Event types; one may be a prefix that ends in `*`",
     examples: [["com.application-manager.trial-user.*"]]
   })

@@ -28,6 +28,7 @@ export type AccountStatus = typeof AccountStatus.Type
 /** A new password: 12 to 128 characters; common ones are refused as well. */
 export const NewPassword = Schema.RedactedFromValue(
   text(12, 128).annotate({
+    component: "NewPassword",
     description: "12 to 128 characters, and no common password",
     examples: ["seven grey herons at dawn"]
   })

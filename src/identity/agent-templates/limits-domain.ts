@@ -12,7 +12,6 @@ export const AgentDescription = text(0, 1000).annotate({ examples: ["Reads invoi
 
 /** The most that any credential of the agent may do; empty means nothing at all. */
 export const ScopeCeiling = Scopes.annotate({
-  component: "ScopeCeiling",
   description: "The most that a credential may ever be granted; empty means no scope at all",
   examples: [["llm:complete", "agents:read"]]
 })
@@ -25,13 +24,11 @@ export const CredentialTtlSeconds = Schema.Int.pipe(
 })
 
 const TaskType = name(100).annotate({ component: "TaskType", examples: ["extraction"] })
-export const TaskTypes = Schema.Array(TaskType)
-  .pipe(Schema.check(Schema.isMaxLength(100)))
-  .annotate({ component: "TaskTypes" })
+export const TaskTypes = Schema.Array(TaskType).pipe(Schema.check(Schema.isMaxLength(100)))
+
 export const DefaultTaskType = Schema.NullOr(TaskType)
 
 const Budget = Schema.NullOr(Usd).annotate({
-  component: "PerTurnBudget",
   description: "US dollars that one LLM call may reserve; null: no limit"
 })
 const StoredBudget = Schema.NullOr(Schema.BigInt)

@@ -27,7 +27,11 @@ export type SyntheticKind = typeof SyntheticKind.Type
 /** What a caller attaches to a synthetic principal. */
 export const Labels = Schema.Record(text(1, 100), text(0, 200))
   .pipe(Schema.check(Schema.isMaxProperties(20)))
-  .annotate({ description: "The caller's own words, at most 20", examples: [{ suite: "checkout" }] })
+  .annotate({
+    component: "Labels",
+    description: "The caller's own words, at most 20",
+    examples: [{ suite: "checkout" }]
+  })
 export const StoredLabels = Schema.fromJsonString(Labels)
 
 /** A key as it is stored: its public id and the SHA-256 of its secret, never the key. */

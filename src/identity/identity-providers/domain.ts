@@ -21,6 +21,7 @@ export const identityProviderListing = listing(
 
 /** `login`: people sign in with it; `workload`: its tokens are subjects of the token exchange. */
 export const ProviderKind = Schema.Literals(["login", "workload"]).annotate({
+  component: "IdentityProviderKind",
   description: "`login`: people sign in with it; `workload`: agents exchange its tokens",
   examples: ["login"]
 })
@@ -34,7 +35,11 @@ const Issuer = text(9, 512)
       })
     )
   )
-  .annotate({ description: "Exactly as in the provider's tokens", examples: ["https://login.example.com"] })
+  .annotate({
+    component: "Issuer",
+    description: "Exactly as in the provider's tokens",
+    examples: ["https://login.example.com"]
+  })
 
 const ClientId = name(255).annotate({ examples: ["application-manager"] })
 const ClientSecret = Schema.RedactedFromValue(
@@ -97,13 +102,17 @@ const Domains = Schema.Array(Domain)
 const Subjects = Schema.Array(text(1, 255))
   .pipe(Schema.check(Schema.isMaxLength(1000)))
   .annotate({
+    component: "ExchangeSubjects",
     description: "The `sub` of the tokens that may be exchanged, each written out; empty: none",
     examples: [["repo:acme/shop:ref:refs/heads/main"]]
   })
 
 const DefaultRoleIds = Schema.Array(RoleId)
   .pipe(Schema.check(Schema.isMaxLength(50), Schema.isUnique()))
-  .annotate({ description: "Roles of `application-manager` that a new account gets", examples: [[RoleId.make(3)]] })
+  .annotate({
+    description: "Roles of `application-manager` that a new account gets",
+    examples: [[RoleId.make(3)]]
+  })
 
 const ProviderStatus = Schema.Literals(["active", "disabled"]).annotate({ examples: ["active"] })
 const ProviderTenant = Schema.NullOr(TenantId).annotate({

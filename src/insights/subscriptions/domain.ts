@@ -34,11 +34,11 @@ const Quota = Schema.Struct({ unit: Unit, amount: Quantity }).annotate({
 export type Quota = typeof Quota.Type
 
 const Anchor = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 31 }))).annotate({
-  component: "PeriodAnchor",
   description: "Where the period begins, as of a cap: by default as the calendar does",
   examples: [1]
 })
 const Overage = Schema.Literals(["allow", "deny"]).annotate({
+  component: "Overage",
   description: "Whether the gateway's routing `subscription-first` uses the provider beyond the quota",
   examples: ["allow"]
 })

@@ -76,9 +76,7 @@ export const Scope = Capability.pipe(
 ).annotate({ component: "Capability" })
 
 /** At most 200 scopes, without repetition, in the order given. */
-export const Scopes = Schema.Array(Scope)
-  .pipe(Schema.check(Schema.isMaxLength(200)))
-  .annotate({ component: "Scopes" })
+export const Scopes = Schema.Array(Scope).pipe(Schema.check(Schema.isMaxLength(200)))
 
 const parts = (capability: Capability): readonly [string, string] => {
   const colon = capability.indexOf(":")

@@ -97,7 +97,7 @@ export const listing = <Id extends string | number, const Sorts extends Readonly
     ),
     search: Schema.optionalKey(
       name(200).annotate({
-        description: `Text in ${searches}, without regard to case, or the whole id. A search reads so many rows a page that a page may be short although the next one has more.`,
+        description: `Text in ${searches}, without regard to case, or the whole id; a page may be short although the next one has more`,
         examples: ["ada"]
       })
     ),

@@ -12,7 +12,6 @@ export const cursor = <A, I>(key: Schema.Codec<A, I>) => {
   const encodeJson = Schema.encodeEffect(fromJson)
   const expected = "a cursor of this list, from nextCursor or the Link header"
   return Schema.String.annotate({
-    component: "Cursor",
     description: "Opaque; taken from nextCursor or the Link header of the page before",
     examples: ["NDI"]
   }).pipe(

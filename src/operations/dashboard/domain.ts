@@ -9,6 +9,7 @@ const Count = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximu
 /** An amount in US dollars with at most nine decimals. */
 const mostUsd = 9_223_372_036
 const Usd = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: -mostUsd, maximum: mostUsd }))).annotate({
+  component: "NetAmountUsd",
   description: "US dollars, net of refunds",
   examples: [0]
 })

@@ -41,7 +41,7 @@ export const problemSchema = (schema: Json): Json => {
     description: problemMeaning(slug, Number(status?.const)),
     allOf: [{ $ref: "#/components/schemas/Problem" }],
     properties: { type, title, status, ...extensions },
-    ...(required.length === 0 ? {} : { required }),
+    required: ["type", "title", "status", ...required],
     unevaluatedProperties: false
   }
 }

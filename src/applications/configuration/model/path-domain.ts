@@ -24,7 +24,7 @@ export const NodeName = text(1, nameBytes)
       })
     )
   )
-  .annotate({ examples: ["settings.json"] })
+  .annotate({ component: "NodeName", examples: ["settings.json"] })
 
 const isName = Schema.is(NodeName)
 
