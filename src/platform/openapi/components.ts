@@ -20,7 +20,7 @@ interface Place {
 
 /**
  * Turns every value that the document repeats into a component, and its places into references. Generated clients then have
- * one type for it, and the document is less than half as large.
+ * one type for it, and the document is less than a third as large.
  */
 export const withSharedComponents = (document: Json): Json => {
   // In a copy no two places share an object, so replacing one leaves the others.

@@ -23,7 +23,7 @@ export const anyProblem = {
     type: { type: "string" },
     title: { type: "string" },
     status: { type: "integer", minimum: 400, maximum: 599 },
-    detail: { type: "string" },
+    detail: { type: "string", description: "What went wrong, for people" },
     traceId: { $ref: "#/components/schemas/TraceId" }
   },
   required: ["type", "title", "status", "detail", "traceId"]
