@@ -23,7 +23,7 @@ export const anyProblem = {
     type: { type: "string" },
     title: { type: "string" },
     status: { type: "integer", minimum: 400, maximum: 599 },
-    detail: { type: "string", description: "What went wrong, for people" },
+    detail: { type: "string", description: "What went wrong, for people", examples: ["What went wrong."] },
     traceId: { $ref: "#/components/schemas/TraceId" }
   },
   required: ["type", "title", "status", "detail", "traceId"]
@@ -64,7 +64,7 @@ export const keepProblems = (
     if (first === undefined) delete responses[status]
     else {
       media.schema = alternatives.length === 1 ? first.one : { anyOf: alternatives.map(({ one }) => one) }
-      response.description = statusPhrase(Number(status))
+      response.description = alternatives.length === 1 ? first.description : statusPhrase(Number(status))
     }
   }
 }
