@@ -177,6 +177,43 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("of more days than are joined at once become one of each, although no more rows come", () =>
+    Effect.gen(function* () {
+      const { database } = yield* TestService
+      const { parts, tenantId } = yield* setting
+      const days = Array.from({ length: 28 }, (_, index) => `2026-02-${String(index + 1).padStart(2, "0")}T10:00:00Z`)
+      yield* writeUsage(
+        database,
+        tenantId,
+        days.map((at) => ({ at, cost: 1, model: "gpt-5" }))
+      )
+      const found = yield* eventually(parts, (found) => found.every(({ level }) => level === whole))
+      for (const [grain, count] of [
+        ["h", 28],
+        ["d", 28],
+        // February of 2026 begins on a Sunday.
+        ["w", 5]
+      ]) {
+        assert.lengthOf(
+          found.filter((part) => part.grain === grain),
+          Number(count)
+        )
+      }
+      // Of the other dimensions, too, so that nothing else is due.
+      const open = asSuperuser(
+        database,
+        (sql) => sql`SELECT FROM usage_rollups WHERE tenant_id = ${tenantId} AND level < ${whole}`
+      )
+      yield* eventually(open, (found) => found.length === 0)
+      // As a week has them until it is over.
+      yield* asSuperuser(
+        database,
+        (sql) => sql`UPDATE usage_rollups SET level = ${whole - 1} WHERE tenant_id = ${tenantId} AND grain = 'w'`
+      )
+      yield* eventually(open, (found) => found.length === 0)
+    })
+  )
+
   it.effect("have the last half second of an hour in that hour", () =>
     Effect.gen(function* () {
       const { call } = yield* TestService
