@@ -410,6 +410,20 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("a suspended plan ends without a request, and its budget is available again", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { start, utilization } = yield* makeSetting(service)
+      const { id } = yield* start()
+      yield* silence(service.database, id, 150)
+      yield* eventually(auditOf("Plan", id), (actions) => actions.includes("PlanSuspended"))
+      yield* silence(service.database, id, 150)
+      const actions = yield* eventually(auditOf("Plan", id), (actions) => actions.includes("PlanExpired"))
+      assert.deepStrictEqual(actions, ["PlanExpired", "PlanSuspended", "PlanStarted"])
+      assert.strictEqual((yield* utilization()).reserved, 0)
+    })
+  )
+
   it.effect("nothing is refused because of a plan that is over", () =>
     Effect.gen(function* () {
       const service = yield* TestService
