@@ -3,6 +3,7 @@ import { Clock, Context, Effect, Layer, Option } from "effect"
 import { isJson, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { count } from "../translation/usage.ts"
+import { utf8Text } from "../../kernel/utf8.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -88,7 +89,7 @@ export class ProviderCounts extends Context.Service<
           provider.send({ operation: counting, body: request, headers, deadline: now + deadlineMs })
         ).pipe(
           Effect.map(({ body: answer }) => {
-            const value = answer instanceof Uint8Array ? parsedJson(Buffer.from(answer).toString("utf8")) : undefined
+            const value = answer instanceof Uint8Array ? parsedJson(utf8Text(answer)) : undefined
             const tokens = isJson(value) ? count(value.input_tokens) : 0
             return tokens > 0 ? Option.some(tokens) : Option.none<number>()
           }),

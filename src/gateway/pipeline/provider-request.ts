@@ -14,6 +14,7 @@ import { type Estimate } from "../metering/estimates.ts"
 import { type CountableRequest } from "../metering/provider-counts.ts"
 import { providerToolsOf } from "../metering/provider-tools.ts"
 import { withImagesBesideTools } from "../translation/openai-chat/tool-images.ts"
+import { utf8Text } from "../../kernel/utf8.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -130,7 +131,7 @@ export const countableRequest = (
 ): Effect.Effect<CountableRequest, GatewayError> | undefined => {
   if (operation === "responses") {
     // The ids in the bytes are the provider's.
-    return Effect.sync(() => ({ operation, body: JSON.parse(Buffer.from(bytes).toString("utf8")) as Json, headers }))
+    return Effect.sync(() => ({ operation, body: JSON.parse(utf8Text(bytes)) as Json, headers }))
   }
   if (operation !== "chat" || target.provider.dialect !== "anthropic") return undefined
   return dialect === "anthropic"

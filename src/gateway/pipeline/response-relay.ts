@@ -21,6 +21,7 @@ import { type Call } from "./call-request.ts"
 import { maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
 import { isJson, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { type ToolUseReader, usageWithTools } from "../metering/provider-tools.ts"
+import { utf8Text } from "../../kernel/utf8.ts"
 
 /** A complete response in its caller's dialect, and the usage that the provider reported. */
 interface Whole {
@@ -58,7 +59,7 @@ const wholeAnswer = (
 ): Result.Result<Whole, GatewayError> => {
   // An empty response was broken off.
   if (bytes.length === 0) return Result.fail(unreadableAnswer(provider))
-  const text = Buffer.from(bytes).toString("utf8")
+  const text = utf8Text(bytes)
   if (from === "anthropic") {
     const message = decodeMessage(text)
     if (Option.isNone(message)) {
@@ -126,7 +127,7 @@ const progressOf = (
 
 /** The text of a response, for counting; undefined if it cannot be extracted. */
 const extractText = (bytes: Uint8Array, dialect: Dialect, operation: Operation): ReadonlyArray<string> | undefined => {
-  const text = Buffer.from(bytes).toString("utf8")
+  const text = utf8Text(bytes)
   if (operation !== "chat") {
     const answer = parsedJson(text)
     if (!isJson(answer)) return undefined
@@ -173,7 +174,7 @@ const idPrefixes: Readonly<Record<Dialect, string>> = { openai: "chatcmpl", anth
 /** Adds the usage to a translated response whose provider reported none. */
 const withUsage = (bytes: Uint8Array, dialect: Dialect, usage: TokenUsage): Uint8Array =>
   json({
-    ...(JSON.parse(Buffer.from(bytes).toString("utf8")) as object),
+    ...(JSON.parse(utf8Text(bytes)) as object),
     usage: writtenUsage[dialect](usage)
   })
 
@@ -254,7 +255,7 @@ const inBase64 = (item: unknown): unknown =>
 const vectorsInBase64 = (answer: Uint8Array): Uint8Array => {
   if (!numbers.test(Buffer.from(answer.subarray(0, longestHead)).toString("latin1"))) return answer
   try {
-    const body: unknown = JSON.parse(Buffer.from(answer).toString("utf8"))
+    const body: unknown = JSON.parse(utf8Text(answer))
     if (!isJson(body) || !Array.isArray(body.data)) return answer
     return new TextEncoder().encode(JSON.stringify({ ...body, data: body.data.map(inBase64) }))
   } catch {
@@ -383,7 +384,7 @@ const wholeOf = (
   const read = Result.getOrElse(whole, () => ({ usage: undefined, facts: undefined }))
   meter.describe(read.facts)
   const toolUses = meter.makeToolUseReader()
-  toolUses?.read(parsedJson(Buffer.from(given).toString("utf8")))
+  toolUses?.read(parsedJson(utf8Text(given)))
   const told = usageWithTools(read.usage, toolUses)
   const used =
     told === undefined
@@ -402,8 +403,8 @@ const wholeOf = (
       body.stream !== true
         ? undefined
         : call.operation === "responses"
-          ? wholeToEvents(Buffer.from(bytes).toString("utf8"))
-          : wholeToStream(Buffer.from(bytes).toString("utf8"), dialect, includeUsage)
+          ? wholeToEvents(utf8Text(bytes))
+          : wholeToStream(utf8Text(bytes), dialect, includeUsage)
     return Effect.succeed({
       status,
       headers: {

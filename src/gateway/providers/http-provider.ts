@@ -14,6 +14,7 @@ import {
 } from "./provider.ts"
 import { bad, failure } from "./transport-failures.ts"
 import { isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
+import { utf8Text } from "../../kernel/utf8.ts"
 
 /** The options of a vendor's HTTP client. */
 export interface HttpProviderOptions {
@@ -124,7 +125,7 @@ export const makeHttpProvider = (
       headers: { ...vendor.headers, ...fixed },
       maxBytes: maxModelsBytes
     })
-    const listed = body instanceof Uint8Array ? decodeModels(Buffer.from(body).toString("utf8")) : Option.none()
+    const listed = body instanceof Uint8Array ? decodeModels(utf8Text(body)) : Option.none()
     if (Option.isNone(listed)) {
       return yield* failure(
         "status",
@@ -170,7 +171,7 @@ const parseProviderError = (
     const refused = bad(502, "The provider refuses the gateway's key.", providerCredentials)
     return failure("status", refused, false, { headers, received })
   }
-  const text = body instanceof Uint8Array ? Buffer.from(body).toString("utf8") : ""
+  const text = body instanceof Uint8Array ? utf8Text(body) : ""
   const said = parsedJson(withoutSecrets(text))
   const error = readErrorIn(dialect, received, said)
   // A caller that receives 402 or a quota error would look for a cap of its own.
@@ -223,10 +224,10 @@ const errorIn = (data: unknown): unknown => {
 /** Members that only a response without an error has. */
 const answers = ["choices", "content", "data", "output"]
 
-const headOf = (bytes: Uint8Array): string => Buffer.from(bytes.subarray(0, longestHead)).toString("utf8")
+const headOf = (bytes: Uint8Array): string => utf8Text(bytes.subarray(0, longestHead))
 
 const whole = (bytes: Uint8Array): unknown =>
-  looksLikeError.test(headOf(bytes)) ? parsedJson(Buffer.from(bytes).toString("utf8")) : undefined
+  looksLikeError.test(headOf(bytes)) ? parsedJson(utf8Text(bytes)) : undefined
 
 const firstEvent = (chunks: ReadonlyArray<Uint8Array>): unknown => {
   const [first] = chunks

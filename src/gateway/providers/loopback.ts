@@ -3,6 +3,7 @@ import { Cause, Clock, Effect } from "effect"
 import { type SecureRandom } from "effect/crypto"
 import { LoopbackResponses } from "./loopback-responses.ts"
 import { type Provider, type ProviderAnswer, ProviderFailure, type ProviderRequest } from "./provider.ts"
+import { utf8Text } from "../../kernel/utf8.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -221,7 +222,7 @@ const answer = Effect.fnUntraced(function* (
   { body: raw, operation }: ProviderRequest
 ) {
   const body: unknown = yield* Effect.try({
-    try: () => JSON.parse(typeof raw === "string" ? raw : Buffer.from(raw).toString("utf8")),
+    try: () => JSON.parse(typeof raw === "string" ? raw : utf8Text(raw)),
     catch: () => malformed
   })
   if (!isJson(body)) return yield* malformed

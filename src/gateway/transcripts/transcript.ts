@@ -1,9 +1,8 @@
 import { Effect, Stream } from "effect"
 import { type Said } from "./domain.ts"
+import { utf8Text } from "../../kernel/utf8.ts"
 
 const maxBytes = 1_048_576
-
-const textOf = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("utf8")
 
 /** The part of a response that the transcript stores. */
 export class Transcript {
@@ -19,8 +18,8 @@ export class Transcript {
     return {
       dialect,
       operation,
-      request: textOf(request.subarray(0, maxBytes)),
-      response: textOf(Buffer.concat(this.parts)),
+      request: utf8Text(request.subarray(0, maxBytes)),
+      response: utf8Text(Buffer.concat(this.parts)),
       truncated: request.length > maxBytes || this.length > maxBytes
     }
   }

@@ -4,6 +4,7 @@ import { ChatCompletion, textOfWords } from "../../translation/openai-chat/domai
 import { isStrict } from "../../translation/openai-chat/strict-schema.ts"
 import { withImagesBesideTools } from "../../translation/openai-chat/tool-images.ts"
 import { type EmbeddingRequest, type LlmMessage, type LlmPart, type LlmRequest } from "./request-domain.ts"
+import { utf8Text } from "../../../kernel/utf8.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -79,7 +80,7 @@ const reasons = new Set(["stop", "length", "tool_calls", "content_filter"])
 
 /** Translates a completion to the native format. */
 export const saidIn = (bytes: Uint8Array) =>
-  Option.map(decodeCompletion(Buffer.from(bytes).toString("utf8")), ({ choices: [choice], id }) => {
+  Option.map(decodeCompletion(utf8Text(bytes)), ({ choices: [choice], id }) => {
     const { content, refusal, tool_calls: calls } = choice?.message ?? {}
     const text = textOfWords(content) || (refusal ?? "")
     return {
@@ -103,9 +104,7 @@ export const finishOf = (reason: string | null | undefined, callsTools: boolean)
 
 /** The vectors of an answer. */
 export const vectorsIn = (bytes: Uint8Array) =>
-  Option.map(decodeEmbeddings(Buffer.from(bytes).toString("utf8")), ({ data }) =>
-    data.map(({ embedding }) => embedding)
-  )
+  Option.map(decodeEmbeddings(utf8Text(bytes)), ({ data }) => data.map(({ embedding }) => embedding))
 
 export const usageOf = (usage: TokenUsage) => ({
   inputTokens: usage.inputTokens,

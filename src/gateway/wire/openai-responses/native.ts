@@ -19,6 +19,7 @@ import { type StoredRequest } from "../../providers/provider.ts"
 import { speaks } from "../../routing/resolve-model.ts"
 import { renamedItems, renamedResponse } from "../../translation/openai-responses/native-events.ts"
 import { nativeRequest } from "./native-request.ts"
+import { utf8Text } from "../../../kernel/utf8.ts"
 
 type Failure = GatewayError<GatewayProblem>
 type Incoming = Omit<Call, "dialect" | "operation">
@@ -116,7 +117,7 @@ const make = Effect.gen(function* () {
     const { body } = yield* Effect.mapError(target.stored({ method, path }), (failure) =>
       failure.received === 404 ? notStored(responseId) : providerError(failure, held.provider)
     )
-    const text = body instanceof Uint8Array ? Buffer.from(body).toString("utf8") : ""
+    const text = body instanceof Uint8Array ? utf8Text(body) : ""
     const answer = parsedJson(text)
     if (answer === undefined) return yield* unreadableAnswer(held.provider)
     const rename = idsOf(holder, new Map([[held.id, responseId]]))(held.provider)

@@ -35,6 +35,7 @@ import { responseOf } from "../http/serve.ts"
 import { NativeResponses, unsupported } from "./native.ts"
 import { parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { faultsOf } from "../../../platform/http/validation.ts"
+import { utf8Text } from "../../../kernel/utf8.ts"
 
 const decodeRequest = Schema.decodeUnknownEffect(ResponsesRequest, { errors: "all" })
 const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
@@ -204,7 +205,7 @@ const make = Effect.gen(function* () {
         headers
       })
     }
-    const completion = decodeCompletion(Buffer.from(answer.body).toString("utf8"))
+    const completion = decodeCompletion(utf8Text(answer.body))
     if (Option.isNone(completion)) return yield* unreadableAnswer(answer.report.provider)
     const chunks = new ChunksToResponse(head)
     chunks.pushWhole(completion.value)
