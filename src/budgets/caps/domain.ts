@@ -23,11 +23,12 @@ const isZone = (zone: string): boolean => {
     return false
   }
 }
+// What has no form in JSON Schema comes last, as annotations after it are not in the OpenAPI document.
 export const TimeZone = text(1, 64)
+  .annotate({ examples: ["Europe/Berlin"] })
   .pipe(
     Schema.check(Schema.makeFilter(isZone, { expected: "a time zone of the IANA database, such as Europe/Berlin" }))
   )
-  .annotate({ examples: ["Europe/Berlin"] })
 
 /** The day of the week (1 is Monday), the day of the month, or the first month, by the period. */
 const Anchor = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 31 }))).annotate({
