@@ -25,7 +25,6 @@ import {
   EventTypePatterns,
   EventTypeView,
   maxBatchBytes,
-  PublishedCloudEvent,
   SequenceParameter,
   structuredType
 } from "./domain.ts"
@@ -80,7 +79,7 @@ export class CloudEventsApi extends HttpApiGroup.make("cloudEvents")
       access: write,
       maxBodyBytes: maxBatchBytes,
       payload: [
-        PublishedCloudEvent.pipe(HttpApiSchema.asJson({ contentType: structuredType })),
+        CloudEvent.pipe(HttpApiSchema.asJson({ contentType: structuredType })),
         Schema.Array(CloudEvent).pipe(HttpApiSchema.asJson({ contentType: batchType }))
       ],
       success: [EventReceipt.pipe(HttpApiSchema.status(201)), EventReceipt],

@@ -52,9 +52,6 @@ export const CloudEvent = Schema.StructWithRest(
 ).annotate({ identifier: "CloudEvent" })
 export type CloudEvent = typeof CloudEvent.Type
 
-/** The same in a request. */
-export const PublishedCloudEvent = CloudEvent.annotate({ component: "CloudEvent", identifier: "PublishedCloudEvent" })
-
 const wordsOf = (name: string): ReadonlyArray<string> => name.match(/[A-Z][a-z0-9]*/g) ?? [name]
 const kebab = (words: ReadonlyArray<string>): string => words.join("-").toLowerCase()
 

@@ -25,12 +25,9 @@ export const CredentialTtlSeconds = Schema.Int.pipe(
 
 const TaskType = name(100).annotate({ component: "TaskType", examples: ["extraction"] })
 export const TaskTypes = Schema.Array(TaskType).pipe(Schema.check(Schema.isMaxLength(100)))
-
 export const DefaultTaskType = Schema.NullOr(TaskType)
 
-const Budget = Schema.NullOr(Usd).annotate({
-  description: "US dollars that one LLM call may reserve; null: no limit"
-})
+const Budget = Schema.NullOr(Usd).annotate({ description: "US dollars that one LLM call may reserve; null: no limit" })
 const StoredBudget = Schema.NullOr(Schema.BigInt)
 
 /** Nano-dollars in the database, dollars on the wire. */

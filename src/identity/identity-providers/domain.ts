@@ -109,10 +109,7 @@ const Subjects = Schema.Array(text(1, 255))
 
 const DefaultRoleIds = Schema.Array(RoleId)
   .pipe(Schema.check(Schema.isMaxLength(50), Schema.isUnique()))
-  .annotate({
-    description: "Roles of `application-manager` that a new account gets",
-    examples: [[RoleId.make(3)]]
-  })
+  .annotate({ description: "Roles of `application-manager` that a new account gets", examples: [[RoleId.make(3)]] })
 
 const ProviderStatus = Schema.Literals(["active", "disabled"]).annotate({ examples: ["active"] })
 const ProviderTenant = Schema.NullOr(TenantId).annotate({
