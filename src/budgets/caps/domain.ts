@@ -23,12 +23,16 @@ const isZone = (zone: string): boolean => {
     return false
   }
 }
-// What has no form in JSON Schema comes last, as annotations after it are not in the OpenAPI document.
 export const TimeZone = text(1, 64)
-  .annotate({ examples: ["Europe/Berlin"] })
   .pipe(
-    Schema.check(Schema.makeFilter(isZone, { expected: "a time zone of the IANA database, such as Europe/Berlin" }))
+    Schema.check(
+      Schema.makeFilter(isZone, {
+        expected: "a time zone of the IANA database, such as Europe/Berlin",
+        toJsonSchema: () => ({})
+      })
+    )
   )
+  .annotate({ component: "TimeZone", examples: ["Europe/Berlin"] })
 
 /** The day of the week (1 is Monday), the day of the month, or the first month, by the period. */
 const Anchor = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 31 }))).annotate({
@@ -119,7 +123,7 @@ export const CapCreation = Schema.Struct({
     description: "From system callers only; null: over all tenants"
   })
 })
-  .pipe(Schema.check(Schema.makeFilter(termFaults)))
+  .pipe(Schema.check(Schema.makeFilter(termFaults, { toJsonSchema: () => ({}) })))
   .annotate({
     identifier: "NewCap",
     examples: [{ name: "All agents, monthly", unit: "usd", limit: 250, period: "month", scope: { agentId: "each" } }]

@@ -113,7 +113,8 @@ export const Metadata = Schema.Record(storable(Schema.String), storable(Schema.S
   .pipe(
     Schema.check(
       Schema.makeFilter((metadata: Readonly<Record<string, string>>) => JSON.stringify(metadata).length <= 4096, {
-        expected: "at most 4,096 characters as JSON"
+        expected: "at most 4,096 characters as JSON",
+        toJsonSchema: () => ({})
       })
     )
   )

@@ -37,7 +37,8 @@ const isStorable = (value: Schema.Json, depth: number): boolean => {
 export const TenantSettings = Schema.JsonObject.pipe(
   Schema.check(
     Schema.makeFilter((settings) => isStorable(settings, 0) && JSON.stringify(settings).length <= maxCharacters, {
-      expected: "a JSON object of at most 16,384 characters and 32 levels, without NUL and without lone surrogates"
+      expected: "a JSON object of at most 16,384 characters and 32 levels, without NUL and without lone surrogates",
+      toJsonSchema: () => ({})
     })
   )
 ).annotate({ examples: [{ locale: "en" }] })
