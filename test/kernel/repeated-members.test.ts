@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { repeatedMember } from "../../src/kernel/json/json-scanner.ts"
+import { isTooDeep, maxDepth, repeatedMember } from "../../src/kernel/json/json-scanner.ts"
 import { type Dice, diceOf } from "../contract/dice.ts"
 
 const found = (text: string) => repeatedMember(new TextEncoder().encode(text))
@@ -54,5 +54,21 @@ describe("a member that is there twice", () => {
     }
     const deep = 200_000
     assert.isUndefined(found(`{"a":${"[".repeat(deep)}{"a":"a"}${"]".repeat(deep)},"b":{"a":1}}`))
+  })
+})
+
+describe("JSON that is nested too deep", () => {
+  const isDeep = (text: string) => isTooDeep(new TextEncoder().encode(text))
+
+  it("has more than 1,000 arrays and objects within each other", () => {
+    const nested = (depth: number) => `${"[".repeat(depth - 1)}{"a":1}${"]".repeat(depth - 1)}`
+    assert.isFalse(isDeep(nested(maxDepth)))
+    assert.isTrue(isDeep(nested(maxDepth + 1)))
+    assert.isTrue(isDeep("[".repeat(maxDepth + 1)))
+  })
+
+  it("is none with many beside each other, or in a string", () => {
+    assert.isFalse(isDeep(`[${"[[]],".repeat(maxDepth)}[]]`))
+    assert.isFalse(isDeep(JSON.stringify({ a: `"${"[{".repeat(maxDepth)}`, b: "\\" })))
   })
 })

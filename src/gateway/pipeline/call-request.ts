@@ -4,11 +4,11 @@ import { type Fault } from "../../kernel/problems/problem.ts"
 import { isJson, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { MalformedJson, PayloadTooLarge } from "../../kernel/problems/problems.ts"
 import { headersOf } from "../../platform/http/request.ts"
-import { bytesOf, declaresMoreThan } from "../../platform/http/request-body.ts"
+import { bytesOf, declaresMoreThan, repeats, tooDeep } from "../../platform/http/request-body.ts"
 import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
 import { ProviderRefused } from "../configuration/domain.ts"
 import { gatewayError, type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
-import { foldedName, repeatedMember } from "../../kernel/json/json-scanner.ts"
+import { foldedName, isTooDeep, repeatedMember } from "../../kernel/json/json-scanner.ts"
 import { type Operation } from "../providers/provider.ts"
 import { type Dialect } from "../translation/domain.ts"
 import { type DialectError } from "../translation/errors.ts"
@@ -56,9 +56,18 @@ export interface Call extends DialectRequest {
 const tooLarge = gatewayError(new PayloadTooLarge({ detail: "The body is larger than the gateway takes." }))
 const notJson = gatewayError(new MalformedJson({ detail: "The body is no JSON object." }))
 
-const decoder = new TextDecoder()
+const nestedTooDeep = gatewayError(new MalformedJson({ detail: tooDeep }))
 
-/** The body of a request: a JSON object in UTF-8, in which no object names a member twice. */
+const decoder = new TextDecoder()
+const byteOrderMark = new Uint8Array([0xef, 0xbb, 0xbf])
+
+/** A text without the mark that RFC 8259 §8.1 lets a parser ignore; what edits bytes would read it as a part of them. */
+const withoutMark = (bytes: Uint8Array): Uint8Array =>
+  bytes[0] === 0xef && byteOrderMark.every((byte, index) => bytes[index] === byte) ? bytes.subarray(3) : bytes
+
+/**
+ * The body of a request: a JSON object in UTF-8, in which no object names a member twice, and which is not nested too deep.
+ */
 export const parseRequest = (
   request: HttpServerRequest.HttpServerRequest,
   maxBytes: number
@@ -66,13 +75,14 @@ export const parseRequest = (
   if (declaresMoreThan(headersOf(request), maxBytes)) return Effect.fail(tooLarge)
   return Effect.matchEffect(bytesOf(request, maxBytes), {
     onFailure: () => Effect.fail(tooLarge),
-    onSuccess: (bytes) => {
+    onSuccess: (received) => {
+      const bytes = withoutMark(received)
+      if (isTooDeep(bytes)) return Effect.fail(nestedTooDeep)
       const body = isUtf8(bytes) ? parsedJson(decoder.decode(bytes)) : undefined
       if (!isJson(body)) return Effect.fail(notJson)
       const repeated = repeatedMember(bytes)
       if (repeated === undefined) return Effect.succeed({ body, bytes })
-      const message = `${repeated}: The member is there twice`
-      return Effect.fail(gatewayError(new MalformedJson({ detail: message }), { param: repeated }))
+      return Effect.fail(gatewayError(new MalformedJson({ detail: repeats(repeated) }), { param: repeated }))
     }
   })
 }

@@ -78,6 +78,23 @@ export class JsonScanner {
   }
 }
 
+/** The most arrays and objects that a body may have within each other. */
+export const maxDepth = 1000
+
+/** Whether this JSON is nested deeper: a few megabytes of brackets would keep the thread for seconds. */
+export const isTooDeep = (json: Uint8Array): boolean => {
+  if (json.length <= maxDepth) return false
+  const scanner = new JsonScanner(json)
+  let depth = 0
+  for (let token = scanner.next(); token !== undefined; token = scanner.next()) {
+    if (token === openBrace || token === openBracket) {
+      depth += 1
+      if (depth > maxDepth) return true
+    } else if (token === closeBrace || token === closeBracket) depth -= 1
+  }
+  return false
+}
+
 /** Up to this many names, a linear search is faster than a set. */
 const few = 16
 

@@ -1,6 +1,6 @@
 import { ByteSize, Context, Effect } from "effect"
 import { Headers, HttpIncomingMessage, type HttpServerError, HttpServerRequest } from "effect/http"
-import { repeatedMember } from "../../kernel/json/json-scanner.ts"
+import { isTooDeep, maxDepth, repeatedMember } from "../../kernel/json/json-scanner.ts"
 import { headersOf } from "./request.ts"
 import { isUtf8 } from "node:buffer"
 import { IncomingMessage } from "node:http"
@@ -61,10 +61,8 @@ const byEvents = <E>(
     }
     // An error closes the request too, and is emitted only where something listens for it.
     source.on("data", take).on("end", end).on("close", breakOff)
-    return Effect.sync(() => {
-      stop()
-      source.destroy()
-    })
+    // What still comes is discarded: a request that was stopped has an answer, which a destroyed connection would lose.
+    return Effect.sync(stop)
   })
 
 const headersPrototype: object = Object.getPrototypeOf(Headers.empty)
@@ -82,16 +80,24 @@ const withOwnHeaders = (request: { headersOverride?: Headers.Headers }, { header
 
 const decoder = new TextDecoder()
 const malformedJson = "\0"
-const repeats = "\0repeated "
+const faulty = "\0fault "
 
-/** The member that a body repeats, where that is why its text was replaced by one that is no JSON. */
-export const repeatedIn = (text: string): string | undefined =>
-  text.startsWith(repeats) ? text.slice(repeats.length) : undefined
+/** What is wrong with a body of well-formed JSON, where its text was replaced by one that is no JSON. */
+export const faultIn = (text: string): string | undefined =>
+  text.startsWith(faulty) ? text.slice(faulty.length) : undefined
+
+/** What is wrong with a body that is nested too deep. */
+export const tooDeep = `The body has more than ${maxDepth} arrays and objects within each other.`
+
+/** What is wrong with a body that repeats a member. */
+export const repeats = (member: string): string => `${member}: The member is there twice`
 
 const textOf = (bytes: Uint8Array, headers: Headers.Headers): string => {
   if (!isUtf8(bytes)) return malformedJson
-  const repeated = /\bjson\b/i.test(headers["content-type"] ?? "") ? repeatedMember(bytes) : undefined
-  return repeated === undefined ? decoder.decode(bytes) : `${repeats}${repeated}`
+  if (!/\bjson\b/i.test(headers["content-type"] ?? "")) return decoder.decode(bytes)
+  if (isTooDeep(bytes)) return `${faulty}${tooDeep}`
+  const repeated = repeatedMember(bytes)
+  return repeated === undefined ? decoder.decode(bytes) : `${faulty}${repeats(repeated)}`
 }
 
 /**

@@ -11,7 +11,7 @@ import {
 } from "../../kernel/problems/problems.ts"
 import { AnswersIn, MaxBodyBytes, Validation } from "../../kernel/problems/validation.ts"
 import { accepts } from "./negotiation.ts"
-import { declaresMoreThan, inStrictJson, repeatedIn } from "./request-body.ts"
+import { declaresMoreThan, inStrictJson, faultIn } from "./request-body.ts"
 import { CurrentRequest, headersOf } from "./request.ts"
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1({
@@ -90,8 +90,8 @@ export const toProblem = Effect.fnUntraced(function* (
   const faults = [...faultsOf(error.kind.toLowerCase(), error.cause)]
   if (error.kind === "Payload" && faults.length === 1 && faults[0]?.message === notJson) {
     const { text } = yield* HttpServerRequest.HttpServerRequest
-    const repeated = repeatedIn(yield* Effect.orElseSucceed(text, () => ""))
-    return yield* new MalformedJson(repeated === undefined ? {} : { detail: `${repeated}: The member is there twice` })
+    const detail = faultIn(yield* Effect.orElseSucceed(text, () => ""))
+    return yield* new MalformedJson(detail === undefined ? {} : { detail })
   }
   const [first] = faults
   if (error.kind === "Payload" && faults.length === 1 && first?.path.length === 1) {

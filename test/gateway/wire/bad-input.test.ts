@@ -14,8 +14,8 @@ const embeddings = { path: "/v1/embeddings", body: { model: "gpt", input: "a" } 
 
 const maxBodyBytes = 1_000_000
 
-/** JSON that is nested more deeply than any stack of calls. */
-const deep = (open: string, close: string): string => `${open.repeat(10_000)}{}${close.repeat(10_000)}`
+/** JSON that is nested as deeply as it may be, or more. */
+const deep = (times: number) => (open: string, close: string) => `${open.repeat(times)}{}${close.repeat(times)}`
 
 /** What each dialect's SDK reads of an error. */
 const inDialect = (path: string, { body, status }: Answer) =>
@@ -119,24 +119,44 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
       }).pipe(Effect.scoped)
   )
 
-  it.effect("members that are nested deeply break nothing", () =>
+  it.effect("members that are nested deeply break nothing, and more than 1,000 within each other are 400", () =>
     Effect.gen(function* () {
       yield* configureVendors(yield* TestService, [model("gpt", ["oa"]), model("claude", ["an"])])
       const headers = { "content-type": "application/json" }
-      const results = `[{"role":"user","content":${deep('[{"type":"tool_result","content":', "}]")}}]`
-      const schema = deep('{"properties":', "}")
-      const rest = '"max_tokens":9,"messages":[{"role":"user","content":"Hi"}]'
-      for (const [path, text, expected] of [
-        [message.path, `{"model":"claude","max_tokens":9,"messages":${results}}`, 400],
-        [message.path, `{"model":"gpt","max_tokens":9,"messages":${results}}`, 400],
-        ["/v1/messages/count_tokens", `{"model":"gpt","messages":${results}}`, 200],
-        [message.path, `{"model":"gpt",${rest},"tools":[{"name":"a","input_schema":${schema}}]}`, 200],
-        [native.path, `{"model":"gpt","messages":[],"tools":[{"name":"a","parameters":${schema}}]}`, 400],
-        [chat.path, `{"model":"gpt",${rest},"prediction":${schema}}`, 400]
+      for (const [times, isTooDeep] of [
+        [490, false],
+        [10_000, true]
       ] as const) {
-        const { status, text: told } = yield* ask(path, text, { headers })
-        assert.strictEqual(status, expected, told.slice(0, 500))
+        const nested = deep(times)
+        const results = `[{"role":"user","content":${nested('[{"type":"tool_result","content":', "}]")}}]`
+        const schema = nested('{"properties":', "}")
+        const rest = '"max_tokens":9,"messages":[{"role":"user","content":"Hi"}]'
+        for (const [path, text, expected] of [
+          [message.path, `{"model":"claude","max_tokens":9,"messages":${results}}`, 400],
+          [message.path, `{"model":"gpt","max_tokens":9,"messages":${results}}`, 400],
+          ["/v1/messages/count_tokens", `{"model":"gpt","messages":${results}}`, 200],
+          [message.path, `{"model":"gpt",${rest},"tools":[{"name":"a","input_schema":${schema}}]}`, 200],
+          [native.path, `{"model":"gpt","messages":[],"tools":[{"name":"a","parameters":${schema}}]}`, 400],
+          [chat.path, `{"model":"gpt",${rest},"prediction":${schema}}`, 400]
+        ] as const) {
+          const { status, text: told } = yield* ask(path, text, { headers })
+          assert.strictEqual(status, isTooDeep ? 400 : expected, told.slice(0, 500))
+          assert.strictEqual(told.includes("within each other"), isTooDeep)
+        }
       }
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a byte order mark before the body is passed over", () =>
+    Effect.gen(function* () {
+      const { openai } = yield* configureVendors(yield* TestService, [model("gpt", ["oa"])])
+      for (const { body, path } of [chat, message, native]) {
+        const answer = yield* ask(path, `\ufeff${JSON.stringify(body)}`, {
+          headers: { "content-type": "application/json" }
+        })
+        assert.strictEqual(answer.status, 200, answer.text)
+      }
+      assert.lengthOf(openai.requests, 3)
     }).pipe(Effect.scoped)
   )
 

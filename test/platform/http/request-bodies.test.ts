@@ -103,20 +103,27 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  it.effect("400: JSON nested a hundred thousand levels deep, in any member", () =>
+  it.effect("400: JSON nested as deeply as it may be, or a hundred thousand levels deep, in any member", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`
-      const objects = `${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}`
-      for (const value of [deep, objects]) {
-        for (const [method, path, body] of [
-          ["POST", "/api/trial-users", value],
-          ["POST", "/api/trial-users", `{"firstName":${value}}`],
-          ["POST", "/api/sessions", `{"unknown":${value}}`],
-          ["PATCH", "/api/trial-users/0", `{"id":${value}}`],
-          ["POST", "/api/tenants", `{"name":"Deep","settings":${value}}`]
-        ] as const) {
-          faultPaths(yield* service.call(method, path, { body }))
+      for (const times of [990, 100_000]) {
+        const deep = `${"[".repeat(times)}${"]".repeat(times)}`
+        const objects = `${'{"a":'.repeat(times)}1${"}".repeat(times)}`
+        for (const value of [deep, objects]) {
+          for (const [method, path, body] of [
+            ["POST", "/api/trial-users", value],
+            ["POST", "/api/trial-users", `{"firstName":${value}}`],
+            ["POST", "/api/sessions", `{"unknown":${value}}`],
+            ["PATCH", "/api/trial-users/1", `{"firstName":${value}}`],
+            ["POST", "/api/tenants", `{"name":"Deep","settings":${value}}`]
+          ] as const) {
+            const answer = yield* service.call(method, path, { body })
+            if (times < 1000) faultPaths(answer)
+            else {
+              assertProblem(answer, 400, "malformed-json")
+              assert.include(answer.body.detail, "within each other")
+            }
+          }
         }
       }
     })
