@@ -189,6 +189,19 @@ const malformed = new ProviderFailure({
   error: { status: 400, message: "The body is no JSON object.", code: "invalid_json" }
 })
 
+/** The most bytes of a request: it is answered by the thread that serves all others. */
+const maxBytes = 2_000_000
+
+const tooLong = new ProviderFailure({
+  reason: "status",
+  sent: false,
+  error: {
+    status: 400,
+    message: `The model ${loopbackModel} takes requests of at most ${maxBytes} bytes.`,
+    code: "context_length_exceeded"
+  }
+})
+
 const uniqueBytes = 16
 const eventStream = { "content-type": "text/event-stream" }
 
@@ -221,6 +234,7 @@ const answer = Effect.fnUntraced(function* (
   responses: LoopbackResponses,
   { body: raw, operation }: ProviderRequest
 ) {
+  if (raw.length > maxBytes) return yield* tooLong
   const body: unknown = yield* Effect.try({
     try: () => JSON.parse(typeof raw === "string" ? raw : utf8Text(raw)),
     catch: () => malformed

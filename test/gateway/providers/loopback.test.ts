@@ -131,4 +131,13 @@ describe("the loopback provider", () => {
       }
     })
   )
+
+  it.effect("refuses what would keep the service from its other requests", () =>
+    Effect.gen(function* () {
+      const failure = yield* Effect.flip(
+        send("chat", { messages: [{ role: "user", content: "a b".repeat(1_000_000) }] })
+      )
+      assert.deepInclude(failure.error, { status: 400, code: "context_length_exceeded" })
+    })
+  )
 })
