@@ -482,6 +482,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         [{ input: [] }, "input"],
         [{ input: [{ type: "computer_call_output" }] }, "input.0.type"],
         [{ input: [{ type: "reasoning", id: "rs_1", summary: [] }] }, "input"],
+        [{ input: [{ role: "user", content: [null] }] }, "input.0.content.0"],
+        [{ input: [{ type: "function_call_output", call_id: "c", output: [null] }] }, "input.0.output.0"],
         [{ tools: [{ type: "a\nb" }] }, "tools.0.type"],
         [{ model: "any/\ud800" }, "model"],
         [{ model: "any/\0" }, "model"],

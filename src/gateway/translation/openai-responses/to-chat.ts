@@ -1,4 +1,5 @@
 import { Result } from "effect"
+import { isJson } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type ThinkingBlock } from "../openai-chat/domain.ts"
 import { type BilledTool, type Untranslatable } from "../domain.ts"
@@ -183,7 +184,11 @@ type Given = ResponseItem["content"]
 const partsOf = (content: Given, at: Fault["path"], refuse: Refuse): string | ReadonlyArray<Json> => {
   if (content === undefined || content === null) return ""
   if (typeof content === "string") return content
-  const parts = content.flatMap((part, index) => partOf(part as ResponsePart, [...at, index], refuse))
+  const parts = content.flatMap((part, index) => {
+    if (isJson(part)) return partOf(part as ResponsePart, [...at, index], refuse)
+    refuse([...at, index], "Expected a content part")
+    return []
+  })
   return parts.every(({ type }) => type === "text") ? parts.map(({ text }) => String(text)).join("") : parts
 }
 

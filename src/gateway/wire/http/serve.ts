@@ -80,7 +80,7 @@ export const serve = <R>(writerOf: (request: Request) => ErrorWriter, work: Work
     return Effect.catchCause(Effect.interruptible(work(request, requestId)), (cause) =>
       isClientAbort(cause)
         ? Effect.failCause(cause)
-        : Effect.zipWith(errorIn(cause), Clock.currentTimeMillis, ({ error, headers, quota }, now) => {
+        : Effect.zipWith(errorIn(cause, info), Clock.currentTimeMillis, ({ error, headers, quota }, now) => {
             const reached = error.status === 429 ? (quota ?? addressQuota(info, now)) : undefined
             const written = writerOf(request).answer(error, reached, requestId, now)
             return HttpServerResponse.text(JSON.stringify(written.body), {
@@ -93,15 +93,18 @@ export const serve = <R>(writerOf: (request: Request) => ErrorWriter, work: Work
   })
 
 /** The error that a failed call is answered with; a request that was stopped at its time limit has none of its own. */
-const errorIn = (cause: Cause.Cause<GatewayError<GatewayProblem>>): Effect.Effect<GatewayError<GatewayProblem>> => {
+const errorIn = (
+  cause: Cause.Cause<GatewayError<GatewayProblem>>,
+  info: RequestInfo | undefined
+): Effect.Effect<GatewayError<GatewayProblem>> => {
   const defect = Cause.findDefect(cause)
-  if (Result.isSuccess(defect)) return unexpected(defect.success)
+  if (Result.isSuccess(defect)) return unexpected(defect.success, info)
   const failure = Cause.findErrorOption(cause)
   return Effect.succeed(Option.getOrElse(failure, () => overloaded("The ledger did not answer in time.", 2)))
 }
 
 /** A defect, as an error that the caller's SDK can read. */
-const unexpected = (defect: unknown): Effect.Effect<GatewayError<GatewayProblem>> => {
+const unexpected = (defect: unknown, info: RequestInfo | undefined): Effect.Effect<GatewayError<GatewayProblem>> => {
   const known = problemOf(Cause.die(defect))
   if (known !== undefined) {
     const detail = known.detail ?? known.title
@@ -111,7 +114,13 @@ const unexpected = (defect: unknown): Effect.Effect<GatewayError<GatewayProblem>
         : gatewayError(new Overloaded({ detail }), { status: known.status })
     )
   }
-  return Effect.as(Effect.logError("A call of the gateway failed", defect), gatewayError(new InternalError({})))
+  return Effect.logError("A call of the gateway failed", defect).pipe(
+    Effect.annotateLogs({ requestId: info?.requestId, traceId: info?.traceId }),
+    // Errors of vendors have no trace id; each answer has the id of its request as a header.
+    Effect.as(
+      gatewayError(new InternalError({ detail: "The service failed; its log has the reason under the request id." }))
+    )
+  )
 }
 
 export const responseOf = ({ body, headers, status }: Omit<CallAnswer, "report">, requestId: string) => {
