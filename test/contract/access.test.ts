@@ -156,8 +156,12 @@ describe("every endpoint", () => {
         const required = Context.getOrUndefined(endpoint.annotations, RequiredCapability)
         const checked = [...middleware].some(({ key }) => key === Access.key)
         const anonymous = anonymousOperations.includes(name)
-        assert.strictEqual(checked, !anonymous, `${name} and the middleware Access`)
-        assert.strictEqual(required !== undefined, !anonymous, `${name} and its capability`)
+        assert.strictEqual(checked, !anonymous, `${name} and the middleware Access: its api.ts declares \`access\``)
+        assert.strictEqual(
+          required !== undefined,
+          !anonymous,
+          `${name} and its capability: its api.ts declares \`access: requires(…)\``
+        )
         if (!anonymous) assert.strictEqual(required?.capability === null, ownOperations.includes(name), name)
       }
     })

@@ -21,7 +21,7 @@ export const problem = (status: number, slug: string, members: object = {}): Ref
   }
 })
 
-/** A request with faults in these places, and in no others. */
+/** A request with faults in these places, in whatever number, and in no others. */
 export const faults = (...paths: ReadonlyArray<string>): Refusal => ({
   status: 400,
   check: (answer) => assert.sameMembers([...faultPaths(answer)], [...paths])

@@ -60,7 +60,7 @@ export class AgentTemplates extends Context.Service<AgentTemplates>()("app/agent
         description: patch.description ?? before.description
       }
       if (changes.areSame(before, wanted as AgentTemplate)) return unchanged(before)
-      // Its agents are bounded by it from now on; a concurrent mint detects the change by `updatedAt`.
+      // Its agents are bounded by it from now on; a concurrent mint detects the change by `updatedAt`, which must be another.
       const now = yield* DateTime.now
       const updatedAt = DateTime.max(now, DateTime.add(before.updatedAt, { milliseconds: 1 }))
       const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(updatedAt) })
