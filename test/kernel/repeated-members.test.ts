@@ -57,11 +57,11 @@ describe("a member that is there twice", () => {
   })
 })
 
-describe("JSON that is nested too deep", () => {
-  const isDeep = (text: string) => isTooDeep(new TextEncoder().encode(text))
+const isDeep = (text: string) => isTooDeep(new TextEncoder().encode(text))
+const nested = (depth: number) => `${"[".repeat(depth - 1)}{"a":1}${"]".repeat(depth - 1)}`
 
+describe("JSON that is nested too deep", () => {
   it("has more than 1,000 arrays and objects within each other", () => {
-    const nested = (depth: number) => `${"[".repeat(depth - 1)}{"a":1}${"]".repeat(depth - 1)}`
     assert.isFalse(isDeep(nested(maxDepth)))
     assert.isTrue(isDeep(nested(maxDepth + 1)))
     assert.isTrue(isDeep("[".repeat(maxDepth + 1)))
