@@ -102,12 +102,6 @@ const malformed = (request: HttpServerRequest.HttpServerRequest): ProblemBody | 
   if (!isDecodable(request.url)) {
     return { ...new BadRequest({ detail: "The URL has a percent-encoding that is not UTF-8." }) }
   }
-  const { "content-encoding": encoding } = headersOf(request)
-  if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
-    return {
-      ...new UnsupportedMediaType({ detail: "Bodies are read without Content-Encoding; send this one as it is." })
-    }
-  }
   const hosts = hostCount(request.source)
   if (hosts > 1) return { ...new BadRequest({ detail: "The request has more than one Host header." }) }
   return hosts === 0 && isHttp11(request.source)

@@ -103,20 +103,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  it.effect("415: a body that says that it is encoded (RFC 9110 §8.4)", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const post = (encoding: string, email: string) =>
-        service.call("POST", "/api/trial-users", { body: ada(email), headers: { "content-encoding": encoding } })
-      for (const encoding of ["gzip", "br", "identity, gzip"]) {
-        const answer = yield* post(encoding, "encoded@example.com")
-        assertProblem(answer, 415, "unsupported-media-type")
-        assert.include(answer.body.detail, "Content-Encoding")
-      }
-      assert.strictEqual((yield* post("Identity", "identity@example.com")).status, 201)
-    })
-  )
-
   it.effect("400: JSON nested as deeply as it may be, or a hundred thousand levels deep, in any member", () =>
     Effect.gen(function* () {
       const service = yield* TestService
