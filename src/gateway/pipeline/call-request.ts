@@ -2,9 +2,9 @@ import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { isJson, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
-import { MalformedJson, PayloadTooLarge } from "../../kernel/problems/problems.ts"
+import { MalformedJson, PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { headersOf } from "../../platform/http/request.ts"
-import { bytesOf, declaresMoreThan, repeats, tooDeep } from "../../platform/http/request-body.ts"
+import { bytesOf, declaresMoreThan, encoded, isEncoded, repeats, tooDeep } from "../../platform/http/request-body.ts"
 import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
 import { ProviderRefused } from "../configuration/domain.ts"
 import { gatewayError, type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
@@ -56,6 +56,7 @@ export interface Call extends DialectRequest {
 const tooLarge = gatewayError(new PayloadTooLarge({ detail: "The body is larger than the gateway takes." }))
 const notJson = gatewayError(new MalformedJson({ detail: "The body is no JSON object." }))
 
+const notPlain = gatewayError(new UnsupportedMediaType({ detail: encoded }))
 const nestedTooDeep = gatewayError(new MalformedJson({ detail: tooDeep }))
 
 const decoder = new TextDecoder()
@@ -71,8 +72,13 @@ const withoutMark = (bytes: Uint8Array): Uint8Array =>
 export const parseRequest = (
   request: HttpServerRequest.HttpServerRequest,
   maxBytes: number
-): Effect.Effect<Pick<DialectRequest, "body" | "bytes">, GatewayError<MalformedJson | PayloadTooLarge>> => {
-  if (declaresMoreThan(headersOf(request), maxBytes)) return Effect.fail(tooLarge)
+): Effect.Effect<
+  Pick<DialectRequest, "body" | "bytes">,
+  GatewayError<MalformedJson | PayloadTooLarge | UnsupportedMediaType>
+> => {
+  const headers = headersOf(request)
+  if (isEncoded(headers)) return Effect.fail(notPlain)
+  if (declaresMoreThan(headers, maxBytes)) return Effect.fail(tooLarge)
   return Effect.matchEffect(bytesOf(request, maxBytes), {
     onFailure: () => Effect.fail(tooLarge),
     onSuccess: (received) => {

@@ -11,6 +11,13 @@ import { IncomingMessage } from "node:http"
 export const declaresMoreThan = (headers: Headers.Headers, maximum: number | ByteSize.ByteSize | undefined): boolean =>
   maximum !== undefined && Number(headers["content-length"] ?? 0) > Number(maximum)
 
+/** What is wrong with a body that is compressed. */
+export const encoded = "The service decodes no Content-Encoding; send the body without one."
+
+/** Whether a body would have to be decoded before it is read (RFC 9110 §8.4). */
+export const isEncoded = ({ "content-encoding": coding }: Readonly<Record<string, string | undefined>>): boolean =>
+  coding !== undefined && coding !== "" && coding.toLowerCase() !== "identity"
+
 /** Whether the length of the body is declared, and so already checked. */
 const hasDeclaredLength = (request: HttpServerRequest.HttpServerRequest): boolean => {
   const headers = headersOf(request)

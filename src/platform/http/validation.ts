@@ -7,11 +7,12 @@ import {
   MalformedJson,
   NotAcceptable,
   PayloadTooLarge,
+  UnsupportedMediaType,
   ValidationFailed
 } from "../../kernel/problems/problems.ts"
 import { AnswersIn, MaxBodyBytes, Validation } from "../../kernel/problems/validation.ts"
 import { accepts } from "./negotiation.ts"
-import { declaresMoreThan, inStrictJson, faultIn } from "./request-body.ts"
+import { declaresMoreThan, encoded, inStrictJson, faultIn, isEncoded } from "./request-body.ts"
 import { CurrentRequest, headersOf } from "./request.ts"
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1({
@@ -127,7 +128,7 @@ export const ValidationLayer = Layer.succeed(
     const decoded = readsBody && endpoint.payload.has("application/json") ? inStrictJson(strictly) : strictly
     const admitted: Effect.Effect<
       Effect.Success<typeof decoded>,
-      Effect.Error<typeof decoded> | NotAcceptable | PayloadTooLarge,
+      Effect.Error<typeof decoded> | NotAcceptable | PayloadTooLarge | UnsupportedMediaType,
       Effect.Services<typeof decoded>
     > = decoded
     return Effect.withFiber((fiber): typeof admitted => {
@@ -136,7 +137,9 @@ export const ValidationLayer = Layer.succeed(
       const headers = headersOf(Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest))
       if (headers.accept !== undefined && !accepts(headers.accept, types)) return Effect.fail(new NotAcceptable({}))
       const maximum = maxBodyBytes ?? Context.get(fiber.context, HttpIncomingMessage.MaxBodySize)
-      return readsBody && declaresMoreThan(headers, maximum) ? Effect.fail(new PayloadTooLarge({})) : admitted
+      if (!readsBody) return admitted
+      if (isEncoded(headers)) return Effect.fail(new UnsupportedMediaType({ detail: encoded }))
+      return declaresMoreThan(headers, maximum) ? Effect.fail(new PayloadTooLarge({})) : admitted
     })
   })
 )

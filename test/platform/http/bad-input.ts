@@ -247,6 +247,16 @@ export const refuseBadInput = (count: number) => {
         })
       )
 
+      it.effect(`415: ${operation.name} with a compressed body`, () =>
+        Effect.gen(function* () {
+          const service = yield* TestService
+          const headers = { "content-type": operation.bodyTypes[0] ?? "", "content-encoding": "gzip" }
+          const answer = yield* service.call(operation.method, operation.address(), { body: "{}", headers })
+          assertProblem(answer, 415, "unsupported-media-type")
+          assert.include(answer.body.detail, "Content-Encoding")
+        })
+      )
+
       if (operation.textMembers.length === 0) continue
       it.effect(`400: ${operation.name} with text that the database cannot store, naming every such member`, () =>
         Effect.gen(function* () {
