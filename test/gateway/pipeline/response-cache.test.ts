@@ -92,6 +92,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const refused = yield* ask(service, key, { model: "kept" }, { "x-cache": "false" })
       assert.isNull(refused.headers.get("x-cache"))
       assert.lengthOf(openai.requests, 4)
+      const neither = yield* ask(service, key, {}, { "x-cache": "yes" })
+      assert.deepStrictEqual([neither.status, neither.body.error.param], [400, "x-cache"])
     }).pipe(Effect.scoped)
   )
 

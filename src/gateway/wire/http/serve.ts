@@ -7,7 +7,13 @@ import { isClientAbort, problemOf } from "../../../platform/http/failures.ts"
 import { CurrentRequest, headersOf, type RequestInfo } from "../../../platform/http/request.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
-import { gatewayError, type GatewayError, type GatewayProblem, overloaded } from "../../errors/gateway-error.ts"
+import {
+  gatewayError,
+  type GatewayError,
+  type GatewayProblem,
+  invalidMember,
+  overloaded
+} from "../../errors/gateway-error.ts"
 import { type Call, parseRequest } from "../../pipeline/call-request.ts"
 import { CallPipeline } from "../../pipeline/call-pipeline.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
@@ -133,6 +139,8 @@ export const responseOf = ({ body, headers, status }: Omit<CallAnswer, "report">
   return response
 }
 
+const noSwitch = invalidMember("x-cache", "x-cache: Expected true or false")
+
 /** Reads calls from requests: who is charged, the body, and what the headers ask for. */
 export const makeCallReader = Effect.gen(function* () {
   const authentication = yield* GatewayAuthentication
@@ -148,6 +156,8 @@ export const makeCallReader = Effect.gen(function* () {
     Effect.withFiber((fiber) => {
       const info = Context.get(fiber.context, CurrentRequest)
       const headers = headersOf(request)
+      const { "idempotency-key": key, "x-cache": cache } = headers
+      if (cache !== undefined && cache !== "true" && cache !== "false") return Effect.fail(noSwitch)
       const declared = {
         agentId: headers["x-agent-id"],
         planId: headers["x-plan-id"],
@@ -159,7 +169,6 @@ export const makeCallReader = Effect.gen(function* () {
         info?.limit(undefined)
         return Effect.map(parseRequest(request, maxBodyBytes), ({ body, bytes }): Call => {
           info?.limit(database.acquireTimeoutSeconds)
-          const { "idempotency-key": key, "x-cache": cache } = headers
           return {
             dialect,
             operation,
@@ -167,7 +176,7 @@ export const makeCallReader = Effect.gen(function* () {
             bytes,
             caller,
             headers: forwardedRequestHeaders(headers),
-            cache: cache === "true" ? true : cache === "false" ? false : undefined,
+            cache: cache === undefined ? undefined : cache === "true",
             idempotency: key === undefined ? undefined : { route: `POST ${path}`, key },
             writeError: (error) => errors.event(error, requestId)
           }
