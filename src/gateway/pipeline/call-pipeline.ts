@@ -158,11 +158,13 @@ export class CallPipeline extends Context.Service<
 
       /** Steps 3 and 4: admits the call at one candidate after the other, and sends it, until one answers. */
       const route = Effect.fnUntraced(function* (
-        { call, candidates, gateway: { routing }, terms }: ResolvedCall,
+        resolved: ResolvedCall,
         meter: UsageMeter,
         claimed: ClaimedCall,
         info: RequestInfo | undefined
       ): Effect.fn.Return<RoutedAnswer, GatewayError, Scope.Scope> {
+        const { call, candidates, gateway, terms } = resolved
+        const { routing } = gateway
         const deadline = meter.startedAt + routing.timeoutSeconds * 1000
         const { caller } = call
         let { reservation } = caller
@@ -216,7 +218,7 @@ export class CallPipeline extends Context.Service<
           }
         }
         meter.release()
-        if (last === undefined || before === undefined) return yield* noTarget
+        if (last === undefined || before === undefined) return yield* noTarget(resolved)
         return yield* providerError(last, before.target.provider.id)
       })
 
@@ -254,7 +256,7 @@ export class CallPipeline extends Context.Service<
         if (resolved instanceof GatewayError) return yield* resolved
         const { candidates, model, terms } = resolved
         const [first] = candidates
-        if (first === undefined) return yield* noTarget
+        if (first === undefined) return yield* noTarget(resolved)
         // Other caps may apply to a fallback, or to another provider.
         const caps = new Map<string, AvailableBudget>()
         for (const candidate of candidates) {
@@ -380,9 +382,13 @@ const logFailure = ({ model, provider }: ModelTarget, { error, reason, received 
         )
       )
 
-const noTarget = gatewayError(new Overloaded({ detail: "No provider of this model can do this." }), {
-  code: "provider-unavailable",
-  headers: retryAfter(30)
-})
+const noTarget = ({ gateway, model }: ResolvedCall): GatewayError => {
+  const providers = model.targets.map(({ provider }) => provider.id)
+  const detail =
+    gateway.routing.strategy === "subscription-first" && providers.length > 0
+      ? `The quotas of the subscriptions at ${providers.join(", ")} are used up, and their overage is denied.`
+      : "No provider of this model can do this."
+  return gatewayError(new Overloaded({ detail }), { code: "provider-unavailable", headers: retryAfter(30) })
+}
 
 const outOfTime = gatewayError(new ProviderTimeout({ detail: "The call took longer than the gateway waits." }))

@@ -21,7 +21,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("sub
       yield* configure(
         service,
         [provider("metered", metered), provider("prepaid", prepaid)],
-        [model("gpt", ["metered", "prepaid"])],
+        [model("gpt", ["metered", "prepaid"]), model("team", ["prepaid"])],
         { strategy: "subscription-first" }
       )
       const { key, tenantId } = yield* spender(service, [])
@@ -34,12 +34,16 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("sub
         name: "Team",
         priceUsd: 20,
         quota: { unit: "requests", amount: 2 },
+        overage: "deny",
         period: "month"
       }
       assert.strictEqual((yield* service.call("POST", "/api/subscriptions", { body })).status, 201)
       yield* eventually(served(key), (content) => content === "prepaid")
       assert.strictEqual(yield* served(other.key), "metered")
       yield* eventually(served(key), (content) => content === "metered")
+      const refused = yield* ask(service, key, { model: "team" })
+      assert.strictEqual(refused.status, 503)
+      assert.include(refused.body.error.message, "quotas of the subscriptions at prepaid are used up")
     })
   )
 })
