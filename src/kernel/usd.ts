@@ -32,7 +32,7 @@ export const nanoUsdOf = (usd: number): bigint | undefined => {
 const dollars = (component: string, minimum: number) =>
   Schema.Finite.pipe(
     Schema.check(Schema.isBetween({ minimum, maximum: largest })),
-    Schema.annotate({ component, examples: [0.25] })
+    Schema.annotate({ component, description: "US dollars, with at most nine decimals", examples: [0.25] })
   ).pipe(
     Schema.decodeTo(
       Schema.BigInt,

@@ -14,7 +14,8 @@ export const Quantity = Schema.Finite.pipe(
   Schema.check(Schema.isBetween({ minimum: 0, maximum: largestCount }))
 ).annotate({
   component: "Quantity",
-  description: "US dollars with at most nine decimals, or a whole number of tokens or requests",
+  description:
+    "US dollars, at most 8388607.999999999 and with at most nine decimals, or a whole number of tokens or requests",
   examples: [250]
 })
 

@@ -31,13 +31,7 @@ export type Filter =
 const Attributes = Schema.Record(
   Schema.String.pipe(Schema.check(Schema.isPattern(/^[a-z0-9]{1,64}$/u, { expected: "the name of an attribute" }))),
   Schema.String.pipe(Schema.check(Schema.isBetweenCodePoints(1, 1024)))
-).pipe(
-  Schema.check(
-    Schema.makeFilter((attributes) => Object.keys(attributes).length > 0 && Object.keys(attributes).length <= 20, {
-      expected: "1 to 20 attributes"
-    })
-  )
-)
+).pipe(Schema.check(Schema.isBetweenProperties(1, 20)))
 const nested = Schema.Array(Schema.suspend((): Schema.Codec<Filter> => Filter)).pipe(
   Schema.check(Schema.isMinLength(1), Schema.isMaxLength(20))
 )

@@ -1,6 +1,7 @@
 import { withForeign } from "../../kernel/http/foreign-format.ts"
 import { type Json } from "../../kernel/json/parsed-json.ts"
 import {
+  answerHeaders,
   anthropicError,
   callHeaders,
   callStatuses,
@@ -29,7 +30,7 @@ const operation = (
   { capability, component, description, operationId, summary }: Described,
   statuses: ReadonlyArray<number>,
   success: Json,
-  rest: Json
+  { headers, ...rest }: { readonly headers?: Json; readonly [member: string]: unknown }
 ): Json => ({
   operationId: `compatibility.${operationId}`,
   summary,
@@ -40,24 +41,28 @@ const operation = (
   "x-foreign-format": true,
   ...rest,
   responses: {
-    200: { description: "OK, as in the vendor's reference", content: success },
+    200: { description: "OK, as in the vendor's reference", ...(headers && { headers }), content: success },
     ...errorsIn(component, statuses)
   }
 })
 
-const posted = (described: Described, schema: Json, example: Json, streams: boolean): Json => ({
+/** What a caller gets: a response that may be streamed or comes whole and is charged, or a count, which is not. */
+type Answer = "streamed" | "whole" | "count"
+
+const posted = (described: Described, schema: Json, example: Json, answer: Answer): Json => ({
   post: operation(
     described,
     callStatuses,
     {
       "application/json": { schema: vendorObject("The vendor's response") },
-      ...(streams
+      ...(answer === "streamed"
         ? {
             "text/event-stream": { schema: { type: "string", description: "The vendor's events, if `stream` is true" } }
           }
         : {})
     },
     {
+      ...(answer !== "count" && { headers: answerHeaders }),
       parameters: callHeaders,
       requestBody: { required: true, content: { "application/json": { schema, example } } }
     }
@@ -117,7 +122,7 @@ const paths: Json = {
       "messages"
     ]),
     { model: "loopback-1", messages },
-    true
+    "streamed"
   ),
   "/v1/completions": posted(
     {
@@ -141,7 +146,7 @@ const paths: Json = {
       ["model", "prompt"]
     ),
     { model: "loopback-1", prompt: "Hello" },
-    true
+    "streamed"
   ),
   "/v1/responses": posted(
     {
@@ -164,7 +169,7 @@ const paths: Json = {
       ["model"]
     ),
     hello,
-    true
+    "streamed"
   ),
   "/v1/responses/input_tokens": posted(
     {
@@ -177,7 +182,7 @@ const paths: Json = {
     },
     responseRequest,
     hello,
-    false
+    "count"
   ),
   "/v1/responses/compact": posted(
     {
@@ -189,7 +194,7 @@ const paths: Json = {
     },
     responseRequest,
     hello,
-    false
+    "whole"
   ),
   "/v1/responses/{id}": {
     get: stored("response", "Get a stored response", "As OpenAI's API returns it."),
@@ -247,7 +252,7 @@ const paths: Json = {
       ["model", "input"]
     ),
     { model: "loopback-1", input: "Hello" },
-    false
+    "whole"
   ),
   "/v1/messages": posted(
     {
@@ -268,7 +273,7 @@ const paths: Json = {
       ["model", "max_tokens", "messages"]
     ),
     { model: "loopback-1", max_tokens: 100, messages },
-    true
+    "streamed"
   ),
   "/v1/messages/count_tokens": posted(
     {
@@ -280,7 +285,7 @@ const paths: Json = {
     },
     vendorObject("Anthropic's request", { model: modelMember, messages: messageList }, ["model", "messages"]),
     { model: "loopback-1", messages },
-    false
+    "count"
   ),
   "/v1/models": {
     get: operation(

@@ -36,6 +36,17 @@ export const callHeaders = [
   )
 ]
 
+const usd = { type: "string", pattern: "^-?\\d+(?:\\.\\d{1,9})?$" }
+/** The headers of a response that is charged. */
+export const answerHeaders = {
+  "X-Reservation-Id": { description: "The reservation of the call; absent if the response cache answered", schema: id },
+  "X-Cost-Usd": { description: "The cost; absent in a stream that starts before it is known", schema: usd },
+  "X-Budget-Remaining-Usd": { description: "What the caps in money leave; absent if there are none", schema: usd },
+  "X-Cache": {
+    description: "Whether the response cache answered, if it was asked",
+    schema: { type: "string", enum: ["hit", "miss"] }
+  }
+}
 export const modelId = {
   type: "string",
   minLength: 1,
@@ -112,6 +123,7 @@ const reasons: Readonly<Record<string, string>> = {
   404: "No such model, agent, plan or reservation",
   409: "The Idempotency-Key was used: the call is in progress or completed",
   413: "The body is larger than Llm:Gateway:MaxBodyBytes",
+  415: "The body has a Content-Encoding, which is not decoded",
   422: "The Idempotency-Key was used with another body",
   429: "Too many requests; Retry-After says when to retry, and the vendor's rate-limit headers how many are left",
   500: "The service failed",
@@ -131,7 +143,7 @@ export const errorsIn = (component: string, statuses: ReadonlyArray<number>): Js
     ])
   )
 
-export const callStatuses = [400, 401, 402, 403, 404, 409, 413, 422, 429, 500, 502, 503, 504]
+export const callStatuses = [400, 401, 402, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503, 504]
 export const readStatuses = [400, 401, 403, 404, 429, 500]
 /** Of what a provider may store. */
 export const storedStatuses = [...readStatuses, 502, 503, 504]

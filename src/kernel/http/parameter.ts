@@ -23,7 +23,7 @@ export const listParameter = <Item extends Schema.Codec<unknown, string>>(
   max: number,
   documentation: { readonly description: string; readonly examples: readonly [string] }
 ) =>
-  Schema.String.annotate(documentation).pipe(
+  Schema.NonEmptyString.annotate(documentation).pipe(
     Schema.decodeTo(
       Schema.Array(item).pipe(Schema.check(Schema.isMaxLength(max))),
       SchemaTransformation.transform({

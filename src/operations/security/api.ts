@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
+import { ruleById } from "./rules.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
@@ -76,12 +77,12 @@ export class SecurityApi extends HttpApiGroup.make("security")
       params: { id: ReportId },
       query: {
         severity: Schema.optionalKey(Severity),
-        rule: Schema.optionalKey(Schema.String),
+        rule: Schema.optionalKey(Schema.Literals([...ruleById.keys()])),
         status: Schema.optionalKey(FindingStatus),
         ...pageQuery(findingPosition)
       },
       success: page(Finding, findingPosition),
-      error: [SecurityReportNotFound, ValidationFailed]
+      error: SecurityReportNotFound
     }),
     endpoint.get("exportReport", "/reports/:id/export", {
       summary: "Export a security report",

@@ -180,10 +180,6 @@ export class Security extends Context.Service<Security>()("app/security/Security
       after: FindingId | undefined,
       limit: number
     ) {
-      if (filter.rule !== undefined && !ruleById.has(filter.rule)) {
-        const message = `Expected one of ${[...ruleById.keys()].join(", ")}`
-        return yield* new ValidationFailed({ errors: [{ path: ["query", "rule"], message }] })
-      }
       const now = DateTime.toDateUtc(yield* DateTime.now)
       const rows = yield* database.asCaller(
         Effect.andThen(repository.report(id, now), repository.findings(id, filter, after, limit + 1, now))

@@ -8,14 +8,22 @@ export const idempotencyKey = {
   schema: { type: "string", pattern: "^[ -~]{1,255}$", examples: ["8e03978e-40d5-43dd-bc93-6894a57f9324"] }
 }
 
-/** The headers of a response with this status. */
-export const headersOf = (status: string, responses: Record<string, Json>): Json => {
+/** The response header of what browsers save as a file. */
+export const attachment = {
+  "Content-Disposition": {
+    description: "`attachment` and a name for the file (RFC 6266)",
+    schema: { type: "string", examples: ['attachment; filename="usage-2026-01.csv"'] }
+  }
+}
+
+/** The headers of a response with this status, by whether the operation limits its callers, and may answer again with what it stored. */
+export const headersOf = (status: string, isLimited: boolean, isReplayed: boolean): Json => {
   const names = [
     "X-Request-Id",
-    ...(responses["429"] === undefined ? [] : ["RateLimit", "RateLimit-Policy"]),
+    ...(isLimited ? ["RateLimit", "RateLimit-Policy"] : []),
     ...(status === "429" || status === "503" ? ["Retry-After"] : []),
     ...(status === "401" ? ["WWW-Authenticate"] : []),
-    ...(status.startsWith("2") && responses["422"] !== undefined ? ["Idempotency-Replayed"] : [])
+    ...(status.startsWith("2") && isReplayed ? ["Idempotency-Replayed"] : [])
   ]
   return Object.fromEntries(names.map((name) => [name, responseHeaders[name]]))
 }

@@ -3,7 +3,7 @@ import { type HttpApi, OpenApi } from "effect/http-api"
 import { anyCredential } from "../../kernel/authority/access.ts"
 import { statusPhrase } from "../../kernel/problems/problem.ts"
 import { withSharedComponents, sorted } from "./components.ts"
-import { headersOf, idempotencyKey } from "./headers.ts"
+import { attachment, headersOf, idempotencyKey } from "./headers.ts"
 import { withoutVariants } from "./variants.ts"
 import { withPages } from "./pages.ts"
 import { anyProblem, keepProblems, problemSchema } from "./problems.ts"
@@ -59,6 +59,7 @@ export const inlineDocument = (served: HttpApi.Constraint, serverUrl: string): J
     for (const [method, operation] of Object.entries(methods)) {
       if (Equal.equals(operation.security, anyCredential)) delete operation.security
       if (operation["x-foreign-format"] !== true) finish(operation, method, document.components.schemas)
+      addHeaders(operation)
     }
   }
   const { components, ...whole } = withPages(document) as Document
@@ -105,14 +106,33 @@ const finish = (operation: Operation, method: string, components: Json): void =>
   })
   if (responses["422"] !== undefined) operation.parameters.push(idempotencyKey)
   for (const [status, response] of Object.entries(responses)) {
-    for (const media of Object.values((response.content ?? {}) as Record<string, Json>)) delete media["x-effect-stream"]
+    for (const [type, media] of Object.entries((response.content ?? {}) as Record<string, Json>)) {
+      const isStream = media["x-effect-stream"] !== undefined
+      delete media["x-effect-stream"]
+      if (isStream && type !== "text/event-stream") response.headers = { ...(response.headers as Json), ...attachment }
+      // Effect takes every stream for one of bytes.
+      if (isText(type) && isBinary(media.schema)) media.schema = { type: "string" }
+    }
     if (status.startsWith("2")) response.description = successes[status] ?? statusPhrase(Number(status))
-    response.headers = { ...(response.headers as Json | undefined), ...headersOf(status, responses) }
+  }
+}
+
+const isText = (mediaType: string): boolean => /^text\/|[/+]jsonl?$/.test(mediaType)
+
+const isBinary = (schema: unknown): boolean => (schema as Json | undefined)?.format === "binary"
+
+/** Adds what the service itself sends with every answer of the operation. */
+const addHeaders = ({ parameters, responses }: Operation): void => {
+  const isLimited = responses["429"] !== undefined
+  const isReplayed = parameters?.includes(idempotencyKey) ?? false
+  for (const [status, response] of Object.entries(responses)) {
+    response.headers = { ...(response.headers as Json | undefined), ...headersOf(status, isLimited, isReplayed) }
   }
 }
 
 const successes: Readonly<Record<string, string>> = {
   200: "OK",
   201: "Created; `Location` says where",
+  202: "Accepted; `Location` says where it is decided",
   204: "Done; no body"
 }
