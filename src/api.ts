@@ -117,6 +117,6 @@ export class Api extends HttpApi.make("application-manager")
     OpenApi.annotations({
       title: "Application Manager",
       description:
-        "Lets people and AI agents in, and keeps them within bounds. Every error is an RFC 9457 problem; `GET /problems` lists them."
+        "Lets people and AI agents in, and keeps them within bounds. Every error is an RFC 9457 problem; `GET /problems` lists them. On every path, a request that is no HTTP/1.1 or arrives too slowly is one of 400, 408, 417, 431 or 501."
     })
   ) {}

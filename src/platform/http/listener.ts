@@ -47,6 +47,8 @@ class SingleWriteResponse extends ServerResponse {
  */
 export const makeServer = (options: { readonly requestTimeoutSeconds: number; readonly publicUrl: string }): Server => {
   const always = securityHeaders(options.publicUrl)
+  // Longer than the edge waits, which looks once a second: what it stops gets its answer first.
+  const requestTimeout = (options.requestTimeoutSeconds + 2) * 1000
   const answer = (response: ServerResponse, problem: Problem): void => {
     const { body, headers } = responseOf(problem, always)
     response.writeHead(problem.status, headers).end(body)
@@ -62,7 +64,9 @@ export const makeServer = (options: { readonly requestTimeoutSeconds: number; re
     answer(response, new Overloaded({ detail: "The service is starting." }))
   // The edge rejects a request without Host, with a problem.
   const server = createServer({
-    requestTimeout: options.requestTimeoutSeconds * 1000,
+    requestTimeout,
+    // By default Node looks for late requests every 30 seconds, so a shorter limit would not hold.
+    connectionsCheckingInterval: Math.min(requestTimeout, 30_000),
     requireHostHeader: false,
     ServerResponse: SingleWriteResponse
   })

@@ -46,14 +46,21 @@ layer(impatient, { excludeTestServices: true, timeout: "60 seconds" })("requests
     })
   )
 
-  it.effect("503: a body that never arrives", () =>
+  it.effect("503 or 408: a body that never arrives, and the end of its connection", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const lines = [`X-Api-Key: ${service.serviceKey}`, "Content-Type: application/json", "Content-Length: 100"]
-      for (const path of ["/api/trial-users", "/api/spend/reserve"]) {
-        const { answers } = yield* exchange(service.url, requestText("POST", path, lines))
-        assertProblem(answers[0] ?? assert.fail("no answer"), 503, "overloaded")
-      }
+      const sent = (path: string) =>
+        Effect.map(
+          exchange(service.url, requestText("POST", path, lines), { untilClosed: true }),
+          ({ answers: [first] }) => first ?? assert.fail("no answer")
+        )
+      const [user, reservation] = yield* Effect.all([sent("/api/trial-users"), sent("/api/spend/reserve")], {
+        concurrency: "unbounded"
+      })
+      assertProblem(user, 503, "overloaded")
+      // The service itself would give this one ten seconds.
+      assertProblem(reservation, 408, "request-timeout")
       assert.strictEqual((yield* service.call("GET", "/health")).status, 200)
     })
   )
