@@ -2,7 +2,6 @@ import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
-import { ruleById } from "./rules.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
@@ -21,6 +20,7 @@ import {
   ReportId,
   ReportKind,
   ReportRequest,
+  RuleId,
   SecurityFindingNotFound,
   SecurityReport,
   SecurityReportNotFound,
@@ -77,7 +77,7 @@ export class SecurityApi extends HttpApiGroup.make("security")
       params: { id: ReportId },
       query: {
         severity: Schema.optionalKey(Severity),
-        rule: Schema.optionalKey(Schema.Literals([...ruleById.keys()])),
+        rule: Schema.optionalKey(RuleId),
         status: Schema.optionalKey(FindingStatus),
         ...pageQuery(findingPosition)
       },

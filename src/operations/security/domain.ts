@@ -127,6 +127,29 @@ export const FindingPatch = Schema.Struct({
 }).annotate({ identifier: "SecurityFindingPatch" })
 export type FindingPatch = typeof FindingPatch.Type
 
+/** The ids of the rules. */
+export const RuleId = Schema.Literals([
+  "key-unused-30d",
+  "key-unused-90d",
+  "key-expiring-7d",
+  "key-expiring-30d",
+  "no-expiry",
+  "age-over-90d",
+  "age-over-365d",
+  "wildcard-scope",
+  "over-privileged",
+  "agent-without-live-owner",
+  "idle-agent-active",
+  "grant-never-used",
+  "grant-older-than-180d",
+  "grant-to-suspended-agent",
+  "shared-key-thumbprint",
+  "failing-webhook",
+  "provider-keys-unavailable",
+  "canary-touched",
+  "spend-without-cap"
+])
+
 /** The formats of an export; SARIF is the Static Analysis Results Interchange Format 2.1.0 of OASIS. */
 export const exportFormats = ["json", "csv", "sarif"] as const
 export type ExportFormat = (typeof exportFormats)[number]

@@ -64,7 +64,7 @@ const csv: Writer = {
   end: ""
 }
 
-const ruleIndex = new Map(rules.map(({ id }, index) => [id, index]))
+const ruleIndex = new Map<string, number>(rules.map(({ id }, index) => [id, index]))
 
 const sarif = (version: string): Writer => {
   const driver = {

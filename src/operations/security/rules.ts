@@ -1,7 +1,7 @@
 import { DateTime } from "effect"
 import { covers } from "../../kernel/authority/capability.ts"
 import { usdText } from "../../kernel/usd.ts"
-import { type IdentityKind, type InventoryItem, type ReportKind, type Severity } from "./domain.ts"
+import { type IdentityKind, type InventoryItem, type ReportKind, type RuleId, type Severity } from "./domain.ts"
 
 const dayMillis = 86_400_000
 
@@ -20,7 +20,7 @@ export interface Subject extends InventoryItem {
 }
 
 export interface Rule {
-  readonly id: string
+  readonly id: typeof RuleId.Type
   readonly severity: Severity
   /** The risk of the OWASP Non-Human Identities Top 10 of 2025. */
   readonly owasp: string
