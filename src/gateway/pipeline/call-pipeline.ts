@@ -382,6 +382,7 @@ const logFailure = ({ model, provider }: ModelTarget, { error, reason, received 
         )
       )
 
+/** Why a call has no candidate: no provider does this, or the routing has left out all that do. */
 const noTarget = ({ gateway, model }: ResolvedCall): GatewayError => {
   const providers = model.targets.map(({ provider }) => provider.id)
   const detail =

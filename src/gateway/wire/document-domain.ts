@@ -47,6 +47,7 @@ export const answerHeaders = {
     schema: { type: "string", enum: ["hit", "miss"] }
   }
 }
+
 export const modelId = {
   type: "string",
   minLength: 1,
