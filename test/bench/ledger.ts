@@ -181,7 +181,7 @@ const run = async (): Promise<void> => {
     const swept = await sweepRate(directory, "hot", dueReservations)
 
     print(
-      `ReservationQueries over HTTP, ${clients} clients, median of ${rounds} rounds of ${seconds} s, beside SELECT … FOR UPDATE`,
+      `Reservations over HTTP, ${clients} clients, median of ${rounds} rounds of ${seconds} s, beside SELECT … FOR UPDATE`,
       [
         { what: "GET /api/auth/me: no work", measured: perSecond(noWork.perSecond), wanted: "", met: true },
         row("one hot cap", compared("one"), noWork, 10),
