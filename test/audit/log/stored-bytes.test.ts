@@ -12,9 +12,13 @@ import { asSuperuser } from "../../support/statements.ts"
 const StoredText = Schema.String.pipe(
   Schema.check(Schema.makeFilter((text: string) => text.isWellFormed() && !text.includes("\0")))
 )
+// V8 14.6 may read another escape in the place of a member that it knows as a lone backslash: after {"a":1,"\\":1} it finds
+// a backslash in {"a":1,"\n":1}.
+const loneBackslash = String.raw`"\\":`
 const isStored = (value: Schema.Json): boolean => {
   const text = JSON.stringify(value)
-  return text.isWellFormed() && !text.includes("\\u0000") && !text.includes("\\ud")
+  const isSound = !text.includes(loneBackslash) && !text.includes("\\u0000") && !text.includes("\\ud")
+  return text.isWellFormed() && isSound
 }
 const Members = Schema.Record(Schema.String, Schema.Json).pipe(Schema.check(Schema.makeFilter(isStored)))
 
