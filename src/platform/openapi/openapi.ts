@@ -133,6 +133,6 @@ const addHeaders = ({ parameters, responses }: Operation): void => {
 const successes: Readonly<Record<string, string>> = {
   200: "OK",
   201: "Created; `Location` says where",
-  202: "Accepted; `Location` says where it is decided",
+  202: "Accepted; `Location` says where to follow it",
   204: "Done; no body"
 }
