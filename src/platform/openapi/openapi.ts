@@ -122,10 +122,12 @@ const isText = (mediaType: string): boolean => /^text\/|[/+]jsonl?$/.test(mediaT
 const isBinary = (schema: unknown): boolean => (schema as Json | undefined)?.format === "binary"
 
 /** Adds what the service itself sends with every answer of the operation. */
-const addHeaders = ({ parameters, responses }: Operation): void => {
-  const isLimited = responses["429"] !== undefined
+const addHeaders = ({ parameters, responses, ...operation }: Operation): void => {
   const isReplayed = parameters?.includes(idempotencyKey) ?? false
   for (const [status, response] of Object.entries(responses)) {
+    // Paths in others' formats count the requests without a valid credential alone.
+    const isCounted = operation["x-foreign-format"] !== true || status === "401" || status === "429"
+    const isLimited = isCounted && responses["429"] !== undefined
     response.headers = { ...(response.headers as Json | undefined), ...headersOf(status, isLimited, isReplayed) }
   }
 }
