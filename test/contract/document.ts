@@ -1,3 +1,4 @@
+import { Record as Rec } from "effect"
 import { Api } from "../../src/api.ts"
 import { openApiDocument } from "../../src/platform/openapi/openapi.ts"
 
@@ -80,7 +81,18 @@ export const withoutReferences = (whole: Json): Json => {
   return visit(whole) as Json
 }
 
-export const document = withoutReferences(servedDocument) as OpenApiDocument
+/** The document with the parameters of each path written at its operations. */
+export const withParametersOfPaths = ({ paths, ...whole }: Json): Json => ({
+  ...whole,
+  paths: Rec.map(paths as Readonly<Record<string, Json>>, ({ parameters = [], ...operations }) =>
+    Rec.map(operations as Readonly<Record<string, Json>>, ({ parameters: own = [], ...operation }) => ({
+      ...operation,
+      parameters: [...(parameters as ReadonlyArray<Json>), ...(own as ReadonlyArray<Json>)]
+    }))
+  )
+})
+
+export const document = withParametersOfPaths(withoutReferences(servedDocument)) as OpenApiDocument
 
 export const documented: ReadonlyArray<Operation> = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) =>

@@ -2,7 +2,7 @@ import { Equal, Record, Schema } from "effect"
 import { Model } from "effect/schema"
 
 const ignored = Schema.optionalKey(Schema.Unknown).pipe(
-  Schema.annotateKey({ description: "Set by the server; ignored here", readOnly: true })
+  Schema.annotateKey({ description: "Ignored here", readOnly: true })
 )
 
 /** Members that only the server sets: a PATCH or PUT may send them back, and they are ignored. */

@@ -1,4 +1,4 @@
-import { Array as Arr } from "effect"
+import { Array as Arr, Equal } from "effect"
 import { isJson, type Json } from "./schemas.ts"
 
 // In this order: responses have headers and examples of their own.
@@ -9,6 +9,11 @@ const contents: ReadonlySet<string> = new Set(["schema", "example", "value"])
 
 interface Document extends Json {
   readonly components: Record<string, Json>
+  readonly paths: Readonly<Record<string, Json>>
+}
+
+interface Operation {
+  parameters?: ReadonlyArray<Json>
 }
 
 /** A member of `holder`, in the operation of that id. */
@@ -26,6 +31,7 @@ export const withSharedComponents = (document: Json): Json => {
   // In a copy no two places share an object, so replacing one leaves the others.
   const copy = JSON.parse(JSON.stringify(document)) as Document
   const { components, paths } = copy
+  for (const path of Object.values(paths)) hoistParameters(path)
   for (const kind of kinds) {
     const places = placesOf(kind, { paths, responses: components.responses })
     const shared: Json = {}
@@ -36,7 +42,7 @@ export const withSharedComponents = (document: Json): Json => {
       const value = holder[key] as Json
       const name =
         kind === "parameters"
-          ? parameterName(String(value.name), operationId, shared)
+          ? parameterName(value, operationId, shared)
           : freeName(kind === "responses" ? responseName(value, key, same) : key, shared)
       shared[name] = value
       for (const place of same) place.holder[place.key] = { $ref: `#/components/${kind}/${name}` }
@@ -44,6 +50,23 @@ export const withSharedComponents = (document: Json): Json => {
     components[kind] = sorted(shared)
   }
   return copy
+}
+
+/** Moves the parameters with which all operations of a path begin, if it has several, to the path. */
+const hoistParameters = (path: Record<string, unknown>): void => {
+  const operations = Object.values(path) as ReadonlyArray<Operation>
+  const [first = {}, ...others] = operations
+  const common = Arr.takeWhile(
+    others.length === 0 ? [] : (first.parameters ?? []),
+    (parameter, index) =>
+      parameter.in === "path" && others.every((other) => Equal.equals(other.parameters?.[index], parameter))
+  )
+  for (const operation of operations) {
+    const own = (operation.parameters ?? []).slice(common.length)
+    if (own.length === 0) delete operation.parameters
+    else operation.parameters = own
+  }
+  if (common.length > 0) path.parameters = common
 }
 
 /** The members of every `kind` in the document that are no references. */
@@ -72,9 +95,14 @@ const responseName = ({ content }: Json, status: string, places: ReadonlyArray<P
   return names.length > maxNames ? `${names[0]}Or${names.length - 1}Others` : names.join("Or")
 }
 
-/** Of several with one name, all but the first are named after an operation, so that no other feature renames them. */
-const parameterName = (name: string, operationId: unknown, taken: Json): string =>
-  freeName(name in taken ? `${name}.${String(operationId)}` : name, taken)
+/** Of several with one name, the second is named after its schema too, and all others after an operation. */
+const parameterName = (value: Json, operationId: unknown, taken: Json): string => {
+  const name = String(value.name)
+  const { $ref, type } = value.schema as Json
+  const schema = typeof $ref === "string" ? $ref.split("/").at(-1) : String(type)
+  const free = [name, `${name}.${schema}`].find((named) => !(named in taken))
+  return free ?? freeName(`${name}.${String(operationId)}`, taken)
+}
 
 const freeName = (name: string, taken: Json): string => {
   let free = name
