@@ -42,6 +42,7 @@ export default defineConfig({
   rules: {
     "typescript/consistent-type-imports": ["error", { fixStyle: "inline-type-imports" }],
     "import/no-cycle": "error",
+    "import/no-unassigned-import": ["error", { allow: ["**/json-parse.ts"] }],
     "no-console": "error",
     "typescript/no-explicit-any": "error",
     "no-underscore-dangle": "off",

@@ -1,6 +1,7 @@
 import { Clock, Context, DateTime, Effect, Fiber, Layer, Predicate, String as Text } from "effect"
 import { PgClient } from "@effect/sql-pg"
 import { SqlClient, type SqlError } from "effect/sql"
+import "../../kernel/json/json-parse.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { applicationRole } from "./migrations.ts"

@@ -1,4 +1,5 @@
 import { parentPort } from "node:worker_threads"
+import "../../kernel/json/json-parse.ts"
 
 /** The loop of a thread's module, which replies to each request. Apart from `thread.ts`, so that a thread loads no Effect. */
 export const replyWith = <Request, Reply>(reply: (request: Request) => Reply): void => {
