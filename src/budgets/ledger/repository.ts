@@ -9,7 +9,7 @@ import {
   SchemaTransformation,
   String as Text
 } from "effect"
-import { SqlClient, SqlError, SqlSchema } from "effect/sql"
+import { SqlClient, SqlError, SqlSchema, type Statement } from "effect/sql"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { withSpan } from "../../kernel/with-span.ts"
@@ -597,12 +597,15 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
 
-    /** A function that takes and answers JSON. */
-    const jsonFunction = <S extends Schema.Codec<unknown, unknown>>(name: string, Outcome: S) => {
+    const jsonCall = <S extends Schema.Codec<unknown, unknown>>(
+      name: string,
+      Outcome: S,
+      outcomeOf: (request: string) => Statement.Fragment
+    ) => {
       const find = SqlSchema.findOne({
         Request: Schema.String,
         Result: Schema.Struct({ outcome: Outcome }),
-        execute: (request) => sql`SELECT ${sql.literal(name)}(${request}::text::json) AS outcome`
+        execute: (request) => sql`SELECT ${outcomeOf(request)} AS outcome`
       })
       return Effect.fn(`LedgerStore.${name}`)((request: object) =>
         Effect.orDie(
@@ -611,19 +614,13 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
       )
     }
 
+    /** A function that takes and answers JSON. */
+    const jsonFunction = <S extends Schema.Codec<unknown, unknown>>(name: string, Outcome: S) =>
+      jsonCall(name, Outcome, (request) => sql`${sql.literal(name)}(${request}::text::json)`)
+
     /** A change that takes and answers JSON, made once for each idempotency key. */
-    const onceFunction = <S extends Schema.Codec<unknown, unknown>>(change: string, Outcome: S) => {
-      const find = SqlSchema.findOne({
-        Request: Schema.String,
-        Result: Schema.Struct({ outcome: Outcome }),
-        execute: (request) => sql`SELECT budgets_once(${change}, ${request}::text::json) AS outcome`
-      })
-      return Effect.fn(`LedgerStore.${change}`)((request: object) =>
-        Effect.orDie(
-          Effect.map(find(JSON.stringify(request)), (found) => (found as { readonly outcome: S["Type"] }).outcome)
-        )
-      )
-    }
+    const onceFunction = <S extends Schema.Codec<unknown, unknown>>(change: string, Outcome: S) =>
+      jsonCall(change, Outcome, (request) => sql`budgets_once(${change}, ${request}::text::json)`)
 
     /** A function that takes a batch by columns of their own types, and answers JSON. */
     const batchFunction = <S extends Schema.Codec<unknown, unknown>>(

@@ -1,7 +1,5 @@
-import { isJson } from "../../kernel/json/parsed-json.ts"
+import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { isBlank, JsonScanner, tokens } from "../../kernel/json/json-scanner.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 /** The position of an object member or array element in the text. */
 export interface Place {

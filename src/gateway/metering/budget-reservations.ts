@@ -67,7 +67,7 @@ export class ReservationRenewal extends Context.Service<
     add(id: ReservationId, tenantId: TenantId): void
     remove(id: ReservationId): void
   }
->()("app/gateway/LiveHolds") {
+>()("app/gateway/ReservationRenewal") {
   static readonly layer = Layer.effect(
     ReservationRenewal,
     Effect.gen(function* () {

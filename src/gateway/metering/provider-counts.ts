@@ -1,11 +1,9 @@
 import { createHash } from "node:crypto"
 import { Clock, Context, Effect, Layer, Option } from "effect"
-import { isJson, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
+import { isJson, listIn, parsedJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { count } from "../translation/usage.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 /** A request as a target would get it: messages for Anthropic's dialect, or one of the Responses API. */
 export interface CountableRequest {

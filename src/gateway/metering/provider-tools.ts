@@ -1,9 +1,7 @@
-import { isJson, listIn } from "../../kernel/json/parsed-json.ts"
+import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type ToolFees } from "../catalog/rate-domain.ts"
 import { type BilledTool, billedTools, type TokenUsage, type ToolUses } from "../translation/domain.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 /** A tool of a request that its provider runs. */
 export interface ProviderTool {

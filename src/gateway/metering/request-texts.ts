@@ -1,12 +1,10 @@
-import { isJson, listIn } from "../../kernel/json/parsed-json.ts"
+import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
 
 /** The texts of a request that a tokenizer can count, and the minimum number of bytes that they take of its JSON. */
 export interface RequestTexts {
   readonly texts: ReadonlyArray<string>
   readonly bytes: number
 }
-
-type Json = Readonly<Record<string, unknown>>
 
 /** Content that is nested more deeply is bounded by its bytes. */
 const deepest = 8

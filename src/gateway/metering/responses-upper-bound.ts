@@ -1,4 +1,4 @@
-import { isJson, listIn } from "../../kernel/json/parsed-json.ts"
+import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { isProviderTool, providerToolsOf, unboundedTools } from "./provider-tools.ts"
 import {
@@ -12,8 +12,6 @@ import {
   type TokenUpperBound,
   withTools
 } from "./token-upper-bound.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 /** Tools that the caller runs. */
 const runByCaller = /^(?:function|custom|namespace|local_shell|shell|apply_patch|computer)/

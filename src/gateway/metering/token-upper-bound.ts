@@ -1,9 +1,7 @@
-import { isJson, listIn } from "../../kernel/json/parsed-json.ts"
+import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Dialect } from "../translation/domain.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { isProviderTool, type ProviderTools, providerToolsOf, unboundedTools } from "./provider-tools.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 /** The maximum usage of a request. */
 export interface TokenUpperBound {

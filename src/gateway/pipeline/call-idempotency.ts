@@ -7,7 +7,8 @@ import {
   type CallKeyClaim,
   IdempotencyInProgress,
   IdempotencyKeyInvalid,
-  IdempotencyKeyReused
+  IdempotencyKeyReused,
+  isIdempotencyKey
 } from "../../platform/idempotency/domain.ts"
 import { ReservationId } from "../../budgets/ledger/domain.ts"
 import { ReservationQueries } from "../../budgets/reservations/queries.ts"
@@ -26,8 +27,6 @@ export interface ClaimedCall {
 
 /** A call without a key. */
 const unclaimed: ClaimedCall = { reserved: () => Effect.void, release: Effect.void }
-
-const printable = /^[\x20-\x7e]{1,255}$/
 
 const invalid = gatewayError(new IdempotencyKeyInvalid({}))
 const reused = gatewayError(new IdempotencyKeyReused({}), {
@@ -65,7 +64,7 @@ export class CallIdempotency extends Context.Service<
       const reservations = yield* ReservationQueries
 
       const slotOf = Effect.fnUntraced(function* ({ key, route }: CallKey) {
-        if (!printable.test(key)) return yield* invalid
+        if (!isIdempotencyKey(key)) return yield* invalid
         const { name: principal } = yield* CurrentPrincipal
         return { principal, route, key, claim: yield* newId }
       })

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { type Fault } from "../../kernel/problems/problem.ts"
-import { isJson, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
+import { isJson, listIn, parsedJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { MalformedJson, PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { headersOf } from "../../platform/http/request.ts"
 import { bytesOf, declaresMoreThan, encoded, isEncoded, repeats, tooDeep } from "../../platform/http/request-body.ts"
@@ -13,8 +13,6 @@ import { type Operation } from "../providers/provider.ts"
 import { type Dialect } from "../translation/domain.ts"
 import { type DialectError } from "../translation/errors.ts"
 import { isUtf8 } from "node:buffer"
-
-type Json = Readonly<Record<string, unknown>>
 
 /** A request body in the dialect of its caller. */
 export interface DialectRequest {

@@ -5,7 +5,7 @@ import { messagesToChat } from "../translation/anthropic-messages/messages-to-ch
 import { ChatRequest } from "../translation/openai-chat/domain.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { faultsOf } from "../../platform/http/validation.ts"
-import { isJson, listIn } from "../../kernel/json/parsed-json.ts"
+import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { cuts, type Edit, edited, mergePatch, placesIn } from "../json/json-edits.ts"
 import { type DialectRequest } from "./call-request.ts"
 import { type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
@@ -15,8 +15,6 @@ import { type CountableRequest } from "../metering/provider-counts.ts"
 import { providerToolsOf } from "../metering/provider-tools.ts"
 import { withImagesBesideTools } from "../translation/openai-chat/tool-images.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 const options = { errors: "all" } as const
 const decodeChat = Schema.decodeUnknownEffect(ChatRequest, options)

@@ -71,8 +71,9 @@ export class StreamTransformer {
   private messageUsage: MessageUsage | undefined
   private readonly options: StreamOptions
   private readonly reader = new EventReader()
-  private readonly toEvents: ChunksToEvents
-  private readonly toChunks: EventsToChunks
+  /** The translator to Anthropic's events, and that to OpenAI's chunks; undefined where the stream needs none. */
+  private readonly toEvents: ChunksToEvents | undefined
+  private readonly toChunks: EventsToChunks | undefined
   /** Whether to remove the provider's usage, because the caller did not request it. */
   private readonly hidesUsage: boolean
   private readonly translates: boolean
@@ -87,8 +88,12 @@ export class StreamTransformer {
     this.isRenaming = this.events !== undefined && options.rename !== undefined
     this.hidesUsage =
       !this.translates && options.from === "openai" && !options.includeUsage && this.events === undefined
-    this.toEvents = new ChunksToEvents(options.head)
-    this.toChunks = new EventsToChunks(options.head, options.createdSeconds, options.includeUsage)
+    const translatesTo = this.translates ? options.to : undefined
+    this.toEvents = translatesTo === "anthropic" ? new ChunksToEvents(options.head) : undefined
+    this.toChunks =
+      translatesTo === "openai"
+        ? new EventsToChunks(options.head, options.createdSeconds, options.includeUsage)
+        : undefined
   }
 
   /** Whether the usage covers all of the output: a report is premature if output follows it, or if it counts none. */
@@ -146,10 +151,8 @@ export class StreamTransformer {
   }
 
   private closing(usage: TokenUsage): string {
-    if (!this.translates) return ""
-    return this.options.to === "anthropic"
-      ? written(this.toEvents.end(usage))
-      : `${chunkText(this.toChunks.end(usage))}data: [DONE]\n\n`
+    if (this.toEvents !== undefined) return written(this.toEvents.end(usage))
+    return this.toChunks === undefined ? "" : `${chunkText(this.toChunks.end(usage))}data: [DONE]\n\n`
   }
 
   /** Reads an event; returns the text to send, unless bytes pass unchanged. */
@@ -211,7 +214,7 @@ export class StreamTransformer {
       }
     }
     if (chunk.usage) this.countedBytes = this.textBytes
-    if (this.translates) return written(this.toEvents.push(chunk))
+    if (this.toEvents !== undefined) return written(this.toEvents.push(chunk))
     const tellsUsageAlone = chunk.usage && (chunk.choices ?? []).length === 0
     return this.hidesUsage && !tellsUsageAlone ? dataText(data) : ""
   }
@@ -233,7 +236,7 @@ export class StreamTransformer {
     const { content_block: block, delta } = event
     this.say(block?.text, block?.name, delta?.text, delta?.thinking, delta?.partial_json)
     if (typeof reported?.output_tokens === "number") this.countedBytes = this.textBytes
-    return this.translates ? chunkText(this.toChunks.push(event)) : ""
+    return this.toChunks === undefined ? "" : chunkText(this.toChunks.push(event))
   }
 }
 

@@ -1,14 +1,12 @@
 import { Effect, Option, Result, Schema } from "effect"
 import { LRUCache } from "lru-cache"
-import { isJson, listIn } from "../../kernel/json/parsed-json.ts"
+import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type TokenUsage, noUsage } from "../translation/domain.ts"
 import { type ChatChunk } from "../translation/openai-chat/domain.ts"
 import { ChunksToResponse, type ResponseEvent } from "../translation/openai-responses/chunks-to-events.ts"
 import { type ResponseItem, ResponsesRequest } from "../translation/openai-responses/domain.ts"
 import { responsesToChat } from "../translation/openai-responses/to-chat.ts"
 import { ProviderFailure, type StoredRequest } from "./provider.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 /** What the model answers to a chat. */
 interface Said {

@@ -1,11 +1,9 @@
-import { isJson } from "../../kernel/json/parsed-json.ts"
+import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { Cause, Clock, Effect } from "effect"
 import { type SecureRandom } from "effect/crypto"
 import { LoopbackResponses } from "./loopback-responses.ts"
 import { type Provider, type ProviderAnswer, ProviderFailure, type ProviderRequest } from "./provider.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 /** The model that works without an account. */
 export const loopbackModel = "loopback-1"

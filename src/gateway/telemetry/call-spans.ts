@@ -1,3 +1,4 @@
+import { type Json } from "../../kernel/json/parsed-json.ts"
 import { Exit, type Tracer } from "effect"
 import { type TokenUsage } from "../translation/domain.ts"
 import { usdText } from "../../kernel/usd.ts"
@@ -45,8 +46,6 @@ export const attemptSpan = ({ model, provider }: ModelTarget, operation: Operati
     }
   } as const
 })
-
-type Json = Readonly<Record<string, unknown>>
 
 /** Request members of either dialect that spans record: numbers and names, never prompts. */
 const told: ReadonlyArray<readonly [member: string, attribute: string, type: "number" | "string" | "boolean"]> = [

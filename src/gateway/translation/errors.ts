@@ -1,7 +1,5 @@
-import { isJson } from "../../kernel/json/parsed-json.ts"
+import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Dialect } from "./domain.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 /** An error before it is written in a dialect. */
 export interface DialectError {

@@ -1,9 +1,8 @@
 import { type Dialect } from "./domain.ts"
 import { EventReader } from "./event-reader.ts"
 import { StreamedCalls } from "./streamed-calls.ts"
-import { isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
+import { isJson, parsedJson, type Json } from "../../kernel/json/parsed-json.ts"
 
-type Json = Readonly<Record<string, unknown>>
 type Members = Record<string, unknown>
 
 const list = (value: unknown): ReadonlyArray<Json> => (Array.isArray(value) ? value.filter(isJson) : [])

@@ -1,7 +1,5 @@
 import { type Dialect } from "./domain.ts"
-import { isJson, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
-
-type Json = Readonly<Record<string, unknown>>
+import { isJson, listIn, parsedJson, type Json } from "../../kernel/json/parsed-json.ts"
 
 /**
  * Converts a complete response to the stream that the caller requested: some providers never stream. Undefined if the

@@ -38,9 +38,3 @@ export const planLimit = (costs: ReadonlyArray<bigint>): bigint | undefined => {
   const sorted = costs.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0))
   return sorted[Math.ceil(sorted.length * 0.99) - 1]
 }
-
-/** Whether a plan costs more than 99 of 100 before it. */
-export const isCostlyPlan = (cost: bigint, before: ReadonlyArray<bigint>): boolean => {
-  const limit = planLimit(before)
-  return limit !== undefined && cost > limit
-}

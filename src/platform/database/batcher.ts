@@ -16,7 +16,6 @@ interface Entry<Item, Result> extends Slotted {
 interface Lane<Item, Result> {
   pending: Array<Entry<Item, Result>>
   readonly running: Slots<Entry<Item, Result>>
-  runs: number
   /** Ends the pause that a lane makes while no caller waits. */
   wake: (() => void) | undefined
 }
@@ -40,8 +39,6 @@ export interface Batcher<Item, Result> {
  */
 export const makeBatcher = Effect.fnUntraced(function* <Item, Result>(options: {
   readonly maximum: number
-  /** How many runs of a lane may be active at once; 1 by default. */
-  readonly concurrency?: number
   /** Items of different lanes are never batched together, and no lane waits for another. */
   readonly lane?: (item: Item) => string
   readonly keys?: (item: Item) => ReadonlyArray<string>
@@ -55,7 +52,7 @@ export const makeBatcher = Effect.fnUntraced(function* <Item, Result>(options: {
   readonly run: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Result>>
 }): Effect.fn.Return<Batcher<Item, Result>, never, Scope.Scope> {
   const fork = yield* FiberSet.makeRuntime<never>()
-  const { concurrency = 1, lane = () => "" } = options
+  const { lane = () => "" } = options
   const lanes = new Map<string, Lane<Item, Result>>()
 
   const take = (own: Lane<Item, Result>) => {
@@ -91,8 +88,7 @@ export const makeBatcher = Effect.fnUntraced(function* <Item, Result>(options: {
       const own = lanes.get(name)
       if (own === undefined) return Effect.void
       if (own.pending.length === 0) {
-        own.runs -= 1
-        if (own.runs === 0) lanes.delete(name)
+        lanes.delete(name)
         return Effect.void
       }
       const batch = take(own)
@@ -129,15 +125,13 @@ export const makeBatcher = Effect.fnUntraced(function* <Item, Result>(options: {
   const add = (item: Item, isAwaited: boolean, resolve: (exit: Exit.Exit<Result>) => void): Entry<Item, Result> => {
     const name = lane(item)
     let own = lanes.get(name)
-    if (own === undefined) lanes.set(name, (own = { pending: [], running: new Slots(), runs: 0, wake: undefined }))
+    const isIdle = own === undefined
+    if (own === undefined) lanes.set(name, (own = { pending: [], running: new Slots(), wake: undefined }))
     const entry: Entry<Item, Result> = { item, isAwaited, resolve, slot: undefined }
     own.pending.push(entry)
     if (isAwaited || own.pending.length >= options.maximum) own.wake?.()
-    if (own.runs < concurrency) {
-      own.runs += 1
-      // Waiting for the end of the turn costs a lone caller microseconds, and saves many callers most of their round trips.
-      fork(Effect.andThen(Effect.yieldNow, process(name)))
-    }
+    // Waiting for the end of the turn costs a lone caller microseconds, and saves many callers most of their round trips.
+    if (isIdle) fork(Effect.andThen(Effect.yieldNow, process(name)))
     return entry
   }
 

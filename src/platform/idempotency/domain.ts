@@ -1,10 +1,8 @@
-import { Effect, Context, Schema } from "effect"
+import { Effect, Context } from "effect"
 import { Problem } from "../../kernel/problems/problem.ts"
 
-/** 1 to 255 printable ASCII characters. */
-export const IdempotencyKey = Schema.String.pipe(
-  Schema.check(Schema.isPattern(/^[\x20-\x7e]{1,255}$/u, { expected: "1 to 255 printable ASCII characters" }))
-)
+/** Whether a text may be an Idempotency-Key: 1 to 255 printable ASCII characters. */
+export const isIdempotencyKey = (text: string): boolean => /^[\x20-\x7e]{1,255}$/.test(text)
 
 /** The stored response to a POST under a key, for replay. */
 export interface StoredResponse {

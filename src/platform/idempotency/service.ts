@@ -12,6 +12,7 @@ import {
   IdempotencyInProgress,
   IdempotencyKeyInvalid,
   IdempotencyKeyReused,
+  isIdempotencyKey,
   HandlesIdempotency,
   type StoredResponse,
   OneTimeSecrets
@@ -21,7 +22,6 @@ import { IdempotencyRepository } from "./repository.ts"
 type KeyProblem = IdempotencyInProgress | IdempotencyKeyInvalid | IdempotencyKeyReused
 
 const retention = { hours: 24 } as const
-const printable = /^[\x20-\x7e]{1,255}$/
 
 /**
  * Runs a POST under its Idempotency-Key: the key's row is written in the transaction of the change, so that either both
@@ -45,7 +45,7 @@ export const IdempotencyLayer = Layer.effect(
       const handlesIdempotency = Context.get(endpoint.annotations, HandlesIdempotency)
       const route = `POST ${endpoint.path}`
       const once = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, key: string) {
-        if (!printable.test(key)) return yield* new IdempotencyKeyInvalid({})
+        if (!isIdempotencyKey(key)) return yield* new IdempotencyKeyInvalid({})
         const principal = yield* CurrentPrincipal
         const now = yield* DateTime.now
         const body = new Uint8Array(yield* Effect.orDie(request.arrayBuffer))

@@ -1,12 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { cuts, edited, mergePatch, placesIn } from "../../../src/gateway/json/json-edits.ts"
+import { isJson, type Json } from "../../../src/kernel/json/parsed-json.ts"
 import { type Dice, diceOf } from "../../contract/dice.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 const bytesOf = (text: string) => new TextEncoder().encode(text)
 const textOf = (bytes: Uint8Array) => Buffer.from(bytes).toString("utf8")
-const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 
 const words = ["a", "b", 'c"', "d\\", '\\"', "{", "}:", "[,]", "é\n", "", '"a":1', "😀", ","] as const
 const names = ["a", "b", 'c"', "d\\", "é", ":{", "😀"] as const

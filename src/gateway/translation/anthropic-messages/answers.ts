@@ -1,4 +1,4 @@
-import { isJson } from "../../../kernel/json/parsed-json.ts"
+import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Message, type MessageBlock } from "./domain.ts"
 import { inputOf } from "./chat-to-messages.ts"
 import { noUsage } from "../domain.ts"
@@ -7,8 +7,6 @@ import { toFinishReason, toStopReason } from "./finish.ts"
 import { type ChatCompletion, textOfWords, thoughtOf } from "../openai-chat/domain.ts"
 import { toCompletionUsage, usageOfCompletion } from "../openai-chat/usage.ts"
 import { toMessageUsage, usageOfMessage } from "./usage.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 /**
  * Members of a translated response besides its content: the model name that the caller used, and an id in case the provider

@@ -1,8 +1,7 @@
+import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { thinksAdaptively } from "./claude-models.ts"
 import { type MessageBlock } from "./domain.ts"
 import { type ChatRequest, type ThinkingBlock } from "../openai-chat/domain.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 /** The thinking parameters for one of Anthropic's models. */
 interface Asked {

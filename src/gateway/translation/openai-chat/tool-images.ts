@@ -1,6 +1,4 @@
-import { isJson, listIn } from "../../../kernel/json/parsed-json.ts"
-
-type Json = Readonly<Record<string, unknown>>
+import { isJson, listIn, type Json } from "../../../kernel/json/parsed-json.ts"
 
 /** A tool message holds only text, so images and files go into a message of the user after the results of a turn. */
 export const withImagesBesideTools = (messages: ReadonlyArray<unknown>): ReadonlyArray<unknown> => {

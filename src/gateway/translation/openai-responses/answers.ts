@@ -3,9 +3,7 @@ import { type ThinkingBlock } from "../openai-chat/domain.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type ResponsesRequest } from "./domain.ts"
 import { customInput, type ToolNames } from "./to-chat.ts"
-import { parsedJson, isJson } from "../../../kernel/json/parsed-json.ts"
-
-type Json = Readonly<Record<string, unknown>>
+import { parsedJson, isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 
 /** What a response says besides the model's output. */
 export interface ResponseHead {

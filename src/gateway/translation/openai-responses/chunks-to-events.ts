@@ -1,3 +1,4 @@
+import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type TokenUsage } from "../domain.ts"
 import {
   type ChatChunk,
@@ -19,8 +20,6 @@ import {
   searchItem,
   textPart
 } from "./answers.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 /** An event of a response's stream; `sequence_number` is added as it is written. */
 export type ResponseEvent = Json & { readonly type: string }

@@ -1,9 +1,8 @@
-import { isJson, listIn, parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { isJson, listIn, parsedJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type DialectError, readError } from "../errors.ts"
 import { usageOfResponse } from "./usage.ts"
 
-type Json = Readonly<Record<string, unknown>>
 type Rename = (id: string) => string
 
 /** What stands before the id of a response or of an item. Quotes within texts are escaped, so this is a member's name. */

@@ -1,11 +1,10 @@
 import { Result } from "effect"
-import { isJson } from "../../../kernel/json/parsed-json.ts"
+import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type ThinkingBlock } from "../openai-chat/domain.ts"
 import { type BilledTool, type Untranslatable } from "../domain.ts"
 import { type ResponseItem, type ResponsePart, type ResponsesRequest, type ResponseTool } from "./domain.ts"
 
-type Json = Readonly<Record<string, unknown>>
 type Refuse = (path: Fault["path"], message: string) => void
 
 /** The signed thoughts of a reasoning item, where they can be read. */

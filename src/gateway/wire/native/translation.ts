@@ -1,3 +1,4 @@
+import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { Option, Schema } from "effect"
 import { type TokenUsage } from "../../translation/domain.ts"
 import { ChatCompletion, textOfWords } from "../../translation/openai-chat/domain.ts"
@@ -5,8 +6,6 @@ import { isStrict } from "../../translation/openai-chat/strict-schema.ts"
 import { withImagesBesideTools } from "../../translation/openai-chat/tool-images.ts"
 import { type EmbeddingRequest, type LlmMessage, type LlmPart, type LlmRequest } from "./request-domain.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 const partOf = (part: LlmPart): Json => {
   switch (part.type) {

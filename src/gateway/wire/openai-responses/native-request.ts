@@ -1,11 +1,9 @@
 import { RouteNotFound } from "../../../kernel/problems/problems.ts"
-import { isJson, listIn } from "../../../kernel/json/parsed-json.ts"
+import { isJson, listIn, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type OpenedId } from "../../conversations/sealed-ids.ts"
 import { gatewayError, type GatewayError, invalidMember } from "../../errors/gateway-error.ts"
 import { cuts, type Edit, edited, placesIn } from "../../json/json-edits.ts"
 import { type DialectRequest } from "../../pipeline/call-request.ts"
-
-type Json = Readonly<Record<string, unknown>>
 
 /** A request with its provider's own ids. */
 export interface NativeRequest {
