@@ -95,10 +95,10 @@ export class Admission extends Context.Service<
         if (encoding === undefined || terms.bound.isRemote === true) {
           return yield* countedByProvider(terms, target, request)
         }
-        const { bytes, texts } = textsOf(body)
+        const { bytes, texts, tokens: ids } = textsOf(body)
         const tokens = yield* counts.count(tenantId, { encoding, texts })
         if (Option.isNone(tokens)) return undefined
-        const inputTokens = terms.bound.inputTokens - bytes + tokens.value
+        const inputTokens = terms.bound.inputTokens - bytes + ids + tokens.value
         return { ...terms, bound: { ...terms.bound, inputTokens } }
       })
 

@@ -1,45 +1,101 @@
 import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
+import { base64Of, embedded } from "./token-upper-bound.ts"
 
-/** The texts of a request that a tokenizer can count, and the minimum number of bytes that they take of its JSON. */
+/** What a tokenizer can count of a request. */
 export interface RequestTexts {
   readonly texts: ReadonlyArray<string>
+  /** How many ids of tokens stand in the place of texts. */
+  readonly tokens: number
+  /** The minimum number of bytes that all of it takes of the request's JSON. */
   readonly bytes: number
 }
 
-/** Content that is nested more deeply is bounded by its bytes. */
-const deepest = 8
+/** Members that say how to read the others, and a signature of what is there as text. */
+const unread: ReadonlySet<string> = new Set(
+  ["type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "status", "detail", "media_type"].concat([
+    "cache_control",
+    "signature"
+  ])
+)
 
-const gather = (content: unknown, texts: Array<string>, depth = 0): void => {
-  if (typeof content === "string") texts.push(content)
-  for (const part of listIn(content)) {
-    if (!isJson(part)) continue
-    if (typeof part.text === "string") texts.push(part.text)
-    if (part.type === "tool_result" && depth < deepest) gather(part.content, texts, depth + 1)
+/** Parts that are images, sounds or documents: their tokens are bounded, not counted. */
+const media: ReadonlySet<unknown> = new Set(
+  ["image_url", "image", "input_image", "computer_screenshot", "image_generation_call", "input_audio"].concat([
+    "container_upload"
+  ])
+)
+
+/** The text of a file that is part of the request; undefined for what is not text. */
+const textOfFile = ({ file_data: data }: Json): string | undefined =>
+  typeof data === "string" && !embedded.test(data) ? data : undefined
+
+class Words {
+  readonly texts: Array<string> = []
+  tokens = 0
+  bytes = 0
+
+  text(text: string): void {
+    this.texts.push(text)
+    // The canonical JSON of a string is the shortest.
+    this.bytes += Buffer.byteLength(JSON.stringify(text))
   }
-}
 
-const gatherArguments = (calls: unknown, texts: Array<string>): void => {
-  for (const call of listIn(calls)) {
-    const called = isJson(call) && isJson(call.function) ? call.function.arguments : undefined
-    if (typeof called === "string") texts.push(called)
+  /** All names, texts and numbers of a value: models read these, written in fewer tokens than its JSON has. */
+  all(value: unknown): void {
+    if (typeof value === "string") this.text(value)
+    else if (typeof value === "number") {
+      this.texts.push(String(value))
+      this.bytes += 1
+    } else if (Array.isArray(value)) for (const element of value) this.all(element)
+    else if (isJson(value)) {
+      for (const [name, member] of Object.entries(value)) {
+        this.text(name)
+        this.all(member)
+      }
+    }
   }
-}
 
-/** An item of the Responses API. */
-const gatherItem = (item: Json, texts: Array<string>): void => {
-  gather(item.content, texts)
-  gather(item.summary, texts)
-  gather(item.output, texts)
-  for (const said of [item.arguments, item.input]) if (typeof said === "string") texts.push(said)
-}
+  /** A text, or a list of parts. */
+  content(content: unknown): void {
+    if (typeof content === "string") this.text(content)
+    for (const part of listIn(content)) {
+      if (isJson(part)) this.part(part)
+      else this.all(part)
+    }
+  }
 
-/** The names and texts of a tool: models read these, written in fewer tokens than its JSON has. */
-const gatherWords = (value: unknown, words: Array<string>, depth = 0): void => {
-  if (typeof value === "string") words.push(value)
-  else if (typeof value === "object" && value !== null && depth < deepestSchema) {
-    for (const [name, member] of Object.entries(value)) {
-      if (!Array.isArray(value)) words.push(name)
-      gatherWords(member, words, depth + 1)
+  /** A message, an item of the Responses API, or a part of one. */
+  part(part: Json): void {
+    if (media.has(part.type)) return
+    if (part.type === "file" || part.type === "input_file") {
+      const text = textOfFile(isJson(part.file) ? part.file : part)
+      return text === undefined ? undefined : this.text(text)
+    }
+    for (const [name, member] of Object.entries(part)) {
+      if (unread.has(name)) continue
+      if (Array.isArray(member)) this.content(member)
+      else if (!isJson(member) || name === "input") this.all(member)
+      else if (name === "source") this.source(member)
+      else this.part(member)
+    }
+  }
+
+  /** Where a document of Anthropic's is. */
+  private source(source: Json): void {
+    if (source.type === "content") this.content(source.content)
+    else if (base64Of(source) === undefined) this.content(source.data)
+  }
+
+  /** Texts, ids of tokens, or items. */
+  input(given: unknown): void {
+    for (const one of Array.isArray(given) ? given : [given]) {
+      if (typeof one === "string") this.text(one)
+      else if (isJson(one)) this.part(one)
+      else {
+        const ids = typeof one === "number" ? 1 : listIn(one).length
+        this.tokens += ids
+        this.bytes += ids
+      }
     }
   }
 }
@@ -48,40 +104,26 @@ const gatherWords = (value: unknown, words: Array<string>, depth = 0): void => {
 const toolsFrame = "# Tools\n\n## functions\n\nnamespace functions {\n\n} // namespace functions"
 const toolFrame = "type = () => any;"
 
-/** Schemas that are nested more deeply are bounded by their bytes. */
-const deepestSchema = 64
-
-// The canonical JSON of a string is the shortest, so this is a lower bound.
-const bytesOf = (texts: ReadonlyArray<string>): number =>
-  texts.reduce((sum, text) => sum + Buffer.byteLength(JSON.stringify(text)), 0)
-
-/** The texts of messages, inputs and tools; the rest of a request is bounded by its bytes. */
+/** The texts of messages, inputs, tools and forms of answers; the rest of a request is bounded by its bytes. */
 export const textsOf = (body: Json): RequestTexts => {
-  const texts: Array<string> = []
-  gather(body.system, texts)
-  for (const message of listIn(body.messages)) {
-    if (!isJson(message)) continue
-    gather(message.content, texts)
-    gatherArguments(message.tool_calls, texts)
+  const words = new Words()
+  words.content(body.system)
+  words.content(body.messages)
+  words.content(body.instructions)
+  words.input(body.input ?? [])
+  words.input(body.prompt ?? [])
+  for (const form of [body.response_format, isJson(body.text) ? body.text.format : undefined, body.output_config]) {
+    if (isJson(form) && form.type !== "text" && form.type !== "json_object") words.all(form)
   }
-  gather(body.instructions, texts)
-  for (const given of [body.input, body.prompt]) {
-    for (const input of typeof given === "string" ? [given] : listIn(given)) {
-      if (typeof input === "string") texts.push(input)
-      else if (isJson(input)) gatherItem(input, texts)
-    }
-  }
-  const tools = listIn(body.tools).map((tool) => {
-    const words: Array<string> = []
-    gatherWords(isJson(tool) && isJson(tool.function) ? tool.function : tool, words)
-    return words
+  const tools = [...listIn(body.tools), ...listIn(body.functions)].map((tool) => {
+    const own = new Words()
+    own.all(isJson(tool) && isJson(tool.function) ? tool.function : tool)
+    words.bytes += own.bytes
+    return [toolFrame, ...own.texts].join(" ")
   })
   return {
-    texts: [
-      ...texts,
-      ...(tools.length > 0 ? [toolsFrame] : []),
-      ...tools.map((words) => [toolFrame, ...words].join(" "))
-    ],
-    bytes: bytesOf(texts) + tools.reduce((sum, words) => sum + bytesOf(words), 0)
+    texts: [...words.texts, ...(tools.length > 0 ? [toolsFrame] : []), ...tools],
+    tokens: words.tokens,
+    bytes: words.bytes
   }
 }

@@ -115,7 +115,7 @@ export const responsesBound = (
     (tools.length > 0 ? withTools + perTool * tools.length : 0)
   return {
     inputTokens: times * (remote === undefined ? counted : Math.max(counted, contextTokens ?? 0)),
-    mediaTokens: walk.mediaTokens,
+    mediaTokens: remote === undefined ? walk.mediaTokens : Math.max(walk.mediaTokens, contextTokens ?? 0),
     ...(remote === undefined ? {} : { isRemote: true }),
     extraOutputTokens: 0,
     choices: times,

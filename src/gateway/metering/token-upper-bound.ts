@@ -6,7 +6,7 @@ import { isProviderTool, type ProviderTools, providerToolsOf, unboundedTools } f
 /** The maximum usage of a request. */
 export interface TokenUpperBound {
   readonly inputTokens: number
-  /** The part of them for images and documents, which the gateway cannot count. */
+  /** The part of them for images and documents, and what stands elsewhere, which the gateway cannot count. */
   readonly mediaTokens: number
   /** Whether they are what the model can read, because a part of the request stands elsewhere. */
   readonly isRemote?: boolean
@@ -145,7 +145,7 @@ class Walk {
 }
 
 /** The data of an image or a PDF; anything else is text, and bounded by its bytes. */
-const base64Of = (source: unknown): string | undefined =>
+export const base64Of = (source: unknown): string | undefined =>
   isJson(source) &&
   source.type === "base64" &&
   typeof source.data === "string" &&
@@ -238,7 +238,7 @@ export const chatBound = (
   const given = bodyBytes - walk.payloadBytes + walk.tokens + perRequest + perMessage * messages.length
   const read = walk.remote === undefined ? given : Math.max(given, contextTokens ?? 0)
   return {
-    mediaTokens: walk.mediaTokens,
+    mediaTokens: walk.remote === undefined ? walk.mediaTokens : Math.max(walk.mediaTokens, contextTokens ?? 0),
     ...(walk.remote === undefined ? {} : { isRemote: true }),
     inputTokens: compacts ? 2 * read : read,
     extraOutputTokens: dialect === "openai" ? bytesOf(body.prediction ?? undefined) : 0,

@@ -15,7 +15,7 @@ import { type Operation } from "../providers/provider.ts"
 import { type Rates, type RateTable } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { inputWithTools, toolLimits, ToolUseReader } from "./provider-tools.ts"
-import { textsOf } from "./request-texts.ts"
+import { type RequestTexts, textsOf } from "./request-texts.ts"
 import { encodingOf, type TokenCounts } from "./token-counts.ts"
 import { thinksUnseen } from "./unseen-thinking.ts"
 
@@ -199,20 +199,19 @@ export class UsageMeter {
     const maxOutput = (estimated?.outputTokens ?? Infinity) * bound.choices + bound.extraOutputTokens
     const count = (given: ReadonlyArray<string>) =>
       target === undefined || given.length === 0 ? Effect.succeedNone : counts.countFor(tenantId, target, given)
-    /** The input of the model: messages and tool definitions. */
-    const asTexts = () => textsOf(body).texts
     return Effect.gen(function* () {
-      const input = usage?.inputTokens ? Option.none<number>() : yield* count(asTexts())
-      const output = yield* count(texts)
-      const { mediaTokens } = bound
-      const byBytes = () => Math.ceil(asTexts().reduce((sum, text) => sum + Buffer.byteLength(text), 0) / bytesPerToken)
-      const asked = mediaTokens + Option.getOrElse(input, byBytes)
       const read = usage?.inputTokens ?? 0
+      const asked = read > 0 ? noTexts : textsOf(body)
+      const input = yield* count(asked.texts)
+      const output = yield* count(texts)
+      const byBytes = () =>
+        Math.ceil(asked.texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0) / bytesPerToken)
+      const given = bound.mediaTokens + asked.tokens + Option.getOrElse(input, byBytes)
       const answered = Option.getOrElse(output, () => Math.ceil(textBytes / bytesPerToken))
       return {
         ...(usage ?? noUsage),
         ...(toolUses === undefined ? {} : { toolUses }),
-        inputTokens: withResults(read || Math.min(maxInput, asked)),
+        inputTokens: withResults(read || Math.min(maxInput, given)),
         outputTokens: Math.max(usage?.outputTokens ?? 0, Math.min(maxOutput, answered))
       }
     })
@@ -275,21 +274,24 @@ export class UsageMeter {
   }
 
   /**
-   * A usage with what a model may have thought unseen until its caller left: what it can write in that time, but no more
-   * than was reserved.
+   * A usage with what a model may have thought unseen until its caller left, or written of an answer that is not streamed:
+   * what it can write in that time, but no more than was reserved.
    */
   private withUnseen(usage: TokenUsage): TokenUsage {
     const { call, estimated, target } = this
-    if (target === undefined || !thinksUnseen(call.body, target.model)) return usage
-    const written = Math.ceil(((this.now - this.triedSince) / 1000) * call.model.maxTokensPerSecond)
-    const most = (estimated?.outputTokens ?? Infinity) * call.bound.choices + call.bound.extraOutputTokens
+    const thinks = target !== undefined && thinksUnseen(call.body, target.model)
+    const isUnseen = this.phase === "sent" && call.body.stream !== true
+    if (!thinks && !isUnseen) return usage
+    const { choices, extraOutputTokens } = call.bound
+    const written = Math.ceil(((this.now - this.triedSince) / 1000) * call.model.maxTokensPerSecond) * choices
+    const most = (estimated?.outputTokens ?? Infinity) * choices + extraOutputTokens
     const unseen = Math.min(written, most) - usage.outputTokens
     return unseen <= 0
       ? usage
       : {
           ...usage,
           outputTokens: usage.outputTokens + unseen,
-          reasoningTokens: usage.reasoningTokens + unseen
+          reasoningTokens: usage.reasoningTokens + (thinks ? unseen : 0)
         }
   }
 
@@ -382,6 +384,8 @@ export class UsageMeter {
     })
   }
 }
+
+const noTexts: RequestTexts = { texts: [], tokens: 0, bytes: 0 }
 
 const noProgress = (): Progress => ({ usage: undefined, finished: false, textBytes: 0, texts: [] })
 

@@ -2,7 +2,8 @@ import { Cause, Effect, Option, type Pull, Result, Schema, Stream } from "effect
 import { Message } from "../translation/anthropic-messages/domain.ts"
 import { completionToMessage, messageToCompletion } from "../translation/anthropic-messages/answers.ts"
 import { type Dialect, noUsage, type TokenUsage } from "../translation/domain.ts"
-import { ChatCompletion, textOfWords, thoughtOf } from "../translation/openai-chat/domain.ts"
+import { ChatCompletion } from "../translation/openai-chat/domain.ts"
+import { wordsIn } from "../translation/openai-chat/words.ts"
 import { renamedResponse, textsOfResponse, wholeToEvents } from "../translation/openai-responses/native-events.ts"
 import { usageOfResponse } from "../translation/openai-responses/usage.ts"
 import { StreamToWhole } from "../translation/stream-to-whole.ts"
@@ -19,7 +20,7 @@ import { wholeToStream } from "../translation/whole-to-stream.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { type Call } from "./call-request.ts"
 import { maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
-import { isJson, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
+import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { type ToolUseReader, usageWithTools } from "../metering/provider-tools.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 
@@ -128,38 +129,24 @@ const progressOf = (
 /** The text of a response, for counting; undefined if it cannot be extracted. */
 const extractText = (bytes: Uint8Array, dialect: Dialect, operation: Operation): ReadonlyArray<string> | undefined => {
   const text = utf8Text(bytes)
-  if (operation !== "chat") {
-    const answer = parsedJson(text)
-    if (!isJson(answer)) return undefined
-    return operation === "completions"
-      ? listIn(answer.choices).flatMap((choice) =>
-          isJson(choice) && typeof choice.text === "string" ? [choice.text] : []
-        )
-      : textsOfResponse(answer)
-  }
-  return Option.getOrUndefined(Option.map(saidIn[dialect](text), (all) => all.filter((one) => typeof one === "string")))
+  const answer = parsedJson(text)
+  if (!isJson(answer)) return undefined
+  const said = operation === "chat" || operation === "completions" ? saidIn[dialect](answer) : textsOfResponse(answer)
+  return said?.filter((one) => typeof one === "string")
 }
 
-/** What the model wrote in the answer to a chat request, by the dialect of the answer. */
-const saidIn: Readonly<Record<Dialect, (text: string) => Option.Option<ReadonlyArray<unknown>>>> = {
-  anthropic: (text) =>
-    Option.map(decodeMessage(text), ({ content }) =>
-      content.flatMap(({ input, name, text: said, thinking }) => [
-        said,
-        thinking,
-        name,
-        input === undefined ? undefined : JSON.stringify(input)
-      ])
-    ),
-  openai: (text) =>
-    Option.map(decodeCompletion(text), ({ choices }) =>
-      choices.flatMap(({ message }) => [
-        textOfWords(message.content),
-        thoughtOf(message),
-        message.refusal,
-        ...(message.tool_calls ?? []).map(({ function: called }) => called.name + (called.arguments ?? ""))
-      ])
-    )
+/** What the model wrote in the answer to a chat request or a text completion; undefined if it is no such answer. */
+const saidIn: Readonly<Record<Dialect, (answer: Json) => ReadonlyArray<unknown> | undefined>> = {
+  anthropic: ({ content }) =>
+    Array.isArray(content)
+      ? content
+          .filter(isJson)
+          .flatMap(({ input, name, text, thinking }) => [text, thinking, name, input && JSON.stringify(input)])
+      : undefined,
+  openai: ({ choices }) =>
+    Array.isArray(choices)
+      ? choices.filter(isJson).flatMap(({ message, text }) => [text].concat(wordsIn(message)))
+      : undefined
 }
 
 /** The usage as a dialect writes it. */

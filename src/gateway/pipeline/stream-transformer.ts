@@ -1,4 +1,4 @@
-import { Option, Schema } from "effect"
+import { Option, Predicate, Schema } from "effect"
 import { MessageEvent, type MessageUsage } from "../translation/anthropic-messages/domain.ts"
 import { type AnswerHead } from "../translation/anthropic-messages/answers.ts"
 import { ChunksToEvents } from "../translation/anthropic-messages/chunks-to-events.ts"
@@ -6,22 +6,22 @@ import { type Dialect, type TokenUsage } from "../translation/domain.ts"
 import { type DialectError, errorInEvent, readError } from "../translation/errors.ts"
 import { comment, EventReader, isComment, type ServerEvent } from "../translation/event-reader.ts"
 import { EventsToChunks } from "../translation/anthropic-messages/events-to-chunks.ts"
-import { ChatChunk, textOfWords, thoughtOf } from "../translation/openai-chat/domain.ts"
+import { ChatChunk } from "../translation/openai-chat/domain.ts"
+import { wordsIn } from "../translation/openai-chat/words.ts"
 import { plausibleUsage } from "../translation/usage.ts"
 import { laterUsage, usageOfMessage } from "../translation/anthropic-messages/usage.ts"
-import { usageOfCompletion } from "../translation/openai-chat/usage.ts"
+import { toCompletionUsage, usageOfCompletion } from "../translation/openai-chat/usage.ts"
 import { NativeEvents } from "../translation/openai-responses/native-events.ts"
 import { type Operation } from "../providers/provider.ts"
 import { endOfResponse, StreamFacts } from "../telemetry/answer-facts.ts"
-import { parsedJson } from "../../kernel/json/parsed-json.ts"
+import { isJson, type Json, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { type ToolUseReader, usageWithTools } from "../metering/provider-tools.ts"
 
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
 const decodeEvent = Schema.decodeUnknownOption(MessageEvent)
 const utf8 = new TextEncoder()
 
-const bytesIn = (...texts: ReadonlyArray<string | null | undefined>): number =>
-  texts.reduce((sum, text) => sum + (text ? Buffer.byteLength(text) : 0), 0)
+const bytesIn = (texts: ReadonlyArray<string>): number => texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
 
 /** The maximum text that is kept for counting. */
 export const maxKeptBytes = 262_144
@@ -65,6 +65,8 @@ export class StreamTransformer {
   failure: DialectError | undefined
   /** Whether the gateway detected that failure itself, so that no error event was sent yet. */
   private isUntold = false
+  /** Whether the terminator of a completion is still to be sent. */
+  private isHeldBack = false
   /** The value of `textBytes` when the provider last reported its usage. */
   private countedBytes = 0
   private completionUsage: TokenUsage | undefined
@@ -128,7 +130,7 @@ export class StreamTransformer {
       this.isUntold ||= this.failure === undefined
       this.failure ??= { status: 502, message: "The provider sent an event without end.", code: "provider-error" }
     }
-    if (!this.rewrites) return bytes
+    if (!this.rewrites) return this.done && this.lacksEnd ? this.withoutTerminator(bytes) : bytes
     const isSign = out === "" && (isComment(bytes) || events.some(({ event }) => event === "ping"))
     return isSign ? this.signOfLife : utf8.encode(out)
   }
@@ -150,16 +152,37 @@ export class StreamTransformer {
     )
   }
 
+  /** Whether something has to come before the terminator of a completion: an error, or the usage that was asked for. */
+  private get lacksEnd(): boolean {
+    const { includeUsage, operation } = this.options
+    if (operation === "responses" || this.failure !== undefined) return false
+    return !this.finished || (includeUsage && this.usage === undefined)
+  }
+
+  /** The bytes before the terminator; all of them where it came in several parts. */
+  private withoutTerminator(bytes: Uint8Array): Uint8Array {
+    const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1")
+    const start = text.search(/^data: ?\[DONE\]/m)
+    if (start < 0) return bytes
+    this.isHeldBack = true
+    return bytes.subarray(0, start)
+  }
+
   private closing(usage: TokenUsage): string {
     if (this.toEvents !== undefined) return written(this.toEvents.end(usage))
-    return this.toChunks === undefined ? "" : `${chunkText(this.toChunks.end(usage))}data: [DONE]\n\n`
+    if (this.toChunks !== undefined) return `${chunkText(this.toChunks.end(usage))}data: [DONE]\n\n`
+    if (!this.isHeldBack) return ""
+    const { createdSeconds, head } = this.options
+    const { id, model } = head
+    const last = { id, object: "chat.completion.chunk", created: createdSeconds, model, choices: [] }
+    return `${chunkText([{ ...last, usage: toCompletionUsage(usage) }])}data: [DONE]\n\n`
   }
 
   /** Reads an event; returns the text to send, unless bytes pass unchanged. */
   private take({ data, event }: ServerEvent): string {
     if (data === "[DONE]") {
       this.done = true
-      return this.hidesUsage ? dataText(data) : ""
+      return this.hidesUsage && !this.lacksEnd ? dataText(data) : ""
     }
     const value = parsedJson(data)
     this.options.toolUses?.read(value)
@@ -172,10 +195,10 @@ export class StreamTransformer {
     this.facts.finished(choice, reason)
   }
 
-  private say(...words: ReadonlyArray<string | null | undefined>): void {
-    this.textBytes += bytesIn(...words)
+  private say(...words: ReadonlyArray<string>): void {
+    this.textBytes += bytesIn(words)
     if (!this.options.keepsWords || this.textBytes > maxKeptBytes) return
-    for (const word of words) if (word) this.texts.push(word)
+    for (const word of words) if (word !== "") this.texts.push(word)
   }
 
   /** An event of the Responses API; the last one has the usage, and none follows it. */
@@ -200,43 +223,46 @@ export class StreamTransformer {
       this.failure = failure
       return this.hidesUsage ? dataText(data) : ""
     }
-    const decoded = decodeChunk(value)
-    if (Option.isNone(decoded)) return this.hidesUsage ? dataText(data) : ""
-    const chunk = decoded.value
-    if (chunk.usage) this.completionUsage = usageOfCompletion(chunk.usage)
+    const chunk = isJson(value) ? value : {}
+    if (isJson(chunk.usage)) this.completionUsage = usageOfCompletion(chunk.usage)
     this.facts.of(chunk)
-    for (const { delta, finish_reason: reason, index, text } of chunk.choices ?? []) {
-      this.say(text)
-      if (reason) this.finish(reason, index ?? 0)
-      this.say(textOfWords(delta?.content), thoughtOf(delta), delta?.refusal)
-      for (const call of delta?.tool_calls ?? []) {
-        this.say(call.function?.name, call.function?.arguments)
-      }
+    const choices = listIn(chunk.choices)
+    for (const choice of choices) if (isJson(choice)) this.takeChoice(choice)
+    if (isJson(chunk.usage)) this.countedBytes = this.textBytes
+    if (this.toEvents !== undefined) {
+      const decoded = decodeChunk(value)
+      return Option.isNone(decoded) ? "" : written(this.toEvents.push(decoded.value))
     }
-    if (chunk.usage) this.countedBytes = this.textBytes
-    if (this.toEvents !== undefined) return written(this.toEvents.push(chunk))
-    const tellsUsageAlone = chunk.usage && (chunk.choices ?? []).length === 0
+    const tellsUsageAlone = isJson(chunk.usage) && choices.length === 0
     return this.hidesUsage && !tellsUsageAlone ? dataText(data) : ""
   }
 
+  private takeChoice({ delta, finish_reason: reason, index, text }: Json): void {
+    if (typeof text === "string") this.say(text)
+    if (typeof reason === "string" && reason !== "") this.finish(reason, typeof index === "number" ? index : 0)
+    this.say(...wordsIn(delta))
+  }
+
   private takeEvent(value: unknown, name: string): string {
-    const decoded = decodeEvent(value)
-    if (Option.isNone(decoded)) return ""
-    const event = decoded.value
-    if (event.type === "ping") return this.translates ? comment : ""
-    if (event.type === "error" || name === "error") {
+    if (!isJson(value)) return ""
+    if (value.type === "ping") return this.translates ? comment : ""
+    if (value.type === "error" || name === "error") {
       this.failure = readError(502, value)
       return ""
     }
-    const reported = event.type === "message_start" ? event.message?.usage : event.usage
-    if (reported) this.messageUsage = laterUsage(this.messageUsage ?? {}, reported)
-    if (event.message) this.facts.of(event.message)
-    if (event.delta?.stop_reason) this.finish(event.delta.stop_reason, 0)
-    if (event.type === "message_stop") this.done = true
-    const { content_block: block, delta } = event
-    this.say(block?.text, block?.name, delta?.text, delta?.thinking, delta?.partial_json)
-    if (typeof reported?.output_tokens === "number") this.countedBytes = this.textBytes
-    return this.toChunks === undefined ? "" : chunkText(this.toChunks.push(event))
+    const message = isJson(value.message) ? value.message : {}
+    const reported = value.type === "message_start" ? message.usage : value.usage
+    if (isJson(reported)) this.messageUsage = laterUsage(this.messageUsage ?? {}, reported)
+    this.facts.of(message)
+    const delta = isJson(value.delta) ? value.delta : {}
+    if (typeof delta.stop_reason === "string") this.finish(delta.stop_reason, 0)
+    if (value.type === "message_stop") this.done = true
+    const block = isJson(value.content_block) ? value.content_block : {}
+    this.say(...[block.text, block.name, delta.text, delta.thinking, delta.partial_json].filter(Predicate.isString))
+    if (isJson(reported) && typeof reported.output_tokens === "number") this.countedBytes = this.textBytes
+    if (this.toChunks === undefined) return ""
+    const decoded = decodeEvent(value)
+    return Option.isNone(decoded) ? "" : chunkText(this.toChunks.push(decoded.value))
   }
 }
 

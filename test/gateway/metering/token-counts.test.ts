@@ -38,7 +38,7 @@ layer(TokenCounts.layer, { excludeTestServices: true, timeout: "60 seconds" })("
 })
 
 it("takes what messages, inputs and tools say for texts, and nothing else", () => {
-  const { bytes, texts } = textsOf({
+  const { bytes, texts, tokens } = textsOf({
     model: "gpt-4o",
     system: "Be brief.",
     messages: [
@@ -51,18 +51,61 @@ it("takes what messages, inputs and tools say for texts, and nothing else", () =
         ]
       },
       { role: "assistant", content: null, tool_calls: [{ function: { name: "f", arguments: "{}" } }] },
-      { role: "user", content: [{ type: "tool_result", content: [{ type: "text", text: "d" }] }] },
-      "no message"
+      { role: "user", content: [{ type: "tool_result", content: [{ type: "text", text: "d" }] }] }
     ],
     tools: [{ type: "function", function: { name: "f", parameters: { enum: ["e", 1, null], required: ["g"] } } }]
   })
-  const [heading, ...tools] = texts.slice(5)
+  const [heading, ...tools] = texts.slice(6)
   assert.include(heading, "functions")
-  assert.deepStrictEqual(texts.slice(0, 5), ["Be brief.", "a\nb", "c", "{}", "d"])
-  assert.deepStrictEqual(tools, ["type = () => any; name f parameters enum e required g"])
-  assert.strictEqual(bytes, 11 + 6 + 3 + 4 + 3 + (6 + 3 + 12 + 6 + 3 + 10 + 3))
-  assert.deepStrictEqual(textsOf({ input: ["x", [1, 2]] }).texts, ["x"])
+  assert.deepStrictEqual(texts.slice(0, 6), ["Be brief.", "a\nb", "c", "f", "{}", "d"])
+  assert.deepStrictEqual(tools, ["type = () => any; name f parameters enum e 1 required g"])
+  assert.strictEqual(bytes, 11 + 6 + 3 + 3 + 4 + 3 + (6 + 3 + 12 + 6 + 3 + 1 + 10 + 3))
+  assert.strictEqual(tokens, 0)
+  assert.deepStrictEqual(textsOf({ input: ["x", [1, 2]] }), { texts: ["x"], tokens: 2, bytes: 5 })
+  assert.deepStrictEqual(textsOf({ prompt: [1, 2, 3] }), { texts: [], tokens: 3, bytes: 3 })
   assert.deepStrictEqual(textsOf({ input: "x" }).texts, ["x"])
+})
+
+const says = (content: unknown, members: object = {}) => ({ messages: [{ role: "user", content, ...members }] })
+const pdf = { type: "base64", media_type: "application/pdf", data: "words" }
+
+it.each<[string, Readonly<Record<string, unknown>>]>([
+  [
+    "a document of text",
+    says([{ type: "document", source: { type: "text", media_type: "text/plain", data: "words" } }])
+  ],
+  ["a document of parts", says([{ type: "document", source: { type: "content", content: [{ text: "words" }] } }])],
+  ["a document of bytes that are no PDF", says([{ type: "document", source: { ...pdf, media_type: "text/html" } }])],
+  ["a file that is text", says([{ type: "file", file: { file_data: "words", filename: "a" } }])],
+  ["the result of a search", says([{ type: "search_result", content: [{ type: "text", text: "words" }] }])],
+  ["the input of a tool", says([{ type: "tool_use", id: "i", input: { a: [{ words: true }] } }])],
+  ["a thought", says([{ type: "thinking", thinking: "words", signature: "s" }])],
+  ["a thought beside the content", says(null, { reasoning_content: "words" })],
+  ["the arguments of a function of old", says(null, { function_call: { arguments: "words" } })],
+  ["a function of old", { functions: [{ name: "f", description: "words" }] }],
+  ["the schema of an answer", { response_format: { type: "json_schema", json_schema: { schema: { words: 1 } } } }],
+  ["the schema of a response", { text: { format: { type: "json_schema", schema: { words: 1 } } } }],
+  ["the schema of a message", { output_config: { format: { type: "json_schema", schema: { words: 1 } } } }],
+  ["an item", { input: [{ type: "custom_tool_call", call_id: "c", input: "words" }] }],
+  ["what a shell was asked", { input: [{ type: "local_shell_call", action: { command: ["words"] } }] }],
+  ["what is of no known type", says([{ type: "of tomorrow", here: { there: ["words"] } }])]
+])("finds the words of %s", (_, body) => {
+  assert.include(textsOf(body).texts.join(" "), "words")
+})
+
+it("finds no words in images and documents", () => {
+  const image = `data:image/png;base64,words`
+  for (const body of [
+    says([{ type: "image", source: { ...pdf, media_type: "image/png" } }]),
+    says([{ type: "image_url", image_url: { url: image } }]),
+    says([{ type: "document", source: pdf }]),
+    says([{ type: "file", file: { file_data: "data:application/pdf;base64,words", filename: "words" } }]),
+    { input: [{ role: "user", content: [{ type: "input_image", image_url: image }] }] },
+    { input: [{ type: "computer_call_output", output: { type: "computer_screenshot", image_url: image } }] },
+    { input: [{ type: "image_generation_call", result: "words" }] }
+  ]) {
+    assert.notInclude(textsOf(body).texts.join(" "), "words", JSON.stringify(body))
+  }
 })
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("calls near the end of a cap", (it) => {

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { chatBound, embeddingBound, imageTokensOf } from "../../../src/gateway/metering/token-upper-bound.ts"
+import { maxDepth } from "../../../src/kernel/json/json-scanner.ts"
 import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
 
 const bound = (dialect: "openai" | "anthropic", body: Record<string, unknown>) =>
@@ -71,11 +72,11 @@ describe("the bound of a request", () => {
   })
 
   it("is found however deeply results are nested, and is none where that is too deep", () => {
-    let content: unknown = "Hi"
-    for (let depth = 0; depth < 20_000; depth++) content = [{ type: "tool_result", content }]
-    const body = says(content)
+    const nested = (times: number): unknown =>
+      times === 0 ? "Hi" : [{ type: "tool_result", content: nested(times - 1) }]
+    const body = says(nested(maxDepth / 2))
     assert.lengthOf(chatBound("anthropic", body, 1_000_000).unbounded, 1)
-    assert.deepStrictEqual(textsOf(body).texts, [])
+    assert.deepStrictEqual(textsOf(body).texts, ["Hi"])
   })
 
   it("counts a document by the pages that it can have", () => {

@@ -19,6 +19,8 @@ const delta = (text: string) => ({ type: "content_block_delta", index: 0, delta:
 const started = (usage: object) => ({ type: "message_start", message: { id: "msg_1", model: "m", usage } })
 const stopped = (members: object = {}) => ({ type: "message_delta", delta: { stop_reason: "end_turn" }, ...members })
 
+const calling = (call: object) => ({ choices: [{ index: 0, delta: { function_call: call }, finish_reason: null }] })
+
 const streaming =
   (...events: ReadonlyArray<unknown>): Answerer =>
   (_, response) => {
@@ -182,6 +184,79 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         }).pipe(Effect.scoped)
       )
     }
+
+    const reply = { role: "assistant", content: null, function_call: { name: "f", arguments: "{}" } }
+    const called = { choices: [{ index: 0, finish_reason: "function_call", message: reply }] }
+    const readApart = [
+      ["a call of a function of old", false, whole({ id: "1", ...called }), "estimated", 1],
+      [
+        "a call of a function of old, streamed",
+        true,
+        streaming(calling({ name: "f" }), calling({ arguments: "{}" }), finish, "data: [DONE]\n\n"),
+        "estimated",
+        1
+      ],
+      [
+        "a chunk whose id is no text",
+        true,
+        streaming({ ...chunk(words), id: 7 }, { ...finish, id: 7, ...usedSoFar(4) }, "data: [DONE]\n\n"),
+        "provider_usage",
+        4
+      ],
+      [
+        "a chunk whose delta has a member of another type",
+        true,
+        streaming({ choices: [{ index: 0, delta: { content: words, refusal: 1 } }] }, finish, "data: [DONE]\n\n"),
+        "estimated",
+        wordTokens
+      ]
+    ] as const
+    for (const [what, stream, answer, method, outputTokens] of readApart) {
+      it.effect(`is read of ${what}`, () =>
+        Effect.gen(function* () {
+          const { key, row, service } = yield* setUp("openai", answer)
+          const made = yield* ask(service, key, { ...asked, stream })
+          assert.strictEqual(made.status, 200, made.text)
+          assert.deepInclude(yield* row, { method, outputTokens, status: 200 })
+        }).pipe(Effect.scoped)
+      )
+    }
+
+    it.effect("keeps the input that a message began with where its last report has none", () =>
+      Effect.gen(function* () {
+        const none = { input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 5 }
+        const { key, row, service } = yield* setUp(
+          "anthropic",
+          streaming(
+            started({ input_tokens: 10, cache_read_input_tokens: 100, output_tokens: 1 }),
+            delta(words),
+            stopped({ usage: none }),
+            { type: "message_stop" }
+          )
+        )
+        const made = yield* service.call("POST", "/v1/messages", { key, body: { ...asked, stream: true } })
+        assert.strictEqual(made.status, 200, made.text)
+        assert.deepInclude(yield* row, {
+          method: "provider_usage",
+          inputTokens: 110,
+          cachedInputTokens: 100,
+          outputTokens: 5
+        })
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("of ids of tokens is their number", () =>
+      Effect.gen(function* () {
+        const { key, row, service } = yield* setUp(
+          "openai",
+          whole({ choices: [{ index: 0, text: words, finish_reason: "stop" }] })
+        )
+        const body = { model: "own", prompt: [[1, 2, 3], [4]], max_tokens: 50 }
+        const made = yield* service.call("POST", "/v1/completions", { key, body })
+        assert.strictEqual(made.status, 200, made.text)
+        assert.deepInclude(yield* row, { method: "estimated", inputTokens: 4, outputTokens: wordTokens })
+      }).pipe(Effect.scoped)
+    )
 
     it.effect("that is told again with every word is the last of them", () =>
       Effect.gen(function* () {

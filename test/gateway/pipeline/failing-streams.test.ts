@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
+import { charges, configure, costNanoUsd, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { type Answerer, sse, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, calledWith, openAiVendor, said, used } from "../../support/vendors.ts"
@@ -61,6 +61,45 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
             [String(costNanoUsd), "provider_usage"]
           ]
         )
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("is told to have broken off where the model did not end, before the terminator and in each API", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const standIn = yield* startProvider((_, response) => {
+          sse(response, [chunk("Noon."), "data: [DONE]\n\n"])
+          response.end()
+        })
+        yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
+        const { key } = yield* spender(service, [{ limit: 1 }])
+        for (const members of [{}, { stream_options: { include_usage: true } }]) {
+          const { text } = yield* stream(service, key, members)
+          assert.match(text, /Noon[^]*"error":\{"message":"[^"]*broke its answer off/)
+          assert.notInclude(text, "[DONE]")
+        }
+        const responding = { input: "Hi", messages: undefined }
+        const { text } = yield* stream(service, key, responding, "/v1/responses")
+        assert.include(text, "event: response.failed")
+        assert.notInclude(text, "response.completed")
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("and tell no usage has it told for them, as it is charged, in a completion and in a response", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const standIn = yield* startProvider((_, response) => {
+          sse(response, [chunk("Noon."), chunk("", "stop"), "data: [DONE]\n\n"])
+          response.end()
+        })
+        yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
+        const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+        const completion = yield* stream(service, key, { stream_options: { include_usage: true } })
+        const response = yield* stream(service, key, { input: "Hi", messages: undefined }, "/v1/responses")
+        const [row] = yield* usageRows(service, tenantId)
+        assert.deepInclude(row, { method: "estimated", inputTokens: 1, outputTokens: 2 })
+        assert.match(completion.text, /"usage":\{"prompt_tokens":1,"completion_tokens":2,[^\n]*\n\ndata: \[DONE\]\n\n$/)
+        assert.match(response.text, /response\.completed[^]*"input_tokens":1,[^]*"output_tokens":2,/)
       }).pipe(Effect.scoped)
     )
 

@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { charges, configure, model, provider, spender } from "../../support/gateway.ts"
+import { charges, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { reservationsOf } from "../../support/gateway-vendors.ts"
 import { startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
@@ -57,5 +57,56 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.lengthOf(standIn.requests, 0)
         assert.strictEqual(yield* Effect.promise(() => call(service, key)), 200)
       }).pipe(Effect.scoped)
+  )
+
+  it.effect(
+    "before an answer that is not streamed pay what can be written in that time, and what is reserved at most",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const standIn = yield* startProvider(() => {})
+        yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"], { maxTokensPerSecond: 100_000 })])
+        const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+        const controller = new AbortController()
+        const called = call(service, key, controller.signal)
+        yield* eventually(
+          Effect.sync(() => standIn.requests.length),
+          (sent) => sent === 1
+        )
+        controller.abort()
+        assert.strictEqual(yield* Effect.promise(() => called), "AbortError")
+        const [row] = yield* eventually(usageRows(service, tenantId), (rows) => rows.length > 0)
+        assert.deepInclude(row, { method: "aborted", inputTokens: 6, outputTokens: 30, reasoningTokens: 0 })
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect("pay for the text of a document, which stands in no part of text", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const standIn = yield* startProvider(() => {})
+      yield* configure(service, [provider("an", standIn, { dialect: "anthropic" })], [model("gpt", ["an"])])
+      const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+      const controller = new AbortController()
+      const source = { type: "text", media_type: "text/plain", data: "word ".repeat(3000) }
+      const called = fetch(`${service.url}/v1/messages`, {
+        method: "POST",
+        signal: controller.signal,
+        headers: { "x-api-key": key, "content-type": "application/json" },
+        body: JSON.stringify({
+          model: "gpt",
+          max_tokens: 30,
+          stream: true,
+          messages: [{ role: "user", content: [{ type: "document", source }] }]
+        })
+      }).catch((error: Error) => error.name)
+      yield* eventually(
+        Effect.sync(() => standIn.requests.length),
+        (sent) => sent === 1
+      )
+      controller.abort()
+      assert.strictEqual(yield* Effect.promise(() => called), "AbortError")
+      const [row] = yield* eventually(usageRows(service, tenantId), (rows) => rows.length > 0)
+      assert.deepInclude(row, { method: "aborted", inputTokens: 5000, outputTokens: 0 })
+    }).pipe(Effect.scoped)
   )
 })

@@ -1,3 +1,4 @@
+import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { count, member } from "../usage.ts"
 import { type MessageUsage } from "./domain.ts"
@@ -34,12 +35,17 @@ const usageOfIteration = (usage: MessageUsage): TokenUsage => {
   }
 }
 
+const inputs = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"]
+
 /**
  * The usage of a streamed message so far. Reports are cumulative, so their members overwrite earlier ones; omitted members
- * keep their value.
+ * keep their value, and the input does in a report that has none.
  */
-export const laterUsage = (before: MessageUsage, report: MessageUsage | null | undefined): MessageUsage => {
-  const given = Object.entries(report ?? {}).filter(([, value]) => value !== null)
+export const laterUsage = (before: MessageUsage, report: Json): MessageUsage => {
+  const tellsInput = inputs.some((name) => count(report[name]) > 0)
+  const given = Object.entries(report).filter(
+    ([name, value]) => value !== null && (tellsInput || !inputs.includes(name))
+  )
   return { ...before, ...Object.fromEntries(given) }
 }
 
