@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, type Types } from "effect"
+import { Context, DateTime, Effect, Layer, RcMap, Semaphore, type Types } from "effect"
 import { Mac } from "effect/crypto"
 import { Headers, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
@@ -6,6 +6,7 @@ import { repeatJob } from "../runtime/background-jobs.ts"
 import { scopeOf, Database } from "../database/database.ts"
 import { headersOf } from "../http/request.ts"
 import { Sealing } from "../crypto/sealing.ts"
+import { Settings } from "../settings/settings.ts"
 import { Idempotency } from "./api.ts"
 import {
   CurrentRepeatable,
@@ -33,6 +34,21 @@ export const IdempotencyLayer = Layer.effect(
     const database = yield* Database
     const repository = yield* IdempotencyRepository
     const { fingerprint } = yield* Sealing
+    const { maxConnections } = (yield* Settings).database
+    const most = Math.max(1, Math.floor(maxConnections / 2))
+    const ofAll = yield* Semaphore.make(most)
+    const ofTenant = yield* RcMap.make({
+      lookup: (_tenant: string) => Semaphore.make(Math.max(2, Math.ceil(most / 2))),
+      idleTimeToLive: "1 minute"
+    })
+    /**
+     * A handler may ask other servers while it holds its connection. So those under a key never hold all of them, nor those of
+     * one tenant what all tenants may.
+     */
+    const inTurn = <A, E, R>(tenant: string, effect: Effect.Effect<A, E, R>) =>
+      Effect.scoped(
+        Effect.flatMap(RcMap.get(ofTenant, tenant), (semaphore) => semaphore.withPermit(ofAll.withPermit(effect)))
+      )
 
     yield* DateTime.now.pipe(
       Effect.flatMap((now) => repository.purge(DateTime.subtract(now, retention))),
@@ -64,7 +80,7 @@ export const IdempotencyLayer = Layer.effect(
           return isReplayed ? HttpServerResponse.setHeader(response, "idempotency-replayed", "true") : response
         }
         const slot = { principal: principal.name, route, key }
-        return yield* database.transaction(
+        const changed = database.transaction(
           scopeOf(principal),
           Effect.gen(function* () {
             if (!(yield* repository.claim(slot))) return yield* new IdempotencyInProgress({})
@@ -80,6 +96,7 @@ export const IdempotencyLayer = Layer.effect(
             return response
           })
         )
+        return yield* inTurn(scopeOf(principal), changed)
       })
       const withoutKey: Effect.Effect<
         Effect.Success<typeof httpEffect>,

@@ -1,11 +1,12 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, it, layer } from "@effect/vitest"
 import { HTTP } from "cloudevents"
 import { Effect, Fiber } from "effect"
 import { Webhook } from "standardwebhooks"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { each, faults, refuses } from "../../support/scenarios.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually, untilBlocked } from "../../support/waiting.ts"
 import { startReceiver } from "../../support/webhook-receiver.ts"
@@ -42,6 +43,33 @@ const deliveriesOf = Effect.fnUntraced(function* (id: string, isReached: (items:
     isReached
   )
 })
+
+it.live("tests under keys whose receiver does not answer leave connections to others", () =>
+  Effect.gen(function* () {
+    const service = yield* startService(yield* makeDatabase, {
+      Integrations__AllowPrivateAddresses: "true",
+      Database__MaxConnections: "6",
+      Database__AcquireTimeoutSeconds: "2"
+    })
+    const receiver = yield* startReceiver
+    receiver.isSilent = true
+    const made = yield* service.call("POST", path, {
+      body: { kind: "webhook", name: "Hook", url: receiver.url, eventTypes: ["none"] }
+    })
+    const testing = yield* Effect.forEach(
+      Array.from({ length: 12 }, (_, index) => `test ${index}`),
+      (key) => service.call("POST", `${path}/${made.body.id}/test`, { body: {}, headers: { "idempotency-key": key } }),
+      { concurrency: "unbounded" }
+    ).pipe(Effect.forkScoped({ startImmediately: true }))
+    yield* receiver.until(2)
+    for (let times = 0; times < 3; times++) {
+      assert.strictEqual((yield* service.call("GET", "/api/trial-users")).status, 200)
+    }
+    assert.strictEqual((yield* service.call("GET", "/health/ready")).status, 200)
+    receiver.release()
+    yield* Fiber.interrupt(testing)
+  }).pipe(Effect.scoped)
+)
 
 layer(serviceLayer({ Integrations__AllowPrivateAddresses: "true" }), {
   excludeTestServices: true,
