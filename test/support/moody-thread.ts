@@ -1,7 +1,7 @@
 import { replyWith } from "../../src/platform/runtime/thread-body.ts"
 
 /** What a thread under test is asked to do. */
-export type Mood = "answer" | "loop" | "throw" | "hoard"
+export type Mood = "answer" | "loop" | "throw" | "hoard" | "end later"
 
 const hoard: Array<Array<number>> = []
 let answered = 0
@@ -14,6 +14,9 @@ replyWith((mood: Mood) => {
       throw new Error("no mood for it")
     case "hoard":
       for (;;) hoard.push(Array.from({ length: 10_000 }, () => hoard.length))
+    case "end later":
+      setImmediate(() => process.exit())
+      return ++answered
     case "answer":
       return ++answered
   }

@@ -28,9 +28,12 @@ export const makeThread = Effect.fnUntraced(function* <Request, Reply>(options: 
     idleTimeToLive
   })
   const oneAtATime = yield* PartitionedSemaphore.make<string>({ permits: 1 })
+  const running = Effect.flatMap(RcRef.get(worker), (found) =>
+    hasEnded(found) ? Effect.andThen(RcRef.invalidate(worker), RcRef.get(worker)) : Effect.succeed(found)
+  )
 
   return (requester: string, request: Request): Effect.Effect<Reply, ThreadEnded> =>
-    RcRef.get(worker).pipe(
+    running.pipe(
       Effect.flatMap((worker) => submit<Reply>(worker, request, options.seconds)),
       // The thread would answer the next request with the reply to an interrupted one.
       Effect.onInterrupt(() => RcRef.invalidate(worker)),
@@ -51,6 +54,9 @@ const start = (module: URL, megabytes: number) =>
     )
   })
 
+/** Whether a thread ended by itself while it had nothing to do. */
+const hasEnded = (worker: Worker): boolean => worker.threadId === -1
+
 /** The next message of a worker after `begin` has run. */
 const reply = <Reply>(worker: Worker, begin: () => void) =>
   Effect.callback<Reply, ThreadEnded>((resume) => {
@@ -68,11 +74,13 @@ const reply = <Reply>(worker: Worker, begin: () => void) =>
   })
 
 const submit = Effect.fnUntraced(function* <Reply>(worker: Worker, request: unknown, seconds: number) {
-  const before = yield* processorSeconds(worker)
   const overdue = Effect.fail(new ThreadEnded({ reason: `it took longer than ${seconds} s` }))
-  const spent = Effect.sleep(checkEvery).pipe(
-    Effect.andThen(processorSeconds(worker)),
-    Effect.repeat({ until: (now) => now - before > seconds }),
+  const spent = Effect.flatMap(processorSeconds(worker), (before) =>
+    Effect.sleep(checkEvery).pipe(
+      Effect.andThen(processorSeconds(worker)),
+      Effect.repeat({ until: (now) => now - before > seconds })
+    )
+  ).pipe(
     // Time in native code is not reported.
     Effect.timeoutOption(Duration.seconds(seconds * maxWallTimeFactor)),
     Effect.andThen(overdue)

@@ -121,6 +121,18 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       })
     )
 
+    it.effect("decimals are counted as decimals, and a member that every object inherits is none", () =>
+      Effect.gen(function* () {
+        const priced = yield* withSchema('{"properties":{"price":{"multipleOf":0.01}}}')
+        assert.strictEqual((yield* priced.create("a.json", '{"price":19.99}')).status, 201)
+        const fine = yield* priced.create("b.json", '{"price":19.995}')
+        assert.deepStrictEqual(faultPaths(fine), ["payload.content.price"])
+        const inherited = yield* withSchema('{"required":["toString"]}')
+        const lacking = yield* inherited.create("a.json", "{}")
+        assert.deepStrictEqual(faultPaths(lacking), ["payload.content.toString"])
+      })
+    )
+
     it.effect("400: a schema that is none, or refers to what is elsewhere", () =>
       Effect.gen(function* () {
         for (const content of [
@@ -128,7 +140,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           "5",
           '{"type":"nothing"}',
           '{"$ref":"https://example.com/schema.json"}',
-          '{"pattern":"("}'
+          '{"pattern":"("}',
+          '{"$async":true,"required":["a"]}'
         ]) {
           const { create } = yield* withSchema(content)
           assert.deepStrictEqual(faultPaths(yield* create("a.json", "{}")), ["payload.schemaId"], content)

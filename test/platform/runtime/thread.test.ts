@@ -1,5 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
+import { type Worker } from "node:worker_threads"
 import { makeThread } from "../../../src/platform/runtime/thread.ts"
 import { type Mood } from "../../support/moody-thread.ts"
 
@@ -29,6 +30,18 @@ for (const [mood, reason] of [
     }).pipe(Effect.scoped)
   )
 }
+
+it.live("a thread that ended while it had nothing to do is replaced", () =>
+  Effect.gen(function* () {
+    const ask = yield* start(60)
+    const ended = new Promise((resolve) =>
+      process.once("worker", (worker: Worker) => void worker.once("exit", resolve))
+    )
+    assert.strictEqual(yield* ask("end later"), 1)
+    yield* Effect.promise(() => ended)
+    assert.strictEqual(yield* ask("answer"), 1)
+  }).pipe(Effect.scoped)
+)
 
 it.live("an interrupted request ends its thread, and no other request gets its reply", () =>
   Effect.gen(function* () {

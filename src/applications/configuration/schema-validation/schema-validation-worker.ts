@@ -85,7 +85,17 @@ const compile = (file: SourceFile): Validate => {
     throw new Unreadable([{ path: [], message: "Expected a JSON Schema: an object, true or false" }])
   }
   const dialect = dialectOf(schema)
-  const options = { allErrors: true, strict: false, strictNumbers: true, logger: false, validateFormats: true } as const
+  const options = {
+    allErrors: true,
+    strict: false,
+    strictNumbers: true,
+    logger: false,
+    validateFormats: true,
+    // A member that every object inherits is none of its own.
+    ownProperties: true,
+    // 19.99 is no whole multiple of 0.01 as doubles.
+    multipleOfPrecision: 9
+  } as const
   try {
     const ajv = dialect.includes("draft-07")
       ? new Ajv(options)
@@ -93,7 +103,10 @@ const compile = (file: SourceFile): Validate => {
         ? new Ajv2019(options)
         : new Ajv2020(options)
     formats.default(ajv)
-    return ajv.compile(schema)
+    const validate = ajv.compile(schema)
+    // Ajv's own, whose result is a promise.
+    if ("$async" in validate) throw new TypeError("$async is no keyword of JSON Schema")
+    return validate
   } catch (error) {
     throw new Unreadable([{ path: [], message: `Expected a JSON Schema: ${messageOf(error)}` }])
   }
