@@ -88,6 +88,7 @@ import { SyntheticPrincipals } from "./operations/synthetic-principals/service.t
 import { Security } from "./operations/security/service.ts"
 import { BackgroundJobs } from "./platform/runtime/background-jobs.ts"
 import { DigestLayer, SecureRandomLayer } from "./platform/crypto/node-crypto.ts"
+import { routerConfig } from "./platform/http/allowed-methods.ts"
 import { edgeLayer } from "./platform/http/edge.ts"
 import { InFlight, Shutdown } from "./platform/http/in-flight.ts"
 import { LeanServerLayer, makeServer } from "./platform/http/listener.ts"
@@ -346,8 +347,7 @@ const Served = Layer.unwrap(
     HttpRouter.serve(Routes.pipe(Layer.provide(Handlers), Layer.provide(Layer.succeed(ServedApi, untyped(Api)))), {
       disableLogger: true,
       disableListenLog: true,
-      // No longer than the longest head that Node reads, so that every id reaches its check.
-      routerConfig: { caseSensitive: true, maxParamLength: 16_384 },
+      routerConfig,
       ...cors(api)
     })
   )

@@ -27,6 +27,9 @@ const oauth: ReadonlyArray<readonly [path: string, methods: ReadonlyArray<string
   ["/api/applications/register/:clientId", ["GET", "PUT", "DELETE"]]
 ]
 
+/** How paths are found. An id is as long as the longest head that Node reads, so that each reaches its check. */
+export const routerConfig = { caseSensitive: true, maxParamLength: 16_384 } as const
+
 interface ServedPath {
   readonly path: HttpRouter.PathInput
   readonly segments: ReadonlyArray<string>
@@ -85,7 +88,7 @@ const answerOf = (served: ServedPath, method: string): HttpServerResponse.HttpSe
  */
 export const makeAllowedMethods = Effect.gen(function* () {
   const router = yield* HttpRouter.HttpRouter
-  const paths = FindMyWay.make<ServedPath>(yield* HttpRouter.RouterConfig)
+  const paths = FindMyWay.make<ServedPath>(routerConfig)
   const { telemetry } = yield* Settings
   const earlier: Array<{ readonly served: ServedPath; readonly routed: ReadonlySet<string> }> = []
   for (const served of servedPaths(yield* ServedApi, telemetry.prometheus.enabled)) {

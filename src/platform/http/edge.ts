@@ -102,11 +102,20 @@ const malformed = (request: HttpServerRequest.HttpServerRequest): ProblemBody | 
   if (!isDecodable(request.url)) {
     return { ...new BadRequest({ detail: "The URL has a percent-encoding that is not UTF-8." }) }
   }
+  if (hasSemicolon(request.url)) {
+    return { ...new BadRequest({ detail: "The path has a semicolon; as a part of a name it is written as %3B." }) }
+  }
   const hosts = hostCount(request.source)
   if (hosts > 1) return { ...new BadRequest({ detail: "The request has more than one Host header." }) }
   return hosts === 0 && isHttp11(request.source)
     ? { ...new BadRequest({ detail: "The request has no Host header." }) }
     : undefined
+}
+
+/** Whether a path has a semicolon (RFC 3986 §3.3), behind which the router would look for the query. */
+const hasSemicolon = (url: string): boolean => {
+  const at = url.indexOf(";")
+  return at >= 0 && !url.slice(0, at).includes("?")
 }
 
 /** The number of Host header lines: a second one may smuggle a request past a proxy (RFC 9112 §3.2). */

@@ -12,7 +12,24 @@ const own = (allowed: ReadonlySet<string>) => (allowed.has("GET") ? ["HEAD", "OP
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("addresses and methods", (it) => {
   const authorized = Effect.map(TestService, ({ serviceKey }) => [`X-Api-Key: ${serviceKey}`])
 
-  for (const target of ["/nothing/here", "/api", "/api/trial-users/1/nothing", "/health/../api/trial-users"]) {
+  for (const target of ["/api/trial-users;limit=1", "/api/trial-users/1;x", "/;?a=b"]) {
+    it.effect(`400: ${target}, whose path has a semicolon`, () =>
+      Effect.gen(function* () {
+        const answer = yield* sent(requestText("GET", target, yield* authorized))
+        assertProblem(answer, 400, "bad-request")
+        assert.include(answer.text, "%3B")
+      })
+    )
+  }
+
+  for (const target of [
+    "/nothing/here",
+    "/api",
+    "/api/trial-users/1/nothing",
+    "/health/../api/trial-users",
+    "/API/trial-users",
+    "/Health"
+  ]) {
     it.effect(`404: ${target}`, () =>
       Effect.gen(function* () {
         const answer = yield* sent(requestText("GET", target, yield* authorized))
