@@ -1,4 +1,4 @@
-import { Deferred, Effect, Layer } from "effect"
+import { DateTime, Deferred, Duration, Effect, Layer } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { LiveAuthorization } from "../platform/http/event-stream.ts"
 import { Shutdown } from "../platform/http/in-flight.ts"
@@ -44,12 +44,20 @@ export const LiveAuthorizationLayer = Layer.effect(
             if (!(yield* isStillAuthorized(request, principal))) return
             yield* Effect.raceFirst(next, Effect.sleep(checkEvery))
           }
-        }).pipe(Effect.raceFirst(shutdown.begun))
+        }).pipe(Effect.raceFirst(shutdown.begun), Effect.raceFirst(expiry(principal)))
       )
 
     return LiveAuthorization.of({ revoked })
   })
 )
+
+/** Waits for the end of the principal's credential; for ever where it has none. */
+const expiry = ({ expiresAt }: Principal): Effect.Effect<void> =>
+  expiresAt === undefined
+    ? Effect.never
+    : Effect.flatMap(DateTime.now, (now) =>
+        Effect.sleep(Duration.max(DateTime.distance(now, expiresAt), Duration.zero))
+      )
 
 const hasSameRights = (a: Principal, b: Principal): boolean =>
   a.name === b.name && a.tenantId === b.tenantId && a.capabilities.join() === b.capabilities.join()

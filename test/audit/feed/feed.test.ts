@@ -300,6 +300,17 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
     })
   )
 
+  it.effect("200: lasts no longer than the credential", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const expiresAt = DateTime.formatIso(DateTime.add(yield* DateTime.now, { seconds: 1 }))
+      const { key } = yield* makeKey(service, ["audit-logs:read"], { expiresAt })
+      const client = yield* follow(service, { key })
+      yield* until(client.ended, (end) => end !== undefined)
+      assert.strictEqual(client.ended(), "cleanly")
+    })
+  )
+
   refuses(
     it,
     each(["x", "-1", "1.5"], (id) => [
