@@ -253,9 +253,12 @@ export class Registrations extends Context.Service<Registrations>()("app/identit
       return answerOf(yield* asClient((origin) => change(id, described, origin)), token ?? nothing)
     })
 
+    const revoke = (keys: ReadonlyArray<ApiKeyView>) =>
+      Effect.forEach(keys, (key) => Effect.orDie(apiKeys.revoke(key.id)), { discard: true })
+
     const end = Effect.fn("Registrations.end")(function* (id: ApplicationId, origin: AuditOrigin) {
       const { application, state } = yield* takeOwn(id)
-      yield* Effect.forEach(state.keys, (key) => Effect.orDie(apiKeys.revoke(key.id)), { discard: true })
+      yield* revoke(state.keys)
       yield* repository.delete(id)
       // What belongs to the application is the administrators', and stays.
       yield* applications.delete(id).pipe(
@@ -322,7 +325,8 @@ export class Registrations extends Context.Service<Registrations>()("app/identit
               .pipe(Effect.catchTag(["ApiKeyNotFound", "ApiKeySynthetic"], Effect.die)),
             {}
           )
-        : yield* issue(application, scopes, input)
+        : // Keys whose time runs out after a rotation are none of those that follow the new one.
+          yield* Effect.andThen(revoke(state.keys), issue(application, scopes, input))
       const approved = yield* applications.amend(application, { status: "active" })
       const now = Model.Override(yield* DateTime.now)
       const updated = yield* repository.update({ ...registration, ...issued, requestedScopes: scopes, updatedAt: now })

@@ -269,6 +269,22 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("a key of a later approval leaves none of those before it", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const client = yield* makeRegistration(service, ["agents:read", "audit-logs:read"])
+      const { apiKeyId } = (yield* decide(service, client.client_id, "approve")).body
+      const first = (yield* client.get).body.client_secret as string
+      const { body: rotated } = yield* service.call("POST", `/api/api-keys/${apiKeyId}/rotate`, { body: {} })
+      yield* service.call("DELETE", `/api/api-keys/${rotated.id}`)
+      assert.strictEqual(yield* works(service, first), 200)
+      yield* client.put({ scope: "agents:read audit-logs:read" })
+      yield* decide(service, client.client_id, "approve")
+      assert.strictEqual(yield* works(service, (yield* client.get).body.client_secret), 200)
+      assert.strictEqual(yield* works(service, first), 401)
+    })
+  )
+
   it.effect("a key that was revoked before it was read is not told", () =>
     Effect.gen(function* () {
       const service = yield* TestService
