@@ -16,14 +16,22 @@ export class Failure extends Error {
   readonly faults: ReadonlyArray<Fault>
   readonly traceId: string | undefined
   constructor(status: number, problem: Readonly<Record<string, unknown>>) {
-    super(String(problem.detail ?? problem.title ?? "The service answered with an error."))
+    super(
+      String(problem.detail ?? problem.title ?? "The service answered with an error.").replaceAll(
+        /(^|; )payload\./g,
+        "$1"
+      )
+    )
     this.status = status
     this.type = String(problem.type ?? "")
     this.title = String(problem.title ?? "Error")
-    this.faults = Array.isArray(problem.errors) ? problem.errors : []
+    this.faults = Array.isArray(problem.errors) ? (problem.errors as ReadonlyArray<Fault>).map(inBody) : []
     this.traceId = typeof problem.traceId === "string" ? problem.traceId : undefined
   }
 }
+
+/** A fault with its place in the body, which the service calls the payload. */
+const inBody = ({ path, ...fault }: Fault): Fault => ({ ...fault, path: path[0] === "payload" ? path.slice(1) : path })
 
 interface AnyInput {
   readonly params?: object | undefined

@@ -62,7 +62,7 @@ export const Field = ({
 }) => {
   const id = useId()
   const faults = faultsOf(useContext(Cause)).filter(
-    ({ path }) => member !== undefined && path.join(".").startsWith(member)
+    ({ path }) => member !== undefined && `${path.join(".")}.`.startsWith(`${member}.`)
   )
   const told = faults.length > 0 || hint !== undefined
   return (

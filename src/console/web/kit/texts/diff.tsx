@@ -32,14 +32,6 @@ export const diffOf = async (before: string, after: string): Promise<string | un
   return createTwoFilesPatch("before", "after", before, after, undefined, undefined, { timeout: timeoutMilliseconds })
 }
 
-/** The text with two changes of one base in it; undefined where they touch the same lines. */
-export const mergeOf = async (base: string, theirs: string, mine: string): Promise<string | undefined> => {
-  const { applyPatch, structuredPatch } = await import("diff")
-  const patch = structuredPatch("base", "mine", base, mine, undefined, undefined, { timeout: timeoutMilliseconds })
-  const merged = patch === undefined ? false : applyPatch(theirs, patch)
-  return merged === false ? undefined : merged
-}
-
 /** Two texts compared in the browser. */
 export const Compare = ({
   after,

@@ -6,7 +6,8 @@ import { type Answer, type Row } from "../../api/operations.ts"
 import { Act, Confirm, Copy, CopyCurl, FormActions, TabLinks, Tabs } from "../../kit/actions.tsx"
 import { isBuiltIn } from "../../kit/names/built-in.ts"
 import { Dialog } from "../../kit/dialog.tsx"
-import { Compare, mergeOf, UnifiedDiff } from "../../kit/texts/diff.tsx"
+import { Compare, UnifiedDiff } from "../../kit/texts/diff.tsx"
+import { mergeOf } from "../../kit/texts/merge.ts"
 import { type Editing, Editor } from "../../kit/texts/editor.tsx"
 import { Form, numberOf, SelectField, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
 import { count, Moment } from "../../kit/format.tsx"
@@ -14,6 +15,7 @@ import { Icon } from "../../kit/icons.tsx"
 import { List, Table } from "../../kit/lists/list.tsx"
 import { Answered, Empty, Loading } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
+import { useCaller } from "../../shell/session.tsx"
 import { Page } from "../../shell/shell.tsx"
 
 type Application = Row<"applications.list">
@@ -103,12 +105,23 @@ const foldersIn = (nodes: ReadonlyArray<TreeNode>): ReadonlyArray<readonly [stri
     .map(({ id, path }) => [String(id), path] as const)
 ]
 
+/** The files that may be schemas. */
 const schemasIn = (nodes: ReadonlyArray<TreeNode>, but?: number): ReadonlyArray<readonly [string, string]> => [
   ["", "nothing"],
   ...flat(nodes)
-    .filter(({ contentType, id }) => contentType === "application/json" && id !== but)
+    .filter(({ id, name, type }) => type === "file" && id !== but && /\.(?:json|ya?ml)$/i.test(name))
     .map(({ id, path }) => [String(id), path] as const)
 ]
+
+/** The choices with the one that was made, whatever its name is. */
+const withChosen = (
+  choices: ReadonlyArray<readonly [string, string]>,
+  nodes: ReadonlyArray<TreeNode>,
+  chosen: number | null
+): ReadonlyArray<readonly [string, string]> =>
+  chosen === null || choices.some(([id]) => id === String(chosen))
+    ? choices
+    : [...choices, [String(chosen), flat(nodes).find(({ id }) => id === chosen)?.path ?? `File ${chosen}`]]
 
 const schemaHint = "A JSON Schema file of the same application; content that does not fit is not saved"
 
@@ -203,7 +216,9 @@ const Move = ({ node, nodes, onClose }: Changing) => {
         body: {
           name: textOf(data, "name") ?? "",
           parentId: numberOf(data, "parentId") ?? null,
-          ...(node.type === "file" ? { schemaId: numberOf(data, "schemaId") ?? null } : {})
+          ...(node.type === "file" && data.get("schemaId") !== String(node.schemaId ?? "")
+            ? { schemaId: numberOf(data, "schemaId") ?? null }
+            : {})
         }
       },
       { onSuccess: onClose }
@@ -227,7 +242,7 @@ const Move = ({ node, nodes, onClose }: Changing) => {
             label="Checked against"
             name="schemaId"
             defaultValue={node.schemaId ?? ""}
-            options={schemasIn(nodes, node.id)}
+            options={withChosen(schemasIn(nodes, node.id), nodes, node.schemaId)}
             hint={schemaHint}
           />
         )}
@@ -323,8 +338,8 @@ interface Draft {
   readonly text: string
 }
 
-/** Edits that were not saved, by file; they wait while another page is shown. */
-const drafts = new Map<number, Draft>()
+/** Edits that were not saved, by who made them and file; they wait while another page is shown. */
+const drafts = new Map<string, Draft>()
 
 interface Conflict {
   readonly base: Base
@@ -437,7 +452,9 @@ const Resolve = ({
 /** Edits the newest version of a file. */
 const Edit = ({ locked, node }: { readonly locked: string | undefined; readonly node: Node }) => {
   const save = useChange("configuration.save")
-  const [kept] = useState(() => drafts.get(node.id))
+  const { principal } = useCaller()
+  const place = `${principal} ${node.id}`
+  const [kept] = useState(() => drafts.get(place))
   const [base, setBase] = useState<Base>(kept?.base ?? baseOf(node))
   const [initial, setInitial] = useState(kept?.text ?? base.content)
   const [isDirty, setDirty] = useState(kept !== undefined)
@@ -447,7 +464,7 @@ const Edit = ({ locked, node }: { readonly locked: string | undefined; readonly 
   const [round, setRound] = useState(0)
 
   const begin = (next: Base) => {
-    drafts.delete(node.id)
+    drafts.delete(place)
     isKept.current = false
     setRound(round + 1)
     setBase(next)
@@ -469,9 +486,9 @@ const Edit = ({ locked, node }: { readonly locked: string | undefined; readonly 
     return () => {
       removeEventListener("beforeunload", onLeave)
       const text = edited?.read() ?? base.content
-      if (isKept.current && text !== base.content) drafts.set(node.id, { base, text })
+      if (isKept.current && text !== base.content) drafts.set(place, { base, text })
     }
-  }, [isDirty, base, node.id])
+  }, [isDirty, base, place])
 
   const put = (text: string, over: Base) =>
     save.mutate(
@@ -485,7 +502,7 @@ const Edit = ({ locked, node }: { readonly locked: string | undefined; readonly 
           if (!(cause instanceof Failure) || cause.status !== 412) return
           const theirs = await call("configuration.get", { params: { id: node.id } })
           const merged = await mergeOf(over.content, theirs.content ?? "", text)
-          drafts.set(node.id, { base: over, text })
+          drafts.set(place, { base: over, text })
           setConflict({ base: over, mine: text, theirs, merged })
         }
       }

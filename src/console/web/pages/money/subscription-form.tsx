@@ -74,7 +74,13 @@ export const SubscriptionForm = ({ of, onClose }: { readonly of?: Subscription; 
             required
             defaultValue={of?.pending?.quota.amount ?? of?.quota.amount}
           />
-          <SelectField label="Counts" name="unit" member="quota.unit" defaultValue={of?.quota.unit} options={units} />
+          <SelectField
+            label="Counts"
+            name="unit"
+            member="quota.unit"
+            defaultValue={(of?.pending?.quota ?? of?.quota)?.unit}
+            options={units}
+          />
           <TextField
             label="Price of a period in US dollars"
             name="priceUsd"
