@@ -38,6 +38,12 @@ export interface AdmissionDenied {
 /** Why a call may not use an existing reservation. */
 export const transferError = (problem: TransferError, id: ReservationId): GatewayError => {
   if (problem._tag === "ReservationNotOpen" && problem.state === "held") return approvalRequired(id)
+  if (problem._tag === "ReservationManaged") {
+    return gatewayError(problem, {
+      message: `The reservation ${id} is used by a call, or was: make this call without x-reservation-id, or reserve anew.`,
+      headers: notRetryable
+    })
+  }
   if (problem._tag !== "BudgetDenied") return gatewayError(problem, { headers: notRetryable })
   if (problem.reason === "in-flight") return rateLimitReached(problem, { headers: retryAfter(1) })
   return budgetExhausted(problem, problem.reason === "exceeds-limit")

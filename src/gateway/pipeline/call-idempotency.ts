@@ -30,7 +30,7 @@ const unclaimed: ClaimedCall = { reserved: () => Effect.void, release: Effect.vo
 
 const invalid = gatewayError(new IdempotencyKeyInvalid({}))
 const reused = gatewayError(new IdempotencyKeyReused({}), {
-  message: "This Idempotency-Key was used for a request with another body.",
+  message: "This Idempotency-Key was used for a request with another body, agent or task type.",
   headers: notRetryable
 })
 const inProgress = gatewayError(new IdempotencyInProgress({}), { headers: retryAfter(1) })
