@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { expectedExactIntegers, hasInexactInteger } from "../../kernel/json/parsed-json.ts"
 import { storable, text } from "../../kernel/text.ts"
 
 export const statementActions = auditActions("Statement", ["StatementSigned"])
@@ -34,10 +35,19 @@ export const Statement = Schema.Struct({
   predicateType: text(1, 1000)
     .pipe(Schema.check(Schema.isPattern(/^[a-z][a-z0-9+.-]*:\S+$/iu, { expected: "a URI" })))
     .annotate({ examples: ["https://example.com/audit-checkpoint/v1"] }),
-  predicate: Schema.Record(storable(Schema.String), Schema.Json).annotate({
-    description: "What is stated, in the form that `predicateType` names",
-    examples: [{ sequence: 1000 }]
-  })
+  predicate: Schema.Record(storable(Schema.String), Schema.Json)
+    .pipe(
+      Schema.check(
+        Schema.makeFilter((predicate) => !hasInexactInteger(predicate), {
+          expected: expectedExactIntegers,
+          toJsonSchema: () => ({})
+        })
+      )
+    )
+    .annotate({
+      description: "What is stated, in the form that `predicateType` names",
+      examples: [{ sequence: 1000 }]
+    })
 }).annotate({ identifier: "Statement" })
 export type Statement = typeof Statement.Type
 

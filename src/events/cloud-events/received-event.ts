@@ -1,6 +1,6 @@
 import { Effect, Schema } from "effect"
 import { repeatedMember } from "../../kernel/json/json-scanner.ts"
-import { isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
+import { expectedExactIntegers, hasInexactInteger, isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import {
@@ -150,6 +150,7 @@ const faultsOf = (
   if (event.data !== undefined && event.data_base64 !== undefined)
     fault("data_base64", "Expected only one of data and data_base64")
   if (event.data_base64 !== undefined && !isBase64(event.data_base64)) fault("data_base64", "Expected base64")
+  if (hasInexactInteger(event.data)) fault("data", `Expected ${expectedExactIntegers}`)
   for (const [name, value] of Object.entries(event)) {
     if (name === "data" || name === "data_base64" || value === null) continue
     if (!/^[a-z0-9]{1,64}$/.test(name)) fault(name, "Expected a name of lower-case letters and digits")

@@ -6,6 +6,7 @@ import { CreatedAt, HiddenUpdatedAt } from "../../kernel/instant.ts"
 import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { optionalAtCreation, serverSet } from "../../kernel/http/server-set.ts"
+import { expectedExactIntegers, hasInexactInteger } from "../../kernel/json/parsed-json.ts"
 import { name, Slug } from "../../kernel/text.ts"
 
 const TenantName = name(100).annotate({ examples: ["Acme Research"] })
@@ -42,6 +43,15 @@ export const TenantSettings = Schema.JsonObject.pipe(
     })
   )
 ).annotate({ examples: [{ locale: "en" }] })
+/** What may be given; what is kept may be of a time when such numbers were taken. */
+const GivenSettings = TenantSettings.pipe(
+  Schema.check(
+    Schema.makeFilter((settings) => !hasInexactInteger(settings), {
+      expected: expectedExactIntegers,
+      toJsonSchema: () => ({})
+    })
+  )
+).annotate({ examples: [{ locale: "en" }] })
 const StoredSettings = Schema.fromJsonString(TenantSettings)
 
 /** A customer of the installation: agents, accounts, keys and money belong to one. */
@@ -55,7 +65,7 @@ export class Tenant extends Model.Class<Tenant>("Tenant")({
     insert: StoredSettings,
     update: StoredSettings,
     json: TenantSettings,
-    jsonCreate: Schema.optionalKey(TenantSettings)
+    jsonCreate: Schema.optionalKey(GivenSettings)
   }),
   createdAt: CreatedAt,
   updatedAt: HiddenUpdatedAt
@@ -71,7 +81,7 @@ export const TenantPatch = Schema.Struct({
   name: Schema.optionalKey(TenantName),
   slug: Schema.optionalKey(TenantSlug),
   status: Schema.optionalKey(TenantStatus),
-  settings: Schema.optionalKey(TenantSettings),
+  settings: Schema.optionalKey(GivenSettings),
   ...serverSet("id", "createdAt")
 }).annotate({ identifier: "TenantPatch" })
 export type TenantPatch = typeof TenantPatch.Type

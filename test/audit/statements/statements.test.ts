@@ -312,7 +312,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
         { subject: [{ name: "a", digest: {} }] },
         { subject: [{ name: "a", digest: { sha256: "xyz" } }] },
         { predicateType: "no uri" },
-        { predicate: 7 }
+        { predicate: 7 },
+        { predicate: { order: [2 ** 53] } }
       ]) {
         const body = { ...newStatement(), ...members }
         assertProblem(yield* service.call("POST", "/api/attestation/statements", { body }), 400, "validation-failed")

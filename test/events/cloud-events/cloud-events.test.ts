@@ -316,6 +316,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
       ["deep data", publishing(`{"specversion":"1.0","data":${deep}}`), problem(400, "validation-failed")],
       ["a fraction as an extension", publishing(event({ ext: 1.5 })), faults("payload.ext")],
       ["a number that none is", publishing(JSON.stringify(event()).replace("42", "1e400")), faults("payload")],
+      ["data with a number of too many digits", publishing(event({ data: { a: [2 ** 53] } })), faults("payload.data")],
       ["no JSON", publishing("{"), malformed],
       ["a member twice", publishing('{"id":"1","id":"2"}'), malformed],
       ["another content type", publishing(event(), "application/json"), problem(415, "unsupported-media-type")],

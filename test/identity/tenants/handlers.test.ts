@@ -79,6 +79,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       ["create with a slug of one letter", creating({ slug: "a" }), faults("payload.slug")],
       ["create with a list for settings", creating({ settings: [] }), faults("payload.settings")],
       ["create with null for settings", creating({ settings: null }), faults("payload.settings")],
+      ["create with a number of too many digits", creating({ settings: { a: [2 ** 53] } }), faults("payload.settings")],
       ["create with NUL in a setting", creating({ settings: { text: "a\0b" } }), faults("payload.settings")],
       ["create with NUL in a setting's name", creating({ settings: { "a\0b": 1 } }), faults("payload.settings")],
       ["create with deep settings", creating({ settings: { deep } }), faults("payload.settings")],
