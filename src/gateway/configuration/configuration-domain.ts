@@ -102,7 +102,7 @@ export const ConfiguredModel = Schema.Struct({
   maxOutputTokens: member(optional(Tokens), "The longest answer that it gives; as the catalogue knows unless given"),
   maxTokensPerSecond: member(
     optional(between(1, 100_000)),
-    "The most that it writes in a second: it bounds what a model that thinks unseen is charged when its caller leaves; 500 unless given"
+    "The most that it writes in a second: it bounds what is charged of thoughts and of unstreamed answers when the caller leaves; 500 unless given"
   ),
   maxTokensPerToolUse: member(
     optional(Tokens),
