@@ -15,6 +15,8 @@ export const Uuid = Schema.String.pipe(
   )
 ).annotate({ component: "Uuid", format: "uuid", examples: ["0198a5b0-7c00-7000-8000-00000000002a"] })
 
+export const isUuid = Schema.is(Uuid)
+
 /** The tenant that a principal acts for; in the kernel because every tenant-scoped feature uses it. */
 export const TenantId = Uuid.pipe(Schema.brand("TenantId"))
 export type TenantId = typeof TenantId.Type

@@ -1,16 +1,16 @@
 import { Schema } from "effect"
 
-/** Text that PostgreSQL can store and UTF-8 can encode: no NUL, no lone surrogate. */
-const isStorable = Schema.makeFilter((text: string) => text.isWellFormed() && !text.includes("\0"), {
-  expected: "text without NUL and without lone surrogates"
-})
+/** Whether PostgreSQL can store a text and UTF-8 can encode it: no NUL, no lone surrogate. */
+export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes("\0")
+
+const checkStorable = Schema.makeFilter(isStorable, { expected: "text without NUL and without lone surrogates" })
 
 /** Text of any length that can be stored. */
-export const storable = <S extends Schema.Codec<string, string>>(schema: S) => schema.pipe(Schema.check(isStorable))
+export const storable = <S extends Schema.Codec<string, string>>(schema: S) => schema.pipe(Schema.check(checkStorable))
 
 /** Storable text of `minimum` to `maximum` characters (Unicode code points). */
 export const text = (minimum: number, maximum: number) =>
-  Schema.String.pipe(Schema.check(isStorable, Schema.isBetweenCodePoints(minimum, maximum)))
+  Schema.String.pipe(Schema.check(checkStorable, Schema.isBetweenCodePoints(minimum, maximum)))
 
 /** Like {@link text}, and not blank. */
 export const name = (maximum: number) =>

@@ -1,3 +1,4 @@
+import { isStorable } from "../../kernel/text.ts"
 import { Effect, Schema } from "effect"
 import { repeatedMember } from "../../kernel/json/json-scanner.ts"
 import { expectedExactIntegers, hasInexactInteger, isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
@@ -165,7 +166,7 @@ const faultsOf = (
       fault(name, "Expected a string that is not empty")
     }
   }
-  if (!isStorable(event, 0)) {
+  if (!holds(event, 0)) {
     faults.push({
       path,
       message: `Expected text without NUL and lone surrogates, and finite numbers, nested ${maxDepth} deep at most`
@@ -180,13 +181,11 @@ const isUriReference = (text: string): boolean => /^[^\s<>"{}|\\^`]+$/.test(text
 const isBase64 = (value: unknown): boolean =>
   typeof value === "string" && /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(value)
 
-const isText = (text: string): boolean => text.isWellFormed() && !text.includes("\0")
-
 /** Whether PostgreSQL can store a value. */
-const isStorable = (value: unknown, depth: number): boolean => {
-  if (typeof value === "string") return isText(value)
+const holds = (value: unknown, depth: number): boolean => {
+  if (typeof value === "string") return isStorable(value)
   if (typeof value === "number") return Number.isFinite(value)
   if (typeof value !== "object" || value === null) return true
   if (depth >= maxDepth) return false
-  return Object.entries(value).every(([name, one]) => isText(name) && isStorable(one, depth + 1))
+  return Object.entries(value).every(([name, one]) => isStorable(name) && holds(one, depth + 1))
 }

@@ -1,3 +1,4 @@
+import { isUuid } from "../../kernel/identifier.ts"
 import { UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { Tenants } from "../../identity/tenants/service.ts"
 import { Cache, Context, Effect, Exit, Layer, Option } from "effect"
@@ -169,14 +170,14 @@ export class GatewayAuthentication extends Context.Service<
       }
 
       const reservationNamed = Effect.fnUntraced(function* (reservationId: string) {
-        if (!uuid.test(reservationId)) return yield* expectedId("reservationId", "a reservation")
+        if (!isUuid(reservationId)) return yield* expectedId("reservationId", "a reservation")
         return yield* Effect.mapError(reservations.find(ReservationId.make(reservationId)), (problem) =>
           gatewayError(problem)
         )
       })
 
       const planNamed = Effect.fnUntraced(function* (planId: string) {
-        if (!uuid.test(planId)) return yield* expectedId("planId", "a plan")
+        if (!isUuid(planId)) return yield* expectedId("planId", "a plan")
         return yield* Effect.mapError(callPlans.get(PlanId.make(planId)), () => noPlan)
       })
 
@@ -197,7 +198,7 @@ export class GatewayAuthentication extends Context.Service<
         const plan = planId === undefined ? undefined : yield* planNamed(planId)
         const id = own ?? named ?? plan?.agentId
         if (id === undefined) return { ...noAgent, taskType, reservation }
-        if (!uuid.test(id)) return yield* expectedId("agentId", "an agent")
+        if (!isUuid(id)) return yield* expectedId("agentId", "an agent")
         if (plan !== undefined && (plan.agentId !== id || (principal.tenantId ?? plan.tenantId) !== plan.tenantId)) {
           return yield* noPlan
         }
@@ -334,5 +335,3 @@ const expectedId = (member: string, what: string) => invalidMember(member, `${me
 const wrongTaskType = (message: string) => invalidMember("taskType", message, "task_type_not_allowed")
 
 const maxTaskType = 200
-
-const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/

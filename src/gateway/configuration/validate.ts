@@ -1,3 +1,4 @@
+import { isUuid } from "../../kernel/identifier.ts"
 import { X509Certificate } from "node:crypto"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
@@ -9,8 +10,6 @@ export type KeyReference =
   | { readonly kind: "file"; readonly name: string }
   | { readonly kind: "secret"; readonly id: string }
   | { readonly kind: "literal"; readonly key: string }
-
-const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 export const referenceOf = (apiKey: string): KeyReference => {
   if (apiKey.startsWith("env:")) return { kind: "environment", name: apiKey.slice(4) }
@@ -42,7 +41,7 @@ export const referenceFault = (reference: KeyReference): string | undefined => {
         ? undefined
         : "Expected the name of a file below Llm:SecretsDirectory"
     case "secret":
-      return uuid.test(reference.id) ? undefined : "Expected secret: and the id that a saved key was replaced by"
+      return isUuid(reference.id) ? undefined : "Expected secret: and the id that a saved key was replaced by"
     case "environment":
     case "literal":
       return undefined

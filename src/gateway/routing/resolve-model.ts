@@ -1,3 +1,4 @@
+import { isStorable } from "../../kernel/text.ts"
 import { type PrepaidQuota } from "./prepaid-quotas.ts"
 import { ModelNotFound } from "../configuration/domain.ts"
 import { type Strategy } from "../configuration/configuration-domain.ts"
@@ -17,9 +18,6 @@ export const modelNotFound = (gateway: GatewaySnapshot, name: string): GatewayEr
 }
 
 const longestName = 500
-
-/** Whether PostgreSQL can store a text: it has no NUL and no lone surrogate. */
-const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes("\0")
 
 /** The model with this name, if it supports the operation. */
 export const resolveModel = (

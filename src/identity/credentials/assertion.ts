@@ -1,3 +1,4 @@
+import { isStorable } from "../../kernel/text.ts"
 import { Schema } from "effect"
 import { maxAssertionCharacters } from "./domain.ts"
 import { repeatedMember } from "../../kernel/json/json-scanner.ts"
@@ -16,7 +17,7 @@ export interface AssertionHeader {
 }
 
 const text = (value: unknown, most: number): value is string =>
-  typeof value === "string" && value.length > 0 && value.length <= most && value.isWellFormed() && !value.includes("\0")
+  typeof value === "string" && value.length > 0 && value.length <= most && isStorable(value)
 
 /** Whether the unused bits of the last character are zero, so that no other text encodes the same bytes. */
 const isCanonical = (part: string): boolean => {

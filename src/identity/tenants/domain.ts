@@ -7,7 +7,7 @@ import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { optionalAtCreation, serverSet } from "../../kernel/http/server-set.ts"
 import { expectedExactIntegers, hasInexactInteger } from "../../kernel/json/parsed-json.ts"
-import { name, Slug } from "../../kernel/text.ts"
+import { isStorable, name, Slug } from "../../kernel/text.ts"
 
 const TenantName = name(100).annotate({ examples: ["Acme Research"] })
 const TenantSlug = Slug.annotate({ examples: ["acme-research"] })
@@ -27,17 +27,17 @@ const maxDepth = 32
 const maxCharacters = 16_384
 
 /** Whether `jsonb` holds the value, and no deeper nested than may be walked without fear for the stack. */
-const isStorable = (value: Schema.Json, depth: number): boolean => {
-  if (typeof value === "string") return value.isWellFormed() && !value.includes("\0")
+const holds = (value: Schema.Json, depth: number): boolean => {
+  if (typeof value === "string") return isStorable(value)
   if (typeof value !== "object" || value === null) return true
   if (depth === maxDepth) return false
-  return Object.entries(value).every(([key, inner]) => isStorable(key, depth) && isStorable(inner, depth + 1))
+  return Object.entries(value).every(([key, inner]) => holds(key, depth) && holds(inner, depth + 1))
 }
 
 /** What the installation keeps of a tenant's wishes: a JSON object of at most 16,384 characters, 32 levels deep. */
 export const TenantSettings = Schema.JsonObject.pipe(
   Schema.check(
-    Schema.makeFilter((settings) => isStorable(settings, 0) && JSON.stringify(settings).length <= maxCharacters, {
+    Schema.makeFilter((settings) => holds(settings, 0) && JSON.stringify(settings).length <= maxCharacters, {
       expected: "a JSON object of at most 16,384 characters and 32 levels, without NUL and without lone surrogates",
       toJsonSchema: () => ({})
     })
