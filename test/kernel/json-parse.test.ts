@@ -78,6 +78,8 @@ describe("JSON", () => {
 
   it("has the last of members with one name, and an error where it is malformed", () => {
     assert.deepStrictEqual(parse('{"\\\\":0,"a":1,"\\u0061":2}'), { "\\": 0, a: 2 })
+    assert.deepStrictEqual(parse('{"\\\\":0,"a":2,"\\u0061":1,"a":3}'), { "\\": 0, a: 3 })
+    assert.deepStrictEqual(parse('{"\\\\":0,"\\u0031":"first","1":"last"}'), { "\\": 0, 1: "last" })
     for (const text of ["", '{"\\\\":1', '{"\\q":1}', '"\\']) assert.throws(() => parse(text), SyntaxError)
   })
 })

@@ -40,16 +40,22 @@ class Words {
     this.bytes += Buffer.byteLength(JSON.stringify(text))
   }
 
+  /** A part of a form, whose quotes the model may read as well. */
+  private quoted(text: string): void {
+    this.text(text)
+    this.bytes -= 2
+  }
+
   /** All names, texts and numbers of a value: models read these, written in fewer tokens than its JSON has. */
   all(value: unknown): void {
-    if (typeof value === "string") this.text(value)
+    if (typeof value === "string") this.quoted(value)
     else if (typeof value === "number") {
       this.texts.push(String(value))
       this.bytes += 1
     } else if (Array.isArray(value)) for (const element of value) this.all(element)
     else if (isJson(value)) {
       for (const [name, member] of Object.entries(value)) {
-        this.text(name)
+        this.quoted(name)
         this.all(member)
       }
     }
@@ -73,7 +79,7 @@ class Words {
     }
     for (const [name, member] of Object.entries(part)) {
       if (unread.has(name)) continue
-      if (Array.isArray(member)) this.content(member)
+      if (Array.isArray(member) || typeof member === "string") this.content(member)
       else if (!isJson(member) || name === "input") this.all(member)
       else if (name === "source") this.source(member)
       else this.part(member)

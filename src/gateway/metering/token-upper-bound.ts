@@ -160,7 +160,9 @@ const runByCaller = /^(?:bash|text_editor|computer|memory|browser)_/
 
 const tools = (dialect: Dialect, body: Json, walk: Walk): void => {
   const given = listIn(body.tools)
-  if (given.length > 0) walk.tokens += withTools
+  const functions = listIn(body.functions)
+  if (given.length + functions.length > 0) walk.tokens += withTools
+  walk.tokens += perTool * functions.length
   for (const [index, tool] of given.entries()) {
     const type = isJson(tool) && typeof tool.type === "string" ? tool.type : "custom"
     if (type === "custom" || type === "function") walk.tokens += perTool

@@ -172,9 +172,10 @@ export class StreamTransformer {
     if (this.toEvents !== undefined) return written(this.toEvents.end(usage))
     if (this.toChunks !== undefined) return `${chunkText(this.toChunks.end(usage))}data: [DONE]\n\n`
     if (!this.isHeldBack) return ""
-    const { createdSeconds, head } = this.options
+    const { createdSeconds, head, operation } = this.options
     const { id, model } = head
-    const last = { id, object: "chat.completion.chunk", created: createdSeconds, model, choices: [] }
+    const object = operation === "completions" ? "text_completion" : "chat.completion.chunk"
+    const last = { id: this.facts.id ?? id, object, created: createdSeconds, model, choices: [] }
     return `${chunkText([{ ...last, usage: toCompletionUsage(usage) }])}data: [DONE]\n\n`
   }
 

@@ -318,6 +318,7 @@ export class Registrations extends Context.Service<Registrations>()("app/identit
       const current = state.keys.at(-1)
       const isWidened = current !== undefined && current.status === "active"
       if (isWidened && input.tenantId !== undefined && input.tenantId !== current.tenantId) return yield* otherTenant
+      if (isWidened) yield* narrow(state.keys.slice(0, -1), scopes)
       const issued = isWidened
         ? yield* Effect.as(
             apiKeys

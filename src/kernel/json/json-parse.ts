@@ -2,8 +2,8 @@ type Reviver = (this: unknown, name: string, value: unknown, context?: { readonl
 
 const engineParse = JSON.parse as (text: string, reviver?: Reviver) => unknown
 
-/** What a name begins with that stands for another one. */
-const marker = "\u{f8ff}"
+/** What stands in the place of a name begins with it, and ends with the place of the name in a list. */
+const marker = "#"
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null
 
@@ -35,65 +35,62 @@ const endOf = (text: string, start: number): number => {
   }
 }
 
-/** A name in the place of one, whose characters need no escapes. */
-const otherName = (name: string): string =>
-  marker + Array.from({ length: name.length }, (_, at) => name.charCodeAt(at).toString(16).padStart(4, "0")).join("")
-
 const colon = /\s*:/y
 
-/** The text with other names in the place of those that are written with escapes. */
-const withoutEscapesInNames = (text: string): string => {
+/** The text with others in the place of all names of members, and these names. */
+const renamed = (text: string): readonly [text: string, names: ReadonlyArray<string>] => {
+  const places = new Map<string, number>()
   const parts: Array<string> = []
   let copied = 0
   let end = 0
   for (let start = text.indexOf('"'); start >= 0; start = text.indexOf('"', end)) {
     end = endOf(text, start)
-    const written = text.slice(start, end)
     colon.lastIndex = end
-    if ((written.includes("\\") || written.startsWith(`"${marker}`)) && colon.test(text)) {
-      parts.push(text.slice(copied, start), `"${otherName(engineParse(written) as string)}"`)
-      copied = end
-    }
+    if (!colon.test(text)) continue
+    const written = text.slice(start, end)
+    const name = written.includes("\\") ? (engineParse(written) as string) : written.slice(1, -1)
+    const place = places.get(name) ?? places.size
+    places.set(name, place)
+    parts.push(text.slice(copied, start), `"${marker}${place}"`)
+    copied = end
   }
-  return parts.join("") + text.slice(copied)
+  return [parts.join("") + text.slice(copied), [...places.keys()]]
 }
 
-const nameOf = (name: string): string =>
-  name.startsWith(marker)
-    ? name.slice(marker.length).replace(/.{4}/g, (unit) => String.fromCharCode(Number.parseInt(unit, 16)))
-    : name
-
-/** The object with its own names; itself where it has them. */
-const withOwnNames = (value: Record<string, unknown>): Record<string, unknown> =>
-  !Array.isArray(value) && Object.keys(value).some((name) => name.startsWith(marker))
-    ? Object.fromEntries(Object.entries(value).map(([name, member]) => [nameOf(name), member]))
-    : value
+const withOwnNames = (value: Record<string, unknown>, names: ReadonlyArray<string>): Record<string, unknown> =>
+  Array.isArray(value)
+    ? value
+    : Object.fromEntries(
+        Object.entries(value).map(([name, member]) => [names[Number(name.slice(marker.length))]!, member])
+      )
 
 /** Gives each object within the value its own names. */
-const restoreNames = (value: unknown): unknown => {
-  const root: Record<string, unknown> = { value }
-  const rest = [root]
+const restored = (value: unknown, names: ReadonlyArray<string>): unknown => {
+  const root: Array<unknown> = [value]
+  const rest: Array<Record<string, unknown>> = [root as unknown as Record<string, unknown>]
   for (let one = rest.pop(); one !== undefined; one = rest.pop()) {
     for (const name of Object.keys(one)) {
       const inner = one[name]
       if (!isObject(inner)) continue
-      const own = withOwnNames(inner)
+      const own = withOwnNames(inner, names)
       if (own !== inner) one[name] = own
       rest.push(own)
     }
   }
-  return root.value
+  return root[0]
 }
 
 /** `JSON.parse` for an engine that may read a name written with an escape as one that contains a backslash. */
 export const parse = (text: string, reviver?: Reviver): unknown => {
   if (!String(text).includes("\\")) return engineParse(text, reviver)
   const read = engineParse(text)
-  if (!hasBackslashInName(read)) return reviver === undefined ? read : engineParse(text, reviver)
-  const renamed = withoutEscapesInNames(String(text))
-  if (reviver === undefined) return restoreNames(engineParse(renamed))
-  return engineParse(renamed, function (name, value, context) {
-    return reviver.call(this, nameOf(name), isObject(value) ? withOwnNames(value) : value, context)
+  const isRead = typeof reviver !== "function"
+  if (!hasBackslashInName(read)) return isRead ? read : engineParse(text, reviver)
+  const [other, names] = renamed(String(text))
+  if (isRead) return restored(engineParse(other), names)
+  return engineParse(other, function (name, value, context) {
+    const own = isObject(value) ? withOwnNames(value, names) : value
+    return reviver.call(this, name.startsWith(marker) ? names[Number(name.slice(marker.length))]! : name, own, context)
   })
 }
 

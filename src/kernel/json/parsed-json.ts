@@ -16,18 +16,14 @@ export const parsedJson = (text: string): unknown => {
 /** Whether a value is a JSON object. */
 export const isJson = (value: unknown): value is Json => Predicate.isReadonlyObject(value)
 
-/** From here on a number is written with an exponent, and says itself that its digits are few. */
-const leastWithExponent = 1e21
-
-/** Whether a value has an integer that was written with more digits than a double keeps (RFC 7493 §2.2). */
+/** Whether a value has an integer so large that a double may not keep its digits (RFC 7493 §2.2). */
 export const hasInexactInteger = (value: unknown): boolean => {
   // Without recursion, since the value may be nested to any depth.
   const rest = [value]
   while (rest.length > 0) {
     const one = rest.pop()
     if (typeof one === "object" && one !== null) for (const inner of Object.values(one)) rest.push(inner)
-    else if (Number.isInteger(one) && !Number.isSafeInteger(one) && Math.abs(Number(one)) < leastWithExponent)
-      return true
+    else if (Number.isInteger(one) && !Number.isSafeInteger(one)) return true
   }
   return false
 }

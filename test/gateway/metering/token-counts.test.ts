@@ -59,7 +59,7 @@ it("takes what messages, inputs and tools say for texts, and nothing else", () =
   assert.include(heading, "functions")
   assert.deepStrictEqual(texts.slice(0, 6), ["Be brief.", "a\nb", "c", "f", "{}", "d"])
   assert.deepStrictEqual(tools, ["type = () => any; name f parameters enum e 1 required g"])
-  assert.strictEqual(bytes, 11 + 6 + 3 + 3 + 4 + 3 + (6 + 3 + 12 + 6 + 3 + 1 + 10 + 3))
+  assert.strictEqual(bytes, 11 + 6 + 3 + 3 + 4 + 3 + (4 + 1 + 10 + 4 + 1 + 1 + 8 + 1))
   assert.strictEqual(tokens, 0)
   assert.deepStrictEqual(textsOf({ input: ["x", [1, 2]] }), { texts: ["x"], tokens: 2, bytes: 5 })
   assert.deepStrictEqual(textsOf({ prompt: [1, 2, 3] }), { texts: [], tokens: 3, bytes: 3 })

@@ -4,7 +4,7 @@ const textIn = (content: unknown): string =>
   typeof content === "string"
     ? content
     : listIn(content)
-        .map((part) => (isJson(part) ? textIn(part.text) : ""))
+        .map((part) => (isJson(part) && typeof part.text === "string" ? part.text : ""))
         .join("")
 
 const calledIn = (called: unknown): ReadonlyArray<string> =>
