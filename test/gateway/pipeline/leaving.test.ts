@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { charges, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { reservationsOf } from "../../support/gateway-vendors.ts"
-import { startProvider } from "../../support/provider.ts"
+import { type ProviderStandIn, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually, untilBlocked } from "../../support/waiting.ts"
@@ -18,6 +18,24 @@ const call = ({ url }: TestService["Service"], key: string, signal: AbortSignal 
     ({ status }) => status,
     (error: Error) => error.name
   )
+
+/** Leaves a call once the provider has it; the row of its usage. */
+const leftRow = Effect.fnUntraced(function* (
+  service: TestService["Service"],
+  standIn: ProviderStandIn,
+  tenantId: string,
+  controller: AbortController,
+  called: Promise<unknown>
+) {
+  yield* eventually(
+    Effect.sync(() => standIn.requests.length),
+    (sent) => sent === 1
+  )
+  controller.abort()
+  assert.strictEqual(yield* Effect.promise(() => called), "AbortError")
+  const [row] = yield* eventually(usageRows(service, tenantId), (rows) => rows.length > 0)
+  return row
+})
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("callers that leave", (it) => {
   it.effect(
@@ -69,13 +87,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
         const controller = new AbortController()
         const called = call(service, key, controller.signal)
-        yield* eventually(
-          Effect.sync(() => standIn.requests.length),
-          (sent) => sent === 1
-        )
-        controller.abort()
-        assert.strictEqual(yield* Effect.promise(() => called), "AbortError")
-        const [row] = yield* eventually(usageRows(service, tenantId), (rows) => rows.length > 0)
+        const row = yield* leftRow(service, standIn, tenantId, controller, called)
         assert.deepInclude(row, { method: "aborted", inputTokens: 6, outputTokens: 30, reasoningTokens: 0 })
       }).pipe(Effect.scoped)
   )
@@ -99,13 +111,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           messages: [{ role: "user", content: [{ type: "document", source }] }]
         })
       }).catch((error: Error) => error.name)
-      yield* eventually(
-        Effect.sync(() => standIn.requests.length),
-        (sent) => sent === 1
-      )
-      controller.abort()
-      assert.strictEqual(yield* Effect.promise(() => called), "AbortError")
-      const [row] = yield* eventually(usageRows(service, tenantId), (rows) => rows.length > 0)
+      const row = yield* leftRow(service, standIn, tenantId, controller, called)
       assert.deepInclude(row, { method: "aborted", inputTokens: 5000, outputTokens: 0 })
     }).pipe(Effect.scoped)
   )
