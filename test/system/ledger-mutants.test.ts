@@ -15,12 +15,15 @@ const mutants = {
   ],
   "no status guard": ["budgets_close", ["WHEN r.kind = 'settle' AND r.state = 'settled' THEN", "WHEN false THEN"]],
   "no status guard where all are settled together": ["budgets_close", ["AND b.state = 'open' AND", "AND"]],
-  "counters before idempotency": ["budget_reserve_decide", ["verdicts[at] := 'replay'", "verdicts[at] := NULL"]],
-  "no idempotency where all have room": ["budget_reserve_decide", ["AND taken = '{}'", ""]],
+  "counters before idempotency": [
+    "budget_reserve_decide",
+    ["request_verdicts[request] := 'replay'", "request_verdicts[request] := NULL"]
+  ],
+  "no idempotency where all have room": ["budget_reserve_decide", ["AND replayed = '{}'", ""]],
   "< for <=": [
     "budget_reserve_decide",
-    ["> limits[at] THEN", ">= limits[at] THEN"],
-    ["needs[i].need <= rooms[i]", "needs[i].need < rooms[i]"]
+    ["> counter_limits[counter] THEN", ">= counter_limits[counter] THEN"],
+    ["needs[counter].need <= counter_rooms[counter]", "needs[counter].need < counter_rooms[counter]"]
   ],
   "room for all under one known counter": ["budgets_reserve", ["b.spent + b.reserved <= n.most", "true"]],
   "room for all under several known ones": ["budgets_reserve", ["min(m.rest) >= 0", "true"]],
@@ -46,17 +49,26 @@ const mutants = {
     ["reserved = b.reserved + f.need", "reserved = b.reserved"]
   ],
   "room that is not taken back": ["budget_return_needs", ["b.reserved - n.need", "b.reserved"]],
-  "room for all": ["budget_reserve_decide", ["(needs[i].need <= rooms[i] + slacks[i]) IS NOT TRUE", "false"]],
-  "room that nobody takes": ["budget_reserve_decide", ["deltas[i] := needs[i].need;", ""]],
+  "room for all": [
+    "budget_reserve_decide",
+    ["(needs[counter].need <= counter_rooms[counter] + counter_slacks[counter]) IS NOT TRUE", "false"]
+  ],
+  "room that nobody takes": ["budget_reserve_decide", ["counter_deltas[counter] := needs[counter].need;", ""]],
   "what had room before somebody had none is counted twice": [
     "budget_reserve_decide",
-    ["deltas := array_fill(0::bigint, ARRAY[coalesce(cardinality(counters), 0)]);", ""]
+    ["counter_deltas := array_fill(0::bigint, ARRAY[coalesce(cardinality(counters), 0)]);", ""]
   ],
-  "no inline reclaim": ["budget_reserve_decide", ["due[at] := EXISTS", "due[at] := false AND EXISTS"]],
-  floats: ["budget_reserve_decide", ["spents bigint[]; reserveds bigint[]", "spents real[]; reserveds real[]"]],
+  "no inline reclaim": [
+    "budget_reserve_decide",
+    ["counter_dues[counter] := EXISTS", "counter_dues[counter] := false AND EXISTS"]
+  ],
+  floats: [
+    "budget_reserve_decide",
+    ["counter_spents bigint[]; counter_reserveds bigint[]", "counter_spents real[]; counter_reserveds real[]"]
+  ],
   "some caps move although another has no room": [
     "budget_reserve_decide",
-    ["IF fails IS NOT NULL AND NOT approving", "IF fails = first AND NOT approving"]
+    ["IF failing_pair IS NOT NULL AND NOT is_approving", "IF failing_pair = first_pair AND NOT is_approving"]
   ],
   "counters locked in no order where all are there": [
     "budgets_reserve",

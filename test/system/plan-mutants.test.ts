@@ -33,8 +33,8 @@ const mutants = {
   ],
   "a dead plan that refuses others": [
     "budget_reserve_decide",
-    "OR EXISTS (SELECT FROM budget_plans l WHERE l.status",
-    "OR false AND EXISTS (SELECT FROM budget_plans l WHERE l.status"
+    ") OR EXISTS (\n              SELECT FROM budget_plans l",
+    ") OR false AND EXISTS (\n              SELECT FROM budget_plans l"
   ],
   "< for <= at a start": ["budget_plan_room", "+ need > CASE WHEN binds", "+ need >= CASE WHEN binds"],
   "a plan completed with open calls": [
