@@ -41,7 +41,7 @@ it.live(
       ]
       assert.isEmpty(answers.filter(({ status }) => status >= 500).map(({ text }) => text))
       const late = Array.from(service.output().matchAll(/^loaded late: (.*)$/gmu), ([, url = ""]) => path.basename(url))
-      // Swagger UI waits for its packages when it is first opened, like a thread.
+      // Swagger UI waits for its packages when it is first opened, like a worker process.
       assert.deepStrictEqual(late, ["httpApiSwagger.js"])
       const [preloaded] = yield* asSuperuser(
         service.database,

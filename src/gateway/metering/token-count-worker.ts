@@ -1,7 +1,7 @@
 import { createRequire } from "node:module"
 import type * as Encoding from "gpt-tokenizer/encoding/o200k_base"
-import { replyWith } from "../../platform/runtime/thread-body.ts"
-import { type CountRequest } from "./token-counts.ts"
+import { replyWith } from "../../platform/runtime/worker-process-body.ts"
+import type { CountRequest } from "./token-counts.ts"
 
 const load = createRequire(import.meta.url)
 

@@ -1,10 +1,10 @@
 import { Context, Effect, Layer, Option } from "effect"
-import { makeThread } from "../../platform/runtime/thread.ts"
+import { makeWorkerProcess } from "../../platform/runtime/worker-process.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
 export type TokenEncoding = "o200k_base" | "cl100k_base"
 
-/** A message to the worker thread. */
+/** A message to the worker process. */
 export interface CountRequest {
   readonly encoding: TokenEncoding
   readonly texts: ReadonlyArray<string>
@@ -31,7 +31,7 @@ export const encodingOfAll = (targets: ReadonlyArray<ModelTarget>): TokenEncodin
   return others.length === 0 ? first : undefined
 }
 
-/** Counts tokens with a model's own tokenizer, in a worker thread, because hostile texts take long. */
+/** Counts tokens with a model's own tokenizer, in a worker process, because hostile texts take long. */
 export class TokenCounts extends Context.Service<
   TokenCounts,
   {
@@ -44,7 +44,7 @@ export class TokenCounts extends Context.Service<
   static readonly layer = Layer.effect(
     TokenCounts,
     Effect.gen(function* () {
-      const ask = yield* makeThread<CountRequest, number>({ module, seconds, megabytes })
+      const ask = yield* makeWorkerProcess<CountRequest, number>({ module, seconds, megabytes })
       const scope = yield* Effect.scope
       const loaded = new Set<TokenEncoding>()
       const loading = new Set<TokenEncoding>()
@@ -69,7 +69,7 @@ export class TokenCounts extends Context.Service<
           return Option.none<number>()
         }
         const counted = yield* Effect.timeoutOption(Effect.option(ask(forWhom, request)), deadline)
-        // A timeout ends the thread, and its successor has to load every encoding again.
+        // A timeout ends the process, and its successor has to load every encoding again.
         if (Option.isNone(Option.flatten(counted))) loaded.clear()
         return Option.flatten(counted)
       })

@@ -214,6 +214,12 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           assert.deepStrictEqual(faultPaths(yield* create("laughs.yaml", laughs.join("\n"))), ["payload.content"])
           const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`
           assert.deepStrictEqual(faultPaths(yield* create("deep.yaml", deep)), ["payload.content"])
+          // What is found takes hundreds of megabytes, which V8 may ask for at once.
+          const words = yield* withSchema('{"items":{"enum":["a"]}}')
+          for (const count of [100_000, 500_000]) {
+            const wrong = yield* words.create("wrong.json", JSON.stringify(Array.from({ length: count }, () => 1)))
+            assert.strictEqual(wrong.status, 400)
+          }
           const recursive = yield* withSchema('{"$ref":"#"}')
           assert.include([201, 400], (yield* recursive.create("a.json", "{}")).status)
           assert.strictEqual((yield* create("fine.json", '{"a":"aaa"}')).status, 201)
@@ -227,7 +233,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
 const fewConnections = serviceLayer({ Database__MaxConnections: "2" })
 
 layer(fewConnections, { excludeTestServices: true, timeout: "60 seconds" })("a check that takes long", (it) => {
-  it.effect("holds no connection, and none of its thread is left when its caller gives up", () =>
+  it.effect("holds no connection, and none of its process is left when its caller gives up", () =>
     Effect.gen(function* () {
       const { create, service } = yield* withSchema('{"properties":{"a":{"pattern":"^(a+)+$"}}}')
       const slow = create("slow.json", JSON.stringify({ a: `${"a".repeat(60)}!` }))

@@ -5,7 +5,7 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { pathToFileURL } from "node:url"
 import { loadLate } from "../../../src/platform/runtime/packages.ts"
-import { makeThread } from "../../../src/platform/runtime/thread.ts"
+import { makeWorkerProcess } from "../../../src/platform/runtime/worker-process.ts"
 import { eventually } from "../../support/waiting.ts"
 
 const missing = () => import(pathToFileURL(path.join(os.tmpdir(), "no-such-module.mjs")).href)
@@ -20,22 +20,21 @@ it.live("what is loaded late waits until its packages are back", () =>
   })
 )
 
-it.live("a thread whose packages are missing for a while starts when they are back", () =>
+it.live("a worker process whose packages are missing for a while starts when they are back", () =>
   Effect.gen(function* () {
-    const directory = fs.mkdtempSync(path.join(os.tmpdir(), "application-manager-thread-"))
+    const directory = fs.mkdtempSync(path.join(os.tmpdir(), "application-manager-worker-"))
     yield* Effect.addFinalizer(() => Effect.sync(() => fs.rmSync(directory, { recursive: true })))
     const module = path.join(directory, "worker.mjs")
     const attempts = path.join(directory, "attempts")
     fs.writeFileSync(
       module,
       `import { appendFileSync } from "node:fs"
-import { parentPort } from "node:worker_threads"
 appendFileSync(${JSON.stringify(attempts)}, "x")
 const { word } = await import("./dependency.mjs")
-parentPort.on("message", () => parentPort.postMessage(word))
-parentPort.postMessage("ready")`
+process.on("message", () => process.send(word))
+process.send("ready")`
     )
-    const ask = yield* makeThread<string, string>({ module: pathToFileURL(module), seconds: 5, megabytes: 64 })
+    const ask = yield* makeWorkerProcess<string, string>({ module: pathToFileURL(module), seconds: 5, megabytes: 64 })
     const asked = yield* Effect.forkScoped(ask("anyone", "word"))
     yield* eventually(
       Effect.sync(() => (fs.existsSync(attempts) ? fs.readFileSync(attempts, "utf8") : "")),

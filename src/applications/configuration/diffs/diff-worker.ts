@@ -1,4 +1,4 @@
-import { replyWith } from "../../../platform/runtime/thread-body.ts"
+import { replyWith } from "../../../platform/runtime/worker-process-body.ts"
 import { unifiedDiff } from "./unified-diff.ts"
 
 replyWith(unifiedDiff)

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { Overloaded } from "../../../kernel/problems/problems.ts"
-import { makeThread } from "../../../platform/runtime/thread.ts"
+import { makeWorkerProcess } from "../../../platform/runtime/worker-process.ts"
 import { type DiffRequest, unifiedDiff } from "./unified-diff.ts"
 
 const seconds = 30
@@ -9,10 +9,10 @@ const megabytes = 512
 /** Contents of so many characters together are compared at once; more of them would hold up the service. */
 const maxAtOnce = 32_768
 
-/** Compares versions: large ones in a thread of its own. */
+/** Compares versions: large ones in a process of its own. */
 export class Diffs extends Context.Service<Diffs>()("app/configuration/Diffs", {
   make: Effect.gen(function* () {
-    const ask = yield* makeThread<DiffRequest, string>({
+    const ask = yield* makeWorkerProcess<DiffRequest, string>({
       module: new URL("diff-worker.ts", import.meta.url),
       seconds,
       megabytes
@@ -22,7 +22,7 @@ export class Diffs extends Context.Service<Diffs>()("app/configuration/Diffs", {
         request.before.content.length + request.after.content.length <= maxAtOnce
           ? Effect.sync(() => unifiedDiff(request))
           : Effect.flatMap(CurrentPrincipal, ({ name }) => ask(name, request)).pipe(
-              Effect.catchTag("ThreadEnded", ({ reason }) =>
+              Effect.catchTag("WorkerProcessEnded", ({ reason }) =>
                 Effect.fail(new Overloaded({ detail: `The versions could not be compared: ${reason}.` }))
               )
             )

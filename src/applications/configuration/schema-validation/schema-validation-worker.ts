@@ -3,8 +3,8 @@ import { Ajv2019 } from "ajv/dist/2019.js"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { default as formats } from "ajv-formats"
 import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml"
-import { replyWith } from "../../../platform/runtime/thread-body.ts"
-import { type ValidationReply, type ValidationRequest, type SourceFile } from "./messages.ts"
+import { replyWith } from "../../../platform/runtime/worker-process-body.ts"
+import type { ValidationReply, ValidationRequest, SourceFile } from "./messages.ts"
 
 type Fault = ValidationReply["faults"][number]
 type Validate = ReturnType<Ajv["compile"]>
