@@ -21,6 +21,14 @@ const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
 const decodeEvent = Schema.decodeUnknownOption(MessageEvent)
 const utf8 = new TextEncoder()
 
+const nothing = new Uint8Array()
+const latin1 = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1")
+
+/** The last event of a completion, and the beginning of one where a read of a stream ends. */
+const terminator = /(?<=^|[\r\n])data: ?\[DONE\]/
+const begunTerminator = /(?<=^|[\r\n])(?:da?|data?|data: ?(?:\[(?:D(?:O(?:NE?)?)?)?)?|data: ?\[DONE\][\r\n]*)$/
+const terminatorBytes = "\ndata: [DONE]\r\n\r".length
+
 const bytesIn = (texts: ReadonlyArray<string>): number => texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
 
 /** The maximum text that is kept for counting. */
@@ -67,6 +75,8 @@ export class StreamTransformer {
   private isUntold = false
   /** Whether the terminator of a completion is still to be sent. */
   private isHeldBack = false
+  /** The last bytes, where they may be the beginning of a terminator: what comes with the rest decides whether they are sent. */
+  private pending: Uint8Array = nothing
   /** The value of `textBytes` when the provider last reported its usage. */
   private countedBytes = 0
   private completionUsage: TokenUsage | undefined
@@ -130,7 +140,7 @@ export class StreamTransformer {
       this.isUntold ||= this.failure === undefined
       this.failure ??= { status: 502, message: "The provider sent an event without end.", code: "provider-error" }
     }
-    if (!this.rewrites) return this.done && this.lacksEnd ? this.withoutTerminator(bytes) : bytes
+    if (!this.rewrites) return this.passedOn(bytes)
     const isSign = out === "" && (isComment(bytes) || events.some(({ event }) => event === "ping"))
     return isSign ? this.signOfLife : utf8.encode(out)
   }
@@ -141,7 +151,9 @@ export class StreamTransformer {
       .end()
       .map((event) => this.take(event))
       .join("")
-    const own = this.rewrites ? rest : ""
+    const isCut = this.pending.length > 0 && this.lacksEnd
+    this.isHeldBack ||= isCut
+    const own = this.rewrites ? rest : isCut ? "" : latin1(this.pending)
     if (this.failure !== undefined && !this.translates && !this.isUntold) return utf8.encode(own)
     const broken = this.failure ?? failure ?? (this.finished ? undefined : brokenOff)
     return utf8.encode(
@@ -159,13 +171,19 @@ export class StreamTransformer {
     return !this.finished || (includeUsage && this.usage === undefined)
   }
 
-  /** The bytes before the terminator; all of them where it came in several parts. */
-  private withoutTerminator(bytes: Uint8Array): Uint8Array {
-    const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1")
-    const start = text.search(/^data: ?\[DONE\]/m)
-    if (start < 0) return bytes
-    this.isHeldBack = true
-    return bytes.subarray(0, start)
+  /** The bytes to send now: without the terminator of a completion that something has to come before, or its beginning. */
+  private passedOn(bytes: Uint8Array): Uint8Array {
+    if (this.events !== undefined || this.options.from === "anthropic") return bytes
+    if (this.isHeldBack) return nothing
+    const all = this.pending.length === 0 ? bytes : Buffer.concat([this.pending, bytes])
+    this.pending = nothing
+    if (this.done && !this.lacksEnd) return all
+    this.isHeldBack = this.done
+    const from = this.done ? 0 : Math.max(0, all.length - terminatorBytes)
+    const found = latin1(all.subarray(from)).search(this.done ? terminator : begunTerminator)
+    const end = found < 0 ? all.length : from + found
+    if (!this.done) this.pending = all.subarray(end)
+    return all.subarray(0, end)
   }
 
   private closing(usage: TokenUsage): string {

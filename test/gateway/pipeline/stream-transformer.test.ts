@@ -1,0 +1,49 @@
+import { assert, describe, it } from "vitest"
+import { StreamTransformer } from "../../../src/gateway/pipeline/stream-transformer.ts"
+import { noUsage } from "../../../src/gateway/translation/domain.ts"
+
+const chunk = (content: string, finish_reason: string | null = null) =>
+  `data: ${JSON.stringify({ id: "c", choices: [{ index: 0, delta: { content }, finish_reason }] })}`
+const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
+const used = `data: ${JSON.stringify({ id: "c", choices: [], usage })}`
+
+/** What a caller who asked for the usage gets of a stream that arrives in these parts. */
+const relayed = (...parts: ReadonlyArray<string>): string => {
+  const transformer = new StreamTransformer({
+    operation: "chat",
+    from: "openai",
+    to: "openai",
+    head: { id: "c", model: "m" },
+    createdSeconds: 17,
+    includeUsage: true,
+    keepsWords: false,
+    writeError: ({ message }) => `data: ${message}\n\n`
+  })
+  const passed = parts.map((part) => transformer.push(Buffer.from(part)))
+  const charged = { ...noUsage, inputTokens: 3, outputTokens: 2 }
+  return Buffer.concat([...passed, transformer.end(charged, undefined)]).toString("utf8")
+}
+
+describe("a stream of chunks is the same for its caller, wherever the network cuts it", () => {
+  const streams = {
+    "with its usage": [chunk("data"), chunk("", "stop"), used, "data: [DONE]"],
+    "that tells no usage": [chunk("data"), chunk("", "stop"), "data: [DONE]"],
+    "that broke off before its terminator": [chunk("data"), "data: [DONE]"],
+    "that has no terminator": [chunk("data"), chunk("", "stop"), used]
+  }
+  for (const [what, events] of Object.entries(streams)) {
+    for (const [name, lineEnd] of Object.entries({ "line feeds": "\n", "carriage returns too": "\r\n" })) {
+      it(`${what}, ${name}`, () => {
+        const stream = events.map((event) => event + lineEnd + lineEnd).join("")
+        const whole = relayed(stream)
+        if (what === "that tells no usage") assert.match(whole, /"usage":\{[^\n]*\n\ndata: \[DONE\]\n\n$/)
+        else if (what === "that broke off before its terminator") assert.notInclude(whole, "[DONE]")
+        else assert.strictEqual(whole, stream)
+        for (let at = 1; at < stream.length; at++) {
+          assert.strictEqual(relayed(stream.slice(0, at), stream.slice(at)), whole, `cut at ${at}`)
+        }
+        assert.strictEqual(relayed(...stream), whole, "byte by byte")
+      })
+    }
+  }
+})
