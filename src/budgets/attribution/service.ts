@@ -18,7 +18,7 @@ import { LedgerStore } from "../ledger/repository.ts"
 
 /**
  * The model that a name stands for: an alias counts as its model, so that caps, reservations and calls agree. A name that
- * the catalog of models does not have stands for itself; without a catalog every name does.
+ * the catalogue of models does not have stands for itself; without a catalogue every name does.
  */
 export const ModelNames = Context.Reference<(name: string) => string>("app/budgets/ModelNames", {
   defaultValue: () => (name) => name
@@ -76,14 +76,14 @@ export class Attribution extends Context.Service<Attribution>()("app/budgets/Att
       { planId, ...given }: DeclaredAttribution,
       tenantOf: (id: AgentId) => Effect.Effect<TenantId, E>
     ): Effect.fn.Return<BudgetSubject, SpentAttributionError | E> {
-      const plan = planId === undefined ? undefined : yield* plans.get(planId)
-      const declared = plan === undefined ? given : yield* underPlan(principal, plan, given)
       const own = credentialValues(principal)
-      for (const name of ["agentId", "applicationId"] as const) {
-        if (own[name] !== undefined && declared[name] !== undefined && declared[name] !== own[name]) {
-          return yield* new Forbidden({ missing: [], detail: `The credential is of another ${name}.` })
+      for (const [name, what] of fixedByCredential) {
+        if (own[name] !== undefined && given[name] !== undefined && given[name] !== own[name]) {
+          return yield* new Forbidden({ missing: [], detail: `The credential is another ${what}'s.` })
         }
       }
+      const plan = planId === undefined ? undefined : yield* plans.get(planId)
+      const declared = plan === undefined ? given : yield* underPlan(principal, plan, given)
       if (own.applicationId === undefined && declared.applicationId !== undefined) {
         yield* applications.known(declared.applicationId as ApplicationId)
       }
@@ -124,6 +124,11 @@ export class Attribution extends Context.Service<Attribution>()("app/budgets/Att
 }) {
   static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(CallPlans.layer))
 }
+
+const fixedByCredential = [
+  ["agentId", "agent"],
+  ["applicationId", "application"]
+] as const
 
 /** The declared values completed by those of the plan. A plan of another agent does not exist for the caller. */
 const underPlan = (

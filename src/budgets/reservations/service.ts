@@ -36,7 +36,7 @@ import {
 } from "./domain.ts"
 import { ReservationQueries, toReservation } from "./queries.ts"
 
-/** The cost of calls in nano-dollars. The catalog of models provides it. */
+/** The cost of calls in nano-dollars. The catalogue of models provides it. */
 export class Prices extends Context.Service<
   Prices,
   {
@@ -46,7 +46,7 @@ export class Prices extends Context.Service<
     charge(usage: Usage): Effect.Effect<bigint, PriceUnknown>
   }
 >()("app/budgets/Prices") {
-  /** Without a catalog no model has a price. */
+  /** Without a catalogue no model has a price. */
   static readonly layerNone = Layer.succeed(
     Prices,
     Prices.of({

@@ -3,6 +3,7 @@ import { UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { Tenants } from "../../identity/tenants/service.ts"
 import { Cache, Context, Effect, Exit, Layer, Option } from "effect"
 import { type HttpServerRequest } from "effect/http"
+import { type ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
 import { asSystem, Audit, type Refusal } from "../../audit/log/service.ts"
@@ -25,8 +26,8 @@ import { Rejections } from "../../access/rejections.ts"
 import { ServiceAccount } from "../../access/service-account.ts"
 import { type Capability, covers, intersection } from "../../kernel/authority/capability.ts"
 import { type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
-import { Attribution, CallPlans } from "../../budgets/attribution/service.ts"
-import { PlanId, PlanNotFound, ReservationId } from "../../budgets/ledger/domain.ts"
+import { Attribution, type AttributionError, type DeclaredAttribution } from "../../budgets/attribution/service.ts"
+import { PlanId, ReservationId } from "../../budgets/ledger/domain.ts"
 import { ReservationQueries } from "../../budgets/reservations/queries.ts"
 import { CurrentRequest, headersOf, routeOf } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
@@ -40,11 +41,8 @@ export interface ExistingReservation {
 
 /** The party that is charged for a call; resolved once, when the request arrives. */
 export interface GatewayCaller {
-  /** The tenant and the dimensions that caps count by, except for the model and its provider. */
+  /** The tenant and the dimensions that caps count by, except for the model and its provider, and the plan. */
   readonly subject: BudgetSubject
-  readonly agentId: AgentId | undefined
-  readonly planId: PlanId | undefined
-  readonly taskType: string | undefined
   /** The reservation that the call is to use. */
   readonly reservation: ExistingReservation | undefined
   /** The agent's budget for one call. */
@@ -84,7 +82,6 @@ export class GatewayAuthentication extends Context.Service<
       const agents = yield* Agents
       const attribution = yield* Attribution
       const audit = yield* Audit
-      const callPlans = yield* CallPlans
       const changes = yield* AuthCacheInvalidation
       const keys = yield* ApiKeyCredentials
       const rejections = yield* Rejections
@@ -176,82 +173,55 @@ export class GatewayAuthentication extends Context.Service<
         )
       })
 
-      const planNamed = Effect.fnUntraced(function* (planId: string) {
-        if (!isUuid(planId)) return yield* expectedId("planId", "a plan")
-        return yield* Effect.mapError(callPlans.get(PlanId.make(planId)), () => noPlan)
-      })
+      const resolve = (declared: DeclaredAttribution): Effect.Effect<BudgetSubject, GatewayError> =>
+        Effect.catch(attribution.resolve(declared), (problem) =>
+          // The gateway declares no application.
+          problem._tag === "ApplicationNotFound" ? Effect.die(problem) : Effect.fail(attributionError(problem))
+        )
 
-      /** The agent that is charged, and its limits; the request's declaration must agree with them. */
-      const declaredAgent = Effect.fnUntraced(function* (
-        principal: Principal,
-        { agentId, planId: underPlan, reservationId, taskType }: DeclaredCall
-      ) {
+      /** The same for a request of an agent, or one that names an agent, a plan or a reservation. */
+      const attributeNamed = Effect.fnUntraced(function* ({ agentId, planId, reservationId, taskType }: DeclaredCall) {
         const found = reservationId === undefined ? undefined : yield* reservationNamed(reservationId)
         const reservation = found && { id: found.id, amountNanoUsd: found.amount }
         // A call belongs to the agent and the plan of its reservation, unless it declares others.
-        const named = agentId ?? found?.agentId ?? undefined
-        const planId = underPlan ?? found?.planId ?? undefined
-        const own = principal.kind === "agent" ? principal.name.slice("agent:".length) : undefined
-        if (own !== undefined && named !== undefined && named !== own) {
-          return yield* gatewayError(new Forbidden({ missing: [], detail: "The credential is another agent's." }))
-        }
-        const plan = planId === undefined ? undefined : yield* planNamed(planId)
-        const id = own ?? named ?? plan?.agentId
-        if (id === undefined) return { ...noAgent, taskType, reservation }
-        if (!isUuid(id)) return yield* expectedId("agentId", "an agent")
-        if (plan !== undefined && (plan.agentId !== id || (principal.tenantId ?? plan.tenantId) !== plan.tenantId)) {
-          return yield* noPlan
-        }
-        const agent = Option.getOrUndefined(yield* Cache.get(bounds, AgentId.make(id)))
-        if (agent === undefined || (principal.tenantId ?? agent.tenantId) !== agent.tenantId) {
-          return yield* gatewayError(new AgentNotFound({}), { message: "No agent has this id." })
-        }
-        if (plan !== undefined && taskType !== undefined && taskType !== plan.taskType) {
-          return yield* wrongTaskType(
-            plan.taskType === null ? "The plan has no task type." : `The plan's is ${plan.taskType}.`
-          )
-        }
-        const task = (plan === undefined ? (taskType ?? agent.defaultTaskType) : plan.taskType) ?? undefined
+        const namedAgent = agentId ?? found?.agentId ?? undefined
+        const namedPlan = planId ?? found?.planId ?? undefined
+        if (namedAgent !== undefined && !isUuid(namedAgent)) return yield* expectedId("agentId", "an agent")
+        if (namedPlan !== undefined && !isUuid(namedPlan)) return yield* expectedId("planId", "a plan")
+        const subject = yield* resolve({
+          ...(namedAgent === undefined ? {} : { agentId: AgentId.make(namedAgent) }),
+          ...(namedPlan === undefined ? {} : { planId: PlanId.make(namedPlan) }),
+          ...(taskType === undefined ? {} : { taskType })
+        })
+        const { dimensions, plan } = subject
+        if (dimensions.agentId === undefined) return { subject, reservation, perTurnNanoUsd: null }
+        const agent = Option.getOrUndefined(yield* Cache.get(bounds, AgentId.make(dimensions.agentId)))
+        if (agent === undefined) return yield* noAgent
+        const task = dimensions.taskType ?? (plan === undefined ? (agent.defaultTaskType ?? undefined) : undefined)
         if (task !== undefined && agent.allowedTaskTypes.length > 0 && !agent.allowedTaskTypes.includes(task)) {
           return yield* wrongTaskType(`The agent may not do tasks of type ${task}.`)
         }
         return {
-          agentId: agent.id,
-          planId: plan?.id,
-          taskType: task,
+          subject: { ...subject, dimensions: { ...dimensions, ...(task === undefined ? {} : { taskType: task }) } },
           reservation,
           perTurnNanoUsd: agent.perTurnBudget ?? null
         }
       })
 
-      const subjectOf = (caller: Omit<GatewayCaller, "subject">): Effect.Effect<GatewayCaller, GatewayError> => {
-        const { agentId, planId, taskType } = caller
-        const declared = {
-          planId,
-          ...(agentId === undefined ? {} : { agentId }),
-          ...(taskType === undefined ? {} : { taskType })
-        }
-        return Effect.matchEffect(attribution.resolve(declared), {
-          onSuccess: (subject) => Effect.succeed({ ...caller, subject }),
-          onFailure: (problem) =>
-            Effect.fail(
-              problem._tag === "AgentNotActive" || problem._tag === "Forbidden"
-                ? gatewayError(problem)
-                : gatewayError(new AgentNotFound({}), { status: problem.status, message: problem.detail })
-            )
-        })
-      }
-
       const attribute = (declared: DeclaredCall): Effect.Effect<GatewayCaller, GatewayError> =>
         Effect.withFiber((fiber) => {
-          const principal = Context.get(fiber.context, CurrentPrincipal)
           const { agentId, planId, reservationId, taskType } = declared
           if (taskType !== undefined && (taskType === "" || taskType.length > maxTaskType)) {
             return Effect.fail(invalidMember("taskType", `taskType: Expected 1 to ${maxTaskType} characters`))
           }
-          return (agentId ?? planId ?? reservationId) === undefined && principal.kind !== "agent"
-            ? subjectOf({ ...noAgent, taskType, reservation: undefined })
-            : Effect.flatMap(declaredAgent(principal, declared), subjectOf)
+          const { kind } = Context.get(fiber.context, CurrentPrincipal)
+          return (agentId ?? planId ?? reservationId) === undefined && kind !== "agent"
+            ? Effect.map(resolve(taskType === undefined ? {} : { taskType }), (subject) => ({
+                subject,
+                reservation: undefined,
+                perTurnNanoUsd: null
+              }))
+            : attributeNamed(declared)
         })
 
       /** Whether a request has a credential that the gateway accepts, rather than a sign-in. */
@@ -305,7 +275,7 @@ export class GatewayAuthentication extends Context.Service<
           })
       })
     })
-  ).pipe(Layer.provide(CallPlans.layer))
+  )
 }
 
 /** The gateway's policy for the paths of the native format. */
@@ -326,9 +296,19 @@ const isJsonType = (headers: Readonly<Record<string, string | undefined>>): bool
   /^application\/json(?:\s*;.*)?$/i.test(headers["content-type"] ?? "")
 const notJson = gatewayError(new UnsupportedMediaType({ detail: "Send Content-Type: application/json." }))
 
-const noAgent = { agentId: undefined, planId: undefined, perTurnNanoUsd: null }
+const noAgent = gatewayError(new AgentNotFound({}), { message: "No agent has this id." })
 
-const noPlan = gatewayError(new PlanNotFound({}))
+/** Why a request is charged to nobody, as the gateway tells it. */
+const attributionError = (problem: Exclude<AttributionError, ApplicationNotFound>): GatewayError => {
+  switch (problem._tag) {
+    case "AgentNotFound":
+      return noAgent
+    case "ValidationFailed":
+      return wrongTaskType(problem.errors[0]?.message ?? "")
+    default:
+      return gatewayError(problem)
+  }
+}
 
 const expectedId = (member: string, what: string) => invalidMember(member, `${member}: Expected the id of ${what}`)
 

@@ -123,5 +123,7 @@ const unreachable = (defect: unknown) =>
   )
 
 /** Everything that distinguishes a call from another one under the same key. */
-const fingerprint = ({ bytes, caller: { agentId, taskType }, fallbacks }: Call): Uint8Array =>
-  Buffer.concat([Buffer.from(`${JSON.stringify([agentId, taskType, fallbacks])}\n`), bytes])
+const fingerprint = ({ bytes, caller, fallbacks }: Call): Uint8Array => {
+  const { agentId, taskType } = caller.subject.dimensions
+  return Buffer.concat([Buffer.from(`${JSON.stringify([agentId, taskType, fallbacks])}\n`), bytes])
+}

@@ -38,7 +38,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
-  it.effect("that names what the catalog does not have stays as it is", () =>
+  it.effect("that names what the catalogue does not have stays as it is", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const { key } = yield* makeKey(service, ["llm:*", "budgets:*", "spend:*"], {

@@ -78,7 +78,7 @@ export class Completions extends Context.Service<
 
       const complete = Effect.fn("Completions.complete")(function* (request: LlmRequest) {
         const call = yield* callOf("chat", chatOf(request), request)
-        const planId = call.caller.planId ?? null
+        const planId = call.caller.subject.plan?.id ?? null
         if (request.dryRun === true) return estimated(yield* CurrentPrincipal, yield* pipeline.estimate(call), planId)
         const answer = yield* pipeline.call(call)
         if (!(answer.body instanceof Uint8Array)) return streamed(answer.body, answer)
