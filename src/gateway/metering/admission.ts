@@ -117,15 +117,15 @@ export class Admission extends Context.Service<
           const remaining = { nanoUsd: most, tokens: null }
           return Effect.succeed({ error: tooLarge(estimate, reservation, subject), remaining, couldWait: false })
         }
-        const held =
+        const made =
           reservation === undefined
             ? reservations.reserve(subject, amountNanoUsd, tokens, mayWait, metadata)
             : reservations.transfer(subject, reservation, amountNanoUsd, tokens)
         // Nothing may come between what was reserved and the meter, which releases it when the caller has left.
         return Effect.uninterruptibleMask((restore) =>
-          Effect.matchEffect(restore(held), {
-            onSuccess: (made) => {
-              meter.hold(made, target, estimate)
+          Effect.matchEffect(restore(made), {
+            onSuccess: (reserved) => {
+              meter.reserved(reserved, target, estimate)
               return Effect.succeed(undefined)
             },
             onFailure: (denied) =>

@@ -48,10 +48,10 @@ export interface Progress {
 }
 
 /**
- * The phases of a call's budget. Each reservation goes from `held` to `sent`, for a stream to `streaming`, and to `ended`,
- * which is final; a retry with a new reservation starts at `held` again.
+ * The phases of a call's budget. Each reservation goes from `reserved` to `sent`, for a stream to `streaming`, and to `ended`,
+ * which is final; a retry with a new reservation starts at `reserved` again.
  */
-type Phase = "unreserved" | "held" | "sent" | "streaming" | "ended"
+type Phase = "unreserved" | "reserved" | "sent" | "streaming" | "ended"
 
 /**
  * The budget of one call, from its first reservation to its end. Every call ends with one of four transitions, each of
@@ -92,13 +92,13 @@ export class UsageMeter {
   }
 
   /** Whether budget is reserved at this target's provider. */
-  holdsFor(target: ModelTarget): boolean {
+  isReservedFor(target: ModelTarget): boolean {
     return this.reservation !== undefined && this.target?.provider.id === target.provider.id
   }
 
-  /** → held: budget is reserved for the call at a target. */
-  hold(reservation: BudgetReservation, target: ModelTarget, estimated: Estimate): void {
-    this.phase = "held"
+  /** → reserved: budget is reserved for the call at a target. */
+  reserved(reservation: BudgetReservation, target: ModelTarget, estimated: Estimate): void {
+    this.phase = "reserved"
     this.reservation = reservation
     this.estimated = estimated
     this.target = target
@@ -111,7 +111,7 @@ export class UsageMeter {
     this.tries++
   }
 
-  /** held → sent: from here on the request may cost something, even if the caller disconnects. */
+  /** reserved → sent: from here on the request may cost something, even if the caller disconnects. */
   sent(): void {
     this.phase = "sent"
     this.progress = noProgress
@@ -123,10 +123,10 @@ export class UsageMeter {
     this.span = span
   }
 
-  /** sent → held: the attempt failed, and the next one uses the same reservation. */
+  /** sent → reserved: the attempt failed, and the next one uses the same reservation. */
   attemptFailed(attempt: Attempt): void {
     this.attempts.push(attempt)
-    if (this.phase === "sent") this.phase = "held"
+    if (this.phase === "sent") this.phase = "reserved"
   }
 
   /** sent → streaming: the first bytes of a stream arrived. */
@@ -264,7 +264,7 @@ export class UsageMeter {
         (usage) => void this.settle(progress.finished ? usage : this.withUnseen(usage), "aborted", 499)
       )
     }
-    if (this.phase === "held") this.release()
+    if (this.phase === "reserved") this.release()
     return Effect.void
   })
 

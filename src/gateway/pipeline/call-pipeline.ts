@@ -178,11 +178,12 @@ export class CallPipeline extends Context.Service<
           const subject = subjectAt(caller.subject, candidate)
           const constraints = yield* constraintsOf(subject, caller, reservation)
           // Other caps may apply to another provider, or to another model.
-          if (before !== undefined && (!meter.holdsFor(target) || before.model !== candidate.model)) meter.release()
+          if (before !== undefined && (!meter.isReservedFor(target) || before.model !== candidate.model))
+            meter.release()
           before = candidate
           for (let tries = 1; ; tries++) {
             // A reservation that is still held was made with this estimate, and a larger one would not fit it.
-            if (estimate === undefined || !meter.holdsFor(target)) {
+            if (estimate === undefined || !meter.isReservedFor(target)) {
               const here = { ...terms, model: candidate.model, constraints }
               const { perTurnNanoUsd } = caller
               const countable = countableRequest(call, target)
