@@ -14,7 +14,8 @@ export interface CountRequest {
 const deadline = "50 millis"
 const maxBytes = 262_144
 const module = new URL("./token-count-worker.ts", import.meta.url)
-const seconds = 1
+/** Loading an encoding takes half a second of a fast processor. */
+const seconds = 5
 const megabytes = 256
 
 const encodings: ReadonlyArray<readonly [models: RegExp, encoding: TokenEncoding]> = [
