@@ -107,7 +107,8 @@ export class Api extends HttpApi.make("application-manager")
   .annotateMerge(
     Context.make(HttpApi.ParamsParseOptions, strict).pipe(
       Context.add(HttpApi.QueryParseOptions, strict),
-      Context.add(HttpApi.PayloadParseOptions, strict),
+      // All faults of a body are looked for once it has one.
+      Context.add(HttpApi.PayloadParseOptions, { ...strict, errors: "first" }),
       // Answers are made of what was checked on its way in.
       Context.add(HttpApi.SuccessParseOptions, { disableChecks: true })
     )

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { isTooDeep, maxDepth, repeatedMember } from "../../src/kernel/json/json-scanner.ts"
+import { excessIn, maxDepth, maxMembers, maxValues, repeatedMember } from "../../src/kernel/json/json-scanner.ts"
 import { type Dice, diceOf } from "../contract/dice.ts"
 
 const found = (text: string) => repeatedMember(new TextEncoder().encode(text))
@@ -57,7 +57,8 @@ describe("a member that is there twice", () => {
   })
 })
 
-const isDeep = (text: string) => isTooDeep(new TextEncoder().encode(text))
+const excess = (text: string) => excessIn(new TextEncoder().encode(text))
+const isDeep = (text: string) => excess(text) !== undefined
 const nested = (depth: number) => `${"[".repeat(depth - 1)}{"a":1}${"]".repeat(depth - 1)}`
 
 describe("JSON that is nested too deep", () => {
@@ -70,5 +71,22 @@ describe("JSON that is nested too deep", () => {
   it("is none with many beside each other, or in a string", () => {
     assert.isFalse(isDeep(`[${"[[]],".repeat(maxDepth)}[]]`))
     assert.isFalse(isDeep(JSON.stringify({ a: `"${"[{".repeat(maxDepth)}`, b: "\\" })))
+  })
+})
+
+const object = (members: number) => `{${Array.from({ length: members }, (_, index) => `"${index}":[1,2]`).join()}}`
+
+describe("JSON that has too much", () => {
+  it("has an object with more than 10,000 members, wherever it is, but arrays of any length", () => {
+    assert.isUndefined(excess(`[${object(maxMembers)},${object(10)}]`))
+    assert.strictEqual(excess(`[{"a":[${object(maxMembers + 1)}]}]`), "an object with more than 10000 members")
+    assert.isUndefined(excess(`{"a":[${"1,".repeat(maxMembers)}1]}`))
+  })
+
+  it("has more than a million values", () => {
+    assert.isUndefined(excess(`[${"1,".repeat(maxValues - 1)}1]`))
+    assert.strictEqual(excess(`[${"1,".repeat(maxValues)}1]`), "more than 1000000 values")
+    assert.strictEqual(excess(`[${"[],".repeat(maxValues / 2)}1]`), "more than 1000000 values")
+    assert.isUndefined(excess(`["${"[],".repeat(maxValues)}"]`))
   })
 })

@@ -4,11 +4,11 @@ import { type Fault } from "../../kernel/problems/problem.ts"
 import { isJson, listIn, parsedJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { MalformedJson, PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { headersOf } from "../../platform/http/request.ts"
-import { bytesOf, declaresMoreThan, encoded, isEncoded, repeats, tooDeep } from "../../platform/http/request-body.ts"
+import { bytesOf, declaresMoreThan, encoded, exceeds, isEncoded, repeats } from "../../platform/http/request-body.ts"
 import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
 import { ProviderRefused } from "../configuration/domain.ts"
 import { gatewayError, type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
-import { foldedName, isTooDeep, repeatedMember } from "../../kernel/json/json-scanner.ts"
+import { excessIn, foldedName, repeatedMember } from "../../kernel/json/json-scanner.ts"
 import { type Operation } from "../providers/provider.ts"
 import { type Dialect } from "../translation/domain.ts"
 import { type DialectError } from "../translation/errors.ts"
@@ -55,7 +55,6 @@ const tooLarge = gatewayError(new PayloadTooLarge({ detail: "The body is larger 
 const notJson = gatewayError(new MalformedJson({ detail: "The body is no JSON object." }))
 
 const notPlain = gatewayError(new UnsupportedMediaType({ detail: encoded }))
-const nestedTooDeep = gatewayError(new MalformedJson({ detail: tooDeep }))
 
 const decoder = new TextDecoder()
 const byteOrderMark = new Uint8Array([0xef, 0xbb, 0xbf])
@@ -81,7 +80,8 @@ export const parseRequest = (
     onFailure: () => Effect.fail(tooLarge),
     onSuccess: (received) => {
       const bytes = withoutMark(received)
-      if (isTooDeep(bytes)) return Effect.fail(nestedTooDeep)
+      const excess = excessIn(bytes)
+      if (excess !== undefined) return Effect.fail(gatewayError(new MalformedJson({ detail: exceeds(excess) })))
       const body = isUtf8(bytes) ? parsedJson(decoder.decode(bytes)) : undefined
       if (!isJson(body)) return Effect.fail(notJson)
       const repeated = repeatedMember(bytes)
@@ -97,6 +97,8 @@ const isLimit = (value: unknown, least: number, most: number): boolean =>
 /** Above the output of any model, and small enough for the ledger to store the cost. */
 const maxOutputTokens = 2_147_483_647
 const maxChoices = 1024
+/** How many faults of a request are looked for; a list may have a million. */
+const maxFaults = 5000
 
 /** Metered members, by their folded names. */
 const metered = new Set(
@@ -127,10 +129,11 @@ const isSwitch = (value: unknown): boolean => value === undefined || value === n
 const expectMessages = ({ body, dialect, operation }: DialectRequest, expect: Expect, faults: Array<Fault>): void => {
   const { messages } = body
   expect("messages", Array.isArray(messages) && messages.length > 0, "a list of messages")
-  listIn(messages).forEach((message, index) => {
-    if (isJson(message) && typeof message.role === "string") return
+  for (const [index, message] of listIn(messages).entries()) {
+    if (isJson(message) && typeof message.role === "string") continue
     faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
-  })
+    if (faults.length > maxFaults) break
+  }
   const expectLimit = (member: string, least: number, most: number) => {
     if (!isLimit(body[member], least, most)) expect(member, false, `a whole number from ${least} to ${most}`)
   }
@@ -154,7 +157,9 @@ const expectInput = ({ body }: DialectRequest, expect: Expect, faults: Array<Fau
     "text, or a list of items"
   )
   for (const [index, item] of listIn(input).entries()) {
-    if (!isJson(item)) faults.push({ path: ["input", index], message: "Expected an item" })
+    if (isJson(item)) continue
+    faults.push({ path: ["input", index], message: "Expected an item" })
+    if (faults.length > maxFaults) break
   }
   const isAsked = isLimit(body.max_output_tokens, 1, maxOutputTokens)
   expect("max_output_tokens", isAsked, `a whole number from 1 to ${maxOutputTokens}`)

@@ -4,7 +4,7 @@ import { chatToMessages } from "../translation/anthropic-messages/chat-to-messag
 import { messagesToChat } from "../translation/anthropic-messages/messages-to-chat.ts"
 import { ChatRequest } from "../translation/openai-chat/domain.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
-import { faultsOf } from "../../platform/http/validation.ts"
+import { faultOptions, faultsOf } from "../../platform/http/validation.ts"
 import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { cuts, type Edit, edited, mergePatch, placesIn } from "../json/json-edits.ts"
 import { type DialectRequest } from "./call-request.ts"
@@ -16,9 +16,8 @@ import { providerToolsOf } from "../metering/provider-tools.ts"
 import { withImagesBesideTools } from "../translation/openai-chat/tool-images.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 
-const options = { errors: "all" } as const
-const decodeChat = Schema.decodeUnknownEffect(ChatRequest, options)
-const decodeMessages = Schema.decodeUnknownEffect(MessagesRequest, options)
+const decodeChat = Schema.decodeUnknownEffect(ChatRequest)
+const decodeMessages = Schema.decodeUnknownEffect(MessagesRequest)
 
 const invalid = (error: Schema.SchemaError) =>
   invalidMembers(faultsOf("body", error).map(({ message, path }) => ({ message, path: path.slice(1) })))
@@ -35,10 +34,15 @@ const translated = Effect.fnUntraced(function* (
   const { model } = target
   if (dialect === "openai") {
     return yield* carried(
-      chatToMessages(yield* Effect.mapError(decodeChat(body), invalid), { model, maxOutputTokens: outputTokens })
+      chatToMessages(yield* Effect.mapError(decodeChat(body, faultOptions(body)), invalid), {
+        model,
+        maxOutputTokens: outputTokens
+      })
     )
   }
-  const chat = yield* carried(messagesToChat(yield* Effect.mapError(decodeMessages(body), invalid), { model }))
+  const chat = yield* carried(
+    messagesToChat(yield* Effect.mapError(decodeMessages(body, faultOptions(body)), invalid), { model })
+  )
   if (limitMember(target) !== "max_tokens") return chat
   const { max_completion_tokens: max_tokens, ...rest } = chat
   return { ...rest, max_tokens }

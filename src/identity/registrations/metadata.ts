@@ -1,6 +1,6 @@
 import { Effect, Result, Schema } from "effect"
 import * as crypto from "node:crypto"
-import { faultsOf } from "../../platform/http/validation.ts"
+import { faultOptions, faultsOf } from "../../platform/http/validation.ts"
 import { isPrivateHost } from "../../platform/outbound/guarded-dispatcher.ts"
 import { requirePublic } from "../../platform/outbound/outbound-http.ts"
 import { OAuthError } from "../oauth/oauth-error.ts"
@@ -26,7 +26,7 @@ const refused = (code: "invalid_client_metadata" | "invalid_redirect_uri", descr
 
 export const invalidMetadata = (description: string) => refused("invalid_client_metadata", description)
 
-const decode = Schema.decodeUnknownResult(ClientMetadata, { errors: "all" })
+const decode = Schema.decodeUnknownResult(ClientMetadata)
 const maxFaults = 3
 
 const isPublicKey = (jwk: JsonWebKey): boolean => {
@@ -51,7 +51,7 @@ const faultIn = ({ client_uri: uri, jwks, jwks_uri: jwksUri }: ClientMetadata): 
 
 /** Reads the metadata of a client, whose addresses must be public. */
 export const readMetadata = Effect.fn("Registrations.readMetadata")(function* (body: unknown) {
-  const decoded = decode(body)
+  const decoded = decode(body, faultOptions(body))
   if (Result.isFailure(decoded)) {
     const faults = faultsOf("", decoded.failure).map(({ message, path }) => ({
       path: path.slice(1),

@@ -78,21 +78,43 @@ export class JsonScanner {
   }
 }
 
-/** The most arrays and objects that a body may have within each other. */
+/** The most arrays and objects that JSON may have within each other, members that one object may have, and values in all. */
 export const maxDepth = 1000
+export const maxMembers = 10_000
+export const maxValues = 1_000_000
 
-/** Whether this JSON is nested deeper: a few megabytes of brackets would keep the thread for seconds. */
-export const isTooDeep = (json: Uint8Array): boolean => {
-  if (json.length <= maxDepth) return false
+/** What this JSON has too much of: a few megabytes of brackets, of members or of numbers would keep the thread for seconds. */
+export const excessIn = (json: Uint8Array, mostValues = maxValues): string | undefined => {
+  if (json.length <= maxDepth) return undefined
   const scanner = new JsonScanner(json)
-  let depth = 0
+  // Of each array or object that is open; members are counted by the commas between them.
+  const members: Array<number> = []
+  let values = 0
   for (let token = scanner.next(); token !== undefined; token = scanner.next()) {
-    if (token === openBrace || token === openBracket) {
-      depth += 1
-      if (depth > maxDepth) return true
-    } else if (token === closeBrace || token === closeBracket) depth -= 1
+    switch (token) {
+      case openBrace:
+      case openBracket:
+        if (members.push(token === openBrace ? 1 : Number.NEGATIVE_INFINITY) > maxDepth) {
+          return `more than ${maxDepth} arrays and objects within each other`
+        }
+        values += 1
+        break
+      case closeBrace:
+      case closeBracket:
+        members.pop()
+        break
+      case comma: {
+        const last = members.length - 1
+        if (last >= 0 && (members[last] = (members[last] ?? 0) + 1) > maxMembers) {
+          return `an object with more than ${maxMembers} members`
+        }
+        values += 1
+        break
+      }
+    }
+    if (values > mostValues) return `more than ${mostValues} values`
   }
-  return false
+  return undefined
 }
 
 /** Up to this many names, a linear search is faster than a set. */

@@ -1,6 +1,6 @@
 import { ByteSize, Context, Effect } from "effect"
 import { Headers, HttpIncomingMessage, type HttpServerError, HttpServerRequest } from "effect/http"
-import { isTooDeep, maxDepth, repeatedMember } from "../../kernel/json/json-scanner.ts"
+import { excessIn, repeatedMember } from "../../kernel/json/json-scanner.ts"
 import { headersOf } from "./request.ts"
 import { isUtf8 } from "node:buffer"
 import { IncomingMessage } from "node:http"
@@ -93,8 +93,8 @@ const faulty = "\0fault "
 export const faultIn = (text: string): string | undefined =>
   text.startsWith(faulty) ? text.slice(faulty.length) : undefined
 
-/** What is wrong with a body that is nested too deep. */
-export const tooDeep = `The body has more than ${maxDepth} arrays and objects within each other.`
+/** What is wrong with a body that has too much of something. */
+export const exceeds = (excess: string): string => `The body has ${excess}.`
 
 /** What is wrong with a body that repeats a member. */
 export const repeats = (member: string): string => `${member}: The member is there twice`
@@ -102,7 +102,8 @@ export const repeats = (member: string): string => `${member}: The member is the
 const textOf = (bytes: Uint8Array, headers: Headers.Headers): string => {
   if (!isUtf8(bytes)) return malformedJson
   if (!/\bjson\b/i.test(headers["content-type"] ?? "")) return decoder.decode(bytes)
-  if (isTooDeep(bytes)) return `${faulty}${tooDeep}`
+  const excess = excessIn(bytes)
+  if (excess !== undefined) return `${faulty}${exceeds(excess)}`
   const repeated = repeatedMember(bytes)
   return repeated === undefined ? decoder.decode(bytes) : `${faulty}${repeats(repeated)}`
 }

@@ -41,42 +41,57 @@ export const faultsOf = (slot: string, error: Schema.SchemaError): ReadonlyArray
     message: slot === "query" && issue.message === "Expected string" ? "Expected one value, not several" : issue.message
   }))
 
+const maxValues = 5000
+
+/** Whether there are more values within this one than all faults are looked for. */
+const hasManyValues = (value: unknown): boolean => {
+  let values = 0
+  const isOver = (one: unknown): boolean => {
+    values += 1
+    if (values > maxValues) return true
+    return typeof one === "object" && one !== null && Object.values(one).some(isOver)
+  }
+  return isOver(value)
+}
+
+/** How to look for faults in a value: for all of them, but in a large one for the first, since each takes a kilobyte. */
+export const faultOptions = (value: unknown): { readonly errors: "all" | "first" } => ({
+  errors: hasManyValues(value) ? "first" : "all"
+})
+
 const strict = { errors: "all", onExcessProperty: "error" } as const
 const notJson = "Expected a valid JSON body"
 
-const faultsIn = (slot: string, schema: Schema.Constraint | undefined, options: typeof strict | { errors: "all" }) =>
-  schema === undefined
-    ? () => Effect.succeed<ReadonlyArray<Fault>>([])
-    : (input: unknown) =>
-        Schema.decodeUnknownEffect(
-          schema as Schema.Codec<unknown>,
-          options
-        )(input).pipe(Effect.match({ onSuccess: () => [], onFailure: (error) => faultsOf(slot, error) }))
+const faultsIn = (slot: string, schema: Schema.Constraint, input: unknown) =>
+  Schema.decodeUnknownEffect(schema as Schema.Codec<unknown>, { ...strict, ...faultOptions(input) })(input).pipe(
+    Effect.match({ onSuccess: () => [], onFailure: (error) => faultsOf(slot, error) })
+  )
+
+/** The faults of a body of JSON. */
+const payloadFaults = Effect.fnUntraced(function* (endpoint: HttpApiEndpoint.Top) {
+  const request = yield* HttpServerRequest.HttpServerRequest
+  const json = endpoint.payload.get("application/json")
+  if (json === undefined || !HttpMethod.hasBody(request.method)) return []
+  const body = yield* Effect.option(
+    Effect.flatMap(request.text, (text) => Effect.try(() => JSON.parse(text) as unknown))
+  )
+  return body._tag === "None"
+    ? [{ path: ["payload"], message: notJson }]
+    : yield* faultsIn("payload", Schema.Union(json.schemas), body.value)
+})
 
 /** Decoding stops at the first part with a fault, so the remaining parts are validated here. */
 const remainingFaults = Effect.fnUntraced(function* (
   kind: HttpApiError.HttpApiSchemaError["kind"],
   endpoint: HttpApiEndpoint.Top
 ) {
-  const faults: Array<Fault> = []
-  if (kind === "Payload") return faults
-  const request = yield* HttpServerRequest.HttpServerRequest
-  if (kind !== "Query" && endpoint.query !== undefined) {
-    const query = Schema.toCodecArrayFromSingle(endpoint.query)
-    faults.push(...(yield* faultsIn("query", query, strict)(yield* HttpServerRequest.ParsedSearchParams)))
-  }
-  const json = endpoint.payload.get("application/json")
-  if (json !== undefined && HttpMethod.hasBody(request.method)) {
-    const body = yield* Effect.option(
-      Effect.flatMap(request.text, (text) => Effect.try(() => JSON.parse(text) as unknown))
-    )
-    faults.push(
-      ...(body._tag === "None"
-        ? [{ path: ["payload"], message: notJson }]
-        : yield* faultsIn("payload", Schema.Union(json.schemas), strict)(body.value))
-    )
-  }
-  return faults
+  if (kind === "Payload") return []
+  const { query } = endpoint
+  const inQuery =
+    kind === "Query" || query === undefined
+      ? []
+      : yield* faultsIn("query", Schema.toCodecArrayFromSingle(query), yield* HttpServerRequest.ParsedSearchParams)
+  return [...inQuery, ...(yield* payloadFaults(endpoint))]
 })
 
 /** The problem for a request that does not match the declaration of its endpoint. */
@@ -88,19 +103,20 @@ export const toProblem = Effect.fnUntraced(function* (
     yield* ErrorReporter.report(Cause.fail(error))
     return yield* new InternalError({})
   }
+  const { text } = yield* HttpServerRequest.HttpServerRequest
   const faults = [...faultsOf(error.kind.toLowerCase(), error.cause)]
   if (error.kind === "Payload" && faults.length === 1 && faults[0]?.message === notJson) {
-    const { text } = yield* HttpServerRequest.HttpServerRequest
     const detail = faultIn(yield* Effect.orElseSucceed(text, () => ""))
     return yield* new MalformedJson(detail === undefined ? {} : { detail })
   }
   const [first] = faults
-  if (error.kind === "Payload" && faults.length === 1 && first?.path.length === 1) {
-    const { text } = yield* HttpServerRequest.HttpServerRequest
-    // For an empty body the schema's message would only give its name.
-    if ((yield* Effect.orElseSucceed(text, () => "unread")) === "") faults[0] = { ...first, message: "Required" }
-  }
-  const errors = [...faults, ...(yield* remainingFaults(error.kind, endpoint))]
+  const isEmpty =
+    error.kind === "Payload" && first?.path.length === 1 && (yield* Effect.orElseSucceed(text, () => "unread")) === ""
+  // For an empty body the schema's message would only give its name.
+  if (isEmpty) faults[0] = { ...first, message: "Required" }
+  // A body is decoded up to its first fault.
+  const all = error.kind === "Payload" && !isEmpty ? yield* payloadFaults(endpoint) : []
+  const errors = [...(all.length === 0 ? faults : all), ...(yield* remainingFaults(error.kind, endpoint))]
   const shown = errors.slice(0, 3).map((fault) => `${fault.path.join(".")}: ${fault.message}`)
   return yield* new ValidationFailed({
     errors,
