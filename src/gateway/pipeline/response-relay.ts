@@ -20,6 +20,7 @@ import { wholeToStream } from "../translation/whole-to-stream.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { type Call } from "./call-request.ts"
 import { maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
+import { excessIn } from "../../kernel/json/json-scanner.ts"
 import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { type ToolUseReader, usageWithTools } from "../metering/provider-tools.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
@@ -342,10 +343,25 @@ const streamOf = (
   }
 }
 
+/** Answers of so many bytes are looked at before they are parsed. */
+const smallAnswerBytes = 65_536
+/** Above what the log probabilities of the longest answers have. */
+const maxAnswerValues = 4_000_000
+
+/** Whether a complete response can be parsed without keeping the thread for long; vectors have millions of numbers. */
+const isParseable = (given: Uint8Array, { operation }: Call): boolean =>
+  operation === "embed" || given.length <= smallAnswerBytes || excessIn(given, maxAnswerValues) === undefined
+
 /** The basis for counting a complete response without a usage: its text, or all of its bytes; vectors have neither. */
-const progressIn = (given: Uint8Array, { operation }: Call, target: ModelTarget, meter: UsageMeter): Progress => {
+const progressIn = (
+  given: Uint8Array,
+  isParsed: boolean,
+  { operation }: Call,
+  target: ModelTarget,
+  meter: UsageMeter
+): Progress => {
   if (operation === "embed") return { usage: undefined, finished: true, textBytes: 0, texts: [] }
-  const text = extractText(given, target.provider.dialect, operation)
+  const text = isParsed ? extractText(given, target.provider.dialect, operation) : undefined
   if (text === undefined) {
     const textBytes = Math.max(given.length, meter.answeredBytes)
     return { usage: undefined, finished: true, textBytes, texts: [] }
@@ -367,15 +383,18 @@ const wholeOf = (
 ): Effect.Effect<CallAnswer, GatewayError> => {
   const { body, dialect } = call
   const { includeUsage, options, report } = answerOptions(call, target, meter)
-  const whole = wholeAnswer(given, options, target.provider.id)
+  const isParsed = isParseable(given, call)
+  const whole = isParsed
+    ? wholeAnswer(given, options, target.provider.id)
+    : Result.fail(unreadableAnswer(target.provider.id))
   const read = Result.getOrElse(whole, () => ({ usage: undefined, facts: undefined }))
   meter.describe(read.facts)
   const toolUses = meter.makeToolUseReader()
-  toolUses?.read(parsedJson(utf8Text(given)))
+  if (isParsed) toolUses?.read(parsedJson(utf8Text(given)))
   const told = usageWithTools(read.usage, toolUses)
   const used =
     told === undefined
-      ? meter.estimate({ ...progressIn(given, call, target, meter), toolUses: toolUses?.uses })
+      ? meter.estimate({ ...progressIn(given, isParsed, call, target, meter), toolUses: toolUses?.uses })
       : Effect.succeed(told)
   return Effect.flatMapEager(used, (usage) => {
     const remaining = meter.remaining(meter.cost(usage))

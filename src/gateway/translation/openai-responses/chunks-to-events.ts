@@ -34,6 +34,8 @@ interface Call {
   arguments: string
 }
 
+const maxCharacters = 16_777_216
+
 /** The item that is being written: the model's thoughts, its words, or its refusal. */
 interface Open {
   readonly kind: "reasoning" | "text" | "refusal"
@@ -58,6 +60,7 @@ export class ChunksToResponse {
   private isStarted = false
   private places = 0
   private finishReason: string | undefined
+  private characters = 0
 
   constructor(head: ResponseHead) {
     this.head = head
@@ -66,6 +69,11 @@ export class ChunksToResponse {
   /** Whether the model reported its end. */
   get finished(): boolean {
     return this.finishReason !== undefined
+  }
+
+  /** Whether there is more of the response than any model writes; all of it is in the last event. */
+  get isTooLong(): boolean {
+    return this.characters > maxCharacters
   }
 
   push(chunk: ChatChunk): ReadonlyArray<ResponseEvent> {
@@ -155,6 +163,7 @@ export class ChunksToResponse {
     }
     const open = this.open!
     open.text += text
+    this.characters += text.length
     const at = { item_id: open.id, output_index: open.place }
     const event =
       kind === "reasoning"
@@ -256,6 +265,7 @@ export class ChunksToResponse {
     call.id ||= delta.id ?? ""
     call.name ||= delta.function?.name ?? ""
     call.arguments += fragment
+    this.characters += fragment.length
     if (call.name === "") return
     if (call.place !== undefined) {
       this.argue(events, call, call.place, fragment)

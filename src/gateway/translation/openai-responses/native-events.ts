@@ -5,9 +5,8 @@ import { usageOfResponse } from "./usage.ts"
 
 type Rename = (id: string) => string
 
-/** What stands before the id of a response or of an item. Quotes within texts are escaped, so this is a member's name. */
-const idMember = /"(?:id|item_id|previous_response_id|approval_request_id|first_id|last_id)"\s*:\s*$/
-const longestMember = 32
+/** The id of a response or of an item, as a member. Quotes within texts are escaped, so what this finds is none of a text. */
+const idMember = /("(?:id|item_id|previous_response_id|approval_request_id|first_id|last_id)"\s*:\s*")([^"\\]+)(?=")/g
 
 const idsOfItem = (item: unknown): ReadonlyArray<unknown> => (isJson(item) ? [item.id, item.approval_request_id] : [])
 
@@ -16,16 +15,10 @@ const idsOfResponse = (response: unknown): ReadonlyArray<unknown> =>
 
 /** Renames the ids that a text has as members, if they are among the given ones; the rest stays byte for byte. */
 const renamed = (json: string, ids: ReadonlyArray<unknown>, rename: Rename): string => {
-  let text = json
-  for (const id of new Set(ids)) {
-    if (typeof id !== "string" || id === "") continue
-    const value = `"${id}"`
-    for (let at = text.indexOf(value); at >= 0; at = text.indexOf(value, at + 1)) {
-      if (!idMember.test(text.slice(Math.max(0, at - longestMember), at))) continue
-      text = `${text.slice(0, at)}"${rename(id)}"${text.slice(at + value.length)}`
-    }
-  }
-  return text
+  const known = new Set(ids)
+  return json.replace(idMember, (found, member: string, id: string) =>
+    known.has(id) ? `${member}${rename(id)}` : found
+  )
 }
 
 /** The text of a response with other ids. */

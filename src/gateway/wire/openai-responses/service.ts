@@ -34,10 +34,10 @@ import { type ServedModel } from "../../configuration/gateway-snapshot.ts"
 import { responseOf } from "../http/serve.ts"
 import { NativeResponses, unsupported } from "./native.ts"
 import { parsedJson } from "../../../kernel/json/parsed-json.ts"
-import { faultsOf } from "../../../platform/http/validation.ts"
+import { faultOptions, faultsOf } from "../../../platform/http/validation.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
 
-const decodeRequest = Schema.decodeUnknownEffect(ResponsesRequest, { errors: "all" })
+const decodeRequest = Schema.decodeUnknownEffect(ResponsesRequest)
 const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
 
@@ -121,7 +121,7 @@ const make = Effect.gen(function* () {
   })
 
   const prepare = Effect.fnUntraced(function* (incoming: IncomingResponse): Effect.fn.Return<Prepared, Failure> {
-    const request = yield* Effect.mapError(decodeRequest(incoming.body), (error) =>
+    const request = yield* Effect.mapError(decodeRequest(incoming.body, faultOptions(incoming.body)), (error) =>
       invalidMembers(faultsOf("body", error).map(({ message, path }) => ({ message, path: path.slice(1) })))
     )
     const impossible = withoutForm(request)
@@ -291,7 +291,10 @@ const streamed = (
     const chunk = decodeChunk(event)
     if (Option.isNone(chunk)) return Effect.succeed("")
     if (chunk.value.usage) usage = usageOfCompletion(chunk.value.usage)
-    return Effect.succeed(written(chunks.push(chunk.value)))
+    const text = written(chunks.push(chunk.value))
+    if (!chunks.isTooLong) return Effect.succeed(text)
+    isOver = true
+    return Effect.succeed(text + written(chunks.fail({ code: "server_error", message: "The answer has no end." })))
   }
 
   const push = (bytes: Uint8Array): Effect.Effect<Uint8Array> =>
