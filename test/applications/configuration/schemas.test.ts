@@ -220,6 +220,11 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
             const wrong = yield* words.create("wrong.json", JSON.stringify(Array.from({ length: count }, () => 1)))
             assert.strictEqual(wrong.status, 400)
           }
+          const narrow = yield* withSchema('{"additionalProperties":{"additionalProperties":false}}')
+          const members = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`a${index}`, 1]))
+          const long = yield* narrow.create("long.json", JSON.stringify({ ["k".repeat(1_000_000)]: members }))
+          assert.strictEqual(long.status, 400)
+          assert.isBelow(long.text.length, 200_000)
           const recursive = yield* withSchema('{"$ref":"#"}')
           assert.include([201, 400], (yield* recursive.create("a.json", "{}")).status)
           assert.strictEqual((yield* create("fine.json", '{"a":"aaa"}')).status, 201)

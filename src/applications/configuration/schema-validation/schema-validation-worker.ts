@@ -10,6 +10,8 @@ type Fault = ValidationReply["faults"][number]
 type Validate = ReturnType<Ajv["compile"]>
 
 const maxFaults = 100
+const maxSegments = 100
+const maxText = 500
 const maxCompiled = 20
 const maxAliases = 100
 
@@ -166,4 +168,15 @@ const answer = ({ content, schema }: ValidationRequest): ValidationReply => {
   }
 }
 
-replyWith(answer)
+/** A reply of bounded size: a content of a megabyte may have its faults below a name of as much. */
+const brief = ({ faults, schemaAtFault }: ValidationReply): ValidationReply => ({
+  schemaAtFault,
+  faults: faults.slice(0, maxFaults).map(({ message, path }) => ({
+    path: path.slice(0, maxSegments).map((segment) => (typeof segment === "string" ? cut(segment) : segment)),
+    message: cut(message)
+  }))
+})
+
+const cut = (text: string): string => (text.length > maxText ? `${text.slice(0, maxText)}…` : text)
+
+replyWith((request: ValidationRequest) => brief(answer(request)))
