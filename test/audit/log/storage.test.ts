@@ -165,12 +165,23 @@ layer(Layer.provideMerge(AuditRepository.layer, poolOnOwnDatabase), { timeout: "
 
 const ada = { firstName: "Ada", lastName: "Lovelace", email: "ada@example.com" }
 
+/** How many entries the caller of these tests has made; the service makes some itself after its start. */
+const entriesOfCaller = ({ database }: TestService["Service"]) =>
+  Effect.map(
+    asSuperuser(
+      database,
+      (sql) => sql<{ readonly id: string }>`SELECT id::text FROM audit_entries WHERE user_id = 'service-account'`
+    ),
+    ({ length }) => length
+  )
+
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a change and its entries", (it) => {
   it.effect("a change that fails leaves no entry", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const created = yield* service.call("POST", "/api/trial-users", { body: ada })
-      const before = yield* countOf(service.database, "audit_entries")
+      const before = yield* entriesOfCaller(service)
+      assert.isAbove(before, 0)
       const failures = [
         yield* service.call("POST", "/api/trial-users", { body: ada }),
         yield* service.call("PATCH", `/api/trial-users/${created.body.id}`, {
@@ -184,7 +195,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a c
         failures.map((answer) => answer.status),
         [409, 400, 404, 404, 404]
       )
-      assert.strictEqual(yield* countOf(service.database, "audit_entries"), before)
+      assert.strictEqual(yield* entriesOfCaller(service), before)
     })
   )
 
@@ -195,7 +206,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a c
         .body
       const session = { trialUserId: user.id, ipAddress: "192.0.2.1" }
       const opened = (yield* service.call("POST", "/api/sessions", { body: session })).body
-      const before = yield* countOf(service.database, "audit_entries")
+      const before = yield* entriesOfCaller(service)
       yield* asSuperuser(service.database, (sql) =>
         Effect.andThen(
           sql`
@@ -222,7 +233,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a c
         failures.map((answer) => answer.status),
         [500, 500, 500, 500, 500, 500]
       )
-      assert.strictEqual(yield* countOf(service.database, "audit_entries"), before)
+      assert.strictEqual(yield* entriesOfCaller(service), before)
       assert.strictEqual(yield* countOf(service.database, "api_keys"), 0)
       assert.deepStrictEqual((yield* service.call("GET", `/api/trial-users/${user.id}`)).body, user)
       assert.deepStrictEqual((yield* service.call("GET", `/api/sessions?userId=${user.id}`)).body, [opened])
