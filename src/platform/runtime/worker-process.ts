@@ -23,7 +23,7 @@ interface Limits {
 
 /**
  * Runs work that must not block the service, or end it, in a process of its own: one task at a time, each limited in processor
- * seconds and megabytes. A task over its limit ends with its process, and the next one gets a new process. Requesters take
+ * seconds (of all threads of the process, those of V8 among them) and megabytes. A task over its limit ends with its process, and the next one gets a new process. Requesters take
  * turns, so that many tasks of one do not delay the others. `module` runs `replyWith`.
  *
  * It is no thread: V8 ends the whole process where a thread asks for much memory at once (`resourceLimits` does not hold then).

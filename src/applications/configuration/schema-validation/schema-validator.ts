@@ -3,12 +3,13 @@ import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { makeWorkerProcess } from "../../../platform/runtime/worker-process.ts"
 import { type ValidationReply, type ValidationRequest } from "./messages.ts"
 
-const seconds = 1
+/** A megabyte of YAML takes half of it. */
+const seconds = 3
 const megabytes = 128
 
 /**
- * Checks contents against JSON Schemas (drafts 7, 2019-09 and 2020-12) in a process of its own, which has a second of the
- * processor and 128 MiB for each: an expression that never ends, or a document that unfolds without bound, ends with its
+ * Checks contents against JSON Schemas (drafts 7, 2019-09 and 2020-12) in a process of its own, which has three seconds of
+ * the processor and 128 MiB for each: an expression that never ends, or a document that unfolds without bound, ends with its
  * process and leaves the service alone. References to other files are not followed.
  */
 export class SchemaValidator extends Context.Service<SchemaValidator>()("app/configuration/SchemaValidator", {
