@@ -298,7 +298,7 @@ const notJson = gatewayError(new UnsupportedMediaType({ detail: "Send Content-Ty
 
 const noAgent = gatewayError(new AgentNotFound({}), { message: "No agent has this id." })
 
-/** Why a request is charged to nobody, as the gateway tells it. */
+/** The gateway's error for a request that cannot be attributed. */
 const attributionError = (problem: Exclude<AttributionError, ApplicationNotFound>): GatewayError => {
   switch (problem._tag) {
     case "AgentNotFound":

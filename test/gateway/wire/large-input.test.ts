@@ -7,6 +7,7 @@ import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 
 const ones = "1,".repeat(400_000)
+const members = Array.from({ length: 10_000 }, (_, at) => `"k${at}":1`).join()
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("input without end", (it) => {
   for (const [what, path, body] of [
@@ -14,11 +15,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     ["messages", "/v1/chat/completions", `{"model":"gpt","messages":[${ones}1]}`],
     ["items", "/v1/responses", `{"model":"gpt","input":[${ones}1]}`],
     ["values", "/v1/chat/completions", `{"model":"gpt","messages":[${ones}${ones}${ones}1]}`],
-    [
-      "members",
-      "/v1/chat/completions",
-      `{"model":"gpt",${Array.from({ length: 10_000 }, (_, at) => `"k${at}":1`).join()}}`
-    ]
+    ["members", "/v1/chat/completions", `{"model":"gpt",${members}}`],
+    ["native members", "/api/llm/complete", `{"model":"gpt",${members}}`]
   ] as const) {
     it.effect(`${what} of a caller are 400 with few words`, () =>
       Effect.gen(function* () {
