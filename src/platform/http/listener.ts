@@ -43,12 +43,14 @@ class SingleWriteResponse extends ServerResponse {
 
 /**
  * Node's HTTP server, with problems for requests that Node rejects itself: malformed, too slow or with too many headers.
- * `requestTimeoutSeconds` limits the arrival of a whole request.
+ * `requestTimeoutSeconds` limits the arrival of a whole request, and for how long a client may take nothing of an answer.
  */
 export const makeServer = (options: { readonly requestTimeoutSeconds: number; readonly publicUrl: string }): Server => {
   const always = securityHeaders(options.publicUrl)
   // Longer than the edge waits, which looks once a second: what it stops gets its answer first.
   const requestTimeout = (options.requestTimeoutSeconds + 2) * 1000
+  // By default Node looks for late requests every 30 seconds, so a shorter limit would not hold.
+  const connectionsCheckingInterval = Math.min(requestTimeout, 30_000)
   const answer = (response: ServerResponse, problem: Problem): void => {
     const { body, headers } = responseOf(problem, always)
     response.writeHead(problem.status, headers).end(body)
@@ -65,8 +67,7 @@ export const makeServer = (options: { readonly requestTimeoutSeconds: number; re
   // The edge rejects a request without Host, with a problem.
   const server = createServer({
     requestTimeout,
-    // By default Node looks for late requests every 30 seconds, so a shorter limit would not hold.
-    connectionsCheckingInterval: Math.min(requestTimeout, 30_000),
+    connectionsCheckingInterval,
     requireHostHeader: false,
     ServerResponse: SingleWriteResponse
   })
@@ -75,6 +76,11 @@ export const makeServer = (options: { readonly requestTimeoutSeconds: number; re
   server.on("request", whileStarting)
   server.on("newListener", (event) => {
     if (event === "request") server.off("request", whileStarting)
+  })
+  // Behind the answer to a late request, since a connection that waits for the rest of its head looks idle.
+  server.timeout = requestTimeout + connectionsCheckingInterval
+  server.on("timeout", (socket: Socket) => {
+    if (isUnread(socket) || isIdle(socket)) socket.destroy()
   })
   server.on("connect", (_, socket) => reject(socket, new MethodNotImplemented({})))
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
@@ -114,9 +120,18 @@ const responseOf = (problem: Problem, always: Readonly<Record<string, string>>) 
   return { body, headers }
 }
 
-const hasBegunResponse = (socket: Duplex): boolean =>
-  // Node stores the active response there, and its own handler of this event checks the same.
-  "_httpMessage" in socket && socket._httpMessage instanceof ServerResponse && socket._httpMessage.headersSent
+/** The response that a connection is for at present. */
+const activeResponse = (socket: Duplex): ServerResponse | undefined =>
+  // Node stores it there, and its own handlers of these events look for it in the same way.
+  "_httpMessage" in socket && socket._httpMessage instanceof ServerResponse ? socket._httpMessage : undefined
+
+const hasBegunResponse = (socket: Duplex): boolean => activeResponse(socket)?.headersSent === true
+
+/** Whether a client keeps what was written to it waiting: nothing else ends an answer that is never read. */
+const isUnread = (socket: Socket): boolean => socket.writableLength > 0
+
+/** Whether a connection waits for its next request, not for the service. */
+const isIdle = (socket: Socket): boolean => activeResponse(socket) === undefined
 
 // Services that handlers get while they are built, and that no request looks up.
 const isNotForRequests =

@@ -44,7 +44,11 @@ const settings = {
   ),
   "Api:Swagger:Enabled": setting(flag, inDevelopment, "Serve the OpenAPI document and its page"),
   "Api:MaxBodyBytes": setting(integer(1024, 2 ** 30), "1048576", "Largest request body in bytes"),
-  "Api:RequestTimeoutSeconds": setting(integer(1, 3600), "60", "Seconds that a request may take"),
+  "Api:RequestTimeoutSeconds": setting(
+    integer(1, 3600),
+    "60",
+    "Seconds that a request may take; a client that takes nothing of its answer for half a minute longer is disconnected"
+  ),
   "Api:ShutdownSeconds": setting(integer(0, 3600), "20", "Seconds that open requests get when the process ends"),
   "Api:TrustedProxies": setting(list(network), [], "Proxies whose forwarded client address and scheme are trusted"),
   "Api:Cors:AllowedOrigins": setting(list(origin), [], "Origins whose pages may call the API"),
