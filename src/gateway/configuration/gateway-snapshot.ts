@@ -23,6 +23,8 @@ export interface ConnectedProvider {
 export interface ModelTarget {
   readonly provider: ConnectedProvider
   readonly model: string
+  /** Whether the configuration or the catalogue has it; else a caller chose its name. */
+  readonly isListed: boolean
   readonly weight: number
   readonly priority: number
   /** Null if the price is unknown. */
@@ -91,7 +93,9 @@ const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
   id: loopbackModel,
   aliases: [],
   kind: "chat",
-  targets: [{ provider, model: loopbackModel, weight: 1, priority: 0, rates: rateTable(loopbackPrices) }],
+  targets: [
+    { provider, model: loopbackModel, isListed: true, weight: 1, priority: 0, rates: rateTable(loopbackPrices) }
+  ],
   contextTokens: 128_000,
   maxOutputTokens: 16_384,
   maxTokensPerSecond: defaultMaxTokensPerSecond,
@@ -119,7 +123,13 @@ const configured = (
     if (provider === undefined) return []
     const facts = provider.vendor === undefined ? undefined : catalogue.factsOf(provider.vendor, name)
     const prices = withFees(model.prices ?? facts?.prices ?? null, catalogue, provider.vendor)
-    return [{ facts, target: { provider, model: name, weight, priority, rates: prices && rateTable(prices) }, prices }]
+    return [
+      {
+        facts,
+        target: { provider, model: name, isListed: true, weight, priority, rates: prices && rateTable(prices) },
+        prices
+      }
+    ]
   })
   const known = targets.flatMap(({ facts }) => (facts?.maxOutputTokens ? [facts.maxOutputTokens] : []))
   const contexts = targets.map(({ facts }) => facts?.contextTokens ?? null)
@@ -168,7 +178,7 @@ const catalogued = (providers: Iterable<ConnectedProvider>, catalogue: Catalogue
       const { model } = facts
       const prices = withFees(facts.prices, catalogue, provider.vendor)
       const known = models.get(model) ?? servedModel({ ...facts, prices })
-      const target = { provider, model, weight: 1, priority: 0, rates: prices && rateTable(prices) }
+      const target = { provider, model, isListed: true, weight: 1, priority: 0, rates: prices && rateTable(prices) }
       const contextTokens =
         known.targets.length === 0 ? facts.contextTokens : longestOf([known.contextTokens, facts.contextTokens])
       models.set(model, { ...known, contextTokens, targets: [...known.targets, target] })
@@ -210,7 +220,7 @@ export const gatewaySnapshot = (
       id: name,
       aliases: [],
       kind: "chat",
-      targets: [{ provider, model: own, weight: 1, priority: 0, rates: rateTable(prices) }],
+      targets: [{ provider, model: own, isListed: false, weight: 1, priority: 0, rates: rateTable(prices) }],
       contextTokens: null,
       maxOutputTokens: null,
       maxTokensPerSecond: defaultMaxTokensPerSecond,

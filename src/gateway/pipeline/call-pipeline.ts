@@ -90,7 +90,7 @@ export class CallPipeline extends Context.Service<
       const { acquireTimeoutSeconds } = settings.database
       const quotaOf = yield* PrepaidQuotas
       const routingFacts = {
-        latency: ({ model, provider }: ModelTarget) => health.latency(provider.id, model),
+        latency: health.latency,
         random: () => random.nextDoubleUnsafe()
       }
 

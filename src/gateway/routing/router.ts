@@ -9,6 +9,7 @@ import {
   type ProviderRequest
 } from "../providers/provider.ts"
 import { attemptMeasured } from "../telemetry/metrics.ts"
+import { boundedName, rememberAnswered } from "../telemetry/model-names.ts"
 import { attemptFailed } from "./routing-metrics.ts"
 import { type ConnectedProvider, type GatewaySnapshot, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
@@ -46,6 +47,8 @@ const placeOf = ({ id, server }: Place): string =>
 /** The weight of a new latency in the moving average. */
 const newest = 0.2
 
+const latencyKey = (target: ModelTarget): string => `${target.provider.id}/${boundedName(target)}`
+
 /** What this replica observes of the providers; it outlives every configuration. */
 export class ProviderHealth extends Context.Service<
   ProviderHealth,
@@ -53,8 +56,8 @@ export class ProviderHealth extends Context.Service<
     record(provider: Place, status: Omit<ProviderStatus, "at">): void
     last(provider: Place): ProviderStatus | undefined
     /** The recent latency of a target in milliseconds, as a moving average; undefined before its first response. */
-    latency(provider: string, model: string): number | undefined
-    answered(provider: Place, model: string, latencyMs: number): void
+    latency(target: ModelTarget): number | undefined
+    answered(target: ModelTarget, latencyMs: number): void
   }
 >()("app/gateway/ProviderSightings") {
   static readonly layer = Layer.effect(
@@ -68,9 +71,11 @@ export class ProviderHealth extends Context.Service<
       return ProviderHealth.of({
         record,
         last: (provider) => health.get(placeOf(provider)),
-        latency: (provider, model) => latencies.get(`${provider}/${model}`),
-        answered: (provider, model, latencyMs) => {
-          const key = `${provider.id}/${model}`
+        latency: (target) => latencies.get(latencyKey(target)),
+        answered: (target, latencyMs) => {
+          rememberAnswered(target)
+          const { provider } = target
+          const key = latencyKey(target)
           const before = latencies.get(key)
           latencies.set(key, before === undefined ? latencyMs : before + newest * (latencyMs - before))
           record(provider, { reachable: true, latencyMs: Math.round(latencyMs), error: null })
@@ -102,11 +107,12 @@ export class Router extends Context.Service<
       // When tracing is off, all attempts share one span that is never exported.
       const untraced = yield* Effect.provideService(Effect.makeSpan("attempt"), References.TracerEnabled, false)
 
-      const ask = ({ model, provider }: ModelTarget, request: ProviderRequest) => {
+      const ask = (target: ModelTarget, request: ProviderRequest) => {
+        const { provider } = target
         const startedAt = clock.currentTimeMillisUnsafe()
         return Effect.matchEffect(provider.provider.send(request), {
           onSuccess: (answer) => {
-            health.answered(provider, model, clock.currentTimeMillisUnsafe() - startedAt)
+            health.answered(target, clock.currentTimeMillisUnsafe() - startedAt)
             return Effect.succeed(answer)
           },
           onFailure: (failure) => {
@@ -128,14 +134,14 @@ export class Router extends Context.Service<
         routing: GatewaySnapshot["routing"],
         observer: AttemptObserver | undefined
       ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope> => {
-        const { model, provider } = target
+        const { provider } = target
         let sentAt: number | undefined
         const asked = Effect.suspend(() => {
           sentAt = clock.currentTimeMillisUnsafe()
           observer?.sent(span)
           return ask(target, request)
         })
-        const guarded = breakers.guard(provider.id, model, routing, asked)
+        const guarded = breakers.guard(provider.id, boundedName(target), routing, asked)
         const traced = span === untraced ? guarded : Effect.withParentSpan(guarded, span, { captureStackTrace: false })
         const end = (exit: Exit.Exit<unknown, unknown>) => span.end(clock.currentTimeNanosUnsafe(), exit)
 

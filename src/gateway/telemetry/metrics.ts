@@ -4,6 +4,7 @@ import { type TokenUsage } from "../translation/domain.ts"
 import { operationNames, providerName } from "./call-spans.ts"
 import { type Operation } from "../providers/provider.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { boundedName } from "./model-names.ts"
 
 /** How the settled amount was determined. */
 export type SettleMethod = "provider_usage" | "aborted" | "estimated" | "unanswered"
@@ -74,7 +75,7 @@ const maxKnown = 1000
 /** Metrics by their attributes, cached because `Metric.withAttributes` would create them at every update. */
 const known = new Map<string, ReturnType<typeof seriesOf>>()
 
-const seriesOf = (operation: Operation, { model, provider }: ModelTarget, errorType: string) => {
+const seriesOf = (operation: Operation, { provider }: ModelTarget, model: string, errorType: string) => {
   const attributes = {
     "gen_ai.operation.name": operationNames[operation],
     "gen_ai.provider.name": providerName(provider),
@@ -90,11 +91,12 @@ const seriesOf = (operation: Operation, { model, provider }: ModelTarget, errorT
 }
 
 const seriesFor = (operation: Operation, target: ModelTarget, errorType = "") => {
-  const key = `${operation} ${target.provider.id} ${providerName(target.provider)} ${errorType} ${target.model}`
+  const model = boundedName(target)
+  const key = `${operation} ${target.provider.id} ${providerName(target.provider)} ${errorType} ${model}`
   let found = known.get(key)
   if (found === undefined) {
     if (known.size === maxKnown) known.clear()
-    known.set(key, (found = seriesOf(operation, target, errorType)))
+    known.set(key, (found = seriesOf(operation, target, model, errorType)))
   }
   return found
 }

@@ -17,6 +17,7 @@ const loopback = repeatableLoopback()
 const target = (model: string, members: Partial<ModelTarget> = {}): ModelTarget => ({
   provider: { id: "p", dialect: "openai", vendor: undefined, maxConcurrency: 2, apis: usualApis, provider: loopback },
   model,
+  isListed: true,
   weight: 1,
   priority: 0,
   rates: null,

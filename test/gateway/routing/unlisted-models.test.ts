@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { ask, charges, configure, costNanoUsd, prices, provider, spender } from "../../support/gateway.ts"
-import { startProvider } from "../../support/provider.ts"
+import { json, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 
@@ -18,6 +18,26 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.deepStrictEqual(yield* charges(service, tenantId), [
         { amount: String(costNanoUsd), state: "settled", method: "provider_usage" }
       ])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("have names of their own in metrics once their provider answers for them", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const standIn = yield* startProvider((request, response) =>
+        String(request.body.model).startsWith("real")
+          ? openAiVendor(request, response)
+          : json(response, 404, { error: { message: "no such model" } })
+      )
+      yield* configure(service, [provider("every", standIn, { unlisted: { prices } })], [])
+      const { key } = yield* spender(service, [])
+      for (const name of ["real-model", "invented-1", "invented-2"]) {
+        yield* ask(service, key, { model: `every/${name}`, max_tokens: 30 })
+      }
+      const { text } = yield* service.call("GET", "/metrics")
+      const lines = (text as string).split("\n").filter((line) => line.includes('app_provider_id="every"'))
+      const names = new Set(lines.flatMap((line) => /gen_ai_request_model="([^"]*)"/.exec(line)?.[1] ?? []))
+      assert.deepStrictEqual(names, new Set(["_OTHER", "real-model"]))
     }).pipe(Effect.scoped)
   )
 
