@@ -97,6 +97,8 @@ const isLimit = (value: unknown, least: number, most: number): boolean =>
 /** Above the output of any model, and small enough for the ledger to store the cost. */
 const maxOutputTokens = 2_147_483_647
 const maxChoices = 1024
+/** Anthropic's own limit, by its documentation of the Messages API; each message takes microseconds. */
+const maxMessages = 100_000
 /** How many faults of a request are looked for; a list may have a million. */
 const maxFaults = 5000
 
@@ -125,10 +127,13 @@ type Expect = (member: string, isGood: boolean, expected: string) => void
 
 const isSwitch = (value: unknown): boolean => value === undefined || value === null || typeof value === "boolean"
 
+const isTooLong = (list: unknown): boolean => Array.isArray(list) && list.length > maxMessages
+
 /** The members of a chat completion, or of a message. */
 const expectMessages = ({ body, dialect, operation }: DialectRequest, expect: Expect, faults: Array<Fault>): void => {
   const { messages } = body
   expect("messages", Array.isArray(messages) && messages.length > 0, "a list of messages")
+  if (isTooLong(messages)) return expect("messages", false, `at most ${maxMessages} messages`)
   for (const [index, message] of listIn(messages).entries()) {
     if (isJson(message) && typeof message.role === "string") continue
     faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
@@ -156,6 +161,7 @@ const expectInput = ({ body }: DialectRequest, expect: Expect, faults: Array<Fau
     (input ?? null) === null || typeof input === "string" || Array.isArray(input),
     "text, or a list of items"
   )
+  if (isTooLong(input)) return expect("input", false, `at most ${maxMessages} items`)
   for (const [index, item] of listIn(input).entries()) {
     if (isJson(item)) continue
     faults.push({ path: ["input", index], message: "Expected an item" })

@@ -7,6 +7,7 @@ import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 
 const ones = "1,".repeat(400_000)
+const empty = '{"role":"user","content":""},'
 const members = Array.from({ length: 10_000 }, (_, at) => `"k${at}":1`).join()
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("input without end", (it) => {
@@ -14,6 +15,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     ["native messages", "/api/llm/complete", `{"model":"gpt","messages":[${ones}1]}`],
     ["messages", "/v1/chat/completions", `{"model":"gpt","messages":[${ones}1]}`],
     ["items", "/v1/responses", `{"model":"gpt","input":[${ones}1]}`],
+    ["empty messages", "/v1/messages", `{"model":"gpt","max_tokens":1,"messages":[${empty.repeat(100_000)}{}]}`],
+    ["empty items", "/v1/responses", `{"model":"gpt","input":[${empty.repeat(100_000)}{}]}`],
     ["values", "/v1/chat/completions", `{"model":"gpt","messages":[${ones}${ones}${ones}1]}`],
     ["members", "/v1/chat/completions", `{"model":"gpt",${members}}`],
     ["native members", "/api/llm/complete", `{"model":"gpt",${members}}`]
