@@ -1,20 +1,13 @@
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Effect } from "effect"
-import { lookup, type LookupAddress, type LookupAllOptions } from "node:dns"
 import { isIP, type LookupFunction } from "node:net"
 import { isPublic } from "./addresses.ts"
+import { makeResolve, type Resolve } from "./name-resolution.ts"
 
 /** The code of the error of a connection to an address that is not public. */
 export const addressRefused = "ERR_ADDRESS_REFUSED"
 
 export const refusal = () => Object.assign(new Error("Not a public address"), { code: addressRefused })
-
-/** What `dns.lookup` does when it is asked for all addresses. */
-type Resolve = (
-  hostname: string,
-  options: LookupAllOptions,
-  callback: (error: NodeJS.ErrnoException | null, addresses: Array<LookupAddress>) => void
-) => void
 
 /** Resolves names to public addresses only. It runs for each connection, so a later DNS answer cannot bypass the check. */
 export const publicLookup =
@@ -49,7 +42,7 @@ export const makeGuardedDispatcher = Effect.fnUntraced(function* (options: {
   const { buildConnector } = yield* loadUndici
   const connect = buildConnector({
     timeout: options.connectTimeoutMillis,
-    lookup: publicLookup(options.resolve ?? lookup)
+    lookup: publicLookup(options.resolve ?? makeResolve())
   })
   return yield* NodeHttpClient.makeDispatcherOptions({
     connections: options.connections,

@@ -2,8 +2,8 @@ import { type Dispatcher } from "@effect/platform-node/Undici"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Context, Data, Effect, Layer } from "effect"
 import { codesOf, isTlsError } from "./connection-errors.ts"
-import { lookup } from "node:dns"
 import { addressRefused, isPrivateHost, makeGuardedDispatcher, publicLookup, refusal } from "./guarded-dispatcher.ts"
+import { makeResolve } from "./name-resolution.ts"
 
 export interface OutboundRequest {
   readonly method: "GET" | "POST" | "OPTIONS"
@@ -68,7 +68,7 @@ export class OutboundHttp extends Context.Service<
   )
 }
 
-const resolvePublic = publicLookup(lookup)
+const resolvePublic = publicLookup(makeResolve())
 
 /** Fails unless the host of a URL is public by all addresses that it has now; sends nothing. */
 export const requirePublic = Effect.fn("OutboundHttp.requirePublic")((url: string) =>
