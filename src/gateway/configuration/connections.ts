@@ -9,6 +9,7 @@ import { makeLoopback } from "../providers/loopback.ts"
 import { type Provider, type ProviderApi } from "../providers/provider.ts"
 import { loopbackProvider, type ConnectedProvider, usualApis } from "./gateway-snapshot.ts"
 import { type Dialect } from "../translation/domain.ts"
+import { lookupTable } from "../../kernel/lookup-table.ts"
 
 const vendors = { openai: openAi, anthropic }
 /** Reasoning models may send nothing for minutes; this is half of a call's time, so that another target has the rest. */
@@ -18,7 +19,7 @@ const maxConcurrencyDefault = 1000
 const testTimeoutSeconds = 15
 
 /** The base URLs of the catalogue's vendors. */
-const vendorHosts: Readonly<Record<string, string>> = {
+const vendorHosts = lookupTable<string>({
   "api.openai.com": "openai",
   "api.anthropic.com": "anthropic",
   "generativelanguage.googleapis.com": "google",
@@ -30,7 +31,7 @@ const vendorHosts: Readonly<Record<string, string>> = {
   "api.moonshot.ai": "moonshot",
   "api.cerebras.ai": "cerebras",
   "api.deepseek.com": "deepseek"
-}
+})
 
 const allApis: ReadonlySet<ProviderApi> = new Set(["chat", "responses", "completions", "embeddings"])
 const messagesAlone: ReadonlySet<ProviderApi> = new Set(["chat"])

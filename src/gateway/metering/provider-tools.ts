@@ -1,7 +1,8 @@
-import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
+import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type ToolFees } from "../catalog/rate-domain.ts"
 import { type BilledTool, billedTools, type TokenUsage, type ToolUses } from "../translation/domain.ts"
+import { lookupTable } from "../../kernel/lookup-table.ts"
 
 /** A tool of a request that its provider runs. */
 export interface ProviderTool {
@@ -50,11 +51,11 @@ const limitOf = (value: unknown): number | undefined =>
 const messagesTools = (body: Json): ReadonlyArray<ProviderTool> => {
   const given = listIn(body.tools).filter(isJson)
   const runsFreeCode = given.some(({ type }) => {
-    const [, name, version] = messagesTool.exec(String(type)) ?? []
+    const [, name, version] = messagesTool.exec(textIn(type)) ?? []
     return name?.startsWith("web_") === true && Number(version) >= firstWithFreeCode
   })
   const found = listIn(body.tools).flatMap((tool, index): ReadonlyArray<ProviderTool> => {
-    const match = isJson(tool) ? messagesTool.exec(String(tool.type)) : null
+    const match = isJson(tool) ? messagesTool.exec(textIn(tool.type)) : null
     if (!isJson(tool) || match === null) return []
     const path = ["tools", index]
     switch (match[1]) {
@@ -96,13 +97,13 @@ const responsesTools: ReadonlyArray<readonly [type: RegExp, billed: BilledTool |
 const smallest = new Set<unknown>([undefined, null, "1g"])
 
 const responsesToolOf = (tool: unknown): readonly [type: RegExp, billed: BilledTool | undefined] | undefined => {
-  const type = isJson(tool) ? String(tool.type) : ""
+  const type = isJson(tool) ? textIn(tool.type) : ""
   // A shell runs in a container of OpenAI's unless its environment is the caller's.
   if (
     type === "shell" &&
     isJson(tool) &&
     isJson(tool.environment) &&
-    String(tool.environment.type).startsWith("container")
+    textIn(tool.environment.type).startsWith("container")
   ) {
     return [/^shell$/, "codeExecution"]
   }
@@ -120,7 +121,7 @@ const responsesToolOf = (tool: unknown): readonly [type: RegExp, billed: BilledT
 
 /** Whether a tool's type is one that a provider runs at a bound cost. */
 export const isProviderTool = (tool: unknown, api: "chat" | "messages" | "responses"): boolean =>
-  api === "responses" ? responsesToolOf(tool) !== undefined : isJson(tool) && messagesTool.test(String(tool.type))
+  api === "responses" ? responsesToolOf(tool) !== undefined : isJson(tool) && messagesTool.test(textIn(tool.type))
 
 /** The tools of a request that its provider runs; undefined if there are none. */
 export const providerToolsOf = (body: Json, api: "chat" | "messages" | "responses"): ProviderTools | undefined => {
@@ -217,13 +218,13 @@ const countOf = (value: unknown): number | undefined =>
 const mostReported = 1_000_000
 
 /** What the items of a response say was used; a container is used once, however often code runs in it. */
-const itemKinds: Readonly<Record<string, BilledTool>> = {
+const itemKinds = lookupTable<BilledTool>({
   web_search_call: "webSearch",
   file_search_call: "fileSearch",
   code_interpreter_call: "codeExecution",
   shell_call: "codeExecution",
   image_generation_call: "imageGeneration"
-}
+})
 
 /** Reads from an answer, in any dialect, how often its tools were used: of its events, or of the whole. */
 export class ToolUseReader {
@@ -279,25 +280,25 @@ export class ToolUseReader {
 
   private block({ id, name, type }: Json): void {
     if (type !== "server_tool_use") return
-    if (name === "web_search") this.seen.set(`block ${String(id)}`, "webSearch")
+    if (name === "web_search") this.seen.set(`block ${textIn(id)}`, "webSearch")
     // All code of an answer runs in one container.
-    if (String(name).endsWith("code_execution")) this.seen.set("container", "codeExecution")
+    if (textIn(name).endsWith("code_execution")) this.seen.set("container", "codeExecution")
   }
 
   private item({ action, container_id: own, environment, id, type }: Json): void {
-    const tool = itemKinds[String(type)]
+    const tool = itemKinds[textIn(type)]
     if (tool === undefined) return
     const container = own ?? (isJson(environment) ? environment.container_id : undefined)
     if (tool === "codeExecution") {
       // Before its container is known, the call stands for it.
-      if (container !== undefined) this.seen.delete(`call ${String(id)}`)
-      this.seen.set(container === undefined ? `call ${String(id)}` : `container ${String(container)}`, tool)
+      if (container !== undefined) this.seen.delete(`call ${textIn(id)}`)
+      this.seen.set(container === undefined ? `call ${textIn(id)}` : `container ${textIn(container)}`, tool)
       return
     }
     // Opening a page that was found is no search.
     const isSearch = !isJson(action) || action.type === undefined || action.type === "search"
-    if (isSearch) this.seen.set(`item ${String(id)}`, tool)
-    else this.seen.delete(`item ${String(id)}`)
+    if (isSearch) this.seen.set(`item ${textIn(id)}`, tool)
+    else this.seen.delete(`item ${textIn(id)}`)
   }
 
   private annotations(given: unknown): void {

@@ -1,4 +1,4 @@
-import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
+import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { isProviderTool, providerToolsOf, unboundedTools } from "./provider-tools.ts"
 import {
@@ -88,7 +88,7 @@ export const responsesBound = (
   if ((body.prompt ?? null) !== null) walk.remote.push(["prompt"])
   const tools = listIn(body.tools)
   for (const [index, tool] of tools.entries()) {
-    const type = isJson(tool) ? String(tool.type) : ""
+    const type = isJson(tool) ? textIn(tool.type) : ""
     if (isProviderTool(tool, "responses") || runByCaller.test(type)) continue
     refuse(["tools", index], "A tool that the provider runs has no bound")
   }

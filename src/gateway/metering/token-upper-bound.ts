@@ -1,4 +1,4 @@
-import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
+import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Dialect } from "../translation/domain.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { isProviderTool, type ProviderTools, providerToolsOf, unboundedTools } from "./provider-tools.ts"
@@ -123,8 +123,8 @@ class Walk {
         break
       default:
         // Types that some providers invented, such as a video or audio by its URL.
-        if (this.dialect === "openai" && !texts.has(String(part.type))) {
-          this.refuse(at, `A part of type ${String(part.type)} has no bound`)
+        if (this.dialect === "openai" && !texts.has(textIn(part.type))) {
+          this.refuse(at, `A part of type ${textIn(part.type)} has no bound`)
         }
     }
   }
@@ -149,7 +149,7 @@ export const base64Of = (source: unknown): string | undefined =>
   isJson(source) &&
   source.type === "base64" &&
   typeof source.data === "string" &&
-  /^(?:image\/|application\/pdf$)/.test(String(source.media_type))
+  /^(?:image\/|application\/pdf$)/.test(textIn(source.media_type))
     ? source.data
     : undefined
 
@@ -228,7 +228,7 @@ export const chatBound = (
   const { context_management: managed } = body
   // Other edits shorten the model's input; compaction has a model read all of it and summarize it.
   const compacts = listIn(isJson(managed) ? managed.edits : undefined).some(
-    (edit) => isJson(edit) && String(edit.type).startsWith("compact")
+    (edit) => isJson(edit) && textIn(edit.type).startsWith("compact")
   )
   if (walk.remote !== undefined && contextTokens === null) {
     walk.refuse(

@@ -214,7 +214,7 @@ export class StreamTransformer {
     this.facts.finished(choice, reason)
   }
 
-  private say(...words: ReadonlyArray<string>): void {
+  private say(words: ReadonlyArray<string>): void {
     this.textBytes += bytesIn(words)
     if (!this.options.keepsWords || this.textBytes > maxKeptBytes) return
     for (const word of words) if (word !== "") this.texts.push(word)
@@ -223,7 +223,7 @@ export class StreamTransformer {
   /** An event of the Responses API; the last one has the usage, and none follows it. */
   private takeResponse(events: NativeEvents, value: unknown, data: string, name: string): string {
     const { failure, isLast, response, said, usage } = events.take(value)
-    this.say(...said)
+    this.say(said)
     if (failure !== undefined) this.failure = failure
     if (response !== undefined) this.facts.of(response)
     if (isLast) {
@@ -257,9 +257,9 @@ export class StreamTransformer {
   }
 
   private takeChoice({ delta, finish_reason: reason, index, text }: Json): void {
-    if (typeof text === "string") this.say(text)
+    if (typeof text === "string") this.say([text])
     if (typeof reason === "string" && reason !== "") this.finish(reason, typeof index === "number" ? index : 0)
-    this.say(...wordsIn(delta))
+    this.say(wordsIn(delta))
   }
 
   private takeEvent(value: unknown, name: string): string {
@@ -277,7 +277,7 @@ export class StreamTransformer {
     if (typeof delta.stop_reason === "string") this.finish(delta.stop_reason, 0)
     if (value.type === "message_stop") this.done = true
     const block = isJson(value.content_block) ? value.content_block : {}
-    this.say(...[block.text, block.name, delta.text, delta.thinking, delta.partial_json].filter(Predicate.isString))
+    this.say([block.text, block.name, delta.text, delta.thinking, delta.partial_json].filter(Predicate.isString))
     if (isJson(reported) && typeof reported.output_tokens === "number") this.countedBytes = this.textBytes
     if (this.toChunks === undefined) return ""
     const decoded = decodeEvent(value)

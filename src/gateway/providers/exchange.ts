@@ -4,6 +4,7 @@ import * as zlib from "node:zlib"
 import { type Slotted, Slots } from "../../kernel/slots.ts"
 import { type Bytes, type ProviderAnswer, type ProviderFailure } from "./provider.ts"
 import { bad, failure, fromTransport, transportError } from "./transport-failures.ts"
+import { lookupTable } from "../../kernel/lookup-table.ts"
 
 /** What has a deadline. */
 interface Limited extends Slotted {
@@ -38,13 +39,13 @@ type Decode = (
   told: (error: Error | null, decoded: Buffer) => void
 ) => void
 
-const decoders: Readonly<Record<string, Decode>> = {
+const decoders = lookupTable<Decode>({
   gzip: zlib.gunzip,
   "x-gzip": zlib.gunzip,
   deflate: zlib.inflate,
   br: zlib.brotliDecompress,
   zstd: zlib.zstdDecompress
-}
+})
 
 const unreadableCoding = failure(
   "broken-off",
@@ -70,11 +71,11 @@ const decodedBy = (coding: string, answer: ProviderAnswer, maxBytes: number) => 
   const decode = decoders[coding]
   const { body } = answer
   if (decode === undefined || !(body instanceof Uint8Array)) return Effect.fail(unreadableCoding)
-  return Effect.callback<ProviderAnswer, ProviderFailure>((resume) =>
+  return Effect.callback<ProviderAnswer, ProviderFailure>((resume) => {
     decode(body, { maxOutputLength: maxBytes }, (error, bytes) =>
       resume(error === null ? Effect.succeed({ ...answer, body: bytes }) : Effect.fail(unreadableCoding))
     )
-  )
+  })
 }
 
 /** A request to a provider. */

@@ -15,6 +15,7 @@ import {
 import { bad, failure } from "./transport-failures.ts"
 import { isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
+import { lookupTable } from "../../kernel/lookup-table.ts"
 
 /** The options of a vendor's HTTP client. */
 export interface HttpProviderOptions {
@@ -236,7 +237,7 @@ const firstEvent = (chunks: ReadonlyArray<Uint8Array>): unknown => {
   return event === undefined ? undefined : parsedJson(event.data)
 }
 
-const statuses: Readonly<Record<string, number>> = {
+const statuses = lookupTable<number>({
   invalid_request_error: 400,
   authentication_error: 401,
   billing_error: 402,
@@ -248,15 +249,19 @@ const statuses: Readonly<Record<string, number>> = {
   rate_limit_exceeded: 429,
   timeout_error: 504,
   overloaded_error: 529
-}
+})
 
 /** The status that matches an error's code or type; 502 by default. */
 const statusOf = (error: unknown): number => {
   if (!isJson(error)) return 502
-  const told = [error.code, error.status].map(Number).find((code) => code >= 400 && code < 600)
-  const named = [error.code, error.type].flatMap((name) => statuses[String(name)] ?? [])
+  const told = [error.code, error.status].map(statusIn).find((code) => code >= 400 && code < 600)
+  const named = [error.code, error.type].flatMap((name) => (typeof name === "string" ? (statuses[name] ?? []) : []))
   return told ?? named[0] ?? 502
 }
+
+/** A status as a provider's error tells it, in digits or as a number; NaN for anything else. */
+const statusIn = (told: unknown): number =>
+  (typeof told === "number" || typeof told === "string") && /^\d{3}$/.test(`${told}`) ? Number(told) : NaN
 
 /**
  * HTTP's current date format. The obsolete asctime format is excluded: JavaScript reads it as local time, and servers no

@@ -5,6 +5,7 @@ import { usdText } from "../../kernel/usd.ts"
 import { type AnswerFacts } from "./answer-facts.ts"
 import { type Operation, ProviderFailure } from "../providers/provider.ts"
 import { type ConnectedProvider, type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { lookupTable } from "../../kernel/lookup-table.ts"
 
 /** Operation names of OpenTelemetry's conventions for generative AI. */
 export const operationNames: Readonly<Record<Operation, string>> = {
@@ -18,13 +19,13 @@ export const operationNames: Readonly<Record<Operation, string>> = {
 }
 
 /** Names in the conventions for vendors that the catalogue names differently. */
-const conventionalNames: Readonly<Record<string, string>> = {
+const conventionalNames = lookupTable<string>({
   google: "gcp.gemini",
   "mistral-ai": "mistral_ai",
   moonshot: "moonshot_ai",
   "perplexity-ai": "perplexity",
   "x-ai": "x_ai"
-}
+})
 
 /** The name of a provider's vendor in the conventions; a provider without a known vendor is named by its own id. */
 export const providerName = ({ id, vendor }: Pick<ConnectedProvider, "id" | "vendor">): string =>

@@ -1,7 +1,7 @@
 import { type Dialect } from "./domain.ts"
 import { EventReader } from "./event-reader.ts"
 import { StreamedCalls } from "./streamed-calls.ts"
-import { isJson, parsedJson, type Json } from "../../kernel/json/parsed-json.ts"
+import { isJson, parsedJson, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 
 type Members = Record<string, unknown>
 
@@ -65,7 +65,7 @@ export class StreamToWhole {
     const event = parsedJson(data)
     if (!isJson(event)) return
     if (event.error) this.failed = true
-    if (isJson(event.response) && endsResponse.test(String(event.type))) {
+    if (isJson(event.response) && endsResponse.test(textIn(event.type))) {
       this.done = true
       this.response = event.response
     }

@@ -138,14 +138,17 @@ export class ProviderMetadata extends Context.Service<ProviderMetadata>()("app/i
           error instanceof DiscoveryFailed ? error : new ProviderTokenRefused({ reason: reasonOf(error.cause) })
         )
       )
-      const { exp = 0, iat = 0, sub = "" } = payload
+      const { exp = 0, iat = 0 } = payload
+      const sub: unknown = payload.sub
       if (exp > lastSecond) return yield* new ProviderTokenRefused({ reason: "expires-too-late" })
       if (protectedHeader.typ !== undefined && !types.has(protectedHeader.typ.toLowerCase())) {
         return yield* new ProviderTokenRefused({ reason: "wrong-type" })
       }
       if (iat > now / 1000 + skewSeconds) return yield* new ProviderTokenRefused({ reason: "issued-in-the-future" })
       // Stored, and written into names of principals.
-      if (!/^[^\p{Cc}\p{Cs}]{1,255}$/u.test(sub)) return yield* new ProviderTokenRefused({ reason: "bad-subject" })
+      if (typeof sub !== "string" || !/^[^\p{Cc}\p{Cs}]{1,255}$/u.test(sub)) {
+        return yield* new ProviderTokenRefused({ reason: "bad-subject" })
+      }
       return { ...payload, sub }
     })
 

@@ -33,3 +33,7 @@ export const expectedExactIntegers = "integers of at most 2^53 - 1, since others
 
 /** The elements of an array; none for any other value. */
 export const listIn = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
+
+/** A text, or a number as one; empty for any other value, since `String` fails for an object with a member `toString`. */
+export const textIn = (value: unknown): string =>
+  typeof value === "string" ? value : typeof value === "number" ? String(value) : ""

@@ -123,7 +123,7 @@ describe("a provider over HTTP", () => {
           const { provider: streaming } = yield* provider(answering("text/event-stream"))
           assert.include((yield* refusal(streaming)).error.message, "encoded")
         }
-        for (const coding of ["gzip", "rot13"]) {
+        for (const coding of ["gzip", "rot13", "constructor", "__proto__"]) {
           const { provider: torn } = yield* provider((_, response) =>
             json(response, 200, said, { "content-encoding": coding })
           )

@@ -33,6 +33,28 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
+  for (const [what, members] of [
+    ["a name that every object has", { code: "toString" }],
+    ["the type of no error", { type: "__proto__" }],
+    ["half a status", { code: 418.5 }],
+    ["half a status in digits", { code: "418.5" }],
+    ["a code that is no text", { code: { toString: 1 } }]
+  ] as const) {
+    it.effect(`with ${what} is 502, and costs nothing`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const odd = yield* startProvider((_, response) =>
+          json(response, 200, { error: { message: "No.", ...members } })
+        )
+        yield* configure(service, [provider("odd", odd)], [model("gpt", ["odd"])], { retries: 0 })
+        const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+        const answered = yield* ask(service, key, { max_tokens: 30 })
+        assert.strictEqual(answered.status, 502, answered.text)
+        assert.deepInclude((yield* charges(service, tenantId)).at(-1), { state: "released", amount: "0" })
+      }).pipe(Effect.scoped)
+    )
+  }
+
   it.effect("names the provider in the answer and in the log, without what the provider said", () =>
     Effect.gen(function* () {
       const lines: Array<string> = []

@@ -400,6 +400,7 @@ layer(serviceLayer(allowPrivate), { excludeTestServices: true, timeout: "60 seco
       ["not valid yet", { nbf: now() + 3600 }, {}, "bad-claim-nbf"],
       ["without a user", { sub: undefined }, {}, "bad-claim-sub"],
       ["of a user without a name", { sub: "" }, {}, "bad-subject"],
+      ["of a user whose name is no text", { sub: ["ada"] }, {}, "bad-subject"],
       ["with another nonce", { nonce: "another" }, {}, "bad-nonce"],
       ["without a nonce", { nonce: undefined }, {}, "bad-nonce"],
       ["for several without the one it was made for", { aud: ["a client", "another"] }, {}, "bad-authorized-party"],

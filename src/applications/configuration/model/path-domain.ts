@@ -1,3 +1,4 @@
+import { lookupTable } from "../../../kernel/lookup-table.ts"
 import { Schema } from "effect"
 import { text } from "../../../kernel/text.ts"
 
@@ -50,7 +51,7 @@ export const NodePath = text(2, maximumDepth * (nameBytes + 1))
   .pipe(Schema.check(isPath, Schema.isPattern(/^\/[\s\S]+$/u, { expected: "a path that begins with '/'" })))
   .annotate({ examples: ["/settings.json"] })
 
-const contentTypes: Readonly<Record<string, string>> = {
+const contentTypes = lookupTable<string>({
   json: "application/json",
   yaml: "application/yaml",
   yml: "application/yaml",
@@ -61,12 +62,12 @@ const contentTypes: Readonly<Record<string, string>> = {
   html: "text/html",
   css: "text/css",
   js: "text/javascript"
-}
+})
 
 /** The media type that a file's name promises; plain text where its ending says nothing. */
 export const contentTypeOf = (name: string): string => {
   const ending = /\.([^.]+)$/.exec(name)?.[1]?.toLowerCase() ?? ""
-  return Object.hasOwn(contentTypes, ending) ? (contentTypes[ending] ?? "text/plain") : "text/plain"
+  return contentTypes[ending] ?? "text/plain"
 }
 
 /** The paths of nodes, from each one's parent and name; empty for a node that is not among them. */

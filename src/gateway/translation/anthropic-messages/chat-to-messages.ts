@@ -1,5 +1,6 @@
 import { Result } from "effect"
 import { type Fault } from "../../../kernel/problems/problem.ts"
+import { textIn } from "../../../kernel/json/parsed-json.ts"
 import { type Untranslatable } from "../domain.ts"
 import { toContentBlock } from "./media.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "../openai-chat/domain.ts"
@@ -106,7 +107,7 @@ export const chatToMessages = (
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
 }
 
-const isThought = (block: Block | undefined): boolean => String(block?.type).endsWith("thinking")
+const isThought = (block: Block | undefined): boolean => textIn(block?.type).endsWith("thinking")
 
 const withoutThoughts = (turns: Array<Turn>): void => {
   for (const { content } of turns) {

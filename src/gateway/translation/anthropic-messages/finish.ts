@@ -1,6 +1,7 @@
 import { type FinishReason } from "../domain.ts"
+import { lookupTable } from "../../../kernel/lookup-table.ts"
 
-const finishReasons: Readonly<Record<string, FinishReason>> = {
+const finishReasons = lookupTable<FinishReason>({
   end_turn: "stop",
   stop_sequence: "stop",
   pause_turn: "stop",
@@ -8,19 +9,19 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
   model_context_window_exceeded: "length",
   tool_use: "tool_calls",
   refusal: "content_filter"
-}
+})
 
 /** Maps Anthropic's `stop_reason` to OpenAI's `finish_reason`. */
 export const toFinishReason = (stopReason: string | null | undefined): FinishReason =>
   finishReasons[stopReason ?? ""] ?? "stop"
 
-const stopReasons: Readonly<Record<string, string>> = {
+const stopReasons = lookupTable<string>({
   stop: "end_turn",
   length: "max_tokens",
   tool_calls: "tool_use",
   function_call: "tool_use",
   content_filter: "refusal"
-}
+})
 
 /** Maps OpenAI's `finish_reason` to Anthropic's `stop_reason`; some providers send `stop` although tools are called. */
 export const toStopReason = (finishReason: string | null | undefined, callsTools: boolean): string => {

@@ -5,6 +5,7 @@ import { type MessageBlock, type MessageParam, type MessagesRequest } from "./do
 import { type Untranslatable } from "../domain.ts"
 import { isStrict } from "../openai-chat/strict-schema.ts"
 import { toChatParts } from "./media.ts"
+import { lookupTable } from "../../../kernel/lookup-table.ts"
 
 type Part = Readonly<Record<string, unknown>>
 type Refuse = (path: Fault["path"], message: string) => void
@@ -175,13 +176,13 @@ const toolChoiceOf = (choice: NonNullable<MessagesRequest["tool_choice"]>, refus
   return { type: "function", function: { name: choice.name ?? "" } }
 }
 
-const efforts: Readonly<Record<string, string>> = {
+const efforts = lookupTable<string>({
   low: "low",
   medium: "medium",
   high: "high",
   xhigh: "high",
   max: "high"
-}
+})
 
 const effortOf = ({ output_config: config, thinking }: MessagesRequest): string | undefined => {
   if (thinking?.type === "enabled") {

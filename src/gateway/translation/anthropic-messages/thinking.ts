@@ -2,6 +2,7 @@ import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { thinksAdaptively } from "./claude-models.ts"
 import { type MessageBlock } from "./domain.ts"
 import { type ChatRequest, type ThinkingBlock } from "../openai-chat/domain.ts"
+import { lookupTable } from "../../../kernel/lookup-table.ts"
 
 /** The thinking parameters for one of Anthropic's models. */
 interface Asked {
@@ -10,7 +11,7 @@ interface Asked {
 }
 
 /** Thinking cannot be disabled on these models, so `none` maps to the lowest effort. */
-const efforts: Readonly<Record<string, string>> = {
+const efforts = lookupTable<string>({
   none: "low",
   minimal: "low",
   low: "low",
@@ -18,9 +19,9 @@ const efforts: Readonly<Record<string, string>> = {
   high: "high",
   xhigh: "xhigh",
   max: "max"
-}
+})
 
-const budgets: Readonly<Record<string, number>> = { low: 1024, medium: 4096, high: 16_384, xhigh: 32_768, max: 65_536 }
+const budgets = lookupTable<number>({ low: 1024, medium: 4096, high: 16_384, xhigh: 32_768, max: 65_536 })
 
 /** Anthropic's minimum budget. */
 const leastBudget = 1024

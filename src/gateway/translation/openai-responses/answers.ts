@@ -4,6 +4,7 @@ import { type TokenUsage } from "../domain.ts"
 import { type ResponsesRequest } from "./domain.ts"
 import { customInput, type ToolNames } from "./to-chat.ts"
 import { parsedJson, isJson, type Json } from "../../../kernel/json/parsed-json.ts"
+import { lookupTable } from "../../../kernel/lookup-table.ts"
 
 /** What a response says besides the model's output. */
 export interface ResponseHead {
@@ -26,10 +27,10 @@ export const toResponseUsage = (usage: TokenUsage) => ({
 })
 
 /** Why a response is not complete, by a completion's finish reason. */
-const incompleteReasons: Readonly<Record<string, string>> = {
+const incompleteReasons = lookupTable<string>({
   length: "max_output_tokens",
   content_filter: "content_filter"
-}
+})
 
 /** Whether a finish reason says that the output was cut. */
 export const isIncomplete = (finishReason: string | undefined): boolean =>

@@ -1,4 +1,5 @@
-import { isJson, listIn, parsedJson, type Json } from "../../../kernel/json/parsed-json.ts"
+import { lookupTable } from "../../../kernel/lookup-table.ts"
+import { isJson, listIn, parsedJson, textIn, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type DialectError, readError } from "../errors.ts"
 import { usageOfResponse } from "./usage.ts"
@@ -108,10 +109,10 @@ export class NativeEvents {
 const nothing: ReadEvent = { said: [], response: undefined, usage: undefined, isLast: false, failure: undefined }
 
 /** What calls of tools are called with: the member, and its events. */
-const inputs: Readonly<Record<string, { readonly member: string; readonly event: string } | undefined>> = {
+const inputs = lookupTable<{ readonly member: string; readonly event: string }>({
   function_call: { member: "arguments", event: "function_call_arguments" },
   custom_tool_call: { member: "input", event: "custom_tool_call_input" }
-}
+})
 
 /** The stream of a response that its provider sent as a whole; undefined if it cannot be read. */
 export const wholeToEvents = (text: string): string | undefined => {
@@ -124,7 +125,7 @@ export const wholeToEvents = (text: string): string | undefined => {
   const eventsOf = (item: Json, output_index: number) => {
     const at = { item_id: item.id, output_index }
     const texts = item.type === "message" ? listIn(item.content).filter(isJson) : []
-    const input = inputs[String(item.type)]
+    const input = inputs[textIn(item.type)]
     const unwritten = {
       ...(item.status === undefined ? {} : { status: "in_progress" }),
       ...(texts.length > 0 ? { content: [] } : {}),
@@ -146,11 +147,11 @@ export const wholeToEvents = (text: string): string | undefined => {
         const { refusal, text } = part
         const [kind, member, words] =
           typeof refusal === "string" ? ["refusal", "refusal", refusal] : ["output_text", "text", text]
-        const empty = { ...part, [String(member)]: "" }
+        const empty = { ...part, [textIn(member)]: "" }
         return [
           event("response.content_part.added", { ...at, content_index, part: empty }),
-          event(`response.${String(kind)}.delta`, { ...at, content_index, delta: words, logprobs: [] }),
-          event(`response.${String(kind)}.done`, { ...at, content_index, [String(member)]: words, logprobs: [] }),
+          event(`response.${textIn(kind)}.delta`, { ...at, content_index, delta: words, logprobs: [] }),
+          event(`response.${textIn(kind)}.done`, { ...at, content_index, [textIn(member)]: words, logprobs: [] }),
           event("response.content_part.done", { ...at, content_index, part })
         ]
       }),

@@ -1,5 +1,5 @@
 import { RouteNotFound } from "../../../kernel/problems/problems.ts"
-import { isJson, listIn, type Json } from "../../../kernel/json/parsed-json.ts"
+import { isJson, listIn, textIn, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type OpenedId } from "../../conversations/sealed-ids.ts"
 import { gatewayError, type GatewayError, invalidMember } from "../../errors/gateway-error.ts"
 import { cuts, type Edit, edited, placesIn } from "../../json/json-edits.ts"
@@ -44,7 +44,7 @@ export const nativeRequest = (
     if (found === undefined) return undefined
     provider ??= found.provider
     if (found.provider !== provider) return undefined
-    known.set(found.id, String(id))
+    known.set(found.id, textIn(id))
     return found
   }
   const { input, previous_response_id: previous } = body
@@ -63,7 +63,7 @@ export const nativeRequest = (
       if (!isJson(item)) continue
       for (const name of references(item)) {
         if (opened(item[name]) === undefined) {
-          return missing(`input.${index}.${name}`, String(item[name]), "item_not_found")
+          return missing(`input.${index}.${name}`, textIn(item[name]), "item_not_found")
         }
       }
     }
