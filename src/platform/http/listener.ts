@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, type Scope } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { HttpServer } from "effect/http"
-import { createServer, type Server, ServerResponse } from "node:http"
+import { type IncomingMessage, Server, ServerResponse } from "node:http"
 import { Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import {
@@ -41,6 +41,44 @@ class SingleWriteResponse extends ServerResponse {
   }
 }
 
+/** A client that pipelines at all has a few. */
+const maxPipelined = 32
+
+/** Has Node's parser leave what else has arrived with a request: it would read thousands more that nobody answers. */
+const stopReading = ({ parser }: Socket & { readonly parser?: { onIncoming: unknown } }): void => {
+  // To the parser, two says that what follows is no HTTP.
+  if (parser) parser.onIncoming = () => 2
+}
+
+/**
+ * Begins a request when the answer to the one before it on its connection is complete. Node begins all that have arrived,
+ * thousands in one read, though only safe ones may run beside each other (RFC 9112 §9.3.2).
+ */
+class SerialServer extends Server<typeof IncomingMessage, typeof SingleWriteResponse> {
+  private readonly waiting = new WeakMap<Socket, number>()
+
+  override emit(event: string | symbol, ...given: Array<unknown>): boolean {
+    if (event !== "request") return super.emit(event, ...given)
+    const [request, response] = given as [IncomingMessage, ServerResponse]
+    const { socket } = request
+    // Node assigns a response its connection when its turn comes.
+    if (response.socket !== null) return super.emit(event, request, response)
+    // What else came in the same read as the one too many.
+    if (socket.destroyed) return true
+    const count = (this.waiting.get(socket) ?? 0) + 1
+    this.waiting.set(socket, count)
+    if (count > maxPipelined) {
+      socket.destroy()
+      stopReading(socket)
+    }
+    response.once("socket", () => {
+      this.waiting.set(socket, (this.waiting.get(socket) ?? 1) - 1)
+      super.emit(event, request, response)
+    })
+    return true
+  }
+}
+
 /**
  * Node's HTTP server, with problems for requests that Node rejects itself: malformed, too slow or with too many headers.
  * `requestTimeoutSeconds` limits the arrival of a whole request, and for how long a client may take nothing of an answer.
@@ -65,7 +103,7 @@ export const makeServer = (options: { readonly requestTimeoutSeconds: number; re
   const whileStarting = (_: unknown, response: ServerResponse) =>
     answer(response, new Overloaded({ detail: "The service is starting." }))
   // The edge rejects a request without Host, with a problem.
-  const server = createServer({
+  const server = new SerialServer({
     requestTimeout,
     connectionsCheckingInterval,
     requireHostHeader: false,
