@@ -127,6 +127,7 @@ import { RegistrationTokens } from "./identity/registration-tokens/service.ts"
 import { RegistrationsHandlers } from "./identity/registrations/handlers.ts"
 import { Registrations } from "./identity/registrations/service.ts"
 import { RegistrationWireLayer } from "./identity/registrations/wire.ts"
+import { Downloads } from "./platform/http/downloads.ts"
 import { OutboundHttp } from "./platform/outbound/outbound-http.ts"
 import { TenantsHandlers } from "./identity/tenants/handlers.ts"
 import { Tenants } from "./identity/tenants/service.ts"
@@ -310,7 +311,9 @@ const Services = SyntheticPrincipals.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthCacheInvalidation.layer, Sealing.layer)),
   Layer.provideMerge(Notifications.layer),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
-  Layer.provideMerge(Layer.mergeAll(SecureRandomLayer, DigestLayer, BackgroundJobs.layer, OutboundHttp.layer))
+  Layer.provideMerge(
+    Layer.mergeAll(SecureRandomLayer, DigestLayer, BackgroundJobs.layer, Downloads.layer, OutboundHttp.layer)
+  )
 )
 
 const BodyLimit = Layer.effect(

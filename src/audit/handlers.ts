@@ -1,9 +1,9 @@
 import { Effect } from "effect"
-import { HttpServerResponse } from "effect/http"
+import { Downloads } from "../platform/http/downloads.ts"
 import { groupHandlers } from "../platform/http/served-api.ts"
 import { declaredActions } from "../kernel/authority/audit-action.ts"
 import { pageLimitDefault } from "../kernel/http/page.ts"
-import { AuditExport, type Exported } from "./export/export.ts"
+import { AuditExport } from "./export/export.ts"
 import { entryStream } from "./feed/feed.ts"
 import { Audit } from "./log/service.ts"
 import { AuditVerification } from "./chain/verification.ts"
@@ -13,6 +13,7 @@ export const AuditHandlers = groupHandlers(
   AuditApi,
   Effect.fn(function* (handlers) {
     const audit = yield* Audit
+    const downloads = yield* Downloads
     const exports = yield* AuditExport
     const follow = yield* entryStream
     const verification = yield* AuditVerification
@@ -21,15 +22,9 @@ export const AuditHandlers = groupHandlers(
       types: () => Effect.succeed(declaredActions()),
       checkpoints: ({ query: { cursor, limit } }) => verification.checkpoints(cursor, limit ?? pageLimitDefault),
       verify: ({ query }) => verification.verify(query),
-      export: ({ query: { format, ...filter } }) => Effect.map(exports.run(filter, format ?? "jsonl"), download),
+      export: ({ query: { format, ...filter } }) => downloads.respond(exports.run(filter, format ?? "jsonl")),
       stream: ({ headers, query, request }) => follow(request, query, headers["last-event-id"]),
       get: ({ params }) => audit.get(params.id)
     })
   })
 )
-
-const download = ({ content, contentType, fileName }: Exported) =>
-  HttpServerResponse.stream(content, {
-    contentType,
-    headers: { "content-disposition": `attachment; filename="${fileName}"` }
-  })

@@ -15,7 +15,8 @@ export const exportActions = auditActions("AuditLog", ["AuditLogExported"])
 
 export type ExportFormat = "jsonl" | "csv"
 
-const atOnce = 1000
+/** Entries that are read at once; one may have 64 KiB. */
+const atOnce = 200
 const statement = Schema.encodeSync(ExportStatement)
 const start: EntryPlace = { occurredAt: "-infinity", id: "00000000-0000-0000-0000-000000000000" }
 

@@ -10,6 +10,8 @@ import { ProofRepository } from "../chain/proof-repository.ts"
 
 /** The most entries that are read from the database at once; one may have 64 KiB. */
 const atOnce = 500
+/** The most that are read for one follower alone: it keeps them until its client takes them. */
+const missedAtOnce = 50
 /** How often the head is looked at where no notification says that it has moved. */
 const idlePoll = "100 millis"
 /** How many batches the slowest follower may be behind; what it misses then it reads from the database. */
@@ -116,7 +118,7 @@ export class AuditFeed extends Context.Service<AuditFeed>()("app/audit/AuditFeed
           const piece = Effect.gen(function* () {
             const first = last < upTo ? yield* proof.next(last) : undefined
             if (first === undefined || first > upTo) return [[], Option.none()] as const
-            const end = Math.min(first - 1 + atOnce, upTo)
+            const end = Math.min(first - 1 + missedAtOnce, upTo)
             const entries = yield* database.transaction(scope, repository.between(first - 1, end, filter))
             last = end
             return [entries.filter((entry) => selection.matches(entry)).map(encode), Option.some(undefined)] as const

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { HttpServerResponse } from "effect/http"
+import { Downloads } from "../../platform/http/downloads.ts"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { BillingApi } from "./api.ts"
 import { Billing } from "./service.ts"
@@ -8,16 +8,14 @@ export const BillingHandlers = groupHandlers(
   BillingApi,
   Effect.fn(function* (handlers) {
     const billing = yield* Billing
+    const downloads = yield* Downloads
     return handlers.handleAll({
       report: ({ payload }) =>
-        Effect.map(billing.report(payload), ({ content, contentType, fileName, statementPath }) =>
-          HttpServerResponse.stream(content, {
-            contentType,
-            headers: {
-              "content-disposition": `attachment; filename="${fileName}"`,
-              ...(statementPath === undefined ? {} : { link: `<${statementPath}>; rel="describedby"` })
-            }
-          })
+        downloads.respond(
+          Effect.map(billing.report(payload), ({ statementPath, ...file }) => ({
+            ...file,
+            headers: statementPath === undefined ? {} : { link: `<${statementPath}>; rel="describedby"` }
+          }))
         ),
       statement: ({ params }) => billing.statement(params.id)
     })

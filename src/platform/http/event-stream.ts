@@ -1,7 +1,8 @@
 import { type Array as Arr, Context, Effect, Layer, Stream } from "effect"
 import { Sse } from "effect/encoding"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
-import { CurrentPrincipal, RateLimited } from "../../kernel/authority/principal.ts"
+import { type RateLimited } from "../../kernel/authority/principal.ts"
+import { makePlaces } from "./places.ts"
 
 const heartbeatEvery = "15 seconds"
 const heartbeat = ": still here\n\n"
@@ -71,13 +72,10 @@ export class LiveAuthorization extends Context.Service<
   }
 >()("app/platform/LiveAuthorization") {}
 
-/** How many event streams may be open on a replica: by one principal, by all of one tenant, and in all. */
+/** How many event streams may be open on a replica. */
 export const maxStreams = { principal: 100, tenant: 500, replica: 2000 } as const
 
-/** An answer whose stream was never read gives its place back after this time. */
-const beginWithin = "30 seconds"
-
-/** The open event streams of this replica, of every kind; no principal or tenant takes those of the others. */
+/** The open event streams of this replica, of every kind. */
 export class OpenStreams extends Context.Service<
   OpenStreams,
   {
@@ -87,50 +85,8 @@ export class OpenStreams extends Context.Service<
 >()("app/platform/OpenStreams") {
   static readonly layer = Layer.effect(
     OpenStreams,
-    Effect.gen(function* () {
-      const scope = yield* Effect.scope
-      const open = new Map<string, number>()
-      const add = (keys: Iterable<string>, by: 1 | -1) => {
-        for (const key of keys) {
-          const count = (open.get(key) ?? 0) + by
-          if (count === 0) open.delete(key)
-          else open.set(key, count)
-        }
-      }
-
-      const claim = Effect.gen(function* () {
-        const { name, tenantId } = yield* CurrentPrincipal
-        const places = new Map([
-          [`principal ${name}`, { most: maxStreams.principal, whose: "The caller has" }],
-          ...(tenantId === undefined
-            ? []
-            : [[`tenant ${tenantId}`, { most: maxStreams.tenant, whose: "The tenant has" }] as const]),
-          ["replica", { most: maxStreams.replica, whose: "The service has" }]
-        ])
-        for (const [key, { most, whose }] of places) {
-          if ((open.get(key) ?? 0) < most) continue
-          const detail = `${whose} ${most} open streams, the most that it may have; close one.`
-          return yield* new RateLimited({ detail, retryAfterSeconds: 30 })
-        }
-        add(places.keys(), 1)
-        let isHeld = true
-        let hasBegun = false
-        const release = Effect.sync(() => {
-          if (isHeld) add(places.keys(), -1)
-          isHeld = false
-        })
-        yield* Effect.sleep(beginWithin).pipe(
-          Effect.andThen(Effect.suspend(() => (hasBegun ? Effect.void : release))),
-          Effect.forkIn(scope)
-        )
-        return <A, E, R>(stream: Stream.Stream<A, E, R>) =>
-          Stream.suspend(() => {
-            hasBegun = true
-            return stream
-          }).pipe(Stream.ensuring(release))
-      })
-
-      return OpenStreams.of({ claim })
-    })
+    Effect.map(makePlaces("streams", maxStreams), (claim) =>
+      OpenStreams.of({ claim: Effect.map(claim, ({ hold }) => hold) })
+    )
   )
 }
