@@ -44,6 +44,12 @@ export interface NewDelivery {
   readonly type: string
 }
 
+/** How many deliveries of a tenant may be taken, and of each of its targets. */
+export interface TenantRoom {
+  readonly free: number
+  readonly targets: ReadonlyArray<{ readonly id: TargetId; readonly free: number }>
+}
+
 const Taken = Schema.Struct({
   ...AuditEntry.fields,
   deliveryId: DeliveryId,
@@ -76,12 +82,15 @@ export class DeliveryRepository extends Context.Service<DeliveryRepository>()("a
         WITH taken AS (
           UPDATE event_deliveries d SET due_at = ${now(moment as Moment)} + ${leaseSeconds} * interval '1 second'
           FROM (
-            SELECT due.id FROM json_to_recordset(${free}::json) AS t(id uuid, free integer)
+            SELECT own.id FROM json_to_recordset(${free}::json) AS o(free integer, targets json)
             CROSS JOIN LATERAL (
-              SELECT e.id, e.due_at FROM event_deliveries e
-              WHERE e.target_id = t.id AND e.status = 'pending' AND e.due_at <= ${now(moment as Moment)}
-              ORDER BY e.due_at LIMIT t.free FOR UPDATE SKIP LOCKED
-            ) due LIMIT ${limit}
+              SELECT due.id FROM json_to_recordset(o.targets) AS t(id uuid, free integer)
+              CROSS JOIN LATERAL (
+                SELECT e.id, e.due_at FROM event_deliveries e
+                WHERE e.target_id = t.id AND e.status = 'pending' AND e.due_at <= ${now(moment as Moment)}
+                ORDER BY e.due_at LIMIT t.free FOR UPDATE SKIP LOCKED
+              ) due LIMIT o.free
+            ) own LIMIT ${limit}
           ) chosen
           WHERE d.id = chosen.id
           RETURNING d.id, d.target_id, d.entry_id, d.occurred_at, d.sequence, d.type, d.attempts, d.due_at
@@ -183,11 +192,11 @@ export class DeliveryRepository extends Context.Service<DeliveryRepository>()("a
       /** Takes deliveries that are due, at most so many of each target. */
       take: Effect.fn("DeliveryRepository.take")(
         (
-          targets: ReadonlyArray<{ readonly id: TargetId; readonly free: number }>,
+          rooms: ReadonlyArray<TenantRoom>,
           limit: number,
           moment: Moment
         ): Effect.Effect<ReadonlyArray<TakenDelivery>> =>
-          take({ free: JSON.stringify(targets), limit, moment }).pipe(
+          take({ free: JSON.stringify(rooms), limit, moment }).pipe(
             Effect.map((rows) =>
               rows.map(({ deliveryId, isGone, targetId, tried, ...entry }) => ({
                 id: deliveryId,

@@ -22,7 +22,7 @@ import {
   type Target,
   type TargetId
 } from "./domain.ts"
-import { DeliveryRepository, type NewDelivery } from "./repository.ts"
+import { DeliveryRepository, type NewDelivery, type TenantRoom } from "./repository.ts"
 import { deliveryRequest } from "./request.ts"
 import { type DeliverableTarget, type SealedSecrets, TargetRepository } from "./target-repository.ts"
 import { makeBatcher } from "../../platform/database/batcher.ts"
@@ -35,6 +35,9 @@ const maxAttemptsOfTarget = 32
 /** A target has fewer until it answers quickly, and all such targets together have half of what there is. */
 const maxAttemptsOfUnproven = 4
 const maxAttemptsOfAllUnproven = maxAttempts / 2
+/** The targets of one tenant, however many hang, leave room for those of the others. */
+const maxAttemptsOfTenant = (3 * maxAttempts) / 4
+const maxUnprovenAttemptsOfTenant = maxAttemptsOfAllUnproven / 2
 const quickMillis = 1000
 /** Fewer are not taken at once: each round trip costs as much as an attempt. */
 const minTaken = 16
@@ -214,13 +217,31 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
     let attempts = 0
     let turn = 0
 
-    /** How many attempts each of some targets may have now; each time another one comes first, so that all have a turn. */
-    const roomOf = (isWanted: (id: TargetId) => boolean, maximumOf: (id: TargetId) => number) => {
-      const ids = [...known.active.keys()].filter(isWanted)
-      const first = turn % Math.max(1, ids.length)
-      return [...ids.slice(first), ...ids.slice(0, first)]
-        .map((id) => ({ id, free: maximumOf(id) - (running.get(id) ?? 0) }))
-        .filter(({ free }) => free > 0)
+    /** Some in another order: each time another one comes first, so that all have a turn. */
+    const inTurn = <A>(some: ReadonlyArray<A>): ReadonlyArray<A> => {
+      const first = turn % Math.max(1, some.length)
+      return [...some.slice(first), ...some.slice(0, first)]
+    }
+
+    const runningOf = (targets: ReadonlyArray<Active>): number =>
+      targets.reduce((sum, { id }) => sum + (running.get(id) ?? 0), 0)
+
+    /** How many attempts some targets may have now, tenant by tenant. */
+    const roomOf = (
+      isWanted: (id: TargetId) => boolean,
+      maximumOf: (id: TargetId) => number,
+      maximumOfTenant: number
+    ): ReadonlyArray<TenantRoom> => {
+      const wanted = [...known.active.values()].filter(({ id }) => isWanted(id))
+      const byTenant = [...Map.groupBy(wanted, ({ tenantId }) => tenantId).values()]
+      return inTurn(byTenant)
+        .map((own) => ({
+          free: maximumOfTenant - runningOf(own),
+          targets: inTurn(own)
+            .map(({ id }) => ({ id, free: maximumOf(id) - (running.get(id) ?? 0) }))
+            .filter(({ free }) => free > 0)
+        }))
+        .filter(({ free, targets }) => free > 0 && targets.length > 0)
     }
 
     /** Takes deliveries that are due: those of quick targets, and then some of the others. */
@@ -230,11 +251,13 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
       const moment = yield* statementMoment
       const proven = roomOf(
         (id) => quick.has(id),
-        () => maxAttemptsOfTarget
+        () => maxAttemptsOfTarget,
+        maxAttemptsOfTenant
       )
       const unproven = roomOf(
         (id) => !quick.has(id),
-        (id) => (failing.has(id) ? 1 : maxAttemptsOfUnproven)
+        (id) => (failing.has(id) ? 1 : maxAttemptsOfUnproven),
+        maxUnprovenAttemptsOfTenant
       )
       let left = maxAttemptsOfAllUnproven
       for (const [id, count] of running) if (!quick.has(id)) left -= count

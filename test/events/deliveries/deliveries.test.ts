@@ -210,12 +210,12 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("a de
 })
 
 layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("many slow receivers", (it) => {
-  it.effect("leave half of the attempts to those that are quick, however many they are", () =>
+  it.effect("leave attempts to those that are quick, and to those of other tenants, however many they are", () =>
     Effect.gen(function* () {
       const deliveries = yield* Deliveries
       const database = yield* OwnDatabase
       begun.clear()
-      const add = (manner: string, targets: number, each: number) =>
+      const add = (manner: string, targets: number, each: number, tenant?: string) =>
         asSuperuser(
           database,
           (sql) => sql`
@@ -223,9 +223,9 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("many
               INSERT INTO audit_entries (occurred_at, action_type, entity_type, user_id, actor_type, outcome)
               VALUES (now(), 'UserCreated', 'TrialUser', 'system', 'system', 'success') RETURNING id, occurred_at
             ), target AS (
-              INSERT INTO event_targets (id, kind, name, url, event_types, filters, config, status, after_sequence,
+              INSERT INTO event_targets (id, tenant_id, kind, name, url, event_types, filters, config, status, after_sequence,
                 created_at, created_by, updated_at)
-              SELECT gen_random_uuid(), 'webhook', 'n', ${`https://${manner}-`} || n || '.invalid', '{*}', '[]', '{}',
+              SELECT gen_random_uuid(), ${tenant ?? null}::uuid, 'webhook', 'n', ${`https://${manner}-`} || n || '.invalid', '{*}', '[]', '{}',
                 'active', 0, now(), 'system', now() FROM generate_series(1, ${targets}::integer) n
               RETURNING id
             ), delivery AS (
@@ -241,9 +241,18 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("many
       yield* add("slow", 20, 10)
       yield* Effect.forkChild(deliveries.pass)
       const started = () => [begun.get("quick"), begun.get("slow")]
-      yield* eventually(Effect.sync(started), ([quick, slow]) => quick === 36 && slow === 32)
+      yield* eventually(Effect.sync(started), ([quick, slow]) => quick === 36 && slow === 16)
       yield* Effect.forkChild(deliveries.pass)
       yield* eventually(Effect.sync(started), ([quick]) => quick === 50)
+      assert.deepStrictEqual(started(), [50, 16])
+      const [tenant] = yield* asSuperuser(
+        database,
+        (sql) => sql<{ readonly id: string }>`SELECT id FROM tenants LIMIT 1`
+      )
+      yield* add("slow", 20, 10, tenant?.id)
+      yield* Effect.forkChild(deliveries.pass)
+      yield* eventually(Effect.sync(started), ([, slow]) => slow === 32)
+      yield* Effect.forkChild(deliveries.pass)
       assert.deepStrictEqual(started(), [50, 32])
     })
   )
