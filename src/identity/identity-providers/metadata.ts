@@ -30,6 +30,17 @@ interface KeySet {
   readonly fetchedAt: number
 }
 
+/** What is known of the keys at a URL. */
+interface KnownKeys {
+  set: KeySet | undefined
+  triedAt: number
+  /** How often they were fetched, and why the last time was in vain. */
+  attempts: number
+  failure: DiscoveryFailed | undefined
+  /** One attempt to fetch them at a time. */
+  readonly one: Semaphore.Semaphore
+}
+
 const maxBytes = 65_536
 const timeoutSeconds = 5
 const freshMillis = 300_000
@@ -84,24 +95,34 @@ export class ProviderMetadata extends Context.Service<ProviderMetadata>()("app/i
       return { find: jose.createLocalJWKSet({ keys: [...keys] }), keys, fetchedAt } satisfies KeySet
     })
 
-    const sets = new Map<string, { set: KeySet | undefined; triedAt: number; readonly one: Semaphore.Semaphore }>()
+    const sets = new Map<string, KnownKeys>()
     const known = (url: string) => {
       let entry = sets.get(url)
-      if (entry === undefined) sets.set(url, (entry = { set: undefined, triedAt: 0, one: Semaphore.makeUnsafe(1) }))
+      if (entry === undefined) {
+        sets.set(
+          url,
+          (entry = { set: undefined, triedAt: 0, attempts: 0, failure: undefined, one: Semaphore.makeUnsafe(1) })
+        )
+      }
       return entry
     }
 
     /** The keys at a URL, fetched anew where they are older than `after`, but not soon after the last attempt. */
     const keysAt = Effect.fn("ProviderMetadata.keysAt")(function* (url: string, after: number) {
       const entry = known(url)
+      const { attempts } = entry
       return yield* Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const { set } = entry
         if (set !== undefined && set.fetchedAt > after) return set
         const mayUse = set !== undefined && set.fetchedAt > now - staleMillis
         if (mayUse && entry.triedAt > now - refetchMillis) return set
+        // Those that waited for this attempt share its end, where each would wait for one of its own.
+        if (!mayUse && entry.failure !== undefined && entry.attempts > attempts) return yield* entry.failure
         entry.triedAt = now
         const fetched = yield* Effect.result(fetchKeys(url))
+        entry.attempts += 1
+        entry.failure = Result.isFailure(fetched) ? fetched.failure : undefined
         if (Result.isSuccess(fetched)) return (entry.set = fetched.success)
         return mayUse ? set : yield* fetched.failure
       }).pipe(entry.one.withPermits(1))

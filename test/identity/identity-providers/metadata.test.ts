@@ -25,7 +25,10 @@ const http = Layer.effect(
         Effect.suspend(() => {
           published.asked += 1
           return published.isAway
-            ? Effect.fail(new OutboundFailure({ reason: "timeout", detail: "The server did not answer" }))
+            ? Effect.andThen(
+                Effect.yieldNow,
+                Effect.fail(new OutboundFailure({ reason: "timeout", detail: "The server did not answer" }))
+              )
             : Effect.succeed({
                 status: 200,
                 headers: {},
@@ -94,6 +97,20 @@ layer(Layer.empty)("the keys of a provider", (it) => {
         { concurrency: "unbounded" }
       )
       assert.strictEqual(published.asked, 3)
+    }).pipe(fresh)
+  )
+
+  it.effect("are asked for once by all who wait for them, also in vain", () =>
+    Effect.gen(function* () {
+      const published = yield* Published
+      published.isAway = true
+      const { token } = yield* makeSigner("1")
+      const answers = yield* Effect.all(
+        Array.from({ length: 5 }, () => accepted(token)),
+        { concurrency: "unbounded" }
+      )
+      assert.deepStrictEqual(new Set(answers), new Set(["no keys"]))
+      assert.strictEqual(published.asked, 1)
     }).pipe(fresh)
   )
 
