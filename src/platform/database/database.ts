@@ -1,4 +1,4 @@
-import { Clock, Context, DateTime, Effect, Fiber, Layer, Predicate, String as Text } from "effect"
+import { Clock, Context, DateTime, Effect, Fiber, Layer, PartitionedSemaphore, Predicate, String as Text } from "effect"
 import { PgClient } from "@effect/sql-pg"
 import { SqlClient, type SqlError } from "effect/sql"
 import "../../kernel/json/json-parse.ts"
@@ -49,39 +49,46 @@ export class Database extends Context.Service<
     asCaller<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
   }
 >()("app/platform/Database") {
-  static readonly layer = Layer.effect(
-    Database,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const enter = (scope: TenantScope) =>
-        sql`SELECT set_config('app.tenant_id', ${scope === "all" ? "*" : scope}, true)`.values
+  /** Over a pool of so many connections, for which tenants queue in turns: one that asks much delays itself alone. */
+  static readonly layer = (maxConnections: number) =>
+    Layer.effect(
+      Database,
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const turns = yield* PartitionedSemaphore.make<TenantScope>({ permits: maxConnections })
+        const enter = (scope: TenantScope) =>
+          sql`SELECT set_config('app.tenant_id', ${scope === "all" ? "*" : scope}, true)`.values
 
-      const within = <A, E, R>(
-        outer: TenantScope | undefined,
-        scope: TenantScope,
-        effect: Effect.Effect<A, E, R>
-      ): Effect.Effect<A, E | SqlError.SqlError, R> => {
-        if (outer === scope) return effect
-        const entered = Effect.andThen(enter(scope), Effect.provideService(effect, CurrentScope, scope))
-        // A setting made in a savepoint outlives its release; only a rollback reverts it.
-        return outer === undefined ? entered : Effect.tap(entered, () => enter(outer))
-      }
+        const within = <A, E, R>(
+          outer: TenantScope | undefined,
+          scope: TenantScope,
+          effect: Effect.Effect<A, E, R>
+        ): Effect.Effect<A, E | SqlError.SqlError, R> => {
+          if (outer === scope) return effect
+          const entered = Effect.andThen(enter(scope), Effect.provideService(effect, CurrentScope, scope))
+          // A setting made in a savepoint outlives its release; only a rollback reverts it.
+          return outer === undefined ? entered : Effect.tap(entered, () => enter(outer))
+        }
 
-      const transaction: Database["Service"]["transaction"] = (scope, effect) =>
-        Effect.contextWith((context: Context.Context<never>) => {
-          // An effect that runs after the commit has the scope it was registered in, but no transaction.
-          const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
-          const outer = isInner ? Context.get(context, CurrentScope) : undefined
-          const transaction = Effect.catchIf(sql.withTransaction(within(outer, scope, effect)), isSqlError, Effect.die)
-          return isInner ? transaction : interruptedWithoutWaiting(transaction)
+        const transaction: Database["Service"]["transaction"] = (scope, effect) =>
+          Effect.contextWith((context: Context.Context<never>) => {
+            // An effect that runs after the commit has the scope it was registered in, but no transaction.
+            const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
+            const outer = isInner ? Context.get(context, CurrentScope) : undefined
+            const transaction = Effect.catchIf(
+              sql.withTransaction(within(outer, scope, effect)),
+              isSqlError,
+              Effect.die
+            )
+            return isInner ? transaction : interruptedWithoutWaiting(turns.withPermit(scope)(transaction))
+          })
+
+        return Database.of({
+          transaction,
+          asCaller: (effect) => Effect.flatMap(CurrentPrincipal, (principal) => transaction(scopeOf(principal), effect))
         })
-
-      return Database.of({
-        transaction,
-        asCaller: (effect) => Effect.flatMap(CurrentPrincipal, (principal) => transaction(scopeOf(principal), effect))
       })
-    })
-  )
+    )
 }
 
 /** Interrupts without waiting: a database that does not respond would not respond to the rollback either. */
@@ -129,7 +136,7 @@ const clientOptions = (connection: PgClient.PgClientConfig, statementTimeoutSeco
 
 /** The pool that requests share. */
 export const poolLayer = (options: PoolOptions) =>
-  Database.layer.pipe(
+  Database.layer(options.maxConnections).pipe(
     Layer.provideMerge(
       PgClient.layer({
         ...clientOptions(options.connection, options.statementTimeoutSeconds),

@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { poolLayer } from "../../../src/platform/database/database.ts"
+import { TenantId } from "../../../src/kernel/identifier.ts"
+import { Database, poolLayer } from "../../../src/platform/database/database.ts"
 import { makeDatabase } from "../../support/database.ts"
 
 /** As the replicas' own role, on a pool of its own. */
@@ -25,6 +26,24 @@ describe("the pool", () => {
         ),
         Effect.scoped
       )
+    }).pipe(Effect.provide(pool), Effect.scoped)
+  )
+
+  it.live("a tenant that asks much delays itself, and no other one", () =>
+    Effect.gen(function* () {
+      const database = yield* Database
+      const sql = yield* SqlClient.SqlClient
+      const [busy, other] = [1, 2].map((n) => TenantId.make(`00000000-0000-7000-8000-00000000000${n}`))
+      const done: Array<string> = []
+      const read = (tenant: TenantId, name: string) =>
+        Effect.tap(database.transaction(tenant, sql`SELECT pg_sleep(0.02)`), () => Effect.sync(() => done.push(name)))
+      const many = yield* Effect.forkChild(
+        Effect.forEach(Array.from({ length: 60 }), () => read(busy!, "busy"), { concurrency: "unbounded" }),
+        { startImmediately: true }
+      )
+      yield* read(other!, "other")
+      yield* Fiber.join(many)
+      assert.isBelow(done.indexOf("other"), 20)
     }).pipe(Effect.provide(pool), Effect.scoped)
   )
 })
