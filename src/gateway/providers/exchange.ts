@@ -67,12 +67,18 @@ const decoded = (answer: ProviderAnswer, maxBytes: number): Effect.Effect<Provid
   return Effect.interruptible(decodedBy(coding, answer, maxBytes))
 }
 
+/**
+ * What so many encoded bytes may become: JSON is rarely a twentieth of its size, and a small answer may repeat one word. Else
+ * each of a few bytes would take a thousand of memory, in every call at once.
+ */
+const mostDecoded = (encodedBytes: number): number => Math.max(4_194_304, 30 * encodedBytes)
+
 const decodedBy = (coding: string, answer: ProviderAnswer, maxBytes: number) => {
   const decode = decoders[coding]
   const { body } = answer
   if (decode === undefined || !(body instanceof Uint8Array)) return Effect.fail(unreadableCoding)
   return Effect.callback<ProviderAnswer, ProviderFailure>((resume) => {
-    decode(body, { maxOutputLength: maxBytes }, (error, bytes) =>
+    decode(body, { maxOutputLength: Math.min(maxBytes, mostDecoded(body.length)) }, (error, bytes) =>
       resume(error === null ? Effect.succeed({ ...answer, body: bytes }) : Effect.fail(unreadableCoding))
     )
   })

@@ -47,3 +47,10 @@ describe("a stream of chunks is the same for its caller, wherever the network cu
     }
   }
 })
+
+it("a chunk may call very many tools", () => {
+  const calls = Array.from({ length: 200_000 }, (_, index) => ({ index, function: { name: "f", arguments: "{}" } }))
+  const choices = [{ index: 0, delta: { tool_calls: calls }, finish_reason: "tool_calls" }]
+  const stream = [`data: ${JSON.stringify({ id: "c", choices })}`, used, "data: [DONE]", ""].join("\n\n")
+  assert.strictEqual(relayed(stream), stream)
+})

@@ -123,6 +123,11 @@ describe("a provider over HTTP", () => {
           const { provider: streaming } = yield* provider(answering("text/event-stream"))
           assert.include((yield* refusal(streaming)).error.message, "encoded")
         }
+        const spaces = zlib.gzipSync(JSON.stringify(said) + " ".repeat(5_000_000))
+        const { provider: blown } = yield* provider((_, response) => {
+          response.writeHead(200, { "content-type": "application/json", "content-encoding": "gzip" }).end(spaces)
+        })
+        assert.strictEqual((yield* refusal(blown)).error.status, 502)
         for (const coding of ["gzip", "rot13", "constructor", "__proto__"]) {
           const { provider: torn } = yield* provider((_, response) =>
             json(response, 200, said, { "content-encoding": coding })
