@@ -124,7 +124,7 @@ class Walk {
       default:
         // Types that some providers invented, such as a video or audio by its URL.
         if (this.dialect === "openai" && !texts.has(textIn(part.type))) {
-          this.refuse(at, `A part of type ${textIn(part.type)} has no bound`)
+          this.refuse(at, `A part of type ${textIn(part.type) || "unknown"} has no bound`)
         }
     }
   }
