@@ -12,7 +12,7 @@ export interface Download {
 }
 
 /** Each download keeps what it has read of the database until its client takes it. */
-export const maxDownloads = { principal: 8, tenant: 16, replica: 64 } as const
+export const maxDownloads = { principal: 16, tenant: 32, replica: 64 } as const
 
 /** The downloads under way on this replica, of every kind. */
 export class Downloads extends Context.Service<

@@ -22,7 +22,7 @@ it.effect("429: the downloads under way are limited; one that fails to begin cou
     for (let count = 0; count < maxDownloads.principal; count++) {
       assert.strictEqual(yield* answer("one"), '200 attachment; filename="all.csv"')
     }
-    assert.match(yield* answer("one"), /^429 The caller has 8 open downloads/)
+    assert.match(yield* answer("one"), /^429 The caller has 16 open downloads/)
     assert.match(yield* answer("other"), /^200/)
   }).pipe(Effect.provide(Downloads.layer), Effect.scoped)
 )
