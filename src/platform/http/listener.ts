@@ -44,7 +44,7 @@ class SingleWriteResponse extends ServerResponse {
 /** A client that pipelines at all has a few. */
 const maxPipelined = 32
 
-/** Has Node's parser leave what else has arrived with a request: it would read thousands more that nobody answers. */
+/** Stops Node's parser, which would go on to parse every request that arrived in the same read, thousands of them. */
 const stopReading = ({ parser }: Socket & { readonly parser?: { onIncoming: unknown } }): void => {
   // To the parser, two says that what follows is no HTTP.
   if (parser) parser.onIncoming = () => 2
