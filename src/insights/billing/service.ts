@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Queue, RcMap, Semaphore, Stream } from "effect"
+import { Context, DateTime, Effect, Layer, Queue, Stream } from "effect"
 import { SecureRandom } from "effect/crypto"
 import * as crypto from "node:crypto"
 import { Audit } from "../../audit/log/service.ts"
@@ -7,6 +7,7 @@ import { csvCell } from "../../kernel/csv.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
+import { makeTenantTurns } from "../../platform/database/tenant-turns.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { rangeOf } from "../usage/domain.ts"
 import { visibleUsage } from "../usage/service.ts"
@@ -14,8 +15,6 @@ import { type BilledRow, type Column, type ColumnFormat, columnsOf, decimalText 
 import { billingActions, billingPredicateType, type BillingRequest, type FocusVersion, StatementId } from "./domain.ts"
 import { BillingRepository, type Grain } from "./repository.ts"
 
-/** Reads of a report wait for its reader, each with a connection to the database; those of one tenant take turns. */
-const maxReports = 2
 const newestVersion: FocusVersion = "1.4"
 const usdDecimals = 9
 
@@ -127,15 +126,8 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
     const repository = yield* BillingRepository
     const statements = yield* Statements
     const { invoiceIssuer } = (yield* Settings).insights
-    const reports = yield* Semaphore.make(maxReports)
-    const ofTenant = yield* RcMap.make({
-      lookup: (_tenant: string) => Semaphore.make(1),
-      idleTimeToLive: "1 minute"
-    })
-    const inTurn = <A, E, R>(tenant: string, effect: Effect.Effect<A, E, R>) =>
-      Effect.scoped(
-        Effect.flatMap(RcMap.get(ofTenant, tenant), (semaphore) => semaphore.withPermit(reports.withPermit(effect)))
-      )
+    // A read waits for its reader, and holds a connection meanwhile.
+    const inTurn = yield* makeTenantTurns({ atOnce: 2, ofTenant: 1 })
 
     const report = Effect.fn("Billing.report")(function* (request: BillingRequest) {
       const principal = yield* CurrentPrincipal
@@ -180,7 +172,7 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
               scopeOf(principal),
               repository.read({ filter, from: range.from, to: range.to }, grain, (part) => Queue.offer(queue, part))
             )
-            .pipe((read) => inTurn(principal.tenantId ?? "", read), Effect.andThen(Queue.end(queue))),
+            .pipe((read) => inTurn(scopeOf(principal), read), Effect.andThen(Queue.end(queue))),
         { bufferSize: 2 }
       )
 

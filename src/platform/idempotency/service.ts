@@ -1,9 +1,10 @@
-import { Context, DateTime, Effect, Layer, RcMap, Semaphore, type Types } from "effect"
+import { Context, DateTime, Effect, Layer, type Types } from "effect"
 import { Mac } from "effect/crypto"
 import { Headers, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { repeatJob } from "../runtime/background-jobs.ts"
 import { scopeOf, Database } from "../database/database.ts"
+import { makeTenantTurns } from "../database/tenant-turns.ts"
 import { headersOf } from "../http/request.ts"
 import { Sealing } from "../crypto/sealing.ts"
 import { Settings } from "../settings/settings.ts"
@@ -35,20 +36,9 @@ export const IdempotencyLayer = Layer.effect(
     const repository = yield* IdempotencyRepository
     const { fingerprint } = yield* Sealing
     const { maxConnections } = (yield* Settings).database
-    const most = Math.max(1, Math.floor(maxConnections / 2))
-    const ofAll = yield* Semaphore.make(most)
-    const ofTenant = yield* RcMap.make({
-      lookup: (_tenant: string) => Semaphore.make(Math.max(2, Math.ceil(most / 2))),
-      idleTimeToLive: "1 minute"
-    })
-    /**
-     * A handler may ask other servers while it holds its connection. So those under a key never hold all of them, nor those of
-     * one tenant what all tenants may.
-     */
-    const inTurn = <A, E, R>(tenant: string, effect: Effect.Effect<A, E, R>) =>
-      Effect.scoped(
-        Effect.flatMap(RcMap.get(ofTenant, tenant), (semaphore) => semaphore.withPermit(ofAll.withPermit(effect)))
-      )
+    const atOnce = Math.max(1, Math.floor(maxConnections / 2))
+    // A handler may ask other servers while it holds its connection.
+    const inTurn = yield* makeTenantTurns({ atOnce, ofTenant: Math.max(2, Math.ceil(atOnce / 2)) })
 
     yield* DateTime.now.pipe(
       Effect.flatMap((now) => repository.purge(DateTime.subtract(now, retention))),
