@@ -1,5 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import { excessIn, maxDepth, maxMembers, maxValues, repeatedMember } from "../../src/kernel/json/json-scanner.ts"
+import {
+  excessIn,
+  maxDepth,
+  maxMembers,
+  maxShapes,
+  maxValues,
+  repeatedMember
+} from "../../src/kernel/json/json-scanner.ts"
 import { type Dice, diceOf } from "../contract/dice.ts"
 
 const found = (text: string) => repeatedMember(new TextEncoder().encode(text))
@@ -74,6 +81,11 @@ describe("JSON that is nested too deep", () => {
   })
 })
 
+const manyShapes = "more than 20000 different names of members, or orders of them"
+const named = (members: number, name: (member: number) => number) =>
+  Array.from({ length: members }, (_, member) => `"${name(member)}":[{}]`).join()
+/** Of few names, but in other orders. */
+const digits = (at: number) => (member: number) => 30 * member + (Math.floor(at / 30 ** member) % 30)
 const object = (members: number) => `{${Array.from({ length: members }, (_, index) => `"${index}":[1,2]`).join()}}`
 
 describe("JSON that has too much", () => {
@@ -88,5 +100,15 @@ describe("JSON that has too much", () => {
     assert.strictEqual(excess(`[${"1,".repeat(maxValues)}1]`), "more than 1000000 values")
     assert.strictEqual(excess(`[${"[],".repeat(maxValues / 2)}1]`), "more than 1000000 values")
     assert.isUndefined(excess(`["${"[],".repeat(maxValues)}"]`))
+  })
+
+  it("has more than 20,000 different names of members, or orders of them, but any number of equal objects", () => {
+    const manyNames = (count: number) =>
+      `[${Array.from({ length: count / 10 }, (_, at) => `{${named(10, (member) => at * 10 + member)}}`).join()},1]`
+    assert.isUndefined(excess(manyNames(maxShapes)))
+    assert.strictEqual(excess(manyNames(maxShapes + 10)), manyShapes)
+    const inOrders = Array.from({ length: maxShapes }, (_, at) => `{${named(3, digits(at))}}`)
+    assert.strictEqual(excess(`[${inOrders.join()}]`), manyShapes)
+    assert.isUndefined(excess(`[${`{${named(10, Number)}},`.repeat(maxShapes)}1]`))
   })
 })

@@ -82,6 +82,34 @@ export class JsonScanner {
 export const maxDepth = 1000
 export const maxMembers = 10_000
 export const maxValues = 1_000_000
+/** The most beginnings of objects, by their members' names in order, that JSON may have: a parser takes microseconds for a new one. */
+export const maxShapes = 20_000
+
+interface Shape extends Map<string, Shape> {}
+
+const hasManyShapes = (json: Uint8Array): boolean => {
+  const scanner = new JsonScanner(json)
+  const empty: Shape = new Map()
+  const open: Array<Shape> = []
+  let shapes = 0
+  for (let token = scanner.next(); token !== undefined; token = scanner.next()) {
+    if (token === openBrace || token === openBracket) open.push(empty)
+    else if (token === closeBrace || token === closeBracket) open.pop()
+    else if (token === quote) {
+      const { end, start } = scanner
+      if (!scanner.isName()) continue
+      const name = scanner.said(start, end)
+      const before = open.pop() ?? empty
+      let shape = before.get(name)
+      if (shape === undefined) {
+        if (++shapes > maxShapes) return true
+        before.set(name, (shape = new Map()))
+      }
+      open.push(shape)
+    }
+  }
+  return false
+}
 
 /** What this JSON has too much of: a few megabytes of brackets, of members or of numbers would keep the thread for seconds. */
 export const excessIn = (json: Uint8Array, mostValues = maxValues): string | undefined => {
@@ -114,7 +142,9 @@ export const excessIn = (json: Uint8Array, mostValues = maxValues): string | und
     }
     if (values > mostValues) return `more than ${mostValues} values`
   }
-  return undefined
+  return values > maxShapes && hasManyShapes(json)
+    ? `more than ${maxShapes} different names of members, or orders of them`
+    : undefined
 }
 
 /** Up to this many names, a linear search is faster than a set. */
