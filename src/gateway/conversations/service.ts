@@ -104,12 +104,8 @@ const make = Effect.gen(function* () {
     )
     const isWhole = turns.length > 0 && turns[0]?.previousId === null
     if (!isWhole || !turns.every(yield* isLive)) return yield* missing
-    const items: Array<ResponseItem> = []
-    for (const stored of turns) {
-      const turn = yield* open(stored)
-      items.push(...turn.input, ...outputOf(turn))
-    }
-    return items
+    const opened = yield* Effect.forEach(turns, open)
+    return opened.flatMap((turn): ReadonlyArray<ResponseItem> => turn.input.concat(outputOf(turn)))
   })
 
   return {

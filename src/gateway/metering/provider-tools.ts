@@ -173,7 +173,7 @@ export const toolLimits = (asked: ProviderTools, defaultUses: number, usualResul
     uses: total ?? limited + (tools.some(({ isPerStep }) => isPerStep) ? maxSteps : 0),
     maxSteps: asked.maxSteps ?? Infinity,
     limit: isUnlimited(asked) ? defaultUses : undefined,
-    maxResultTokens: Math.max(...tools.map(({ maxResultTokens }) => maxResultTokens ?? usualResultTokens)),
+    maxResultTokens: tools.reduce((most, tool) => Math.max(most, tool.maxResultTokens ?? usualResultTokens), 0),
     maxFees: (fees) => {
       const each = tools.map((tool) => {
         const fee = tool.billed === undefined ? 0n : (fees[tool.billed] ?? 0n)

@@ -93,7 +93,7 @@ export const responsesBound = (
     refuse(["tools", index], "A tool that the provider runs has no bound")
   }
   const providerTools = providerToolsOf(body, "responses")
-  if (providerTools !== undefined) walk.unbounded.push(...unboundedTools(providerTools))
+  for (const fault of providerTools === undefined ? [] : unboundedTools(providerTools)) walk.unbounded.push(fault)
   for (const [member, free] of priced.openai) {
     const value = body[member]
     if (value !== undefined && value !== null && !free.includes(value)) {

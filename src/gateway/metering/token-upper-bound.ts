@@ -224,7 +224,7 @@ export const chatBound = (
     }
   }
   const providerTools = providerToolsOf(body, apis[dialect])
-  if (providerTools !== undefined) walk.unbounded.push(...unboundedTools(providerTools))
+  for (const fault of providerTools === undefined ? [] : unboundedTools(providerTools)) walk.unbounded.push(fault)
   const { context_management: managed } = body
   // Other edits shorten the model's input; compaction has a model read all of it and summarize it.
   const compacts = listIn(isJson(managed) ? managed.edits : undefined).some(

@@ -146,17 +146,17 @@ export class LoopbackResponses {
         }
         items.push(found)
       }
-      const before: Array<ResponseItem> = []
+      const before: Array<Turn> = []
       for (let id = request.previous_response_id ?? null; id !== null;) {
         const turn = this.turns.get(id)
         if (turn === undefined) {
           const message = `Previous response with id '${id}' not found.`
           return Effect.fail(refused(400, message, "previous_response_not_found"))
         }
-        before.unshift(...turn.input, ...outputOf(turn))
+        before.unshift(turn)
         id = turn.previous
       }
-      const chat = responsesToChat(request, [...before, ...items])
+      const chat = responsesToChat(request, [...before.flatMap((turn) => turn.input.concat(outputOf(turn))), ...items])
       if (Result.isFailure(chat)) {
         return Effect.fail(refused(400, chat.failure.map(({ message }) => message).join("; "), "invalid_request"))
       }

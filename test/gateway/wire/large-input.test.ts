@@ -4,11 +4,16 @@ import { renamedResponse } from "../../../src/gateway/translation/openai-respons
 import { ask, configure, model, provider, spender } from "../../support/gateway.ts"
 import { sse, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
-import { openAiVendor } from "../../support/vendors.ts"
+import { anthropicVendor, openAiVendor } from "../../support/vendors.ts"
 
 const ones = "1,".repeat(400_000)
 const empty = '{"role":"user","content":""},'
+const objects = Array.from({ length: 25_000 }, (_, at) => `{"k${at}":1}`).join()
 const members = Array.from({ length: 10_000 }, (_, at) => `"k${at}":1`).join()
+
+const partsOf = (type: string, length: number) => Array.from({ length }, () => ({ type, text: "a" }))
+const system = { role: "system", content: partsOf("text", 130_000) }
+const user = (content: ReadonlyArray<object>) => ({ role: "user", content })
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("input without end", (it) => {
   for (const [what, path, body] of [
@@ -19,6 +24,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     ["empty items", "/v1/responses", `{"model":"gpt","input":[${empty.repeat(100_000)}{}]}`],
     ["values", "/v1/chat/completions", `{"model":"gpt","messages":[${ones}${ones}${ones}1]}`],
     ["members", "/v1/chat/completions", `{"model":"gpt",${members}}`],
+    ["names", "/v1/chat/completions", `{"model":"gpt","messages":[{"role":"user","content":"Hi"}],"x":[${objects}]}`],
     ["native members", "/api/llm/complete", `{"model":"gpt",${members}}`]
   ] as const) {
     it.effect(`${what} of a caller are 400 with few words`, () =>
@@ -31,6 +37,25 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.strictEqual(answer.status, 400, answer.text.slice(0, 1000))
         assert.isBelow(answer.text.length, 5000)
         assert.isEmpty(openai.requests)
+      }).pipe(Effect.scoped)
+    )
+  }
+
+  for (const [dialect, vendor] of Object.entries({ openai: openAiVendor, anthropic: anthropicVendor })) {
+    it.effect(`as many parts as a body may have are passed on and translated for ${dialect}`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const standIn = yield* startProvider(vendor)
+        yield* configure(service, [provider("oa", standIn, { dialect })], [model("gpt", ["oa"])])
+        const { key } = yield* spender(service, [{ limit: 1000 }])
+        for (const [path, body] of Object.entries({
+          "/v1/chat/completions": { messages: [system, user(partsOf("text", 200_000))] },
+          "/v1/messages": { max_tokens: 9, system: system.content, messages: [user(partsOf("text", 200_000))] },
+          "/v1/responses": { input: [user(partsOf("input_text", 200_000))] }
+        })) {
+          const answer = yield* service.call("POST", path, { key, body: { model: "gpt", ...body } })
+          assert.strictEqual(answer.status, 200, answer.text.slice(0, 1000))
+        }
       }).pipe(Effect.scoped)
     )
   }

@@ -31,7 +31,8 @@ export const chatToMessages = (
     // Anthropic requires alternating turns, and the results of one turn's tools in one message.
     const last = turns.at(-1)
     if (content.length === 0) return
-    if (last?.role === role) last.content.push(...content)
+    // A call with as many arguments as a message may have parts overflows the stack.
+    if (last?.role === role) for (const block of content) last.content.push(block)
     else turns.push({ role, content: [...content] })
   }
 
@@ -40,7 +41,7 @@ export const chatToMessages = (
     switch (message.role) {
       case "system":
       case "developer":
-        system.push(...blocksOf(message, at, refuse))
+        for (const block of blocksOf(message, at, refuse)) system.push(block)
         break
       case "user":
         say("user", blocksOf(message, at, refuse))
@@ -76,9 +77,9 @@ export const chatToMessages = (
   const hasThoughts = isThought(turns.at(-2)?.content[0])
   const asked = thinkingOf(request, target.model, maxTokens, isMidway && !hasThoughts)
   // Anthropic takes thoughts back only where it may think.
-  if (asked.thinking === undefined) withoutThoughts(turns)
+  const messages = asked.thinking === undefined ? withoutThoughts(turns) : turns
   const isSampled = takesSampling(target.model, asked)
-  const translated: Record<string, unknown> = { model: target.model, max_tokens: maxTokens, messages: turns }
+  const translated: Record<string, unknown> = { model: target.model, max_tokens: maxTokens, messages }
   if (system.length > 0) translated.system = system
   if (typeof request.temperature === "number" && isSampled) translated.temperature = Math.min(1, request.temperature)
   // 1 is the default, and newer models reject two sampling parameters at once.
@@ -109,13 +110,10 @@ export const chatToMessages = (
 
 const isThought = (block: Block | undefined): boolean => textIn(block?.type).endsWith("thinking")
 
-const withoutThoughts = (turns: Array<Turn>): void => {
-  for (const { content } of turns) {
-    const others = content.filter((block) => !isThought(block))
-    content.splice(0, content.length, ...others)
-  }
-  for (let index = turns.length - 1; index >= 0; index--) if (turns[index]?.content.length === 0) turns.splice(index, 1)
-}
+const withoutThoughts = (turns: ReadonlyArray<Turn>): ReadonlyArray<Turn> =>
+  turns
+    .map(({ content, role }) => ({ role, content: content.filter((block) => !isThought(block)) }))
+    .filter(({ content }) => content.length > 0)
 
 /** Anthropic rejects a prefilled answer that ends in whitespace. */
 const trimBeginning = (turns: Array<Turn>): void => {

@@ -122,7 +122,7 @@ const userMessages = (blocks: ReadonlyArray<Located>, refuse: Refuse): ReadonlyA
   const parts: Array<Part> = []
   for (const { block, at } of blocks) {
     if (block.type === "tool_result") results.push(toolMessage(block, at, parts, refuse))
-    else parts.push(...userParts(block, at, refuse))
+    else for (const part of userParts(block, at, refuse)) parts.push(part)
   }
   // Tool results directly follow the turn that called the tools.
   return parts.length === 0 ? results : [...results, { role: "user", content: parts }]
@@ -147,7 +147,7 @@ const toolMessage = (block: MessageBlock, at: Fault["path"], parts: Array<Part>,
   else {
     for (const [index, inner] of content.entries()) {
       if (inner.type === "text") texts.push(inner.text ?? "")
-      else parts.push(...userParts(inner, [...at, "content", index], refuse))
+      else for (const part of userParts(inner, [...at, "content", index], refuse)) parts.push(part)
     }
   }
   return { role: "tool", tool_call_id: block.tool_use_id ?? "", content: texts.join("\n") }

@@ -89,7 +89,7 @@ export const nativeRequest = (
     if (foreign.size === items.length && previous === undefined) {
       return invalidMember("input", "input: Expected an item that the model can answer")
     }
-    edits.push(...cuts(places, (index) => foreign.has(index)))
+    for (const cut of cuts(places, (index) => foreign.has(index))) edits.push(cut)
   }
   return { bytes: edited(bytes, edits), provider, known }
 }
