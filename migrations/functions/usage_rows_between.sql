@@ -1,6 +1,7 @@
 -- The usage rows in the segments of grain r, and the synthetic ones in those of grain s, with their keys; the arguments are
--- those of usage_rows_sums, and the bounds of these segments. A function in SQL without settings becomes part of the statement
--- that calls it, and its planner leaves out the kind of rows and the partitions that no segment has.
+-- those of usage_rows_sums, and the bounds of these segments; an empty filter passes rows without a value. A function in SQL
+-- without settings becomes part of the statement that calls it, and its planner leaves out the kind of rows and the partitions
+-- that no segment has.
 CREATE OR REPLACE FUNCTION usage_rows_between(tenants uuid[], dimension integer, group_by text, filter text[],
   wanted text[], grains text[], opens timestamptz[], closes timestamptz[], cuts timestamptz[], rows_from timestamptz,
   rows_to timestamptz)
@@ -17,12 +18,14 @@ LANGUAGE sql STABLE AS $$
     SELECT * FROM usage_sources u WHERE u.grain = g.grain AND u.grain = ANY (grains)
       AND u.tenant_id = g.id AND u.occurred_at >= g.opens AND u.occurred_at < g.closes
       AND u.occurred_at >= rows_from AND u.occurred_at < rows_to
-      AND (filter[1] IS NULL OR u.agent_id = filter[1]::uuid)
-      AND (filter[2] IS NULL OR u.model = filter[2]) AND (filter[3] IS NULL OR u.provider = filter[3])
-      AND (filter[4] IS NULL OR u.task_type = filter[4])
-      AND (filter[5] IS NULL OR u.application_id = filter[5]::integer)
-      AND (filter[6] IS NULL OR u.plan_id = filter[6]::uuid) AND (filter[7] IS NULL OR u.user_id = filter[7])
-      AND (filter[8] IS NULL OR u.api_key_id = filter[8]::uuid) OFFSET 0
+      AND (filter[1] IS NULL OR u.agent_id IS NOT DISTINCT FROM nullif(filter[1], '')::uuid)
+      AND (filter[2] IS NULL OR u.model IS NOT DISTINCT FROM nullif(filter[2], ''))
+      AND (filter[3] IS NULL OR u.provider IS NOT DISTINCT FROM nullif(filter[3], ''))
+      AND (filter[4] IS NULL OR u.task_type IS NOT DISTINCT FROM nullif(filter[4], ''))
+      AND (filter[5] IS NULL OR u.application_id IS NOT DISTINCT FROM nullif(filter[5], '')::integer)
+      AND (filter[6] IS NULL OR u.plan_id IS NOT DISTINCT FROM nullif(filter[6], '')::uuid)
+      AND (filter[7] IS NULL OR u.user_id IS NOT DISTINCT FROM nullif(filter[7], ''))
+      AND (filter[8] IS NULL OR u.api_key_id IS NOT DISTINCT FROM nullif(filter[8], '')::uuid) OFFSET 0
   ) u
   CROSS JOIN LATERAL (
     SELECT CASE group_by WHEN 'total' THEN '' WHEN 'tenant' THEN u.tenant_id::text

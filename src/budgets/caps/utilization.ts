@@ -1,10 +1,12 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { emptySlice, slice } from "../../kernel/http/page.ts"
 import { Database, type Moment, scopeOf, statementMoment } from "../../platform/database/database.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { seesCounted, withinTenant } from "../attribution/service.ts"
-import { countedScope } from "../ledger/cap-index.ts"
+import { countedDimensions, countedScope } from "../ledger/cap-index.ts"
+import { allTenants } from "../ledger/domain.ts"
 import { type CapUtilization, type UsePlace, type UtilizationKey, type UtilizationSort } from "./domain.ts"
 import { exhaustionOf, forecastOf, quantityOf, totalOf } from "../ledger/quantity-domain.ts"
 import { type CounterUtilization, type UtilizationFilter, UtilizationRepository } from "./utilization-repository.ts"
@@ -27,9 +29,17 @@ export class CapUtilizations extends Context.Service<CapUtilizations>()("app/bud
       if (own === undefined) return { asOf, ...emptySlice }
       const found = read(own, yield* statementMoment)
       const { items, nextCursor } = slice(yield* database.transaction(scopeOf(principal), found), limit, keyOf)
-      const utilizations = items.map((counter) => utilizationOf(counter, asOf))
-      return { asOf, items: utilizations.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
+      const counters = items.map((counter) => ({ use: utilizationOf(counter, asOf), counts: countsOf(counter) }))
+      return { asOf, items: counters.filter(({ use }) => seesCounted(principal, use.scope)), nextCursor }
     })
+
+    const listCounters = (filter: UtilizationFilter, after: UtilizationKey | undefined, limit: number) =>
+      page(
+        filter,
+        limit,
+        (own, at) => repository.list(own, at, after, limit + 1),
+        ({ capId, counterId }): UtilizationKey => [capId, counterId]
+      )
 
     const followLimits = Effect.gen(function* () {
       while ((yield* repository.followLimits(yield* statementMoment, mostAtOnce)) > 0);
@@ -39,21 +49,21 @@ export class CapUtilizations extends Context.Service<CapUtilizations>()("app/bud
     return {
       list: Effect.fn("CapUtilizations.list")(
         (filter: UtilizationFilter, after: UtilizationKey | undefined, limit: number) =>
-          page(
-            filter,
-            limit,
-            (own, at) => repository.list(own, at, after, limit + 1),
-            ({ capId, counterId }): UtilizationKey => [capId, counterId]
-          )
+          Effect.map(listCounters(filter, after, limit), usesOf)
       ),
+      /** The same, each with what its counter counts. */
+      listCounters,
       /** The same by the share of the limit that is used. */
       listByUse: Effect.fn("CapUtilizations.listByUse")(
         (filter: UtilizationFilter, sort: UtilizationSort, after: UsePlace | undefined, limit: number) =>
-          page(
-            filter,
-            limit,
-            (own, at) => repository.listByUse(own, at, sort, after, limit + 1),
-            ({ capId, counterId, share }): UsePlace => [sort, share ?? "0", capId, counterId]
+          Effect.map(
+            page(
+              filter,
+              limit,
+              (own, at) => repository.listByUse(own, at, sort, after, limit + 1),
+              ({ capId, counterId, share }): UsePlace => [sort, share ?? "0", capId, counterId]
+            ),
+            usesOf
           )
       )
     }
@@ -61,6 +71,28 @@ export class CapUtilizations extends Context.Service<CapUtilizations>()("app/bud
 }) {
   static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(UtilizationRepository.layer))
 }
+
+/** The use of a cap's counter, and the charges that it counts. */
+interface CountedUse {
+  readonly use: CapUtilization
+  readonly counts: CountedCharges
+}
+
+/** Charges by their tenant, where they are of one, and by their dimensions, of which those that are null have no value. */
+export interface CountedCharges {
+  readonly tenantId: TenantId | undefined
+  readonly dimensions: Readonly<Record<string, string | number | null>>
+}
+
+const usesOf = <Page extends { readonly items: ReadonlyArray<CountedUse> }>({ items, ...page }: Page) => ({
+  ...page,
+  items: items.map(({ use }) => use)
+})
+
+const countsOf = ({ counterKey, scope, tenantId }: CounterUtilization): CountedCharges => ({
+  tenantId: tenantId === allTenants ? undefined : tenantId,
+  dimensions: countedDimensions(scope, counterKey ?? "")
+})
 
 /** The counters that are locked together. */
 const mostAtOnce = 1000

@@ -73,10 +73,13 @@ const keyOf = (
   values: Readonly<Partial<Record<Dimension, string | number | undefined>>>
 ): string => (bound.length === 0 ? "" : JSON.stringify(bound.map((name) => values[name] ?? null)))
 
+/** In the place of a value that is missing. */
+const none = "none"
+
 /** The values that are counted separately, as JSON; empty where there is one counter. A missing value counts as `none`. */
 const counterKey = ({ scope }: StoredCap, values: Dimensions): string => {
   const counted: Record<string, string | number> = {}
-  for (const name of dimensions) if (scope[name] === "each") counted[name] = values[name] ?? "none"
+  for (const name of dimensions) if (scope[name] === "each") counted[name] = values[name] ?? none
   if (Object.keys(counted).length === 0) return ""
   const key = JSON.stringify(counted)
   return key.length <= maxKeyLength ? key : JSON.stringify(abbreviated(counted))
@@ -105,6 +108,18 @@ export const countedScope = (scope: StoredCap["scope"], key: string): Readonly<R
   ...scope,
   ...(key === "" ? {} : (JSON.parse(key) as Record<string, string | number>))
 })
+
+/** The values that what a counter counts has, where it is null none. */
+export const countedDimensions = (
+  scope: StoredCap["scope"],
+  key: string
+): Readonly<Record<string, string | number | null>> =>
+  Object.fromEntries(
+    Object.entries(countedScope(scope, key)).map(([name, value]) => [
+      name,
+      value === none && scope[name as Dimension] === "each" ? null : value
+    ])
+  )
 
 /** The indexes of the tenants of some reservations, and that of the caps over all tenants. */
 export type CapIndexesByTenant = ReadonlyMap<TenantId, CapIndex>

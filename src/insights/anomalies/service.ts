@@ -13,8 +13,7 @@ import { Database, scopeOf } from "../../platform/database/database.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { ReportsRepository } from "../reports/repository.ts"
-import { type UsageFilter } from "../usage/domain.ts"
-import { netUsd, visibleUsage } from "../usage/service.ts"
+import { filterOf, netUsd, visibleUsage } from "../usage/service.ts"
 import { type Anomaly, anomalyActions, type AnomalyId, AnomalyNotFound, type AnomalyPatch, maxScore } from "./domain.ts"
 import { type Candidate, findingsOf, hourMillis } from "./findings.ts"
 import { AnomaliesRepository, type AnomalyFilter, type StoredAnomaly } from "./repository.ts"
@@ -64,12 +63,11 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
       const found: Array<Candidate> = []
       let after: UtilizationKey | undefined
       do {
-        const { items, nextCursor } = yield* utilizations.list({ tenantId }, after, maxCaps)
-        for (const cap of items) {
+        const { items, nextCursor } = yield* utilizations.listCounters({ tenantId }, after, maxCaps)
+        for (const { counts, use: cap } of items) {
           if (cap.unit !== "usd" || cap.periodStart === null || cap.periodEnd === null) continue
-          const filter = { ...cap.scope, tenantId } as UsageFilter
           const { cost } = yield* reports.totals({
-            filter,
+            filter: { ...filterOf(counts), tenantId },
             segments: [{ grain: "h", opens: to - hourMillis, closes: to }]
           })
           const one = fastCap(tenantId, cap, cost, to)

@@ -2,7 +2,7 @@ import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { readRows } from "../../platform/database/table.ts"
 import { instantAt } from "../../kernel/instant.ts"
-import { dayMillis, type UsageDimension, usageDimensions, type UsageFilter } from "../usage/domain.ts"
+import { dayMillis, noValue, type UsageDimension, usageDimensions, type UsageFilter } from "../usage/domain.ts"
 import { CellSums, type Columns, Histograms, Keys, type Part, type Wanted } from "./cells-domain.ts"
 import { type ItemOrder, type ItemPlace, type ItemSort, itemSorts, momentAt, moments, type Segment } from "./domain.ts"
 import { PartsRepository } from "./parts-repository.ts"
@@ -89,7 +89,7 @@ const dimensionOf = ({ filter }: Source, grouping: Grouping): number =>
 const hasParts = ({ grain }: Segment): boolean => grain !== "s"
 
 /** The key of sums that have none. */
-const noKey = ""
+const noKey = noValue
 
 /** What is wanted of the parts of roll-ups: the cells that pass the filter, by the keys that they are grouped by. */
 const wantedOf = (

@@ -8,7 +8,7 @@ import { CurrentPrincipal, type Principal } from "../../kernel/authority/princip
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
 import { dayMillis, type Range, type UsageFilter, type UsageRange } from "../usage/domain.ts"
-import { netUsd, requestedRange, visibleUsage } from "../usage/service.ts"
+import { filterOf, netUsd, requestedRange, visibleUsage } from "../usage/service.ts"
 import {
   type Forecast,
   hourMillis,
@@ -308,7 +308,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       const { capId, ...tenant } = given
       const visible = yield* visibleUsage(principal, tenant)
       const range = yield* requestedRange(asked)
-      const { items, nextCursor } = yield* utilizations.list(
+      const { items, nextCursor } = yield* utilizations.listCounters(
         {
           ...(visible.tenantId === undefined ? {} : { tenantId: visible.tenantId }),
           ...(capId === undefined ? {} : { capId })
@@ -326,10 +326,10 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           return {
             asOf,
             nextCursor,
-            items: yield* Effect.forEach(items, (item) => {
-              const filter = { ...visible, ...item.scope } as UsageFilter
+            items: yield* Effect.forEach(items, ({ counts, use }) => {
+              const filter = { ...visible, ...filterOf(counts) }
               return Effect.map(repository.series(source(filter, "total", cuts), "total", cuts), (points) =>
-                Object.assign({}, item, { series: seriesOf(starts, points) })
+                Object.assign({}, use, { series: seriesOf(starts, points) })
               )
             })
           }

@@ -43,6 +43,8 @@ export const withSynthetic = {
 }
 const UsageFilter = Schema.Struct({ ...usageFilters, ...withSynthetic })
 export type UsageFilter = typeof UsageFilter.Type
+/** In the place of a dimension's value: what has none passes. */
+export const noValue = ""
 
 /** What rows of usage are searched for. */
 export const UsageSearch = name(200).annotate({

@@ -1,4 +1,5 @@
-import { BigDecimal, Context, DateTime, Effect, Layer, Option, Stream, Struct } from "effect"
+import { BigDecimal, Context, DateTime, Effect, Layer, Option, Record, Stream, Struct } from "effect"
+import { type CountedCharges } from "../../budgets/caps/utilization.ts"
 import { AgentId } from "../../identity/agents/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { slice } from "../../kernel/http/page.ts"
@@ -7,7 +8,15 @@ import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { type Range, rangeOf, type UsageFilter, type UsagePlace, type UsageRange, type UsageRow } from "./domain.ts"
+import {
+  noValue,
+  type Range,
+  rangeOf,
+  type UsageFilter,
+  type UsagePlace,
+  type UsageRange,
+  type UsageRow
+} from "./domain.ts"
 import { csvHeader, type ExportPlace, type ListedRow, UsageRepository } from "./repository.ts"
 
 export type UsageFormat = "jsonl" | "csv"
@@ -35,6 +44,12 @@ export const visibleUsage = (principal: Principal, filter: UsageFilter): Effect.
   return filter.agentId === undefined || filter.agentId === agentId
     ? Effect.succeed({ ...within, agentId })
     : Effect.fail(new Forbidden({ missing: [], detail: "The credential is of another agent." }))
+}
+
+/** The filter that the charges pass that a cap counts. */
+export const filterOf = ({ dimensions, tenantId }: CountedCharges): UsageFilter => {
+  const filter: object = Record.map(dimensions, (value) => value ?? noValue)
+  return tenantId === undefined ? filter : { ...filter, tenantId }
 }
 
 export class Usage extends Context.Service<Usage>()("app/insights/Usage", {

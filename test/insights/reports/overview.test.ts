@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { Usage } from "#src/insights/usage/service.ts"
+import { type Untyped } from "../../support/answers.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { makeDatabase } from "../../support/database.ts"
 import { foldAll, writeUsage } from "../../support/insights.ts"
@@ -115,6 +116,49 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         2
       )
     })
+  )
+
+  it.effect(
+    "shows with each counter of a cap what its tenant spent that it counts, also where a value is missing",
+    () =>
+      Effect.gen(function* () {
+        const { get, key, service, tenantId } = yield* setting
+        const taskType = `counted-${tenantId.slice(-12)}`
+        const other = yield* makeKey(service, ["*:*"], { tenantId: yield* makeTenant(service.database) })
+        const scopes = [
+          { taskType },
+          { agentId: "each", taskType },
+          { applicationId: "each", taskType },
+          { userId: "each" }
+        ]
+        for (const scope of scopes) {
+          const body = { name: JSON.stringify(scope), unit: "usd", limit: 100, period: "month", scope }
+          assert.strictEqual((yield* service.call("POST", "/api/budgets/caps", { key, body })).status, 201)
+        }
+        for (const caller of [key, other.key]) {
+          const asked = yield* service.call("POST", "/api/spend/reserve", {
+            key: caller,
+            body: { amountUsd: 3, taskType }
+          })
+          const body = { reservationId: asked.body.id, actualUsd: 3 }
+          assert.strictEqual((yield* service.call("POST", "/api/spend/reconcile", { key: caller, body })).status, 200)
+        }
+        yield* foldAll(service.database)
+        const seriesOf = ({ body, status, text }: { body: Untyped; status: number; text: string }) => {
+          assert.strictEqual(status, 200, text)
+          return body.items
+            .filter(({ name }: { readonly name: string }) => scopes.some((scope) => JSON.stringify(scope) === name))
+            .map(({ series, spent }: { readonly series: ReadonlyArray<Untyped>; readonly spent: number }) => [
+              spent,
+              series.reduce((sum, { costUsd }) => sum + costUsd, 0)
+            ])
+        }
+        const counted = scopes.map(() => [3, 3])
+        assert.deepStrictEqual(seriesOf(yield* get("/api/insights/caps-status?limit=200")), counted)
+        const [first] = (yield* get("/api/budgets/caps")).body.items
+        const ofAll = yield* service.call("GET", `/api/insights/caps-status?capId=${first.id}`)
+        assert.deepStrictEqual(seriesOf(ofAll), counted.slice(0, 1))
+      })
   )
 })
 
