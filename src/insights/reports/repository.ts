@@ -4,7 +4,16 @@ import { readRows } from "../../platform/database/table.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { dayMillis, noValue, type UsageDimension, usageDimensions, type UsageFilter } from "../usage/domain.ts"
 import { CellSums, type Columns, Histograms, Keys, type Part, type Wanted } from "./cells-domain.ts"
-import { type ItemOrder, type ItemPlace, type ItemSort, itemSorts, momentAt, moments, type Segment } from "./domain.ts"
+import {
+  type ItemOrder,
+  type ItemPlace,
+  type ItemSort,
+  itemSorts,
+  momentAt,
+  moments,
+  type Segment,
+  segmentsOf
+} from "./domain.ts"
 import { PartsRepository } from "./parts-repository.ts"
 
 /** What is summed: the rows that pass a filter, over the segments that cover a range. */
@@ -121,6 +130,20 @@ export const hasQuarters = (filter: UsageFilter, grouping: Grouping): boolean =>
 
 /** Whether sums over a filter are read from rows, since no roll-up has them. */
 export const readsRows = (filter: UsageFilter, grouping: Grouping): boolean => rolledUp(filter, grouping) === undefined
+
+/** The rows that pass a filter, over a range that is cut at these moments. */
+export const source = (
+  filter: UsageFilter,
+  grouping: Grouping,
+  cuts: ReadonlyArray<number>,
+  quarters = hasQuarters(filter, grouping)
+): Source => {
+  const segments = segmentsOf(cuts, quarters)
+  const [opens, closes] = [cuts[0], cuts.at(-1)]
+  if (filter.includeSynthetic !== true || opens === undefined || closes === undefined) return { filter, segments }
+  // The ends of the whole range are those of its first and its last segment.
+  return { filter, segments: [{ grain: "s", opens, closes }, ...segments] }
+}
 
 /** Sums by cost, the highest first, and by key where it is equal; those behind a place alone. */
 export const inOrder = <R extends SortedSums & { readonly key: string }>(

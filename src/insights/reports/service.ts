@@ -17,7 +17,6 @@ import {
   latencyOf,
   type ReportDimension,
   type Segment,
-  segmentsOf,
   type SeriesPoint,
   type Share,
   type SpendDimension,
@@ -26,14 +25,13 @@ import {
 } from "./domain.ts"
 import {
   type Grouping,
-  hasQuarters,
   inOrder,
   placeOf,
   type Latencies,
   noSums,
   readsRows,
   ReportsRepository,
-  type Source,
+  source,
   type Sums
 } from "./repository.ts"
 
@@ -346,19 +344,6 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
 /** The order that lists of shares are in, from the beginning. */
 const byCost: ItemOrder = { sort: undefined, after: undefined }
 const maxCaps = 200
-
-const source = (
-  filter: UsageFilter,
-  grouping: Grouping,
-  cuts: ReadonlyArray<number>,
-  quarters = hasQuarters(filter, grouping)
-): Source => {
-  const segments = segmentsOf(cuts, quarters)
-  const [opens, closes] = [cuts[0], cuts.at(-1)]
-  if (filter.includeSynthetic !== true || opens === undefined || closes === undefined) return { filter, segments }
-  // The ends of the whole range are those of its first and its last segment.
-  return { filter, segments: [{ grain: "s", opens, closes }, ...segments] }
-}
 
 /** The segments in the order of their times; those that share a day are one, since its roll-ups are read as a whole. */
 const joined = (segments: ReadonlyArray<Segment>): ReadonlyArray<Segment> => {

@@ -53,7 +53,7 @@ export class SubscriptionsApi extends HttpApiGroup.make("subscriptions")
     endpoint.put("update", "/:id", {
       summary: "Change a subscription",
       description:
-        "Another quota or price applies from the next period on, and is `pending` until then, unless `effective` is immediate; `pending: null` cancels it, and a `pending` that is sent back is ignored. What is absent of the optional members stays.",
+        "Another quota or price applies from the next period on, and is `pending` until then, unless `effective` is immediate or the period is another; `pending: null` cancels it, and a `pending` that is sent back is ignored. What is absent of the optional members stays.",
       access: write,
       params,
       payload: SubscriptionUpdate,

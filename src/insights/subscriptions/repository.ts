@@ -89,19 +89,29 @@ export class SubscriptionsRepository extends Context.Service<SubscriptionsReposi
           FROM subscriptions s
           CROSS JOIN LATERAL budget_period(s.period, s.time_zone, s.anchor, ${now}::timestamptz) p
           CROSS JOIN LATERAL (
+            SELECT date_bin('1 hour', p.starts + interval '1 hour' - interval '1 microsecond', 'epoch') AS starts
+          ) whole
+          CROSS JOIN LATERAL (
             SELECT coalesce(sum(r.cost), 0)::bigint AS cost, coalesce(sum(r.requests), 0)::bigint AS requests,
               coalesce(sum(r.input_tokens + r.output_tokens), 0)::bigint AS tokens
             FROM usage_cells r WHERE r.tenant_id = s.tenant_id AND r.grain = 'h'
               AND r.dimension = ${usageDimensions.provider.code}::smallint AND r.key = s.provider
               AND r.day BETWEEN (p.starts AT TIME ZONE 'UTC')::date AND (p.ends AT TIME ZONE 'UTC')::date
-              AND r.start >= date_bin('1 hour', p.starts, 'epoch') AND r.start < p.ends
+              AND r.start >= whole.starts AND r.start < p.ends
           ) f
-          -- A provider counts synthetic calls against its quota as any other.
+          -- Roll-ups have neither a part of an hour, where a period begins within one, nor synthetic calls, which a provider
+          -- counts as any other.
           CROSS JOIN LATERAL (
             SELECT f.cost + coalesce(sum(y.cost), 0)::bigint AS cost, f.requests + coalesce(sum(y.requests), 0)::bigint AS requests,
               f.tokens + coalesce(sum(y.input_tokens + y.output_tokens), 0)::bigint AS tokens
-            FROM usage_counted y WHERE y.synthetic AND y.tenant_id = s.tenant_id AND y.provider = s.provider
-              AND y.occurred_at >= date_bin('1 hour', p.starts, 'epoch') AND y.occurred_at < p.ends
+            FROM (
+              SELECT y.cost, y.requests, y.input_tokens, y.output_tokens FROM usage_counted y
+              WHERE y.synthetic AND y.tenant_id = s.tenant_id AND y.provider = s.provider
+                AND y.occurred_at >= p.starts AND y.occurred_at < p.ends
+              UNION ALL SELECT y.cost, y.requests, y.input_tokens, y.output_tokens FROM usage_facts y
+              WHERE y.tenant_id = s.tenant_id AND y.provider = s.provider
+                AND y.occurred_at >= p.starts AND y.occurred_at < whole.starts
+            ) y
           ) u
           WHERE s.starts_at <= ${now} AND (s.ends_at IS NULL OR s.ends_at > ${now})`
       })
@@ -143,7 +153,7 @@ export class SubscriptionsRepository extends Context.Service<SubscriptionsReposi
             now: DateTime.Utc
           ) => Effect.orDie(period({ period: name, timeZone, anchor, now: DateTime.toDateUtc(now) }))
         ),
-        /** Every subscription that is active, with its use in whole hours. */
+        /** Every subscription that is active, with its use. */
         standings: Effect.fn("SubscriptionsRepository.standings")((now: DateTime.Utc) =>
           Effect.orDie(selectStandings(DateTime.toDateUtc(now)))
         )

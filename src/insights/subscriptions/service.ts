@@ -8,8 +8,8 @@ import { type ListRequest } from "../../kernel/http/listing.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database } from "../../platform/database/database.ts"
-import { hourMillis, segmentsOf } from "../reports/domain.ts"
-import { ReportsRepository, hasQuarters } from "../reports/repository.ts"
+import { hourMillis } from "../reports/domain.ts"
+import { ReportsRepository, source } from "../reports/repository.ts"
 import {
   anchorOf,
   at,
@@ -98,20 +98,19 @@ export class Subscriptions extends Context.Service<Subscriptions>()("app/insight
         endsAt,
         overage: input.overage ?? before.overage
       }
-      yield* periodOf(rest, now)
+      const { ends } = yield* periodOf(rest, now)
       const differs = input.priceUsd !== before.price || !Equal.equals(input.quota, before.quota)
-      const { ends } = yield* periodOf(before, now)
+      // The quota of one period is none of another, which applies at once.
+      const isAnew = rest.period !== before.period || rest.anchor !== before.anchor || rest.timeZone !== before.timeZone
+      const pending =
+        input.pending === null || before.pending === null ? null : { ...before.pending, effectiveAt: ends }
       const terms =
-        input.effective === "immediate"
+        input.effective === "immediate" || (isAnew && differs)
           ? { price: input.priceUsd, quota: input.quota, pending: null }
           : {
               price: before.price,
               quota: before.quota,
-              pending: differs
-                ? { quota: input.quota, priceUsd: input.priceUsd, effectiveAt: ends }
-                : input.pending === null
-                  ? null
-                  : before.pending
+              pending: differs ? { quota: input.quota, priceUsd: input.priceUsd, effectiveAt: ends } : pending
             }
       const wanted = { ...before, ...rest, ...terms }
       const shown = toSubscription(before, now)
@@ -140,32 +139,31 @@ export class Subscriptions extends Context.Service<Subscriptions>()("app/insight
             .map(({ date, start }) => ({ date, start: start.epochMilliseconds }))
             .filter(({ start }) => start >= from && start <= now.epochMilliseconds)
           const cuts = [...days.map(({ start }) => start), to]
-          const filter = { tenantId: stored.tenantId, provider: stored.provider }
-          const points = yield* reports.placed(
-            { filter, segments: segmentsOf(cuts, hasQuarters(filter, "total")) },
-            cuts
-          )
+          // A provider counts synthetic calls as any other.
+          const filter = { tenantId: stored.tenantId, provider: stored.provider, includeSynthetic: true }
+          const points = yield* reports.placed(source(filter, "total", cuts), cuts)
           const byPlace = new Map(
             points.map((sums) => [
               sums.place,
               usedOf(quota.unit, { ...sums, tokens: sums.inputTokens + sums.outputTokens })
             ])
           )
-          const used = [...byPlace.values()].reduce((sum, one) => sum + one, 0n)
+          const net = [...byPlace.values()].reduce((sum, one) => sum + one, 0n)
+          // A refund of what an earlier period was charged is no quota of this one.
+          const used = net > 0n ? net : 0n
           const amount = amountOf(quota.unit, quota.amount)
           const elapsed = now.epochMilliseconds - from
           const span = ends.epochMilliseconds - from
-          const projected =
-            used < 0n ? undefined : forecastOf(used, from, ends.epochMilliseconds, now.epochMilliseconds)
+          const projected = forecastOf(used, from, ends.epochMilliseconds, now.epochMilliseconds)
           const exhaustsAt = exhaustionOf(used, amount, from, now.epochMilliseconds)
-          const total = (quantity: bigint) => totalOf(quota.unit, quantity > 0n ? quantity : 0n)
+          const total = (quantity: bigint) => totalOf(quota.unit, quantity)
           return {
             periodStart: starts,
             periodEnd: ends,
             quota,
             used: total(used),
-            remaining: total(amount - used),
-            percentUsed: amount === 0n ? (used > 0n ? 100 : 0) : percent(Number(used < 0n ? 0n : used), Number(amount)),
+            remaining: total(used < amount ? amount - used : 0n),
+            percentUsed: amount === 0n ? (used > 0n ? 100 : 0) : percent(Number(used), Number(amount)),
             percentElapsed: percent(elapsed, span),
             projected: projected === undefined ? null : total(projected),
             exhaustsAt:

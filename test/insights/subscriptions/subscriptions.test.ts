@@ -107,20 +107,56 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("another period applies at once, with its quota; a change that waits does so until its end", () =>
+    Effect.gen(function* () {
+      const { call, create } = yield* setting
+      const { id } = yield* create()
+      const put = (members: object) => call("PUT", `${path}/${id}`, { ...least, ...members })
+      const quota = { unit: "tokens", amount: 50 }
+      assert.isNotNull((yield* put({ quota })).body.pending)
+      const kept = (yield* put({ period: "week" })).body
+      const { periodEnd } = (yield* call("GET", `${path}/${id}/utilization`)).body
+      assert.deepInclude(kept, { quota: least.quota, pending: { quota, priceUsd: 20, effectiveAt: periodEnd } })
+      const daily = (yield* put({ period: "day", quota })).body
+      assert.deepInclude(daily, { period: "day", quota, pending: null })
+      assert.deepInclude((yield* put({ period: "day", quota, timeZone: "Asia/Tokyo", priceUsd: 1 })).body, {
+        priceUsd: 1,
+        pending: null
+      })
+    })
+  )
+
+  it.effect("utilization has no less than nothing used after a refund of an earlier period's charge, in all", () =>
+    Effect.gen(function* () {
+      const { call, create, service, tenantId } = yield* setting
+      const now = yield* DateTime.now
+      const at = DateTime.formatIso(now)
+      yield* writeUsage(service.database, tenantId, [
+        { at, cost: 2_000_000_000, provider: "openai" },
+        { at, cost: -5_000_000_000, provider: "openai", method: "refunded" }
+      ])
+      const { id } = yield* create({ quota: { unit: "usd", amount: 100 } })
+      const { body } = yield* call("GET", `${path}/${id}/utilization`)
+      assert.deepInclude(body, { used: 0, remaining: 100, percentUsed: 0, exhaustsAt: null })
+      assert.deepInclude(body.byDay.at(-1), { used: -3 })
+    })
+  )
+
   it.effect("utilization counts the tenant's rows of the provider in the period, in the unit of the quota", () =>
     Effect.gen(function* () {
       const { call, create, service, tenantId } = yield* setting
       const now = DateTime.formatIso(yield* DateTime.now)
       const rows = [
         { at: now, cost: 2_500_000_000, provider: "openai", input_tokens: 300, output_tokens: 200 },
+        { at: now, cost: 0, provider: "openai", input_tokens: 100, synthetic: true },
         { at: now, cost: 9_000_000_000, provider: "anthropic", input_tokens: 300 },
         { at: "2020-01-01T00:00:00Z", cost: 1_000_000_000, provider: "openai", input_tokens: 9 }
       ]
       yield* writeUsage(service.database, tenantId, rows)
       for (const [unit, amount, used] of [
         ["usd", 10, 2.5],
-        ["tokens", 1000, 500],
-        ["requests", 4, 1]
+        ["tokens", 1000, 600],
+        ["requests", 4, 2]
       ] as const) {
         const { id } = yield* create({ quota: { unit, amount } })
         const { body } = yield* call("GET", `${path}/${id}/utilization`)
