@@ -34,8 +34,13 @@ export class DashboardRepository extends Context.Service<DashboardRepository>()(
             (SELECT count(*)::integer FROM applications) AS total_applications,
             (SELECT count(*)::integer FROM sessions WHERE is_active) AS active_sessions,
             (SELECT count(*)::integer FROM agents WHERE ${includeSynthetic} OR NOT synthetic) AS agents,
-            (SELECT coalesce(sum(amount), 0)::bigint FROM budget_reservations WHERE state = 'open'
-              AND (${includeSynthetic} OR NOT is_synthetic(api_key_id, agent_id))) AS reserved`
+            -- A plan reserves what is left of its budget; the calls that draw on it are reservations of their own.
+            (SELECT coalesce(sum(CASE r.origin WHEN 'plan' THEN budget_plan_rest(l.status, l.budget, k.spent, k.reserved)
+                ELSE r.amount END), 0)::bigint
+              FROM budget_reservations r
+              LEFT JOIN budget_plans l ON r.origin = 'plan' AND l.tenant_id = r.tenant_id AND l.id = r.id
+              LEFT JOIN budget_counters k ON r.origin = 'plan' AND k.tenant_id = r.tenant_id AND k.id = r.id
+              WHERE r.state = 'open' AND (${includeSynthetic} OR NOT is_synthetic(r.api_key_id, r.agent_id))) AS reserved`
     })
     const arrivals = SqlSchema.findAll({
       Request: Schema.Date,

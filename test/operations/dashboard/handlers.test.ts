@@ -99,6 +99,18 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         ({ body: { spendTodayUsd } }) => spendTodayUsd === 0.7
       )
       assert.strictEqual(body.openReservationsUsd, 2.5)
+      const agent = yield* service.call("POST", "/api/agents", { body: { name: "Planner" } })
+      const plans = `/api/agents/${agent.body.id}/plans`
+      const { body: plan } = yield* service.call("POST", plans, { body: { budgetUsd: 5 } })
+      const call = yield* service.call("POST", "/api/spend/reserve", { body: { amountUsd: 2, planId: plan.id } })
+      assert.strictEqual(call.status, 201, call.text)
+      const open = Effect.map(service.call("GET", metricsPath), (answer) => answer.body.openReservationsUsd)
+      assert.strictEqual(yield* open, 7.5)
+      const ended = { reservationId: call.body.id, actualUsd: 1.25 }
+      yield* service.call("POST", "/api/spend/reconcile", { body: ended })
+      assert.strictEqual(yield* open, 6.25)
+      yield* service.call("POST", `${plans}/${plan.id}/complete`)
+      assert.strictEqual(yield* open, 2.5)
       assert.deepInclude(body.trends.spendUsd, { current: 0.7, previous: 0, changePercent: null })
     })
   )
