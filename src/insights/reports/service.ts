@@ -55,7 +55,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
     const utilizations = yield* CapUtilizations
 
     const within = <A, E, R>(principal: Principal, effect: Effect.Effect<A, E, R>) =>
-      database.transaction(scopeOf(principal), effect)
+      database.snapshot(scopeOf(principal), effect)
 
     const readAsOf = Effect.gen(function* () {
       const now = yield* DateTime.now

@@ -7,7 +7,7 @@ import { type TenantId } from "../../kernel/identifier.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
-import { Database } from "../../platform/database/database.ts"
+import { Database, scopeOf } from "../../platform/database/database.ts"
 import { hourMillis } from "../reports/domain.ts"
 import { ReportsRepository, source } from "../reports/repository.ts"
 import {
@@ -129,7 +129,8 @@ export class Subscriptions extends Context.Service<Subscriptions>()("app/insight
 
     const utilization = Effect.fn("Subscriptions.utilization")(function* (id: SubscriptionId) {
       const now = yield* DateTime.now
-      return yield* database.asCaller(
+      return yield* database.snapshot(
+        scopeOf(yield* CurrentPrincipal),
         Effect.gen(function* () {
           const { quota, ...stored } = at(yield* repository.get(id), now)
           const { ends, starts } = yield* Effect.orDie(periodOf(stored, now))

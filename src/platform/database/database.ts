@@ -45,7 +45,9 @@ export class Database extends Context.Service<
   {
     /** Runs an effect in one transaction (a savepoint inside another) that sees the rows of `scope`. */
     transaction<A, E, R>(scope: TenantScope, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
-    /** The same for the rows that the caller may see. */
+    /** The same in one snapshot: all that the effect reads is of one moment, and it writes nothing. */
+    snapshot<A, E, R>(scope: TenantScope, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
+    /** A transaction for the rows that the caller may see. */
     asCaller<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
   }
 >()("app/platform/Database") {
@@ -59,6 +61,9 @@ export class Database extends Context.Service<
         const enter = (scope: TenantScope) =>
           sql`SELECT set_config('app.tenant_id', ${scope === "all" ? "*" : scope}, true)`.values
 
+        // PostgreSQL takes it before the first query alone.
+        const beginSnapshot = sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY`
+
         const within = <A, E, R>(
           outer: TenantScope | undefined,
           scope: TenantScope,
@@ -70,21 +75,29 @@ export class Database extends Context.Service<
           return outer === undefined ? entered : Effect.tap(entered, () => enter(outer))
         }
 
-        const transaction: Database["Service"]["transaction"] = (scope, effect) =>
+        const run = <A, E, R>(
+          isSnapshot: boolean,
+          scope: TenantScope,
+          effect: Effect.Effect<A, E, R>
+        ): Effect.Effect<A, E, R> =>
           Effect.contextWith((context: Context.Context<never>) => {
             // An effect that runs after the commit has the scope it was registered in, but no transaction.
             const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
             const outer = isInner ? Context.get(context, CurrentScope) : undefined
+            const scoped = within(outer, scope, effect)
             const transaction = Effect.catchIf(
-              sql.withTransaction(within(outer, scope, effect)),
+              sql.withTransaction(isSnapshot && !isInner ? Effect.andThen(beginSnapshot, scoped) : scoped),
               isSqlError,
               Effect.die
             )
             return isInner ? transaction : interruptedWithoutWaiting(turns.withPermit(scope)(transaction))
           })
 
+        const transaction: Database["Service"]["transaction"] = (scope, effect) => run(false, scope, effect)
+
         return Database.of({
           transaction,
+          snapshot: (scope, effect) => run(true, scope, effect),
           asCaller: (effect) => Effect.flatMap(CurrentPrincipal, (principal) => transaction(scopeOf(principal), effect))
         })
       })

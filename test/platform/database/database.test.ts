@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer } from "effect"
+import { Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TenantId } from "../../../src/kernel/identifier.ts"
 import { Database, poolLayer } from "../../../src/platform/database/database.ts"
@@ -44,6 +44,32 @@ describe("the pool", () => {
       yield* read(other!, "other")
       yield* Fiber.join(many)
       assert.isBelow(done.indexOf("other"), 20)
+    }).pipe(Effect.provide(pool), Effect.scoped)
+  )
+
+  it.live("a snapshot reads what was there when it began, and writes nothing", () =>
+    Effect.gen(function* () {
+      const database = yield* Database
+      const sql = yield* SqlClient.SqlClient
+      const name = (text: string) => database.transaction("all", sql`UPDATE tenants SET name = ${text}`)
+      const names = Effect.map(sql`SELECT name FROM tenants`, (rows) => rows.map((row) => row.name))
+      yield* name("before")
+      const hasBegun = yield* Deferred.make<void>()
+      // Forked outside of the snapshot, in which it would be a part of it.
+      const later = yield* Effect.forkChild(Effect.andThen(Deferred.await(hasBegun), name("after")))
+      const read = yield* database.snapshot(
+        "all",
+        Effect.gen(function* () {
+          const first = yield* names
+          yield* Deferred.succeed(hasBegun, undefined)
+          yield* Fiber.join(later)
+          return [first, yield* database.transaction("all", names)]
+        })
+      )
+      assert.deepStrictEqual(read, [["before"], ["before"]])
+      assert.deepStrictEqual(yield* database.transaction("all", names), ["after"])
+      const written = yield* Effect.exit(database.snapshot("all", sql`UPDATE tenants SET name = 'never'`))
+      assert.include(String(written), "read-only transaction")
     }).pipe(Effect.provide(pool), Effect.scoped)
   )
 })
