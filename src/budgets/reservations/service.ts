@@ -8,7 +8,7 @@ import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { Attribution, auditedRequester, canActForOthers, requester } from "../attribution/service.ts"
+import { Attribution, auditedRequester, canActForOthers, ModelNames, requester } from "../attribution/service.ts"
 import {
   ChargeId,
   ChargeNotFound,
@@ -76,6 +76,7 @@ export class ReservationService extends Context.Service<ReservationService>()("a
     const attribution = yield* Attribution
     const audit = yield* Audit
     const ledger = yield* Ledger
+    const modelOf = yield* ModelNames
     const prices = yield* Prices
     const random = yield* SecureRandom.SecureRandom
     const queries = yield* ReservationQueries
@@ -194,13 +195,17 @@ export class ReservationService extends Context.Service<ReservationService>()("a
     const requireVisible = ({ kind }: Principal, id: ReservationId) =>
       kind === "agent" ? Effect.asVoid(queries.find(id)) : Effect.void
 
+    /** A usage under the name of the model that an alias stands for; its price may be that of the name. */
+    const named = (usage: Usage | undefined): Usage | undefined =>
+      usage === undefined ? undefined : { ...usage, model: modelOf(usage.model) }
+
     const reconcile = Effect.fn("ReservationService.reconcile")(function* (request: ReconcileRequest) {
       const { actualUsd, metadata, reservationId, usage } = request
       const amount = usage === undefined ? (actualUsd ?? 0n) : yield* priced("usage", prices.charge(usage))
       const result = yield* close("settle", reservationId, {
         amount,
         tokens: usage === undefined ? undefined : usage.inputTokens + usage.outputTokens,
-        usage,
+        usage: named(usage),
         metadata
       })
       if (result.verdict === "full") return yield* problemOf(yield* CurrentPrincipal, { verdict: "full" })
@@ -229,7 +234,7 @@ export class ReservationService extends Context.Service<ReservationService>()("a
       const chargeId = ChargeId.make(yield* random.uuidV7())
       return {
         reservation: { ...of, kind: "reserve", dimensions, plan, ttlSeconds: ttlSecondsDefault },
-        settlement: { ...of, kind: "settle", canActForOthers: true, usage, chargeId }
+        settlement: { ...of, kind: "settle", canActForOthers: true, usage: named(usage), chargeId }
       } satisfies SpentItem
     })
 

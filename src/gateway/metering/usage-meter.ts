@@ -163,11 +163,10 @@ export class UsageMeter {
   /** What the caps in money leave after `costNanoUsd` is charged; null if none applies. */
   remaining(costNanoUsd: bigint | undefined): bigint | null {
     const { amountNanoUsd = 0n, remainingNanoUsd = null } = this.reservation ?? {}
-    return remainingNanoUsd === null
-      ? null
-      : costNanoUsd === undefined
-        ? remainingNanoUsd
-        : remainingNanoUsd + amountNanoUsd - costNanoUsd
+    if (remainingNanoUsd === null || costNanoUsd === undefined) return remainingNanoUsd
+    const left = remainingNanoUsd + amountNanoUsd - costNanoUsd
+    // A provider may report more than its limits allow, which is charged.
+    return left > 0n ? left : 0n
   }
 
   /** The cost of a usage at the target that served it; 0 if the price is unknown. */

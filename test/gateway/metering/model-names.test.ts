@@ -38,6 +38,21 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
+  it.effect("counts what a reservation used under an alias, which reports show as the model's", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const standIn = yield* startProvider(openAiVendor)
+      yield* configure(service, [provider("oa", standIn)], [{ ...model("large", ["oa"]), aliases: ["best"] }])
+      const { key } = yield* makeKey(service, ["*:*"], { tenantId: yield* makeTenant(service.database) })
+      const { id: reservationId } = yield* make(service, "/api/spend/reserve", { amountUsd: 1 }, key)
+      const body = { reservationId, usage: { model: "best", inputTokens: 10, outputTokens: 10 } }
+      const reconciled = yield* service.call("POST", "/api/spend/reconcile", { key, body })
+      assert.strictEqual(reconciled.status, 200, reconciled.text)
+      const [row] = (yield* service.call("GET", "/api/usage", { key })).body.items
+      assert.strictEqual(row.model, "large")
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("that names what the catalogue does not have stays as it is", () =>
     Effect.gen(function* () {
       const service = yield* TestService
