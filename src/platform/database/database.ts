@@ -1,10 +1,11 @@
-import { Clock, Context, DateTime, Effect, Fiber, Layer, PartitionedSemaphore, Predicate, String as Text } from "effect"
+import { Clock, Context, DateTime, Effect, Fiber, Layer, Predicate, String as Text } from "effect"
 import { PgClient } from "@effect/sql-pg"
 import { SqlClient, type SqlError } from "effect/sql"
 import "../../kernel/json/json-parse.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { applicationRole } from "./migrations.ts"
+import { makeTenantTurns } from "./tenant-turns.ts"
 
 /** The moment that a statement judges time by; undefined for that of the database. */
 export type Moment = DateTime.Utc | undefined
@@ -51,13 +52,16 @@ export class Database extends Context.Service<
     asCaller<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
   }
 >()("app/platform/Database") {
-  /** Over a pool of so many connections, for which tenants queue in turns: one that asks much delays itself alone. */
+  /**
+   * Over a pool of so many connections, for which tenants queue in turns: one that asks much delays itself alone, and leaves
+   * some to others.
+   */
   static readonly layer = (maxConnections: number) =>
     Layer.effect(
       Database,
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const turns = yield* PartitionedSemaphore.make<TenantScope>({ permits: maxConnections })
+        const inTurn = yield* makeTenantTurns({ atOnce: maxConnections, ofTenant: Math.max(1, maxConnections - 2) })
         const enter = (scope: TenantScope) =>
           sql`SELECT set_config('app.tenant_id', ${scope === "all" ? "*" : scope}, true)`.values
 
@@ -90,7 +94,7 @@ export class Database extends Context.Service<
               isSqlError,
               Effect.die
             )
-            return isInner ? transaction : interruptedWithoutWaiting(turns.withPermit(scope)(transaction))
+            return isInner ? transaction : interruptedWithoutWaiting(inTurn(scope, transaction))
           })
 
         const transaction: Database["Service"]["transaction"] = (scope, effect) => run(false, scope, effect)

@@ -1,5 +1,4 @@
-import { Effect, RcMap, Semaphore } from "effect"
-import { type TenantScope } from "./database.ts"
+import { Effect, PartitionedSemaphore, Semaphore } from "effect"
 
 interface TurnLimits {
   /** How many effects run at once. */
@@ -8,17 +7,27 @@ interface TurnLimits {
   readonly ofTenant: number
 }
 
+interface Turns {
+  readonly semaphore: Semaphore.Semaphore
+  /** How many run or wait. */
+  count: number
+}
+
 /**
- * Lets effects that hold a connection for long run in turns: never so many that none is left for short ones, nor so many of one
- * tenant that those of others do not run.
+ * Lets effects run in turns of their tenants: so many of one that some are left for others, which are next where all are taken.
  */
-export const makeTenantTurns = ({ atOnce, ofTenant }: TurnLimits) =>
-  Effect.gen(function* () {
-    const all = yield* Semaphore.make(atOnce)
-    const tenants = yield* RcMap.make({
-      lookup: (_tenant: TenantScope) => Semaphore.make(ofTenant),
-      idleTimeToLive: "1 minute"
+export const makeTenantTurns = Effect.fnUntraced(function* ({ atOnce, ofTenant }: TurnLimits) {
+  const all = yield* PartitionedSemaphore.make<string>({ permits: atOnce })
+  const tenants = new Map<string, Turns>()
+  return <A, E, R>(tenant: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.suspend(() => {
+      const turns = tenants.get(tenant) ?? { semaphore: Semaphore.makeUnsafe(ofTenant), count: 0 }
+      if (turns.count++ === 0) tenants.set(tenant, turns)
+      return Effect.ensuring(
+        turns.semaphore.withPermit(all.withPermit(tenant)(effect)),
+        Effect.sync(() => {
+          if (--turns.count === 0) tenants.delete(tenant)
+        })
+      )
     })
-    return <A, E, R>(tenant: TenantScope, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-      Effect.scoped(Effect.flatMap(RcMap.get(tenants, tenant), (turns) => turns.withPermit(all.withPermit(effect))))
-  })
+})

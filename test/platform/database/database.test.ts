@@ -47,6 +47,21 @@ describe("the pool", () => {
     }).pipe(Effect.provide(pool), Effect.scoped)
   )
 
+  it.live("a tenant that waits leaves connections to others", () =>
+    Effect.gen(function* () {
+      const database = yield* Database
+      const sql = yield* SqlClient.SqlClient
+      const [busy, other] = [1, 2].map((n) => TenantId.make(`00000000-0000-7000-8000-00000000000${n}`))
+      const wait = database.transaction(busy!, sql`SELECT pg_sleep(60)`)
+      const waiting = yield* Effect.forkChild(
+        Effect.forEach(Array.from({ length: 60 }), () => wait, { concurrency: "unbounded" }),
+        { startImmediately: true }
+      )
+      assert.lengthOf(yield* database.transaction(other!, sql`SELECT 1`), 1)
+      yield* Fiber.interrupt(waiting)
+    }).pipe(Effect.provide(pool), Effect.scoped)
+  )
+
   it.live("a snapshot reads what was there when it began, and writes nothing", () =>
     Effect.gen(function* () {
       const database = yield* Database
