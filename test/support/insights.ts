@@ -17,6 +17,7 @@ export interface MadeUsage {
   readonly latency_ms?: number
   readonly status?: number
   readonly synthetic?: boolean
+  readonly attempts?: ReadonlyArray<object>
 }
 
 /** Adds the rows that no roll-up has yet, as the service does every second. */
@@ -37,13 +38,13 @@ export const writeUsage = (database: TestDatabase, tenantId: string, rows: Reado
         WITH made AS (
           INSERT INTO usage_rows (tenant_id, charge_id, reservation_id, occurred_at, batch, cost, method, created_by,
             agent_id, model, provider, task_type, user_id, input_tokens, output_tokens, latency_ms, status,
-            synthetic)
+            synthetic, attempts)
           SELECT ${tenantId}::uuid, new_id(), new_id(), r.at, nextval('usage_batches'), coalesce(r.cost, 0),
             coalesce(r.method, 'provider_usage'), 'test', r.agent_id, r.model, r.provider, r.task_type, r.user_id,
-            r.input_tokens, r.output_tokens, r.latency_ms, r.status, coalesce(r.synthetic, false)
+            r.input_tokens, r.output_tokens, r.latency_ms, r.status, coalesce(r.synthetic, false), r.attempts
           FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS r(at timestamptz, cost bigint, method text, agent_id uuid,
             model text, provider text, task_type text, user_id text, input_tokens bigint, output_tokens bigint,
-            latency_ms bigint, status integer, synthetic boolean)
+            latency_ms bigint, status integer, synthetic boolean, attempts jsonb)
           RETURNING batch, tenant_id, occurred_at)
         INSERT INTO usage_outbox (batch, tenant_id, occurred_at) SELECT batch, tenant_id, occurred_at FROM made`
     ),

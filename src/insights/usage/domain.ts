@@ -105,16 +105,17 @@ export const UsageMethod = Schema.Literals([
   "estimated",
   "unanswered",
   "expired",
-  "reported"
+  "reported",
+  "released"
 ]).annotate({
   description:
-    "Where the cost comes from: `provider_usage` the provider's own count, `estimated` and `aborted` the gateway's, `unanswered` and `expired` the whole reservation, `reported` the caller of /api/spend",
+    "Where the cost comes from: `provider_usage` the provider's own count, `estimated` and `aborted` the gateway's, `unanswered` and `expired` the whole reservation, `reported` the caller of /api/spend, and `released` that nothing was charged for a call that its providers failed",
   examples: ["provider_usage"]
 })
 
 /** A request: a gateway call that was sent, or a reservation that was reconciled. */
 export const UsageRow = Schema.Struct({
-  id: ChargeId,
+  id: ChargeId.annotate({ description: "The charge; of a call that failed and has none, its reservation" }),
   tenantId: TenantId,
   occurredAt: Instant,
   costUsd: NetUsd,

@@ -24,7 +24,10 @@ export type ListedRow = typeof ListedRow.Type
 const createdBy =
   "CASE u.created_by WHEN 'agent' THEN 'agent:' || u.agent_id WHEN 'api-key' THEN 'api-key:' || u.api_key_id ELSE u.created_by END"
 
-const listedColumns = `u.charge_id AS id, u.tenant_id, u.occurred_at, u.occurred_at::text AS place, u.cost AS cost_usd,
+/** What a row has for an id: its charge, or the reservation of a call that failed and was charged nothing. */
+const rowId = "coalesce(u.charge_id, u.reservation_id)"
+
+const listedColumns = `${rowId} AS id, u.tenant_id, u.occurred_at, u.occurred_at::text AS place, u.cost AS cost_usd,
   u.agent_id, u.plan_id, u.application_id, u.api_key_id, u.user_id, u.task_type, u.model, u.model_served, u.provider,
   u.operation, u.input_tokens, u.output_tokens, u.cached_input_tokens, u.cache_write_tokens, u.reasoning_tokens,
   u.method::text, u.status, u.latency_ms, u.time_to_first_token_ms, u.late, u.reservation_id, ${createdBy} AS created_by, u.synthetic`
@@ -58,7 +61,7 @@ const utc = `to_char(u.occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.
 
 /** The members of a row on the wire, each with the expression that it comes from. */
 const exported: Readonly<Record<keyof typeof UsageRow.fields, string>> = {
-  id: "u.charge_id",
+  id: rowId,
   tenantId: "u.tenant_id",
   occurredAt: utc,
   costUsd: "trim_scale(u.cost * 0.000000001)",
@@ -146,7 +149,7 @@ const jsonMember = ([member, expression]: readonly [string, string], index: numb
 const jsonLine = `concat(${members.map(jsonMember).join(", ")}, E'}\\n')`
 
 /** What counts as a request: a gateway call that was sent, or a reservation that was reconciled. */
-const isRequest = "u.method NOT IN ('released', 'refunded', 'cached')"
+const isRequest = "u.method NOT IN ('refunded', 'cached') AND (u.method <> 'released' OR u.attempts <> '[]')"
 
 /** The conditions that a filter puts on rows; which tenants there are is up to the statement. */
 export const usageConditions = (sql: SqlClient.SqlClient, filter: UsageFilter): ReadonlyArray<Statement.Fragment> =>
@@ -169,6 +172,7 @@ export const packMonth = (sql: SqlClient.SqlClient) =>
 export class UsageRepository extends Context.Service<UsageRepository>()("app/insights/UsageRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
+    const idOf = sql.literal(rowId)
     const listed = readRows(ListedRow)
     const exportedLines = readRows(Lines)
     const places = readRows(WalkedRow)
@@ -193,14 +197,14 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
         ? []
         : [
             sql`u.occurred_at <= ${after[0]}::timestamptz`,
-            sql`(u.occurred_at, u.charge_id) < (${after[0]}::timestamptz, ${after[1]}::uuid)`
+            sql`(u.occurred_at, ${idOf}) < (${after[0]}::timestamptz, ${after[1]}::uuid)`
           ])
     ]
     const select = (where: Statement.Fragment, filter: UsageFilter, limit: number) => sql`
       SELECT ${sql.literal(listedColumns)} FROM tenants t CROSS JOIN LATERAL (
-        SELECT * FROM usage_rows u WHERE ${where} ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}
+        SELECT * FROM usage_rows u WHERE ${where} ORDER BY u.occurred_at DESC, ${idOf} DESC LIMIT ${limit}
       ) u
-      WHERE ${ofTenant(filter)} ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}`
+      WHERE ${ofTenant(filter)} ORDER BY u.occurred_at DESC, ${idOf} DESC LIMIT ${limit}`
 
     return {
       /** Rows from the newest on, behind a place. The index has the tenant first, so each tenant is read by itself. */
@@ -252,31 +256,31 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
               SELECT greatest(${limit}, ${maxWalked} / greatest(count(*), 1)) AS most FROM tenants t WHERE ${ofTenant(filter)}
             ) s
             CROSS JOIN tenants t CROSS JOIN LATERAL (
-              SELECT u.*, row_number() OVER (ORDER BY u.occurred_at DESC, u.charge_id DESC) AS nth FROM (
-                SELECT u.tenant_id, u.occurred_at, u.charge_id, ${isFound} AS is_found FROM usage_rows u
-                WHERE ${sql.and(within(range, after))} ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT s.most
+              SELECT u.*, row_number() OVER (ORDER BY u.occurred_at DESC, u.id DESC) AS nth FROM (
+                SELECT u.tenant_id, u.occurred_at, ${idOf} AS id, ${isFound} AS is_found FROM usage_rows u
+                WHERE ${sql.and(within(range, after))} ORDER BY u.occurred_at DESC, ${idOf} DESC LIMIT s.most
               ) u
             ) u
             WHERE ${ofTenant(filter)}
           ), bound AS (
-            SELECT w.occurred_at, w.charge_id FROM walked w WHERE w.nth = w.most
-            ORDER BY w.occurred_at DESC, w.charge_id DESC LIMIT 1
+            SELECT w.occurred_at, w.id FROM walked w WHERE w.nth = w.most
+            ORDER BY w.occurred_at DESC, w.id DESC LIMIT 1
           )
-          SELECT w.tenant_id, w.occurred_at::text AS place, w.charge_id AS id, coalesce(w.is_found, false) AS is_found,
-            coalesce(w.charge_id = b.charge_id, false) AS is_end
+          SELECT w.tenant_id, w.occurred_at::text AS place, w.id, coalesce(w.is_found, false) AS is_found,
+            coalesce(w.id = b.id, false) AS is_end
           FROM walked w LEFT JOIN bound b ON true
-          WHERE (w.is_found OR w.charge_id = b.charge_id)
-            AND (b.charge_id IS NULL OR (w.occurred_at, w.charge_id) >= (b.occurred_at, b.charge_id))
-          ORDER BY w.occurred_at DESC, w.charge_id DESC LIMIT ${limit}`.unprepared
+          WHERE (w.is_found OR w.id = b.id)
+            AND (b.id IS NULL OR (w.occurred_at, w.id) >= (b.occurred_at, b.id))
+          ORDER BY w.occurred_at DESC, w.id DESC LIMIT ${limit}`.unprepared
         const walked = yield* inIndexOrder(sql, places(walking))
         const found = walked.filter((row) => row.isFound)
         const end = walked.find((row) => row.isEnd)
         const rows = yield* listed(sql`
           SELECT ${sql.literal(listedColumns)}
           FROM unnest(${found.map(({ tenantId }) => tenantId)}::uuid[], ${found.map(({ place }) => place)}::timestamptz[],
-            ${found.map(({ id }) => id)}::uuid[]) AS f(tenant_id, occurred_at, charge_id)
-          JOIN usage_rows u USING (tenant_id, occurred_at, charge_id)
-          ORDER BY u.occurred_at DESC, u.charge_id DESC`)
+            ${found.map(({ id }) => id)}::uuid[]) AS f(tenant_id, occurred_at, id)
+          JOIN usage_rows u ON u.tenant_id = f.tenant_id AND u.occurred_at = f.occurred_at AND ${idOf} = f.id
+          ORDER BY u.occurred_at DESC, f.id DESC`)
         return { rows, end: found.length < limit && end !== undefined ? ([end.place, end.id] as const) : undefined }
       }),
       /** The tenants that an export reads one after the other. */
@@ -303,7 +307,7 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
               ? []
               : [
                   sql`u.occurred_at >= ${moment}::timestamptz`,
-                  sql`(u.occurred_at, u.charge_id) > (${moment}::timestamptz, ${id}::uuid)`
+                  sql`(u.occurred_at, ${idOf}) > (${moment}::timestamptz, ${id}::uuid)`
                 ])
           ]
           // Partitions and their index are in the order of times: nothing but the rows of equal times is to be sorted.
@@ -313,10 +317,10 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
                 (array_agg(l.id))[count(*)]::text AS last_id
               FROM (
                 SELECT ${sql.literal(format === "csv" ? csvLine : jsonLine)} AS line, u.occurred_at AS moment,
-                  u.charge_id AS id, (row_number() OVER () - 1) / ${linesTogether}::integer AS place
+                  ${idOf} AS id, (row_number() OVER () - 1) / ${linesTogether}::integer AS place
                 FROM (
                   SELECT u.*, ${sql.literal(createdBy)} AS principal FROM usage_rows u WHERE ${sql.and(conditions)}
-                  ORDER BY u.occurred_at, u.charge_id LIMIT ${limit}
+                  ORDER BY u.occurred_at, ${idOf} LIMIT ${limit}
                 ) u
               ) l GROUP BY l.place ORDER BY l.place`),
             exportedLines

@@ -101,6 +101,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           ["aborted", 499]
         ]
       )
+      const overview = service.call("GET", `/api/insights/overview?tenantId=${tenantId}`)
+      const { body } = yield* eventually(overview, (answer) => answer.body.totals.requests === 5)
+      assert.strictEqual(body.totals.errors, 2)
+      assert.lengthOf((yield* service.call("GET", `/api/usage?tenantId=${tenantId}`)).body.items, 5)
       // Nobody knows what a request used that was never answered: it is charged as a whole, in tokens too.
       assert.isNull(rows[3].inputTokens)
       const [, , , unanswered] = yield* charges(service, tenantId)

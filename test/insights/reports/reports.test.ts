@@ -52,7 +52,8 @@ const history = (seed: number, count: number, from: string, days: number): Reado
             { method: "reported", cost: 750_000_001 },
             { method: "aborted", cost: 3 },
             { method: "unanswered", cost: 0 },
-            { method: "released", cost: 0 }
+            { method: "released", cost: 0, attempts: [] },
+            { method: "released", cost: 0, attempts: [{ status: 429 }] }
           ]),
           input_tokens: Math.floor(next() * 1000),
           output_tokens: Math.floor(next() * 100),
@@ -63,7 +64,9 @@ const history = (seed: number, count: number, from: string, days: number): Reado
 }
 
 const usd = (nano: number) => Math.round(nano) / 1e9
-const isRequest = ({ method }: MadeUsage) => method !== "refunded" && method !== "released"
+/** Not of a call that was sent. */
+const isReleased = ({ attempts = [], method }: MadeUsage) => method === "released" && attempts.length === 0
+const isRequest = (row: MadeUsage) => row.method !== "refunded" && !isReleased(row)
 const sumOf = (rows: ReadonlyArray<MadeUsage>) => ({
   costUsd: usd(rows.reduce((sum, { cost = 0 }) => sum + cost, 0)),
   requests: rows.filter(isRequest).length
@@ -100,13 +103,15 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           assert.deepInclude(body.totals, expected)
           assert.strictEqual(
             body.totals.inputTokens,
-            within.reduce((sum, row) => sum + (row.method === "released" ? 0 : (row.input_tokens ?? 0)), 0)
+            within.reduce((sum, row) => sum + (isReleased(row) ? 0 : (row.input_tokens ?? 0)), 0)
           )
           assert.strictEqual(
             body.totals.errors,
             within.filter(
               (row) =>
-                isRequest(row) && row.method !== "aborted" && (row.method === "unanswered" || (row.status ?? 0) >= 400)
+                isRequest(row) &&
+                row.method !== "aborted" &&
+                (["unanswered", "released"].includes(row.method ?? "") || (row.status ?? 0) >= 400)
             ).length
           )
           assert.strictEqual(

@@ -10,7 +10,7 @@ import { type UsageDimension } from "../../../src/insights/usage/domain.ts"
 import { TenantId } from "../../../src/kernel/identifier.ts"
 import { migrate } from "../../../src/platform/database/migrations.ts"
 import { makeEmptyDatabase, type TestDatabase } from "../../support/database.ts"
-import { foldAll } from "../../support/insights.ts"
+import { foldAll, writeUsage } from "../../support/insights.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 const directory = fileURLToPath(new URL("../../../migrations", import.meta.url))
@@ -153,5 +153,42 @@ it.live("roll-ups of before there were histograms for each cell have the same su
       assert.isNotEmpty(rows!)
       for (const one of rollups) assert.deepStrictEqual(one, rows)
     }
+  }).pipe(Effect.scoped)
+)
+
+it.live("calls that their providers failed are requests of days that were summed without them", () =>
+  Effect.gen(function* () {
+    const database = yield* makeEmptyDatabase
+    yield* migrate(database)
+    yield* asSuperuser(database, (sql) =>
+      Effect.gen(function* () {
+        yield* sql`INSERT INTO tenants (id, name, slug, status, created_at, updated_at)
+          VALUES (${tenantId}, 'Northwind', 'northwind', 'active', now(), now())`
+        // As a build before them left it.
+        yield* sql`DELETE FROM effect_sql_migrations WHERE migration_id >= 45`
+        yield* sql`
+          DO $$ BEGIN EXECUTE 'CREATE OR REPLACE VIEW usage_counted WITH (security_invoker = true) AS '
+            || replace(pg_get_viewdef('usage_counted'), 'attempts <> ''[]''::jsonb', 'false'); END $$`
+      })
+    )
+    const failed = { method: "released", provider: "openai", status: 500 }
+    yield* writeUsage(database, tenantId, [
+      { at: "2026-03-02T10:00:00Z", ...failed, attempts: [{ status: 500 }] },
+      { at: "2026-03-02T11:00:00Z", ...failed, attempts: [] },
+      { at: "2026-03-03T11:00:00Z", ...failed, attempts: [{ error: "ECONNREFUSED" }] }
+    ])
+    const sums = asSuperuser(
+      database,
+      (sql) => sql`
+        SELECT day::text, sum(requests)::integer AS requests, sum(errors)::integer AS errors FROM usage_cells
+        WHERE dimension = 0 AND grain = 'd' GROUP BY 1 ORDER BY 1`
+    )
+    assert.isEmpty(yield* sums)
+    yield* migrate(database)
+    assert.deepStrictEqual(yield* sums, [
+      { day: "2026-03-02", requests: 1, errors: 1 },
+      { day: "2026-03-03", requests: 1, errors: 1 }
+    ])
+    assert.deepStrictEqual(yield* differences(database), [])
   }).pipe(Effect.scoped)
 )
