@@ -10,7 +10,8 @@ import { Database, scopeOf } from "../../platform/database/database.ts"
 import { makeTenantTurns } from "../../platform/database/tenant-turns.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { rangeOf } from "../usage/domain.ts"
-import { visibleUsage } from "../usage/service.ts"
+import { UsageRepository } from "../usage/repository.ts"
+import { droppedRows, visibleUsage } from "../usage/service.ts"
 import { type BilledRow, type Column, type ColumnFormat, columnsOf, decimalText } from "./columns-domain.ts"
 import { billingActions, billingPredicateType, type BillingRequest, type FocusVersion, StatementId } from "./domain.ts"
 import { BillingRepository, type Grain } from "./repository.ts"
@@ -125,6 +126,7 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
     const newId = (yield* SecureRandom.SecureRandom).uuidV7()
     const repository = yield* BillingRepository
     const statements = yield* Statements
+    const usage = yield* UsageRepository
     const { invoiceIssuer } = (yield* Settings).insights
     // A read waits for its reader, and holds a connection meanwhile.
     const inTurn = yield* makeTenantTurns({ atOnce: 2, ofTenant: 1 })
@@ -152,6 +154,9 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
         ...("message" in range ? [{ ...range, path: ["payload", range.path.at(-1) ?? "to"] }] : [])
       ]
       if (faults.length > 0 || "message" in range) return yield* new ValidationFailed({ errors: faults })
+
+      const keptFrom = yield* database.transaction(scopeOf(principal), usage.keptFrom(filter, range))
+      if (keptFrom !== undefined) return yield* droppedRows("payload", keptFrom)
 
       const grain: Grain = format === "focus" ? "price" : (groupBy ?? "charge")
       const columnFormat: ColumnFormat = format === "focus" ? (focusVersion ?? newestVersion) : "lines"
@@ -238,5 +243,7 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
     }
   })
 }) {
-  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(BillingRepository.layer))
+  static readonly layer = Layer.effect(this, this.make).pipe(
+    Layer.provide([BillingRepository.layer, UsageRepository.layer])
+  )
 }

@@ -8,7 +8,8 @@ import { CurrentPrincipal, type Principal } from "../../kernel/authority/princip
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
 import { dayMillis, type Range, type UsageFilter, type UsageRange } from "../usage/domain.ts"
-import { filterOf, netUsd, requestedRange, visibleUsage } from "../usage/service.ts"
+import { UsageRepository } from "../usage/repository.ts"
+import { droppedRows, filterOf, netUsd, requestedRange, visibleUsage } from "../usage/service.ts"
 import {
   type Forecast,
   hourMillis,
@@ -52,6 +53,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
   make: Effect.gen(function* () {
     const database = yield* Database
     const repository = yield* ReportsRepository
+    const usage = yield* UsageRepository
     const utilizations = yield* CapUtilizations
 
     const within = <A, E, R>(principal: Principal, effect: Effect.Effect<A, E, R>) =>
@@ -77,6 +79,13 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
         // A zone that skips a day has one without length.
         return end > from && start < to && end > start
       })
+    })
+
+    /** Requires the rows of a range, where sums are read from rows. */
+    const requireRows = Effect.fnUntraced(function* (filter: UsageFilter, grouping: Grouping, range: Range) {
+      if (!readsRows(filter, grouping)) return
+      const keptFrom = yield* usage.keptFrom(filter, range)
+      if (keptFrom !== undefined) return yield* droppedRows("query", keptFrom)
     })
 
     const totalsOf = (filter: UsageFilter, from: number, to: number) =>
@@ -150,6 +159,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       return yield* within(
         principal,
         Effect.gen(function* () {
+          yield* requireRows(filter, "total", range)
           const now = yield* nowOf(asked, range)
           const asOf = yield* readAsOf
           const days = yield* daysOf(range)
@@ -241,9 +251,11 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       return yield* within(
         principal,
         Effect.gen(function* () {
+          const isOfTime = dimension === "day" || dimension === "hour"
+          yield* requireRows(filter, isOfTime ? "total" : dimension, range)
           const now = yield* nowOf(asked, range)
           const asOf = yield* readAsOf
-          if (dimension === "day" || dimension === "hour") {
+          if (isOfTime) {
             return { asOf, dimension, ...(yield* byTime(dimension, filter, range, now, order, limit)) }
           }
           const { from } = range
@@ -288,6 +300,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       return yield* within(
         principal,
         Effect.gen(function* () {
+          yield* requireRows(filter, dimension, range)
           const cuts = [range.from, openEnd(range.to, yield* nowOf(asked, range), weekMillis)]
           const asOf = yield* readAsOf
           const found = yield* repository.series(source(filter, dimension, cuts), dimension, cuts, keys)
@@ -338,7 +351,9 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
     return { overview, by, spend, capsStatus }
   })
 }) {
-  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(ReportsRepository.layer))
+  static readonly layer = Layer.effect(this, this.make).pipe(
+    Layer.provide([ReportsRepository.layer, UsageRepository.layer])
+  )
 }
 
 /** The order that lists of shares are in, from the beginning. */

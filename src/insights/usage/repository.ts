@@ -174,6 +174,7 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
     const sql = yield* SqlClient.SqlClient
     const idOf = sql.literal(rowId)
     const listed = readRows(ListedRow)
+    const kept = readRows(Schema.Struct({ day: Schema.String }))
     const exportedLines = readRows(Lines)
     const places = readRows(WalkedRow)
     const tenants = SqlSchema.findAll({
@@ -188,7 +189,8 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
         sql`SELECT usage_drop_months(${days}, coalesce(${moment ?? null}::timestamptz, now())) AS months`
     })
 
-    const ofTenant = ({ tenantId }: UsageFilter) => (tenantId === undefined ? sql`true` : sql`t.id = ${tenantId}`)
+    const ofTenant = ({ tenantId }: Pick<UsageFilter, "tenantId">) =>
+      tenantId === undefined ? sql`true` : sql`t.id = ${tenantId}`
     const within = (range: Range, after: UsagePlace | undefined) => [
       sql`u.tenant_id = t.id`,
       sql.literal(isRequest),
@@ -342,6 +344,26 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
           Effect.map(({ months }) => months),
           Effect.orDie
         )
+      ),
+      /** The first day in UTC whose rows are kept, where the sums of a range have a day whose rows were dropped. */
+      keptFrom: Effect.fn("UsageRepository.keptFrom")(
+        (filter: Pick<UsageFilter, "tenantId">, { from, to }: Pick<Range, "from" | "to">) =>
+          Effect.map(
+            kept(sql`
+              SELECT m.first::text AS day FROM (
+                SELECT min(to_date(right(inhrelid::regclass::text, 7), 'YYYY_MM')) AS first FROM pg_inherits
+                WHERE inhparent = 'usage_rows'::regclass AND inhrelid::regclass::text ~ '_[0-9]{4}_[0-9]{2}$'
+              ) m
+              WHERE EXISTS (
+                SELECT FROM tenants t JOIN usage_rollups r ON r.tenant_id = t.id
+                WHERE ${ofTenant(filter)} AND r.dimension = 0 AND r.grain = 'd' AND r.day < m.first
+                  AND r.day >= (${new Date(from)}::timestamptz AT TIME ZONE 'UTC')::date
+                  AND r.day < ${new Date(to)}::timestamptz AT TIME ZONE 'UTC'
+                  AND NOT EXISTS (SELECT FROM usage_rows u WHERE u.tenant_id = t.id
+                    AND u.occurred_at >= r.day::timestamp AT TIME ZONE 'UTC'
+                    AND u.occurred_at < (r.day + 1)::timestamp AT TIME ZONE 'UTC'))`),
+            ([row]) => row?.day
+          )
       ),
       packMonth: sql`SET LOCAL statement_timeout = '10min'`.pipe(
         Effect.andThen(packMonth(sql)),

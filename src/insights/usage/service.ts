@@ -46,6 +46,17 @@ export const visibleUsage = (principal: Principal, filter: UsageFilter): Effect.
     : Effect.fail(new Forbidden({ missing: [], detail: "The credential is of another agent." }))
 }
 
+/** The fault of a range that needs rows which were dropped. */
+export const droppedRows = (slot: "payload" | "query", keptFrom: string): ValidationFailed =>
+  new ValidationFailed({
+    errors: [
+      {
+        path: [slot, "from"],
+        message: `Expected ${keptFrom} in UTC or later; the charges before it were dropped after Usage:RetentionDays`
+      }
+    ]
+  })
+
 /** The filter that the charges pass that a cap counts. */
 export const filterOf = ({ dimensions, tenantId }: CountedCharges): UsageFilter => {
   const filter: object = Record.map(dimensions, (value) => value ?? noValue)
@@ -59,8 +70,9 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
     const { retentionDays } = (yield* Settings).usage
 
     yield* repeatJob("make partitions of usage rows", "1 hour", repository.makePartitions(monthsAhead))
-    yield* repeatJob("drop old months of usage rows", "1 hour", repository.dropMonths(retentionDays))
-    yield* repeatJob("pack indexes of usage rows", "1 hour", Effect.asVoid(repository.packMonth))
+    // Both take the same lock, and the first would not wait for the second.
+    const tidy = Effect.andThen(repository.dropMonths(retentionDays), repository.packMonth)
+    yield* repeatJob("drop old months of usage rows and pack indexes of others", "1 hour", Effect.asVoid(tidy))
 
     return {
       list: Effect.fn("Usage.list")(function* (

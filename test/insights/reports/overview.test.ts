@@ -5,6 +5,7 @@ import { type Untyped } from "../../support/answers.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { makeDatabase } from "../../support/database.ts"
 import { foldAll, writeUsage } from "../../support/insights.ts"
+import { faultPaths } from "../../support/problem.ts"
 import { sharedServiceLayer, startServer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
@@ -180,6 +181,21 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })("an ins
       const past = range("2020-01-01T00:00:00Z", "2020-03-01T00:00:00Z")
       assert.isEmpty((yield* service.call("GET", `/api/usage?${past}`)).body.items)
       assert.strictEqual((yield* service.call("GET", `/api/insights/overview?${past}`)).body.totals.costUsd, 2)
+      // What has no sums needs the rows: it is refused and not told to be nothing.
+      const body = { tenantId, from: "2020-01-15T00:00:00Z", to: "2020-03-01T00:00:00Z", format: "json", sign: true }
+      const bill = yield* service.call("POST", "/api/insights/billing-report", { body })
+      assert.deepStrictEqual(faultPaths(bill), ["payload.from"], bill.text)
+      for (const at of [
+        "overview?model=gpt-5&provider=openai",
+        "by-agent?model=gpt-5",
+        "by-day?model=gpt-5&userId=ada"
+      ]) {
+        const refused = yield* service.call("GET", `/api/insights/${at}&${past}`)
+        assert.deepStrictEqual(faultPaths(refused), ["query.from"], refused.text)
+      }
+      for (const at of ["overview?model=gpt-5", "by-agent?", "by-day?model=gpt-5"]) {
+        assert.strictEqual((yield* service.call("GET", `/api/insights/${at}&${past}`)).status, 200)
+      }
       const now = range(new Date(Date.parse(recent) - 1).toISOString(), new Date(Date.now() + 1000).toISOString())
       assert.lengthOf((yield* service.call("GET", `/api/usage?${now}`)).body.items, 1)
       const report = yield* service.call("POST", "/api/insights/billing-report", {
