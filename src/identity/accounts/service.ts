@@ -163,6 +163,7 @@ export class Accounts extends Context.Service<Accounts>()("app/accounts/Accounts
       const isOther =
         isStopped ||
         passwordHash !== undefined ||
+        before.email !== after.email ||
         !Equal.equals(before.roleIds, after.roleIds) ||
         before.trialUserId !== after.trialUserId
       const ended = isOther ? yield* accountSessions.endAllOf(id) : []

@@ -126,8 +126,8 @@ export const withOAuth = withForeign({
               accessTokenUrn,
               jwtUrn
             ]),
-            audience: text("For an exchange: this service", "http://127.0.0.1:11402"),
-            resource: text("For an exchange: this service", "http://127.0.0.1:11402")
+            audience: text("This service", "http://127.0.0.1:11402"),
+            resource: text("This service", "http://127.0.0.1:11402")
           },
           ["grant_type", "client_assertion_type", "client_assertion"],
           {

@@ -39,8 +39,8 @@ const requestedScopes = (form: Form) => {
 
 const refuse = (code: string, description: string) => Effect.fail(new OAuthError({ code, description }))
 
-/** What an exchange may ask of its answer: an access token for this service, and nothing else. */
-const checkExchange = (form: Form, issuer: string) => {
+/** What an exchange may ask of its answer: an access token, and nothing else. */
+const checkExchange = (form: Form) => {
   if (form.has("actor_token")) return refuse("invalid_request", "The actor is the client itself; send no actor_token.")
   if (!subjectTokenTypes.has(form.get("subject_token_type") ?? "")) {
     return refuse("invalid_request", "subject_token_type is none that is taken.")
@@ -48,6 +48,11 @@ const checkExchange = (form: Form, issuer: string) => {
   if (!tokenTypes.has(form.get("requested_token_type") ?? accessTokenUrn)) {
     return refuse("invalid_request", "Only access tokens are issued.")
   }
+  return Effect.void
+}
+
+/** Whom a token may be for: this service (RFC 8693 §2.1, RFC 8707 §2). */
+const checkTarget = (form: Form, issuer: string) => {
   const ours: ReadonlySet<string> = new Set([issuer, `${issuer}/api`, `${issuer}/v1`])
   return ["audience", "resource"].some((name) => !ours.has(form.get(name) ?? issuer))
     ? refuse("invalid_target", "Tokens are issued for this service alone.")
@@ -94,9 +99,13 @@ export const OAuthWireLayer = Layer.unwrap(
         }
         const { agentId, assertion: clientAssertion } = yield* callers.clientIn(request, form)
         const asked = { agentId, clientAssertion, ...requestedScopes(form) }
-        if (!isExchange) return tokenAnswer(yield* grants.token(asked, "/oauth2/token"))
+        if (!isExchange) {
+          yield* checkTarget(form, publicUrl)
+          return tokenAnswer(yield* grants.token(asked, "/oauth2/token"))
+        }
         const subjectToken = yield* required(form, "subject_token")
-        yield* checkExchange(form, publicUrl)
+        yield* checkExchange(form)
+        yield* checkTarget(form, publicUrl)
         return tokenAnswer(yield* grants.exchange({ ...asked, subjectToken }, "/oauth2/token"))
       })
     )

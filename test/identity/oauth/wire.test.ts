@@ -228,6 +228,17 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       "invalid_request"
     ],
     [
+      "RFC8707 §2 a resource that is another's",
+      {
+        grant_type: "client_credentials",
+        client_assertion_type: assertionType,
+        client_assertion: "a.b.c",
+        resource: "https://other.example"
+      },
+      400,
+      "invalid_target"
+    ],
+    [
       "RFC6749 §5.2 an assertion that is none",
       { grant_type: "client_credentials", client_assertion_type: assertionType, client_assertion: "a.b.c" },
       401,

@@ -251,6 +251,10 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
       (service, id) => service.call("PATCH", `/api/accounts/${id}`, { body: { password: otherPassphrase } })
     ],
     [
+      "new e-mail address",
+      (service, id) => service.call("PATCH", `/api/accounts/${id}`, { body: { email: `${id}@example.org` } })
+    ],
+    [
       "change of its roles",
       Effect.fnUntraced(function* (service, id) {
         const roleIds = [yield* makeOwnRole(service, ["roles:read"])]
