@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { ChargeId } from "../../budgets/ledger/domain.ts"
+import { formulaStarts } from "../../kernel/csv.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { containing, inIndexOrder } from "../../platform/database/list.ts"
 import { type Range, usageDimensions, type UsageFilter, type UsagePlace, UsageRow, usageTexts } from "./domain.ts"
@@ -92,10 +93,10 @@ const exported: Readonly<Record<keyof typeof UsageRow.fields, string>> = {
 const members = Object.entries(exported)
 export const csvHeader = new TextEncoder().encode(`${members.map(([member]) => member).join(",")}\n`)
 
-// A spreadsheet takes a cell that begins with a tab, a carriage return, +, -, = or @ for a formula; a quote before it makes
-// it text.
+const formulaCodes = Array.from(formulaStarts, (start) => start.codePointAt(0)).join(", ")
+// As csvCell does, but always in quotes.
 const csvText = (expression: string) =>
-  `CASE WHEN ${expression} IS NOT NULL THEN concat(CASE WHEN ascii(${expression}) IN (9, 13, 43, 45, 61, 64)
+  `CASE WHEN ${expression} IS NOT NULL THEN concat(CASE WHEN ascii(${expression}) IN (${formulaCodes})
     THEN '"''' ELSE '"' END, replace(${expression}, '"', '""'), '"') END`
 // What concat writes of a boolean is t or f.
 const flags: ReadonlySet<string> = new Set(["late", "synthetic"])

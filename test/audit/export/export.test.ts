@@ -142,7 +142,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
   it.effect("200: CSV has a header, quotes what needs it, and leaves no cell that is a formula", () =>
     Effect.gen(function* () {
       const { database } = yield* TestService
-      const texts = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", 'say "a", b\r\nc', "plain", "'=1"]
+      const texts = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\nx", "＝1", 'say "a", b\r\nc', "plain", "'=1"]
       yield* asSuperuser(
         database,
         (sql) => sql`
@@ -165,7 +165,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
         .map(({ userAgent }) => userAgent)
       assert.deepStrictEqual(
         cells,
-        texts.map((text) => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text))
+        texts.map((text) => (/^[=+\-@\t\r\n＝]/.test(text) ? `'${text}` : text))
       )
     })
   )
