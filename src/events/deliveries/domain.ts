@@ -225,6 +225,25 @@ export class EventSubscriptionNotFound extends Problem<EventSubscriptionNotFound
   meaning: "No event subscription that the caller may see has this id."
 }) {}
 
+/** How many integrations and event subscriptions a tenant may have together; as many may be without a tenant. */
+export const maxTargets = 100
+
+export class TooManyEventTargets extends Problem<TooManyEventTargets>()(
+  "TooManyEventTargets",
+  {
+    slug: "too-many-event-targets",
+    status: 409,
+    meaning:
+      "The tenant has as many integrations and event subscriptions as it may have; one must be deleted before another is made."
+  },
+  {
+    maximum: Schema.Int.annotate({
+      description: "Of integrations and event subscriptions together",
+      examples: [maxTargets]
+    })
+  }
+) {}
+
 export class DeliveryNotFound extends Problem<DeliveryNotFound>()("DeliveryNotFound", {
   slug: "delivery-not-found",
   status: 404,

@@ -27,8 +27,11 @@ import { deliveryRequest } from "./request.ts"
 import { type DeliverableTarget, type SealedSecrets, TargetRepository } from "./target-repository.ts"
 import { makeBatcher } from "../../platform/database/batcher.ts"
 
-/** How many entries are dispatched in one transaction. */
-const dispatchedAtOnce = 500
+/** How many entries are dispatched in one transaction, unless they make so many deliveries that it ends before. */
+const maxDispatched = 500
+const maxDeliveriesOfDispatch = 10_000
+/** Nothing else runs while filters are applied to entries, so a transaction ends after so long. */
+const maxFilteringMillis = 25
 /** How many attempts a replica makes at once, in all and to one target. */
 const maxAttempts = 64
 const maxAttemptsOfTarget = 32
@@ -94,6 +97,9 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
       return known.active
     })
 
+    /** How many entries the next dispatch reads. */
+    let dispatchedAtOnce = maxDispatched
+
     const dispatchLocked = Effect.gen(function* () {
       const locked = yield* repository.lock
       if (Option.isNone(locked)) return 0
@@ -103,8 +109,20 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
       // What is older than all targets is passed over: without any, nothing was dispatched.
       const oldest = Array.from(active.values(), ({ afterSequence }) => afterSequence)
       const after = Math.max(sequence, Math.min(...oldest))
-      const upTo = Math.min(head, after + dispatchedAtOnce)
-      const made = (yield* feed.between(after, upTo)).flatMap((entry) => deliveriesOf(entry, active.values()))
+      const end = Math.min(head, after + dispatchedAtOnce)
+      const entries = yield* feed.between(after, end)
+      const byTenant = Map.groupBy(active.values(), ({ tenantId }) => tenantId)
+      const begun = yield* Clock.currentTimeMillis
+      const made: Array<NewDelivery> = []
+      let upTo = end
+      for (const entry of entries) {
+        made.push(...deliveriesOf(entry, byTenant))
+        const millis = (yield* Clock.currentTimeMillis) - begun
+        if (made.length < maxDeliveriesOfDispatch && millis < maxFilteringMillis) continue
+        upTo = entry.sequence ?? end
+        break
+      }
+      dispatchedAtOnce = upTo < end ? upTo - after : Math.min(2 * dispatchedAtOnce, maxDispatched)
       if (made.length > 0) yield* repository.insert(made, yield* statementMoment)
       yield* repository.moveTo(upTo)
       return upTo - sequence
@@ -116,7 +134,11 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
       const active = yield* activeAt(revision)
       if (active.size === 0 || head <= sequence) return 0
       return yield* database.transaction("all", Effect.andThen(repository.relaxed, dispatchLocked))
-    }).pipe(Effect.withSpan("Deliveries.dispatch"))
+    }).pipe(
+      // What is too much for one transaction would fail forever: the next one has less.
+      Effect.onError(() => Effect.sync(() => void (dispatchedAtOnce = 1))),
+      Effect.withSpan("Deliveries.dispatch")
+    )
 
     /** One request to a target: the status of the response, or why there is none. */
     const send = Effect.fn("Deliveries.send")(function* (
@@ -381,13 +403,17 @@ const errorOf = (status: number): string | null =>
       : `The server answered ${status}`
 
 /** The deliveries of an event: one to each active target of its tenant, or of all, that wants it. */
-const deliveriesOf = (entry: AuditEntry, active: Iterable<Active>): ReadonlyArray<NewDelivery> => {
+const deliveriesOf = (
+  entry: AuditEntry,
+  active: ReadonlyMap<Target["tenantId"], ReadonlyArray<Active>>
+): ReadonlyArray<NewDelivery> => {
+  const ofAll = active.get(null) ?? []
+  const targets = entry.tenantId === null ? ofAll : [...ofAll, ...(active.get(entry.tenantId) ?? [])]
   const sequence = entry.sequence ?? 0
   const type = typeOf(entry)
   let event: CloudEvent | undefined
-  return Array.from(active).flatMap(({ afterSequence, eventTypes, filters, id, tenantId }) =>
+  return targets.flatMap(({ afterSequence, eventTypes, filters, id, tenantId }) =>
     sequence > afterSequence &&
-    (tenantId === null || tenantId === entry.tenantId) &&
     matchesType(eventTypes, type) &&
     filters.every((filter) => passes(filter, (event ??= toCloudEvent(entry))))
       ? [{ tenantId, targetId: id, entryId: entry.id, sequence, type }]

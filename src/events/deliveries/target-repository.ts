@@ -6,7 +6,7 @@ import { type TenantId } from "../../kernel/identifier.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
 import { makeList } from "../../platform/database/list.ts"
 import { readRows, violations } from "../../platform/database/table.ts"
-import { Target, TargetId, type TargetKind, targetListing } from "./domain.ts"
+import { maxTargets, Target, TargetId, type TargetKind, targetListing, TooManyEventTargets } from "./domain.ts"
 
 const columns =
   "id, tenant_id, kind, name, url, event_types, filters, config, status, created_at, created_by, updated_at"
@@ -62,6 +62,14 @@ export class TargetRepository extends Context.Service<TargetRepository>()("app/e
         WHERE id = ANY(${ids}::uuid[]) AND status = 'active' AND failing_since IS NOT NULL`
     })
 
+    const selectCount = SqlSchema.findOne({
+      Request: Target.fields.tenantId,
+      Result: Schema.Struct({ count: Schema.Int }),
+      execute: (tenantId) => sql`
+        SELECT count(*)::integer AS count FROM event_targets
+        WHERE ${tenantId === null ? sql`tenant_id IS NULL` : sql`tenant_id = ${tenantId}`}`
+    })
+
     /** Waits for a dispatch under way; every replica reads the targets again before the next one. */
     const announce = Effect.orDie(sql`UPDATE event_dispatch SET revision = revision + 1`)
 
@@ -81,20 +89,23 @@ export class TargetRepository extends Context.Service<TargetRepository>()("app/e
         ),
       /** Keeps it from being deleted. Dispatch goes on, since deliveries of every tenant wait for that. */
       hold: (kinds: Kinds, id: TargetId) => Change.use(() => one(kinds, id, "FOR KEY SHARE")),
+      /** With it its tenant has at most {@link maxTargets}. */
       insert: (target: Target, sealedSecret: Uint8Array | null) =>
         Change.use(() =>
-          announce.pipe(
-            Effect.andThen(sql`
+          Effect.gen(function* () {
+            yield* announce
+            // The revision is locked until the transaction ends, so concurrent inserts count each other.
+            const { count } = yield* Effect.orDie(selectCount(target.tenantId))
+            if (count >= maxTargets) return yield* new TooManyEventTargets({ maximum: maxTargets })
+            yield* sql`
               INSERT INTO event_targets (id, tenant_id, kind, name, url, event_types, filters, config, status,
                 sealed_secret, after_sequence, created_at, created_by, updated_at)
               VALUES (${target.id}, ${target.tenantId}, ${target.kind}, ${target.name}, ${target.url},
                 ${target.eventTypes}::text[], ${JSON.stringify(target.filters)}::text::jsonb,
                 ${JSON.stringify(target.config)}::text::jsonb, ${target.status}, ${sealedSecret},
                 (SELECT sequence FROM audit_chain), ${date(target.createdAt)}, ${target.createdBy},
-                ${date(target.updatedAt)})`),
-            Effect.asVoid,
-            violations({ event_targets_tenant: TenantNotFound })
-          )
+                ${date(target.updatedAt)})`.pipe(violations({ event_targets_tenant: TenantNotFound }))
+          })
         ),
       /** A target that becomes active gets what comes next. */
       update: (target: Target) =>

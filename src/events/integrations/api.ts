@@ -17,7 +17,8 @@ import {
   DeliveryStatus,
   IntegrationNotFound,
   TargetId,
-  targetListing
+  targetListing,
+  TooManyEventTargets
 } from "../deliveries/domain.ts"
 import {
   CreatedIntegration,
@@ -59,11 +60,11 @@ export class IntegrationsApi extends HttpApiGroup.make("integrations")
       .post("create", "/", {
         summary: "Create an integration",
         description:
-          "Delivers the events that come next and have one of the types; whoever sends events away must be able to read them. `secret` is in this response only. The address has to be of the public internet, unless Integrations:AllowPrivateAddresses.",
+          "Delivers the events that come next and have one of the types; whoever sends events away must be able to read them. `secret` is in this response only. The address has to be of the public internet, unless Integrations:AllowPrivateAddresses. A tenant has at most 100 integrations and event subscriptions together.",
         access: send,
         payload: IntegrationCreation,
         success: Created(CreatedIntegration),
-        error: [TenantNotFound, ValidationFailed, Forbidden]
+        error: [TenantNotFound, TooManyEventTargets, ValidationFailed, Forbidden]
       })
       .annotate(OneTimeSecrets, ["secret"]),
     endpoint.patch("update", "/:id", {

@@ -9,7 +9,7 @@ import { page } from "../../kernel/http/page.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
-import { EventSubscriptionNotFound, TargetId, targetListing } from "../deliveries/domain.ts"
+import { EventSubscriptionNotFound, TargetId, targetListing, TooManyEventTargets } from "../deliveries/domain.ts"
 import { EventSubscription, EventSubscriptionCreation, EventSubscriptionUpdate } from "./domain.ts"
 
 const read = requires("events:read")
@@ -38,11 +38,11 @@ export class EventSubscriptionsApi extends HttpApiGroup.make("eventSubscriptions
     endpoint.post("create", "/", {
       summary: "Subscribe to events",
       description:
-        "Asks the sink for its consent: OPTIONS with `WebHook-Request-Origin`, which it answers with 2xx and `WebHook-Allowed-Origin`. Without it the subscription is `refused`, and gets no events. Deliveries are CloudEvents in structured mode, unless `config` says binary; with a `secret` in it they are signed (Standard Webhooks).",
+        "Asks the sink for its consent: OPTIONS with `WebHook-Request-Origin`, which it answers with 2xx and `WebHook-Allowed-Origin`. Without it the subscription is `refused`, and gets no events. Deliveries are CloudEvents in structured mode, unless `config` says binary; with a `secret` in it they are signed (Standard Webhooks). A tenant has at most 100 integrations and event subscriptions together.",
       access: send,
       payload: EventSubscriptionCreation,
       success: Created(EventSubscription),
-      error: [TenantNotFound, ValidationFailed, Forbidden]
+      error: [TenantNotFound, TooManyEventTargets, ValidationFailed, Forbidden]
     }),
     endpoint.put("update", "/:id", {
       summary: "Change an event subscription",

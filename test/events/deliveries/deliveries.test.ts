@@ -1,6 +1,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Exit, Layer } from "effect"
 import { AuditFeed } from "../../../src/audit/feed/feed.ts"
+import { FeedRepository } from "../../../src/audit/feed/repository.ts"
 import { Audit } from "../../../src/audit/log/service.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { ReservationService } from "../../../src/budgets/reservations/service.ts"
@@ -11,9 +12,11 @@ import { deliveryRequest } from "../../../src/events/deliveries/request.ts"
 import { Deliveries } from "../../../src/events/deliveries/service.ts"
 import { TargetRepository } from "../../../src/events/deliveries/target-repository.ts"
 import { Sealing } from "../../../src/platform/crypto/sealing.ts"
+import { Database } from "../../../src/platform/database/database.ts"
 import { OutboundHttp } from "../../../src/platform/outbound/outbound-http.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 import { HandClock, OwnDatabase, poolOnOwnDatabase } from "../../support/clock.ts"
+import { type TestDatabase } from "../../support/database.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -135,6 +138,30 @@ const failingReceiver = Layer.effect(
   )
 )
 
+/** How long an entry takes to be filtered, on the clock of the tests. */
+let filteringMillis = 0
+const feed = Layer.unwrap(
+  Effect.gen(function* () {
+    const database = yield* Database
+    const repository = yield* FeedRepository
+    const hand = yield* HandClock
+    return Layer.mock(AuditFeed)({
+      between: (after, upTo) =>
+        Effect.map(database.transaction("all", repository.between(after, upTo, {})), (entries) =>
+          entries.map(
+            (entry) =>
+              new Proxy(entry, {
+                get: (target, member) => {
+                  if (member === "tenantId") hand.millis += filteringMillis
+                  return Reflect.get(target, member)
+                }
+              })
+          )
+        )
+    })
+  })
+).pipe(Layer.provide(FeedRepository.layer))
+
 const ServicesLayer = Layer.merge(Deliveries.layerNoDeps, EventIngestion.layer).pipe(
   Layer.provide([
     Audit.layer,
@@ -143,7 +170,7 @@ const ServicesLayer = Layer.merge(Deliveries.layerNoDeps, EventIngestion.layer).
     DeliveryRepository.layer,
     TargetRepository.layer,
     failingReceiver,
-    Layer.mock(AuditFeed)({}),
+    feed,
     Layer.mock(Sealing)({}),
     Settings.layerMemory({ environment: { Audit__RetentionDays: "40" } })
   ]),
@@ -254,6 +281,84 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("many
       yield* eventually(Effect.sync(started), ([, slow]) => slow === 32)
       yield* Effect.forkChild(deliveries.pass)
       assert.deepStrictEqual(started(), [50, 32])
+    })
+  )
+})
+
+/** Entries that are linked but not dispatched, targets that want all of them, and how many deliveries a statement may make. */
+const waiting = (database: TestDatabase, entries: number, targets: number, maximum = 1_000_000) =>
+  asSuperuser(database, (sql) =>
+    Effect.gen(function* () {
+      yield* sql`
+        WITH entry AS (
+          INSERT INTO audit_entries (occurred_at, action_type, entity_type, user_id, actor_type, outcome)
+          SELECT now(), 'UserCreated', 'TrialUser', 'system', 'system', 'success'
+          FROM generate_series(1, ${entries}::integer) RETURNING id, occurred_at
+        ), link AS (
+          INSERT INTO audit_links SELECT row_number() OVER (), id, occurred_at, sha256('x'), sha256('y') FROM entry
+        ), target AS (
+          INSERT INTO event_targets (id, kind, name, url, event_types, filters, config, status, after_sequence, created_at,
+            created_by, updated_at)
+          SELECT gen_random_uuid(), 'webhook', 'n', 'https://quick-.invalid', '{*}', '[]', '{}', 'active', 0, now(),
+            'system', now() FROM generate_series(1, ${targets}::integer)
+        ), dispatch AS (
+          UPDATE event_dispatch SET revision = revision + 1
+        )
+        UPDATE audit_chain SET sequence = ${entries}`
+      yield* sql`CREATE TABLE made (deliveries integer)`
+      yield* sql`
+        CREATE FUNCTION note_made() RETURNS trigger SECURITY DEFINER LANGUAGE plpgsql AS $$ BEGIN
+          INSERT INTO public.made SELECT count(*) FROM new_deliveries;
+          IF (SELECT count(*) FROM new_deliveries) > ${sql.literal(String(maximum))} THEN
+            RAISE EXCEPTION 'too many';
+          END IF;
+          RETURN NULL;
+        END $$`
+      yield* sql`
+        CREATE TRIGGER note_made AFTER INSERT ON event_deliveries REFERENCING NEW TABLE AS new_deliveries
+        FOR EACH STATEMENT EXECUTE FUNCTION note_made()`
+    })
+  )
+/** How many deliveries each dispatch made. */
+const made = (database: TestDatabase) =>
+  Effect.map(
+    asSuperuser(database, (sql) => sql<{ readonly deliveries: number }>`SELECT deliveries FROM made`),
+    (rows) => rows.map(({ deliveries }) => deliveries)
+  )
+
+layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("events of many targets", (it) => {
+  it.effect("are dispatched in transactions of about ten thousand deliveries", () =>
+    Effect.gen(function* () {
+      const database = yield* OwnDatabase
+      yield* waiting(database, 90, 300)
+      yield* Effect.flatMap(Deliveries, ({ pass }) => pass)
+      assert.deepStrictEqual(yield* made(database), [34 * 300, 34 * 300, 22 * 300])
+    })
+  )
+})
+
+layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("events whose filters take long", (it) => {
+  it.effect("are dispatched a few at a time", () =>
+    Effect.gen(function* () {
+      const database = yield* OwnDatabase
+      yield* waiting(database, 7, 1)
+      filteringMillis = 10
+      yield* Effect.flatMap(Deliveries, ({ pass }) => pass)
+      filteringMillis = 0
+      assert.deepStrictEqual(yield* made(database), [3, 3, 1])
+    })
+  )
+})
+
+layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("a dispatch that fails", (it) => {
+  it.effect("is followed by smaller ones, which end in time", () =>
+    Effect.gen(function* () {
+      const database = yield* OwnDatabase
+      const { pass } = yield* Deliveries
+      yield* waiting(database, 40, 3, 30)
+      const passes = yield* Effect.forEach([1, 2, 3], () => Effect.exit(pass))
+      assert.deepStrictEqual(passes.map(Exit.isSuccess), [false, false, true])
+      assert.deepStrictEqual(yield* made(database), [3, 6, 12, 24, 3, 6, 12, 24, 30])
     })
   )
 })

@@ -160,6 +160,39 @@ layer(serviceLayer({ Integrations__AllowPrivateAddresses: "true" }), {
     })
   )
 
+  it.effect("409: more integrations and subscriptions than a tenant may have, also when many are made at once", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const [tenantId, other] = [yield* makeTenant(service.database), yield* makeTenant(service.database)]
+      const url = "https://receiver.invalid/hook"
+      const webhook = (tenant: string) =>
+        service.call("POST", path, {
+          body: { kind: "webhook", name: "Hook", url, eventTypes: ["none"], tenantId: tenant }
+        })
+      const subscription = service.call("POST", "/api/cloudevents/subscriptions", { body: { sink: url, tenantId } })
+      const first = yield* webhook(tenantId)
+      yield* asSuperuser(
+        service.database,
+        (sql) => sql`
+          INSERT INTO event_targets (id, tenant_id, kind, name, url, event_types, filters, config, status, after_sequence,
+            created_at, created_by, updated_at)
+          SELECT gen_random_uuid(), tenant_id, kind, name, url, event_types, filters, config, 'disabled', after_sequence,
+            created_at, created_by, updated_at FROM event_targets, generate_series(1, 97) WHERE id = ${first.body.id}`
+      )
+      const some = yield* Effect.all([webhook(tenantId), webhook(tenantId), subscription, subscription], {
+        concurrency: "unbounded"
+      })
+      assert.deepStrictEqual(some.map(({ status }) => status).toSorted(), [201, 201, 409, 409])
+      for (const refused of [yield* webhook(tenantId), yield* subscription]) {
+        assertProblem(refused, 409, "too-many-event-targets")
+        assert.strictEqual(refused.body.maximum, 100)
+      }
+      assert.strictEqual((yield* webhook(other)).status, 201)
+      assert.strictEqual((yield* service.call("DELETE", `${path}/${first.body.id}`)).status, 204)
+      assert.strictEqual((yield* subscription).status, 201)
+    })
+  )
+
   it.effect("a change waits for a dispatch under way, which may refer to what is changed", () =>
     Effect.gen(function* () {
       const service = yield* TestService
