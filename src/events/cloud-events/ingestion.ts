@@ -11,7 +11,8 @@ import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { PayloadTooLarge } from "../../kernel/problems/problems.ts"
-import { Database, statementMoment } from "../../platform/database/database.ts"
+import { Database, scopeOf, statementMoment } from "../../platform/database/database.ts"
+import { makeTenantTurns } from "../../platform/database/tenant-turns.ts"
 import { faultsOf } from "../../platform/http/validation.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
@@ -35,7 +36,10 @@ export class EventIngestion extends Context.Service<EventIngestion>()("app/event
     const ledger = yield* Ledger
     const repository = yield* ReceivedEventsRepository
     const reservations = yield* ReservationService
-    const { retentionDays } = (yield* Settings).audit
+    const settings = yield* Settings
+    const { retentionDays } = settings.audit
+    const atOnce = Math.max(1, Math.floor(settings.database.maxConnections / 4))
+    const inTurn = yield* makeTenantTurns({ atOnce, ofTenant: 1 })
 
     /** Forgets which events came, as retention forgets the events. */
     const forget = Effect.gen(function* () {
@@ -93,7 +97,8 @@ export class EventIngestion extends Context.Service<EventIngestion>()("app/event
       /** How many events were new and how many were known; all or none are taken. */
       publish: Effect.fn("EventIngestion.publish")(function* (request: EventRequest) {
         const events = yield* receivedEvents(request)
-        const { capabilities, tenantId = null } = yield* CurrentPrincipal
+        const principal = yield* CurrentPrincipal
+        const { capabilities, tenantId = null } = principal
         const byDigest = new Map<string, DigestedEvent>()
         const usages = new Map<CloudEvent, SpentUsage>()
         const faults: Array<Fault> = []
@@ -119,7 +124,9 @@ export class EventIngestion extends Context.Service<EventIngestion>()("app/event
           return yield* new PayloadTooLarge({ detail: `A batch may have ${maxUsages} events of usage at most.` })
         }
         const distinct = [...byDigest.values()]
-        const accepted = yield* usages.size === 0 ? take(tenantId, distinct) : takeAndCharge(tenantId, distinct, usages)
+        const taken = usages.size === 0 ? take(tenantId, distinct) : takeAndCharge(tenantId, distinct, usages)
+        // One event is a change like any other; batches at once would fill the audit log faster than it is linked.
+        const accepted = yield* distinct.length === 1 ? taken : inTurn(scopeOf(principal), taken)
         return { accepted, repeated: events.length - accepted }
       })
     }

@@ -15,7 +15,9 @@ import { batchType, type CloudEvent, structuredType } from "./domain.ts"
 /** What an event may have at most. */
 const maxEventBytes = 65_536
 const maxDepth = 64
-/** A batch may have a million faults; more than these are not mended at a time. */
+/** The audit log is one chain for all tenants: those of a batch are linked together, and what comes after them waits. */
+const maxBatchEvents = 1000
+/** A batch may have thousands of faults; more than these are not mended at a time. */
 export const maxFaults = 100
 
 /** Attributes that this service sets. */
@@ -41,6 +43,9 @@ export const receivedEvents = Effect.fnUntraced(function* ({ bytes, headers }: E
     const batch = yield* parsed(bytes)
     if (!Array.isArray(batch))
       return yield* invalidEvents([{ path: ["payload"], message: "Expected an array of events" }])
+    if (batch.length > maxBatchEvents) {
+      return yield* new PayloadTooLarge({ detail: `A batch may have ${maxBatchEvents} events at most.` })
+    }
     return yield* validated(batch, (index) => ["payload", index])
   }
   if (contentType === structuredType) return yield* validated([yield* parsed(bytes)], () => ["payload"])

@@ -1,5 +1,5 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Exit, Layer } from "effect"
+import { Effect, Exit, Fiber, Layer } from "effect"
 import { AuditFeed } from "../../../src/audit/feed/feed.ts"
 import { FeedRepository } from "../../../src/audit/feed/repository.ts"
 import { Audit } from "../../../src/audit/log/service.ts"
@@ -12,13 +12,16 @@ import { deliveryRequest } from "../../../src/events/deliveries/request.ts"
 import { Deliveries } from "../../../src/events/deliveries/service.ts"
 import { TargetRepository } from "../../../src/events/deliveries/target-repository.ts"
 import { Sealing } from "../../../src/platform/crypto/sealing.ts"
+import { CurrentPrincipal, serviceAccount } from "../../../src/kernel/authority/principal.ts"
+import { TenantId } from "../../../src/kernel/identifier.ts"
 import { Database } from "../../../src/platform/database/database.ts"
 import { OutboundHttp } from "../../../src/platform/outbound/outbound-http.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 import { HandClock, OwnDatabase, poolOnOwnDatabase } from "../../support/clock.ts"
 import { type TestDatabase } from "../../support/database.ts"
 import { asSuperuser } from "../../support/statements.ts"
-import { eventually } from "../../support/waiting.ts"
+import { makeTenant } from "../../support/authority.ts"
+import { eventually, untilBlocked } from "../../support/waiting.ts"
 
 describe("retries", () => {
   it("follow the schedule of Standard Webhooks with jitter, and end", () => {
@@ -395,6 +398,48 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("even
       assert.strictEqual(yield* known, 6001)
       yield* ingestion.forget
       assert.strictEqual(yield* known, 1)
+    })
+  )
+
+  it.effect("are taken one batch of a tenant at a time, and single ones beside it", () =>
+    Effect.gen(function* () {
+      const ingestion = yield* EventIngestion
+      const database = yield* OwnDatabase
+      const tenantId = TenantId.make(yield* makeTenant(database))
+      const publish = (...ids: ReadonlyArray<string>) => {
+        const events = ids.map((id) => ({
+          specversion: "1.0",
+          id,
+          source: "https://shop.example",
+          type: "com.example.x"
+        }))
+        const headers = { "content-type": "application/cloudevents-batch+json" }
+        return ingestion
+          .publish({ headers, bytes: new TextEncoder().encode(JSON.stringify(events)) })
+          .pipe(Effect.provideService(CurrentPrincipal, { ...serviceAccount, tenantId }))
+      }
+      const published = yield* asSuperuser(database, (sql) =>
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`LOCK TABLE received_events IN EXCLUSIVE MODE`
+            const all = Effect.all(
+              [publish("1", "2"), publish("3", "4"), publish("5", "6"), publish("7"), publish("8")],
+              { concurrency: "unbounded" }
+            )
+            const publishing = yield* Effect.forkDetach(all, { startImmediately: true })
+            yield* untilBlocked(sql, 3)
+            const connections = yield* sql<{ readonly count: number }>`
+              SELECT count(*)::integer AS count FROM pg_stat_activity
+              WHERE datname = current_database() AND application_name = 'application-manager' AND state <> 'idle'`
+            assert.strictEqual(connections[0]?.count, 3)
+            return publishing
+          })
+        )
+      )
+      assert.deepStrictEqual(
+        (yield* Fiber.join(published)).map(({ accepted }) => accepted),
+        [2, 2, 2, 1, 1]
+      )
     })
   )
 })
