@@ -240,6 +240,7 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
             ORDER BY t.id LIMIT ${limit}`)
       }),
 
+      /** A new report; none while the tenant waits for one of the kind. */
       request: Effect.fn("SecurityRepository.request")(
         (kind: ReportKind, tenantId: TenantId | null, at: Date, by: string) =>
           Effect.andThen(
@@ -247,13 +248,27 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
             sql`
               INSERT INTO security_reports (tenant_id, kind, status, created_at, created_by)
               VALUES (${tenantId}, ${kind}, 'pending', ${at}, ${by})
+              ON CONFLICT (tenant_id, kind) WHERE status = 'pending' DO NOTHING
               RETURNING *, 0 AS low, 0 AS medium, 0 AS high, 0 AS critical`.pipe(
               violations({ security_reports_tenant: TenantNotFound })
             )
           ).pipe(
             Effect.flatMap((stored) => reports(Effect.succeed(stored))),
-            Effect.map(([made]) => made!)
+            Effect.map(([made]) => made)
           )
+      ),
+
+      /** The report of a kind that a tenant asked for last. */
+      newest: Effect.fn("SecurityRepository.newest")((kind: ReportKind, tenantId: TenantId | null, now: Date) =>
+        Effect.map(
+          reports(
+            sql`${selectReports(
+              now,
+              sql`r.kind = ${kind} AND ${tenantId === null ? sql`r.tenant_id IS NULL` : sql`r.tenant_id = ${tenantId}`}`
+            )} ORDER BY r.id DESC LIMIT 1`
+          ),
+          ([found]) => found!
+        )
       ),
 
       report: Effect.fn("SecurityRepository.report")((id: ReportId, now: Date) =>
@@ -276,10 +291,13 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
           )
       ),
 
-      /** The oldest report that waits, locked; none where other replicas work at all of them. */
+      /** A report that waits, locked, of the tenant that was served longest ago; none where other replicas work at all. */
       pending: readRows(Schema.Struct({ id: ReportId, tenantId: Schema.NullOr(TenantId), kind: ReportKind }))(sql`
-        SELECT id, tenant_id, kind FROM security_reports WHERE status = 'pending' ORDER BY id LIMIT 1
-        FOR UPDATE SKIP LOCKED`).pipe(Effect.map(([report]) => report)),
+        SELECT r.id, r.tenant_id, r.kind FROM security_reports r WHERE r.status = 'pending'
+        ORDER BY CASE WHEN r.tenant_id IS NULL
+          THEN (SELECT max(c.completed_at) FROM security_reports c WHERE c.tenant_id IS NULL)
+          ELSE (SELECT max(c.completed_at) FROM security_reports c WHERE c.tenant_id = r.tenant_id) END NULLS FIRST, r.id
+        LIMIT 1 FOR UPDATE OF r SKIP LOCKED`).pipe(Effect.map(([report]) => report)),
 
       store: Effect.fn("SecurityRepository.store")(
         (reportId: ReportId, tenantId: TenantId | null, found: ReadonlyArray<NewFinding>) =>

@@ -94,7 +94,9 @@ export class Security extends Context.Service<Security>()("app/security/Security
       }
       const now = yield* DateTime.now
       const of = tenantId ?? principal.tenantId ?? null
-      const stored = yield* repository.request(kind, of, DateTime.toDateUtc(now), principal.name)
+      const at = DateTime.toDateUtc(now)
+      const stored = yield* repository.request(kind, of, at, principal.name)
+      if (stored === undefined) return unchanged(toReport(yield* repository.newest(kind, of, at)))
       const entry = {
         action: securityReportActions.SecurityReportRequested,
         entityId: stored.id,

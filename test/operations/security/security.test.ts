@@ -1,11 +1,12 @@
 import { assert, layer } from "@effect/vitest"
+import { type PgClient } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { makeAgent } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
-import { eventually } from "../../support/waiting.ts"
+import { eventually, untilBlocked } from "../../support/waiting.ts"
 
 type Service = TestService["Service"]
 
@@ -31,6 +32,12 @@ const reportOf = Effect.fnUntraced(function* (service: Service, key: string, kin
   const { body: found } = yield* service.call("GET", `/api/security/reports/${body.id}/findings`, { key })
   return { report: body, findings: found.items, path: `/api/security/reports/${body.id}` }
 })
+
+/** Does something while no report is completed. */
+const whileReportsWait = <A, E>(service: Service, work: (sql: PgClient.PgClient) => Effect.Effect<A, E>) =>
+  asSuperuser(service.database, (sql) =>
+    sql.withTransaction(Effect.andThen(sql`LOCK TABLE delegation_grants IN ACCESS EXCLUSIVE MODE`, work(sql)))
+  )
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("/api/security", (it) => {
   it.effect("lists what is no person and admits somebody, with what it used", () =>
@@ -159,6 +166,61 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         body: { name: "each", unit: "usd", limit: 10, period: "month", scope: { agentId: "each" }, tenantId }
       })
       assert.deepStrictEqual(yield* uncapped, [])
+    })
+  )
+
+  it.effect("answers a request with the report of the kind that is pending, until it is completed", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { key, tenantId } = yield* makeReader(service)
+      const request = (kind: string) => service.call("POST", "/api/security/reports", { key, body: { kind } })
+      const answers = yield* whileReportsWait(service, () =>
+        Effect.all(
+          ["posture", "posture", "posture", "access"].map((kind) => request(kind)),
+          { concurrency: "unbounded" }
+        )
+      )
+      assert.deepStrictEqual(
+        answers.map(({ body, headers, status }) => [status, headers.get("location"), body.status, body.tenantId]),
+        answers.map(({ body }) => [202, `/api/security/reports/${body.id}`, "pending", tenantId])
+      )
+      const ids = answers.map(({ body }) => body.id as string)
+      assert.deepStrictEqual([new Set(ids.slice(0, 3)).size, new Set(ids).size], [1, 2])
+      const { report } = yield* reportOf(service, key, "posture")
+      const { body } = yield* service.call("GET", "/api/audit-logs?actionType=SecurityReportRequested")
+      const requested = body.items.map(({ entityId }: { readonly entityId: string }) => entityId)
+      assert.deepStrictEqual(
+        ids.slice(1).map((id) => requested.filter((one: string) => one === id).length),
+        [1, 1, 1]
+      )
+      const again = yield* eventually(request("posture"), ({ body }) => body.id !== report.id)
+      assert.strictEqual(again.status, 202)
+    })
+  )
+
+  it.effect("serves the tenant next that was served longest ago", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const [busy, other] = [yield* makeReader(service), yield* makeReader(service)]
+      const request = (key: string, kind: string) =>
+        Effect.map(
+          service.call("POST", "/api/security/reports", { key, body: { kind } }),
+          ({ body }) => body.id as string
+        )
+      const [last, first] = yield* whileReportsWait(service, (sql) =>
+        Effect.gen(function* () {
+          yield* request(busy.key, "posture")
+          yield* untilBlocked(sql)
+          const asked = yield* Effect.forEach(["keys", "agents", "access"], (kind) => request(busy.key, kind))
+          return [asked.at(-1)!, yield* request(other.key, "keys")] as const
+        })
+      )
+      const completedAt = (id: string) =>
+        Effect.map(
+          eventually(service.call("GET", `/api/security/reports/${id}`), ({ body }) => body.status === "completed"),
+          ({ body }) => Date.parse(body.completedAt)
+        )
+      assert.isAtMost(yield* completedAt(first), yield* completedAt(last))
     })
   )
 
