@@ -38,7 +38,7 @@ export class EventSubscriptionsApi extends HttpApiGroup.make("eventSubscriptions
     endpoint.post("create", "/", {
       summary: "Subscribe to events",
       description:
-        "Asks the sink for its consent: OPTIONS with `WebHook-Request-Origin`, which it answers with 2xx and `WebHook-Allowed-Origin`. Without it the subscription is `refused`, and gets no events. Deliveries are CloudEvents in structured mode, unless `config` says binary; with a `secret` in it they are signed (Standard Webhooks). A tenant has at most 100 integrations and event subscriptions together.",
+        "Asks the sink for its consent: OPTIONS with `WebHook-Request-Origin`, which it answers with 2xx and `WebHook-Allowed-Origin`. Without it the subscription is `refused`, and gets no events. Deliveries are CloudEvents in structured mode, unless `config` says binary; with a `secret` in it they are signed (Standard Webhooks).",
       access: send,
       payload: EventSubscriptionCreation,
       success: Created(EventSubscription),

@@ -109,7 +109,7 @@ export const UsageMethod = Schema.Literals([
   "released"
 ]).annotate({
   description:
-    "Where the cost comes from: `provider_usage` the provider's own count, `estimated` and `aborted` the gateway's, `unanswered` and `expired` the whole reservation, `reported` the caller of /api/spend, and `released` that nothing was charged for a call that its providers failed",
+    "Where the cost comes from: `provider_usage` the provider's own count, `estimated` and `aborted` the gateway's, `unanswered` and `expired` the whole reservation, `reported` the caller of /api/spend, `released` that the providers failed",
   examples: ["provider_usage"]
 })
 

@@ -47,7 +47,7 @@ export class SecurityApi extends HttpApiGroup.make("security")
     endpoint.post("requestReport", "/reports", {
       summary: "Request a security report",
       description:
-        "Applies the rules of that kind to every identity of the tenant, or of the installation. It completes within seconds; `status` tells when. While one of the kind is pending, the answer is that one.",
+        "Applies the rules of that kind to every identity of the tenant, or of the installation. It completes within seconds; `status` tells when. One of the kind that is pending is answered again.",
       access: write,
       payload: ReportRequest,
       success: HttpApiSchema.WithHeaders(SecurityReport.pipe(HttpApiSchema.status(202)), {

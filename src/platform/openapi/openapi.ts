@@ -134,7 +134,7 @@ const addHeaders = ({ parameters, responses, ...operation }: Operation): void =>
 
 const successes: Readonly<Record<string, string>> = {
   200: "OK",
-  201: "Created; `Location` says where",
-  202: "Accepted; `Location` says where to follow it",
+  201: "Created",
+  202: "Accepted",
   204: "Done; no body"
 }
