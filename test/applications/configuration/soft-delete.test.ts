@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { DateTime, Effect, Layer, Schema } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { AuthCacheInvalidation } from "../../../src/access/auth-cache-invalidation.ts"
 import { type ApplicationId } from "../../../src/applications/applications/domain.ts"
@@ -9,11 +9,12 @@ import { type ConfigurationId } from "../../../src/applications/configuration/mo
 import { Configuration } from "../../../src/applications/configuration/files/service.ts"
 import { ConfigurationSoftDelete } from "../../../src/applications/configuration/soft-delete/service.ts"
 import { ConfigurationWatch } from "../../../src/applications/configuration/files/watch.ts"
+import { ConfigurationTrees } from "../../../src/applications/configuration/trees/service.ts"
 import { Notifications } from "../../../src/platform/database/notifications.ts"
 import { HandClock, OwnDatabase, poolOnOwnDatabase, realClock } from "../../support/clock.ts"
 import { asSuperuser, countOf } from "../../support/statements.ts"
 
-const ServicesLayer = Configuration.layer.pipe(
+const ServicesLayer = Layer.merge(Configuration.layer, ConfigurationTrees.layer).pipe(
   Layer.provide(ConfigurationWatch.layer),
   Layer.provideMerge(Applications.layer),
   Layer.provideMerge(ConfigurationSoftDelete.layer),
@@ -33,6 +34,26 @@ const makeFile = Effect.fnUntraced(function* (
   const configuration = yield* Configuration
   return (yield* configuration.create({ applicationId, name, type: "file", content: "kept", parentId })).id
 })
+
+const Step = Schema.Struct({
+  kind: Schema.Literals([
+    "file",
+    "folder",
+    "folder",
+    "delete",
+    "delete",
+    "restore",
+    "move",
+    "replace",
+    "rollback",
+    "rollback"
+  ]),
+  node: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 20 }))),
+  other: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 20 })))
+})
+const Steps = Schema.Array(Step).pipe(Schema.check(Schema.isMinLength(10), Schema.isMaxLength(40)))
+
+let made = 0
 
 layer(ServicesLayer, { timeout: "60 seconds" })("deleted configuration", (it) => {
   it.effect("is there for 30 days, and is then removed for good with its versions, as the audit log says", () =>
@@ -98,5 +119,52 @@ layer(ServicesLayer, { timeout: "60 seconds" })("deleted configuration", (it) =>
       )
       assert.strictEqual(yield* softDelete.purge, 60)
     }).pipe(asSystem)
+  )
+
+  it.effect.prop(
+    "can be restored or removed, all of it, whatever was deleted, moved, replaced and rolled back before",
+    [Steps],
+    ([steps]) =>
+      Effect.gen(function* () {
+        const configuration = yield* Configuration
+        const trees = yield* ConfigurationTrees
+        const { id: applicationId } = yield* (yield* Applications).create({ name: `Any ${++made}` })
+        const folders: Array<ConfigurationId> = []
+        const nodes: Array<ConfigurationId> = []
+        const start = yield* DateTime.now
+        const moments = [start]
+        for (const [index, { kind, node, other }] of steps.entries()) {
+          yield* HandClock.adjust(1000)
+          const parentId = folders[other % (folders.length + 1)] ?? null
+          const id = nodes[node % nodes.length]
+          if (kind === "rollback") {
+            yield* trees.rollback({ applicationId, at: moments[node % moments.length] ?? start })
+          } else if (kind === "replace") {
+            yield* trees.importAll(applicationId, [], { mode: "replace", dryRun: false, nodesBy: "index" })
+          } else if (kind === "file" || kind === "folder") {
+            const made = yield* Effect.option(
+              configuration.create({ applicationId, name: `${index}`, type: kind, parentId })
+            )
+            if (made._tag === "None") continue
+            nodes.push(made.value.id)
+            if (kind === "folder") folders.push(made.value.id)
+          } else if (id !== undefined) {
+            if (kind === "delete") yield* Effect.ignore(configuration.delete(id, undefined))
+            if (kind === "restore") yield* Effect.ignore(configuration.restore(id))
+            if (kind === "move") yield* Effect.ignore(configuration.move(id, { parentId }, undefined))
+          }
+          moments.push(yield* DateTime.now)
+        }
+        for (let deleted = yield* configuration.deleted(applicationId); deleted.length > 0;) {
+          const restored = yield* Effect.forEach(deleted, ({ id }) => Effect.exit(configuration.restore(id)))
+          assert.isTrue(restored.some(({ _tag }) => _tag === "Success"))
+          deleted = yield* configuration.deleted(applicationId)
+        }
+        yield* Effect.forEach(nodes, (id) => configuration.get(id))
+        yield* trees.importAll(applicationId, [], { mode: "replace", dryRun: false, nodesBy: "index" })
+        yield* HandClock.adjust(31 * 86_400_000)
+        assert.strictEqual(yield* (yield* ConfigurationSoftDelete).purge, nodes.length)
+      }).pipe(asSystem),
+    { arbitrary: { runs: 40 }, timeout: 60_000 }
   )
 })

@@ -130,6 +130,30 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       })
     )
 
+    it.effect("leaves what stays deleted to be restored, though the folder it was deleted with came back", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const applicationId = yield* makeApplication(service)
+        const call = (method: string, path: string, body?: object) =>
+          service.call(method, `/api/configuration${path}`, body === undefined ? {} : { body })
+        const folder = yield* makeFolder(service, applicationId, "d")
+        yield* makeFile(service, applicationId, "a", "", { parentId: folder })
+        const at = yield* momentNow
+        const later = yield* makeFolder(service, applicationId, "later", { parentId: folder })
+        yield* makeFile(service, applicationId, "b", "precious", { parentId: later })
+        yield* call("DELETE", `/${folder}`)
+        yield* call("POST", "/rollback", { applicationId, at })
+        assert.deepStrictEqual(yield* treePaths(service, applicationId), ["/d", "/d/a"])
+        const { body: deleted } = yield* call("GET", `/deleted?applicationId=${applicationId}`)
+        assert.deepStrictEqual(
+          deleted.map(({ id }: { id: number }) => id),
+          [later]
+        )
+        assert.strictEqual((yield* call("POST", `/${later}/restore`)).status, 200)
+        assert.deepStrictEqual(yield* treePaths(service, applicationId), ["/d", "/d/a", "/d/later", "/d/later/b"])
+      })
+    )
+
     it.effect("400, 404, 409: the future, an unknown application, what is gone for good", () =>
       Effect.gen(function* () {
         const service = yield* TestService

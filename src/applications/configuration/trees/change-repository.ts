@@ -132,6 +132,27 @@ export class TreeChangeRepository extends Context.Service<TreeChangeRepository>(
           )
           return yield* Effect.orDie(placeAll({ placings, ...stamp }))
         }),
+        /**
+         * Detaches what stays deleted from folders that came back without it: its topmost deleted folder, or itself, is what
+         * it was deleted with from now on.
+         */
+        detachDeleted: Effect.fn("TreeChangeRepository.detachDeleted")(function* (applicationId: ApplicationId) {
+          yield* Change
+          yield* Effect.orDie(
+            sql`
+              WITH RECURSIVE detached AS (
+                SELECT n.id, n.id AS root, n.deleted_with AS root_before
+                FROM configuration_nodes n JOIN configuration_nodes folder ON folder.id = n.parent_id
+                WHERE n.application_id = ${applicationId} AND n.deleted_with <> n.id AND folder.deleted_at IS NULL
+                UNION ALL
+                SELECT n.id, detached.root, detached.root_before
+                FROM detached JOIN configuration_nodes n
+                  ON n.parent_id = detached.id AND n.deleted_with = detached.root_before
+              )
+              UPDATE configuration_nodes n SET deleted_with = detached.root FROM detached WHERE n.id = detached.id`
+              .unprepared
+          )
+        }),
         /** Marks nodes as deleted, each as part of `deletedWith`. */
         delete: Effect.fn("TreeChangeRepository.delete")(function* (
           nodes: ReadonlyArray<{ readonly id: ConfigurationId; readonly deletedWith: ConfigurationId }>,

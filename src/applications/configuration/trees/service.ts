@@ -48,6 +48,7 @@ export class ConfigurationTrees extends Context.Service<ConfigurationTrees>()("a
       if (dryRun || changes.length === 0) return { value, entries: [] }
 
       const placed = yield* treeChanges.place(placings, stamp)
+      yield* treeChanges.detachDeleted(applicationId)
       const taken = yield* treeChanges.takeBack(contents, stamp)
       const deleted = placings.filter(({ deletedWith }) => deletedWith !== null)
       yield* announce(taken, deleted)
