@@ -1,5 +1,7 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Clock, Effect, Exit } from "effect"
+import { maxDownloads } from "../../../src/platform/http/downloads.ts"
+import { makeKey } from "../../support/authority.ts"
 import { makeApplication, makeFile, makeFolder, save, treePaths } from "../../support/configuration.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { auditOf } from "../../support/scenarios.ts"
@@ -222,6 +224,39 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.strictEqual(yield* accepted("application/zip;q=0.5, application/json"), "application/json")
         assert.strictEqual(yield* accepted("text/html"), "application/problem+json")
       })
+    )
+
+    it.effect("429: more exports at once than a caller may have downloads", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const applicationId = yield* makeApplication(service)
+        // More than the buffers of a connection hold, so that an export stays under way while its client reads nothing.
+        const nodes = Array.from({ length: 16 }, (_, index) => file(`/${index}`, { content: "x".repeat(1_048_576) }))
+        const path = `/api/configuration/export?applicationId=${applicationId}`
+        const imported = yield* service.call("POST", `/api/configuration/import?applicationId=${applicationId}`, {
+          body: { nodes }
+        })
+        assert.strictEqual(imported.status, 200, imported.text)
+        const { key } = yield* makeKey(service, ["configuration:read"])
+        const closing = yield* Effect.acquireRelease(
+          Effect.sync(() => new AbortController()),
+          (closing) => Effect.sync(() => closing.abort())
+        )
+        // An answer that is collected as garbage ends its download.
+        const answers: Array<Response> = []
+        const statusFor = (key: string) =>
+          Effect.promise(async () => {
+            const answer = await fetch(`${service.url}${path}`, {
+              headers: { "x-api-key": key },
+              signal: closing.signal
+            })
+            answers.push(answer)
+            return answer.status
+          })
+        for (let open = 0; open < maxDownloads.principal; open++) assert.strictEqual(yield* statusFor(key), 200)
+        assert.strictEqual(yield* statusFor(key), 429)
+        assert.strictEqual(yield* statusFor(service.serviceKey), 200)
+      }).pipe(Effect.scoped)
     )
 
     it.effect("merge adds and changes, replace also deletes; what is the same gets no version", () =>

@@ -1,8 +1,8 @@
 import { Context, DateTime, Effect, Layer, Stream } from "effect"
 import { Zip } from "effect/encoding"
-import { HttpServerResponse } from "effect/http"
-import { type ApplicationId } from "../../applications/domain.ts"
+import { type ApplicationId, type ApplicationNotFound } from "../../applications/domain.ts"
 import { Applications } from "../../applications/service.ts"
+import { type Download } from "../../../platform/http/downloads.ts"
 import { ConfigurationNotPortable } from "../model/domain.ts"
 import { type ArchiveNode } from "./domain.ts"
 import { inBatchesOf, type StandingNode } from "../model/row-domain.ts"
@@ -47,17 +47,14 @@ export class ConfigurationArchives extends Context.Service<ConfigurationArchives
       const exported = Effect.fn("ConfigurationArchives.exported")(function* (
         applicationId: ApplicationId,
         format: "json" | "zip"
-      ) {
+      ): Effect.fn.Return<Download, ApplicationNotFound | ConfigurationNotPortable> {
         const { slug } = yield* applications.get(applicationId)
         const nodes = yield* trees.standing(applicationId)
-        const headers = { "content-disposition": `attachment; filename="${slug}-configuration.${format}"` }
+        const fileName = `${slug}-configuration.${format}`
         if (format === "zip") {
           const paths = nodes.flatMap(({ path }) => (isPortable(path) ? [] : [path]))
           if (paths.length > 0) return yield* new ConfigurationNotPortable({ paths: paths.slice(0, maxNamed) })
-          return HttpServerResponse.stream(Stream.orDie(zipped(nodes, archived(nodes))), {
-            contentType: "application/zip",
-            headers
-          })
+          return { fileName, contentType: "application/zip", content: Stream.orDie(zipped(nodes, archived(nodes))) }
         }
         const head = JSON.stringify({ applicationId, exportedAt: DateTime.formatIso(yield* DateTime.now) })
         const items = Stream.zipWithIndex(archived(nodes)).pipe(
@@ -67,7 +64,7 @@ export class ConfigurationArchives extends Context.Service<ConfigurationArchives
           Stream.concat(items),
           Stream.concat(Stream.make("]}"))
         )
-        return HttpServerResponse.stream(Stream.encodeText(text), { contentType: "application/json", headers })
+        return { fileName, contentType: "application/json", content: Stream.encodeText(text) }
       })
 
       return {

@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Downloads } from "../../../platform/http/downloads.ts"
 import { groupHandlers } from "../../../platform/http/served-api.ts"
 import { ConfigurationArchives } from "./archives.ts"
 import { Configuration } from "../files/service.ts"
@@ -12,10 +13,12 @@ export const ConfigurationTreesHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const archives = yield* ConfigurationArchives
     const configuration = yield* Configuration
+    const downloads = yield* Downloads
     const trees = yield* ConfigurationTrees
     return handlers.handleAll({
       get: ({ query }) => Effect.map(configuration.tree(query.applicationId), HttpServerResponse.jsonUnsafe),
-      export: ({ query, request }) => archives.exported(query.applicationId, query.format ?? exportFormatFor(request)),
+      export: ({ query, request }) =>
+        downloads.respond(archives.exported(query.applicationId, query.format ?? exportFormatFor(request))),
       import: ({ payload, query }) => {
         const { applicationId, dryRun = false, mode = "merge" } = query
         return "nodes" in payload
