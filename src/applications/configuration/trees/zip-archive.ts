@@ -65,10 +65,31 @@ const schemasOf = ({ bytes }: RawEntry) =>
     Effect.mapError(() => unreadable(`${manifestName} is not what an export writes there.`))
   )
 
+/** So much of an archive is unpacked at once: some milliseconds of work, even of blocks that unpack to nothing. */
+const sliceBytes = 32_768
+
+const slicesOf = function* (archive: Uint8Array) {
+  for (let at = 0; at < archive.length; at += sliceBytes) yield archive.subarray(at, at + sliceBytes)
+}
+
+const tooLarge = (name: string) => new PayloadTooLarge({ detail: `${name} unpacks to more than may be stored.` })
+
+/** Deflate adds 5 bytes to 64 KiB at most, so a longer body is made to cost time. */
+const maxPacked = (unpacked: number) => unpacked + unpacked / 1000 + 1024
+
 const entriesOf = (archive: Uint8Array) => {
   let left = maxBytes
   let count = 0
-  return Stream.make(archive).pipe(
+  let unpacking: { readonly name: string; readonly most: number; packed: number } | undefined
+  const slices = Stream.fromIterable(slicesOf(archive), { chunkSize: 1 }).pipe(
+    Stream.tap(({ length }) => {
+      if (unpacking === undefined) return Effect.yieldNow
+      if (unpacking.packed > maxPacked(unpacking.most)) return Effect.fail(tooLarge(unpacking.name))
+      unpacking.packed += length
+      return Effect.yieldNow
+    })
+  )
+  return slices.pipe(
     Stream.pipeThroughChannel(Zip.decode()),
     Stream.mapEffect((entry) =>
       Effect.gen(function* () {
@@ -76,7 +97,10 @@ const entriesOf = (archive: Uint8Array) => {
         if (count > maximumArchiveNodes) {
           return yield* new PayloadTooLarge({ detail: `An archive carries at most ${maximumArchiveNodes} entries.` })
         }
-        const bytes = yield* bodyOf(entry, Math.min(left, maximumContentBytes))
+        const most = Math.min(left, maximumContentBytes)
+        unpacking = { name: entry.header.path, most, packed: 0 }
+        const bytes = yield* bodyOf(entry, most)
+        unpacking = undefined
         left -= bytes.length
         return { name: entry.header.path, isFolder: entry.header.type === "Directory", bytes }
       })
@@ -97,9 +121,7 @@ const bodyOf = <E>({ body, header }: Zip.Entry<E>, most: number) => {
   return body.pipe(
     Stream.tap((chunk) => {
       size += chunk.length
-      return size > most
-        ? Effect.fail(new PayloadTooLarge({ detail: `${header.path} unpacks to more than may be stored.` }))
-        : Effect.void
+      return size > most ? Effect.fail(tooLarge(header.path)) : Effect.void
     }),
     Stream.runCollect,
     Effect.map((chunks) => new Uint8Array(Buffer.concat(chunks)))

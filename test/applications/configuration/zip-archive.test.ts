@@ -1,0 +1,39 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { nodesOfZip } from "../../../src/applications/configuration/trees/zip-archive.ts"
+import { emptyBlocks, zipOf } from "../../support/zip.ts"
+
+const nextTurn = Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+
+it.effect("unpacks in slices, between which the service does other work", () =>
+  Effect.gen(function* () {
+    const archive = zipOf([{ name: "a.txt", deflated: emptyBlocks(1_000_000) }])
+    const reading = yield* Effect.forkChild(nodesOfZip(archive), { startImmediately: true })
+    let turns = 0
+    while (reading.pollUnsafe() === undefined) {
+      yield* nextTurn
+      turns += 1
+    }
+    assert.deepStrictEqual(yield* Fiber.join(reading), [{ path: "/a.txt", type: "file", content: "" }])
+    assert.isAtLeast(turns, 20)
+  })
+)
+
+it.effect("refuses an entry that is packed to more than its content could be", () =>
+  Effect.gen(function* () {
+    const refused = yield* Effect.flip(nodesOfZip(zipOf([{ name: "a.txt", deflated: emptyBlocks(1_200_000) }])))
+    assert.deepInclude(refused, { _tag: "PayloadTooLarge", detail: "a.txt unpacks to more than may be stored." })
+  })
+)
+
+it.effect("reads a file of the largest size, and others after it", () =>
+  Effect.gen(function* () {
+    const content = "x".repeat(1_048_576)
+    const names = ["a", "b", "c"]
+    const nodes = yield* nodesOfZip(zipOf(names.map((name) => ({ name, content }))))
+    assert.deepStrictEqual(
+      nodes,
+      names.map((name) => ({ path: `/${name}`, type: "file" as const, content }))
+    )
+  })
+)
