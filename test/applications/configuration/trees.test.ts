@@ -362,6 +362,21 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       })
     )
 
+    it.effect("413: more nodes than an archive may carry, the folders that its paths imply among them", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const applicationId = yield* makeApplication(service)
+        const run = (count: number) =>
+          service.call("POST", `/api/configuration/import?applicationId=${applicationId}&dryRun=true`, {
+            body: { nodes: Array.from({ length: count }, (_, index) => file(`/${index}${"/x".repeat(49)}`)) }
+          })
+        const refused = yield* run(401)
+        assertProblem(refused, 413, "payload-too-large")
+        assert.include(refused.body.detail, "20000")
+        assert.lengthOf((yield* run(400)).body.changes, 20_000)
+      })
+    )
+
     it.effect("an import that fails half-way changes nothing", () =>
       Effect.gen(function* () {
         const service = yield* TestService

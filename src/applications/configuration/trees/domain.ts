@@ -2,11 +2,15 @@ import { Schema } from "effect"
 import { ApplicationId } from "../../applications/domain.ts"
 import { Instant } from "../../../kernel/instant.ts"
 import { serverSet } from "../../../kernel/http/server-set.ts"
+import { PayloadTooLarge } from "../../../kernel/problems/problems.ts"
 import { ConfigurationId, Content, NodeType } from "../model/domain.ts"
 import { NodePath } from "../model/path-domain.ts"
 
-/** The most nodes that one archive may carry. */
+/** The most nodes that one archive may carry, the folders that paths imply among them. */
 export const maximumArchiveNodes = 20_000
+
+export const tooManyNodes = () =>
+  new PayloadTooLarge({ detail: `An archive carries at most ${maximumArchiveNodes} files and folders.` })
 
 /** What happened to a node when a whole tree was changed at once. */
 export const TreeChangeKind = Schema.Literals(["created", "updated", "moved", "deleted", "restored"])

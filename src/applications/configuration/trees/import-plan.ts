@@ -2,7 +2,7 @@ import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type ConfigurationId, type NodeType } from "../model/domain.ts"
 import { nameOf, namesIn, parentPath } from "../model/path-domain.ts"
 import { type StandingNode, type StoredContent } from "../model/row-domain.ts"
-import { type ConfigurationTreeChange, type ImportMode, type TreeChangeKind } from "./domain.ts"
+import { type ConfigurationTreeChange, type ImportMode, maximumArchiveNodes, type TreeChangeKind } from "./domain.ts"
 import { type Validation } from "../schema-validation/contents.ts"
 
 /** A node of an archive with its content measure; `schema` undefined says nothing of it. */
@@ -20,6 +20,7 @@ export interface ArchivedNode {
 export interface WantedNode {
   readonly id: ConfigurationId | null
   readonly path: string
+  readonly depth: number
   readonly type: NodeType
   /** Its entry in the archive; undefined for an implied folder, and for what stays. */
   readonly archived: ArchivedNode | undefined
@@ -37,27 +38,36 @@ export interface ImportPlan {
   readonly changes: ReadonlyArray<ConfigurationTreeChange>
 }
 
-/** What makes a tree what an archive says. */
-export const planImport = (
-  archive: ReadonlyArray<ArchivedNode>,
-  standing: ReadonlyArray<StandingNode>,
-  mode: ImportMode
-): ImportPlan => {
+/** An archive by path: the nodes that it lists and (undefined) the folders that their paths imply; with what is wrong with it. */
+export interface Archive {
+  readonly named: ReadonlyMap<string, ArchivedNode | undefined>
+  readonly faults: ReadonlyArray<Fault>
+}
+
+/** The archive of these nodes; undefined where it has more than an archive may carry. */
+export const archiveOf = (nodes: ReadonlyArray<ArchivedNode>): Archive | undefined => {
   const faults: Array<Fault> = []
   const named = new Map<string, ArchivedNode | undefined>()
-  for (const node of archive) {
+  for (const node of nodes) {
     if (named.get(node.path) !== undefined) faults.push({ path: [...node.at, "path"], message: "Listed twice" })
     named.set(node.path, node)
   }
-  for (const node of archive) {
+  for (const node of nodes) {
     for (let above = parentPath(node.path); above !== "" && !named.has(above); above = parentPath(above)) {
       named.set(above, undefined)
     }
+    if (named.size > maximumArchiveNodes) return undefined
     if (named.get(parentPath(node.path))?.type === "file") {
       faults.push({ path: [...node.at, "path"], message: "Is below a file of the archive" })
     }
   }
+  return { named, faults }
+}
 
+/** What makes a tree what an archive says. */
+export const planImport = (archive: Archive, standing: ReadonlyArray<StandingNode>, mode: ImportMode): ImportPlan => {
+  const { named } = archive
+  const faults = [...archive.faults]
   const byPath = new Map(standing.map((node) => [node.path, node]))
   const pathById = new Map(standing.map((node) => [node.id, node.path]))
   const kept = (path: string, type: NodeType) => {
@@ -66,7 +76,8 @@ export const planImport = (
   }
   const wanted = new Map<string, WantedNode>()
   const paths = new Set([...named.keys(), ...(mode === "merge" ? byPath.keys() : [])])
-  for (const path of [...paths].toSorted((a, b) => namesIn(a).length - namesIn(b).length)) {
+  const placed = [...paths].map((path) => ({ path, depth: namesIn(path).length }))
+  for (const { depth, path } of placed.toSorted((a, b) => a.depth - b.depth)) {
     const archived = named.get(path)
     const type = archived?.type ?? (named.has(path) ? "folder" : (byPath.get(path)?.type ?? "folder"))
     const node = kept(path, type)
@@ -79,6 +90,7 @@ export const planImport = (
     wanted.set(path, {
       id: node?.id ?? null,
       path,
+      depth,
       type,
       archived,
       standing: node,

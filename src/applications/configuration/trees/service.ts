@@ -6,12 +6,19 @@ import { ValidationFailed } from "../../../kernel/problems/problems.ts"
 import { Contents, type Passed, requirePassed } from "../schema-validation/contents.ts"
 import { ConfigurationHistoryGone, type ConfigurationId, configurationTreeActions } from "../model/domain.ts"
 import { ConfigurationLocks } from "../model/locks.ts"
-import { type ArchivedNode, planImport, validationsOf, type WantedNode } from "./import-plan.ts"
-import { nameOf, namesIn, parentPath } from "../model/path-domain.ts"
+import {
+  type Archive,
+  type ArchivedNode,
+  archiveOf,
+  planImport,
+  validationsOf,
+  type WantedNode
+} from "./import-plan.ts"
+import { nameOf, parentPath } from "../model/path-domain.ts"
 import { treeEntries } from "./audit-entries.ts"
 import { type Stamp, type StandingNode, type WrittenNode } from "../model/row-domain.ts"
 import { planRollback } from "./rollback-plan.ts"
-import { type ArchiveNode, type ImportMode, type TreeRollback } from "./domain.ts"
+import { type ArchiveNode, type ImportMode, tooManyNodes, type TreeRollback } from "./domain.ts"
 import { TreeChangeRepository } from "./change-repository.ts"
 import { TreeRepository } from "./repository.ts"
 import { ConfigurationWatch } from "../files/watch.ts"
@@ -92,8 +99,7 @@ export class ConfigurationTrees extends Context.Service<ConfigurationTrees>()("a
       const ids = new Map(wanted.flatMap(({ id, path }) => (id === null ? [] : [[path, id] as const])))
       const written: Array<WrittenNode> = []
       const missing = wanted.filter(({ id }) => id === null)
-      for (let depth = 1; written.length < missing.length; depth++) {
-        const level = missing.filter(({ path }) => namesIn(path).length === depth)
+      for (const level of Map.groupBy(missing, ({ depth }) => depth).values()) {
         const paths = new Map<string, string>()
         const nodes = level.map(({ archived, path, type }) => {
           const parentId = ids.get(parentPath(path)) ?? null
@@ -111,7 +117,7 @@ export class ConfigurationTrees extends Context.Service<ConfigurationTrees>()("a
 
     const apply = Effect.fnUntraced(function* (
       applicationId: ApplicationId,
-      archive: ReadonlyArray<ArchivedNode>,
+      archive: Archive,
       { dryRun, mode }: ImportOptions,
       passed: Passed
     ) {
@@ -168,7 +174,8 @@ export class ConfigurationTrees extends Context.Service<ConfigurationTrees>()("a
       nodes: ReadonlyArray<ArchiveNode>,
       options: ImportOptions
     ) {
-      const archive = yield* measure(nodes, options.nodesBy)
+      const archive = archiveOf(yield* measure(nodes, options.nodesBy))
+      if (archive === undefined) return yield* tooManyNodes()
       return yield* contents.whenValid((passed) => apply(applicationId, archive, options, passed))
     })
 

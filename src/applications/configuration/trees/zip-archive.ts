@@ -4,7 +4,7 @@ import { type Fault } from "../../../kernel/problems/problem.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems/problems.ts"
 import { ConfigurationArchiveUnreadable, Content, maximumContentBytes } from "../model/domain.ts"
 import { NodePath } from "../model/path-domain.ts"
-import { type ArchiveNode, maximumArchiveNodes } from "./domain.ts"
+import { type ArchiveNode, maximumArchiveNodes, tooManyNodes } from "./domain.ts"
 
 /** The entry that says which file is checked against which schema; it is no file of the tree. */
 export const manifestName = ".application-manager.json"
@@ -94,9 +94,7 @@ const entriesOf = (archive: Uint8Array) => {
     Stream.mapEffect((entry) =>
       Effect.gen(function* () {
         count += 1
-        if (count > maximumArchiveNodes) {
-          return yield* new PayloadTooLarge({ detail: `An archive carries at most ${maximumArchiveNodes} entries.` })
-        }
+        if (count > maximumArchiveNodes) return yield* tooManyNodes()
         const most = Math.min(left, maximumContentBytes)
         unpacking = { name: entry.header.path, most, packed: 0 }
         const bytes = yield* bodyOf(entry, most)
