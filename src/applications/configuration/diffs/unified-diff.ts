@@ -10,10 +10,15 @@ export interface DiffRequest {
   readonly after: { readonly version: number; readonly content: string }
 }
 
+/** The lines of both versions together. */
+export const lineCountOf = ({ after, before }: DiffRequest): number =>
+  before.content.split("\n").length + after.content.split("\n").length
+
 /** How one version came out of the other, as a unified diff; empty where nothing differs. */
-export const unifiedDiff = ({ after, before, path }: DiffRequest): string => {
-  const lineCount = before.content.split("\n").length + after.content.split("\n").length
-  const edits = TextDiff.lines(before.content, after.content, { maxEdits: Math.ceil(maxComparisons / lineCount) })
+export const unifiedDiff = (request: DiffRequest): string => {
+  const { after, before, path } = request
+  const maxEdits = Math.ceil(maxComparisons / lineCountOf(request))
+  const edits = TextDiff.lines(before.content, after.content, { maxEdits })
   // A line break in a name would end the header line.
   const name = /[\p{Cc}"\\]/u.test(path) ? JSON.stringify(path) : path
   return TextDiff.unified(edits, {
