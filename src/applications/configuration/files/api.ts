@@ -162,7 +162,8 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
     }),
     endpoint.get("versions", "/:id/versions", {
       summary: "List the versions of a file",
-      description: "Newest first, 100 by default; a page with more than 8 MiB of content is shorter.",
+      description:
+        "Newest first, 100 by default; a page ends before its contents exceed 1 MiB, but has one version at least.",
       access: read,
       params: id,
       query: {

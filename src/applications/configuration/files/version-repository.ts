@@ -13,8 +13,8 @@ import {
   type StoredContent
 } from "../model/row-domain.ts"
 
-/** A page of versions may hold no more than this, in bytes, beside its first. */
-const pageBytes = 8_388_608
+/** A page of several versions has no more content than this, in bytes: a slow client keeps the whole answer in memory. */
+const pageBytes = 1_048_576
 
 /** A content to save to a file that is at one of `versions` (null: any). */
 export interface Save {
@@ -47,10 +47,10 @@ export class VersionRepository extends Context.Service<VersionRepository>()("app
       Result: ConfigurationVersion,
       execute: ({ before, id, limit }) => sql`
           SELECT ${versionColumns} FROM (
-            SELECT *, sum(size) OVER (ORDER BY version DESC) - size AS size_before FROM (
+            SELECT *, sum(size) OVER (ORDER BY version DESC) AS size_together FROM (
               SELECT * FROM configuration_versions WHERE node_id = ${id} AND version < ${before}
               ORDER BY version DESC LIMIT ${limit}) AS page) AS sized
-          WHERE size_before < ${pageBytes} ORDER BY version DESC`
+          WHERE size_together <= ${pageBytes} OR size_together = size ORDER BY version DESC`
     })
     const selectVersion = SqlSchema.findOneOption({
       Request: Schema.Struct({ id: ConfigurationId, version: Schema.Int }),
@@ -136,7 +136,7 @@ export class VersionRepository extends Context.Service<VersionRepository>()("app
     })
 
     return {
-      /** Versions below `before`, newest first, as many as `limit` and 8 MiB allow, but one at least. */
+      /** Versions below `before`, newest first, as many as `limit` and 1 MiB allow, but one at least. */
       versions: Effect.fn("VersionRepository.versions")((id: ConfigurationId, before: number, limit: number) =>
         Effect.orDie(selectVersions({ id, before, limit }))
       ),
