@@ -37,6 +37,9 @@ const CurrentScope = Context.Reference<TenantScope | undefined>("app/platform/Cu
 /** The tenant whose rows alone the current transaction sees, for statements that find them by an index. */
 export const tenantInScope = Effect.map(CurrentScope, (scope) => (scope === "all" ? undefined : scope))
 
+/** Whether a transaction is under way, which holds a connection. */
+export const isInTransaction = Effect.map(CurrentScope, (scope) => scope !== undefined)
+
 /**
  * The transactions of the service. Row-level security shows a tenant-scoped table only inside {@link Database.transaction},
  * which sets the tenant in PostgreSQL; statements outside one see no tenant's rows.

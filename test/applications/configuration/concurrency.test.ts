@@ -132,4 +132,36 @@ layer(severalConnections, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.deepStrictEqual(yield* treePaths(service, applicationId), [])
     })
   )
+
+  it.effect("changes that wait for a lock of their tree or file leave the connections of a replica to others", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const applicationId = yield* makeApplication(service)
+      const id = yield* makeFile(service, applicationId, "a.txt", "")
+      const many = Array.range(1, 15)
+      const changes = [
+        ...many.map((index) =>
+          service.call("POST", "/api/configuration", {
+            body: { applicationId, name: `${index}`, type: "file", content: "" }
+          })
+        ),
+        ...many.map((index) => service.call("PUT", `/api/configuration/${id}`, { body: { content: `${index}` } }))
+      ]
+      const waiting = yield* asSuperuser(service.database, (sql) =>
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`SELECT FROM configuration_trees WHERE application_id = ${applicationId} FOR UPDATE`
+            yield* sql`SELECT FROM configuration_nodes WHERE id = ${id} FOR UPDATE`
+            const waiting = yield* Effect.forkDetach(Effect.all(changes, { concurrency: "unbounded" }), {
+              startImmediately: true
+            })
+            yield* untilBlocked(sql, 2)
+            for (const _ of many) yield* makeFile(service, yield* makeApplication(service), "b.txt", "")
+            return waiting
+          })
+        )
+      )
+      for (const { status, text } of yield* Fiber.join(waiting)) assert.include([200, 201], status, text)
+    })
+  )
 })

@@ -82,7 +82,7 @@ export class ConfigurationFiles extends Context.Service<ConfigurationFiles>()("a
         const saved = yield* quickly.submit({ id, stored, versions: versionsIn(ifMatch), origin: yield* auditOrigin })
         if (saved !== undefined) return { ...shown(saved), content }
       }
-      return yield* contents.whenValid((passed) => write(id, stored, null, ifMatch, passed))
+      return yield* contents.whenValid((passed) => holds.inTurnOfNode(id, write(id, stored, null, ifMatch, passed)))
     })
 
     const fileOf = Effect.fnUntraced(function* (id: ConfigurationId) {
@@ -99,7 +99,7 @@ export class ConfigurationFiles extends Context.Service<ConfigurationFiles>()("a
       yield* fileOf(id)
       const { content } = yield* versions.version(id, version)
       const stored = yield* Effect.orDie(contents.measure(content))
-      return yield* contents.whenValid((passed) => write(id, stored, version, ifMatch, passed))
+      return yield* contents.whenValid((passed) => holds.inTurnOfNode(id, write(id, stored, version, ifMatch, passed)))
     })
 
     const list = Effect.fn("ConfigurationFiles.versions")(function* (

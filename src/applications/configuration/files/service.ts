@@ -101,16 +101,19 @@ export class Configuration extends Context.Service<Configuration>()("app/configu
     const create = Effect.fn("Configuration.create")(function* (input: NewConfiguration) {
       yield* requireFolderWithoutContent(input)
       const content = input.type === "folder" ? null : yield* contents.measure(input.content ?? "")
-      return yield* contents.whenValid((passed) => insert(input, content, passed))
+      return yield* contents.whenValid((passed) =>
+        holds.inTurnOfTree(input.applicationId, insert(input, content, passed))
+      )
     })
 
     const place = Effect.fnUntraced(function* (
+      applicationId: ApplicationId,
       id: ConfigurationId,
       patch: ConfigurationPatch,
       ifMatch: IfMatch | undefined,
       passed: Passed
     ) {
-      const { node: before, stamp } = yield* holds.inTree(id)
+      const { node: before, stamp } = yield* holds.inTree(applicationId, id)
       yield* requireLive(before)
       yield* requireMatch(before, ifMatch)
       const wanted = { ...before, ...given(patch, placed) }
@@ -145,11 +148,17 @@ export class Configuration extends Context.Service<Configuration>()("app/configu
       patch: ConfigurationPatch,
       ifMatch: IfMatch | undefined
     ) {
-      return yield* contents.whenValid((passed) => place(id, patch, ifMatch, passed))
+      return yield* contents.whenValid((passed) =>
+        holds.inTurnAround(id, (applicationId) => place(applicationId, id, patch, ifMatch, passed))
+      )
     })
 
-    const remove = Effect.fn("Configuration.delete")(function* (id: ConfigurationId, ifMatch: IfMatch | undefined) {
-      const { node: before, stamp } = yield* holds.inTree(id)
+    const removeIn = Effect.fnUntraced(function* (
+      applicationId: ApplicationId,
+      id: ConfigurationId,
+      ifMatch: IfMatch | undefined
+    ) {
+      const { node: before, stamp } = yield* holds.inTree(applicationId, id)
       yield* requireLive(before)
       yield* requireMatch(before, ifMatch)
       const ids = (yield* repository.below(id)).map(({ id }) => id)
@@ -159,8 +168,12 @@ export class Configuration extends Context.Service<Configuration>()("app/configu
       return { value: undefined, entries: nodes.map(deletedEntry(before.applicationId)) }
     }, audit.change)
 
-    const restore = Effect.fn("Configuration.restore")(function* (id: ConfigurationId) {
-      const { node: before, stamp } = yield* holds.inTree(id)
+    const remove = Effect.fn("Configuration.delete")((id: ConfigurationId, ifMatch: IfMatch | undefined) =>
+      holds.inTurnAround(id, (applicationId) => removeIn(applicationId, id, ifMatch))
+    )
+
+    const restoreIn = Effect.fnUntraced(function* (applicationId: ApplicationId, id: ConfigurationId) {
+      const { node: before, stamp } = yield* holds.inTree(applicationId, id)
       if (before.deletedAt === null) return { value: yield* get(id), entries: [] }
       if (before.deletedWith !== id) {
         return yield* new ConfigurationParentUnfit({
@@ -173,6 +186,10 @@ export class Configuration extends Context.Service<Configuration>()("app/configu
       if (yield* repository.lacksSchema(nodes.map(({ id }) => id))) return yield* new ConfigurationSchemaUnfit({})
       return { value: yield* get(id), entries: nodes.map(restoredEntry(before.applicationId)) }
     }, audit.change)
+
+    const restore = Effect.fn("Configuration.restore")((id: ConfigurationId) =>
+      holds.inTurnAround(id, (applicationId) => restoreIn(applicationId, id))
+    )
 
     return {
       /** The whole tree, in the form of the answer. */

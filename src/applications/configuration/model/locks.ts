@@ -1,8 +1,9 @@
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, RcMap, Semaphore } from "effect"
 import { type ApplicationId, builtInApplications } from "../../applications/domain.ts"
 import { Applications } from "../../applications/service.ts"
 import { Change } from "../../../audit/log/domain.ts"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
+import { isInTransaction } from "../../../platform/database/database.ts"
 import { type IfMatch, meets, VersionMismatch } from "../../../kernel/http/precondition.ts"
 import { type ConfigurationId, ConfigurationManaged, ConfigurationNotFound } from "./domain.ts"
 import { ConfigurationRepository } from "./repository.ts"
@@ -32,13 +33,35 @@ export class ConfigurationLocks extends Context.Service<ConfigurationLocks>()("a
       return { at: yield* repository.lockTree(applicationId, at), by }
     })
 
-    const inTree = Effect.fn("ConfigurationLocks.inTree")(function* (id: ConfigurationId) {
-      const { applicationId } = yield* repository.getAny(id)
+    const inTree = Effect.fn("ConfigurationLocks.inTree")(function* (
+      applicationId: ApplicationId,
+      id: ConfigurationId
+    ) {
       const stamp = yield* Effect.catchTag(tree(applicationId), "ApplicationNotFound", () =>
         Effect.fail(new ConfigurationNotFound({}))
       )
       return { node: yield* repository.lock(id), stamp }
     })
+
+    const turns = yield* RcMap.make({ lookup: (_key: string) => Semaphore.make(1), idleTimeToLive: "1 minute" })
+    /** What already holds a connection does not wait: who has the turn may wait for that connection. */
+    const inTurn = <A, E, R>(key: string, change: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+      Effect.flatMap(isInTransaction, (holdsConnection) =>
+        holdsConnection
+          ? change
+          : Effect.scoped(Effect.flatMap(RcMap.get(turns, key), (turn) => turn.withPermit(change)))
+      )
+
+    const inTurnOfTree = <A, E, R>(applicationId: ApplicationId, change: Effect.Effect<A, E, R>) =>
+      inTurn(`tree ${applicationId}`, change)
+
+    const inTurnOfNode = <A, E, R>(id: ConfigurationId, change: Effect.Effect<A, E, R>) => inTurn(`node ${id}`, change)
+
+    const inTurnAround = <A, E, R>(
+      id: ConfigurationId,
+      change: (applicationId: ApplicationId) => Effect.Effect<A, E, R>
+    ) =>
+      Effect.flatMap(repository.getAny(id), ({ applicationId }) => inTurnOfTree(applicationId, change(applicationId)))
 
     const node = Effect.fn("ConfigurationLocks.node")(function* (id: ConfigurationId, ifMatch: IfMatch | undefined) {
       const locked = yield* repository.lock(id)
@@ -50,11 +73,16 @@ export class ConfigurationLocks extends Context.Service<ConfigurationLocks>()("a
 
     return {
       /** The applications whose configuration is system-owned. */
-      managed: [
-        ...managed
-      ] /** Locks the tree of an application that is not system-owned; answers who changes it, and when. */,
+      managed: [...managed],
+      /** Makes changes of a tree one after another, so that only one of a replica holds a connection while it waits for a lock. */
+      inTurnOfTree,
+      /** The same for the tree that a node, deleted or not, is in. */
+      inTurnAround,
+      /** The same for a node. */
+      inTurnOfNode,
+      /** Locks the tree of an application that is not system-owned; answers who changes it, and when. */
       tree,
-      /** Locks the tree of a node and the node, deleted or not. */
+      /** Locks the tree of an application and a node, deleted or not. */
       inTree,
       /** Locks a node that is not deleted. */
       node

@@ -44,7 +44,7 @@ export class ConfigurationTrees extends Context.Service<ConfigurationTrees>()("a
     const announce = (written: ReadonlyArray<WrittenNode>, deleted: ReadonlyArray<{ readonly id: ConfigurationId }>) =>
       watch.announce([...written, ...deleted.map(({ id }) => ({ id, version: null }))])
 
-    const rollback = Effect.fn("ConfigurationTrees.rollback")(function* (request: TreeRollback) {
+    const rollBack = Effect.fnUntraced(function* (request: TreeRollback) {
       const { applicationId, at, dryRun = false } = request
       if (DateTime.isGreaterThan(at, yield* DateTime.now)) return yield* inTheFuture
       const stamp = yield* holds.tree(applicationId)
@@ -70,6 +70,10 @@ export class ConfigurationTrees extends Context.Service<ConfigurationTrees>()("a
         )
       }
     }, audit.change)
+
+    const rollback = Effect.fn("ConfigurationTrees.rollback")((request: TreeRollback) =>
+      holds.inTurnOfTree(request.applicationId, rollBack(request))
+    )
 
     const measure = Effect.fnUntraced(function* (nodes: ReadonlyArray<ArchiveNode>, nodesBy: ImportOptions["nodesBy"]) {
       const errors: Array<Fault> = []
@@ -176,7 +180,9 @@ export class ConfigurationTrees extends Context.Service<ConfigurationTrees>()("a
     ) {
       const archive = archiveOf(yield* measure(nodes, options.nodesBy))
       if (archive === undefined) return yield* tooManyNodes()
-      return yield* contents.whenValid((passed) => apply(applicationId, archive, options, passed))
+      return yield* contents.whenValid((passed) =>
+        holds.inTurnOfTree(applicationId, apply(applicationId, archive, options, passed))
+      )
     })
 
     return {
