@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { nodesOfZip } from "../../../src/applications/configuration/trees/zip-archive.ts"
+import { manifestName, nodesOfZip } from "../../../src/applications/configuration/trees/zip-archive.ts"
 import { emptyBlocks, zipOf } from "../../support/zip.ts"
 
 const nextTurn = Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
@@ -35,5 +35,26 @@ it.effect("reads a file of the largest size, and others after it", () =>
       nodes,
       names.map((name) => ({ path: `/${name}`, type: "file" as const, content }))
     )
+  })
+)
+
+const manifestOf = (count: number) => ({
+  name: manifestName,
+  content: JSON.stringify({
+    schemas: Object.fromEntries(
+      Array.from({ length: count }, (_, index) => [`/${index}${"/name".repeat(20)}`, "/schema"])
+    )
+  })
+})
+
+it.effect("reads a manifest that is larger than a file may be, of as many schemas as there may be files", () =>
+  Effect.gen(function* () {
+    const manifest = manifestOf(20_000)
+    assert.isAbove(manifest.content.length, 2_000_000)
+    const name = `7${"/name".repeat(20)}`
+    const nodes = yield* nodesOfZip(zipOf([manifest, { name, content: "{}" }]))
+    assert.deepStrictEqual(nodes, [{ path: `/${name}`, type: "file", content: "{}", schema: "/schema" }])
+    const refused = yield* Effect.flip(nodesOfZip(zipOf([manifestOf(20_001)])))
+    assert.strictEqual(refused._tag, "ConfigurationArchiveUnreadable")
   })
 )

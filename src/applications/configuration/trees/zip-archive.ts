@@ -1,5 +1,6 @@
 import { Effect, Result, Schema, Stream } from "effect"
 import { Zip } from "effect/encoding"
+import { JsonScanner, tokens } from "../../../kernel/json/json-scanner.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems/problems.ts"
 import { ConfigurationArchiveUnreadable, Content, maximumContentBytes } from "../model/domain.ts"
@@ -23,7 +24,7 @@ interface RawEntry {
   readonly bytes: Uint8Array
 }
 
-/** The files and folders of a zip archive: 20,000 at most, 1 MiB each and 64 MiB together when unpacked. */
+/** The files and folders of a zip archive: 20,000 at most, 1 MiB each (but for the manifest) and 64 MiB together when unpacked. */
 export const nodesOfZip = Effect.fnUntraced(function* (bytes: Uint8Array) {
   const { entries, links } = yield* entriesOf(bytes)
   const manifest = entries.find(({ name }) => name === manifestName)
@@ -59,11 +60,27 @@ export const nodesOfZip = Effect.fnUntraced(function* (bytes: Uint8Array) {
 
 const unreadable = (detail: string) => new ConfigurationArchiveUnreadable({ detail })
 
-const schemasOf = ({ bytes }: RawEntry) =>
-  Schema.decodeUnknownEffect(Manifest)(new TextDecoder().decode(bytes)).pipe(
-    Effect.map(({ schemas }) => schemas),
-    Effect.mapError(() => unreadable(`${manifestName} is not what an export writes there.`))
-  )
+const schemasOf = ({ bytes }: RawEntry) => {
+  const unlike = unreadable(`${manifestName} is not what an export writes there.`)
+  return hasManyValues(bytes)
+    ? Effect.fail(unlike)
+    : Schema.decodeUnknownEffect(Manifest)(new TextDecoder().decode(bytes)).pipe(
+        Effect.map(({ schemas }) => schemas),
+        Effect.mapError(() => unlike)
+      )
+}
+
+const separators: ReadonlySet<number> = new Set([tokens.comma, tokens.openBrace, tokens.openBracket])
+
+/** Whether JSON has more values than the manifest of any archive: to parse so many would hold up the service. */
+const hasManyValues = (json: Uint8Array): boolean => {
+  const scanner = new JsonScanner(json)
+  let count = 0
+  for (let token = scanner.next(); token !== undefined; token = scanner.next()) {
+    if (separators.has(token) && ++count > maximumArchiveNodes + 1) return true
+  }
+  return false
+}
 
 /** So much of an archive is unpacked at once: some milliseconds of work, even of blocks that unpack to nothing. */
 const sliceBytes = 32_768
@@ -95,7 +112,7 @@ const entriesOf = (archive: Uint8Array) => {
       Effect.gen(function* () {
         count += 1
         if (count > maximumArchiveNodes) return yield* tooManyNodes()
-        const most = Math.min(left, maximumContentBytes)
+        const most = entry.header.path === manifestName ? left : Math.min(left, maximumContentBytes)
         unpacking = { name: entry.header.path, most, packed: 0 }
         const bytes = yield* bodyOf(entry, most)
         unpacking = undefined
