@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { manifestName, nodesOfZip } from "../../../src/applications/configuration/trees/zip-archive.ts"
-import { emptyBlocks, zipOf } from "../../support/zip.ts"
+import { emptyBlocks, type ZipEntry, zipOf } from "../../support/zip.ts"
 
 const nextTurn = Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
 
@@ -56,5 +56,43 @@ it.effect("reads a manifest that is larger than a file may be, of as many schema
     assert.deepStrictEqual(nodes, [{ path: `/${name}`, type: "file", content: "{}", schema: "/schema" }])
     const refused = yield* Effect.flip(nodesOfZip(zipOf([manifestOf(20_001)])))
     assert.strictEqual(refused._tag, "ConfigurationArchiveUnreadable")
+  })
+)
+
+const messagesOf = (...entries: ReadonlyArray<ZipEntry>) =>
+  Effect.map(Effect.flip(nodesOfZip(zipOf(entries))), (error) =>
+    error._tag === "ValidationFailed" ? error.errors.map(({ message }) => message) : [error._tag]
+  )
+
+it.effect(
+  "400: names that are no UTF-8, symbolic links of any name, a second manifest, and paths that an export refuses",
+  () =>
+    Effect.gen(function* () {
+      const manifest = { name: manifestName, content: '{"schemas":{}}' }
+      const unportable = "Expected no backslash, no drive letter and one manifest"
+      assert.deepStrictEqual(yield* messagesOf({ name: Buffer.from([0xff, 0xfe]) }), [
+        "Expected a name in UTF-8, and the same in the directory of the archive"
+      ])
+      assert.deepStrictEqual(
+        yield* messagesOf({ name: Buffer.from([0x82, 0x61]), isUtf8: false, mode: 0o120777, content: "/etc/passwd" }),
+        ["Expected a file or folder, no symbolic link"]
+      )
+      assert.deepStrictEqual(yield* messagesOf(manifest, manifest), [unportable])
+      for (const name of ["..\\x", "C:/x", "a\\b"])
+        assert.deepStrictEqual(yield* messagesOf({ name }), [unportable], name)
+      const fine = yield* nodesOfZip(zipOf([{ name: Buffer.from([0x82, 0x61]), isUtf8: false }, { name: "\ufffd" }]))
+      assert.deepStrictEqual(
+        fine.map(({ path }) => path),
+        ["/éa", "/\ufffd"]
+      )
+    })
+)
+
+it.effect("reads an archive whose comment contains the mark of an end", () =>
+  Effect.gen(function* () {
+    const nodes = yield* nodesOfZip(
+      zipOf([{ name: "a" }], Buffer.from("see PK\u0005\u0006, the mark of an end of archives"))
+    )
+    assert.deepStrictEqual(nodes, [{ path: "/a", type: "file", content: "" }])
   })
 )

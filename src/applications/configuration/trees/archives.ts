@@ -7,7 +7,7 @@ import { ConfigurationNotPortable } from "../model/domain.ts"
 import { type ArchiveNode } from "./domain.ts"
 import { inBatchesOf, type StandingNode } from "../model/row-domain.ts"
 import { TreeRepository } from "./repository.ts"
-import { manifestName, nodesOfZip } from "./zip-archive.ts"
+import { isPortable, manifestName, nodesOfZip } from "./zip-archive.ts"
 
 /** Whole trees as one document: JSON or a zip archive. */
 export class ConfigurationArchives extends Context.Service<ConfigurationArchives>()(
@@ -82,9 +82,6 @@ export class ConfigurationArchives extends Context.Service<ConfigurationArchives
 }
 
 const maxNamed = 20
-
-/** Whether every zip reader takes a path as it is: no backslash, no drive letter, and not the manifest's place. */
-const isPortable = (path: string): boolean => !/^\/[A-Za-z]:|\\/.test(path) && path !== `/${manifestName}`
 
 const zipped = (standing: ReadonlyArray<StandingNode>, nodes: Stream.Stream<ArchiveNode>) => {
   const paths = new Map(standing.map(({ id, path }) => [id, path]))

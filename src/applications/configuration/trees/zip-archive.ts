@@ -16,17 +16,21 @@ const Manifest = Schema.fromJsonString(
   Schema.Struct({ schemas: Schema.Record(Schema.String, Schema.NullOr(NodePath)) })
 )
 const isPath = Schema.is(NodePath)
+
+/** Whether every zip reader takes a path as it is: no backslash, no drive letter, and not the manifest's place. */
+export const isPortable = (path: string): boolean => !/^\/[A-Za-z]:|\\/.test(path) && path !== `/${manifestName}`
 const isContent = Schema.is(Content)
 
 interface RawEntry {
   readonly name: string
   readonly isFolder: boolean
   readonly bytes: Uint8Array
+  readonly listed: ListedEntry
 }
 
 /** The files and folders of a zip archive: 20,000 at most, 1 MiB each (but for the manifest) and 64 MiB together when unpacked. */
 export const nodesOfZip = Effect.fnUntraced(function* (bytes: Uint8Array) {
-  const { entries, links } = yield* entriesOf(bytes)
+  const entries = yield* entriesOf(bytes)
   const manifest = entries.find(({ name }) => name === manifestName)
   const schemas = manifest === undefined ? {} : yield* schemasOf(manifest)
   const errors: Array<Fault> = []
@@ -37,14 +41,23 @@ export const nodesOfZip = Effect.fnUntraced(function* (bytes: Uint8Array) {
       errors.push({ path: ["payload", entry.name], message: "Expected a path of names that a file or folder may have" })
       return []
     }
-    if (links.has(entry.name)) {
+    if (!isPortable(path)) {
+      errors.push({ path: ["payload", path], message: "Expected no backslash, no drive letter and one manifest" })
+      return []
+    }
+    if (entry.listed.name !== undefined && entry.listed.name !== entry.name) {
+      errors.push({
+        path: ["payload", path],
+        message: "Expected a name in UTF-8, and the same in the directory of the archive"
+      })
+      return []
+    }
+    if (entry.listed.isLink) {
       errors.push({ path: ["payload", path], message: "Expected a file or folder, no symbolic link" })
       return []
     }
     if (entry.isFolder) return [{ path, type: "folder" }]
-    const content = Result.getOrUndefined(
-      Result.try(() => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(entry.bytes))
-    )
+    const content = utf8Of(entry.bytes)
     if (content === undefined || !isContent(content)) {
       errors.push({ path: ["payload", path], message: "Expected text in UTF-8 without NUL" })
       return []
@@ -124,8 +137,12 @@ const entriesOf = (archive: Uint8Array) => {
     Effect.catchTag("ZipError", ({ message }) => unreadable(message)),
     Effect.flatMap((entries) => {
       const directory = directoryOf(archive)
-      return directory?.count === entries.length
-        ? Effect.succeed({ entries, links: new Set(directory.links) })
+      const known = entries.flatMap((entry, index): ReadonlyArray<RawEntry> => {
+        const listed = directory?.[index]
+        return listed === undefined ? [] : [{ ...entry, listed }]
+      })
+      return directory?.length === entries.length
+        ? Effect.succeed(known)
         : Effect.fail(unreadable("The body is no zip archive, or one that is cut off or damaged."))
     })
   )
@@ -145,36 +162,54 @@ const bodyOf = <E>({ body, header }: Zip.Entry<E>, most: number) => {
 
 const endRecord = "PK\u0005\u0006"
 const endRecordBytes = 22
+const maxCommentBytes = 65_535
 const entrySignature = 0x02014b50
 const entryHeaderBytes = 46
 const madeOnUnix = 3
 const typeBits = 0o170000
 const linkType = 0o120000
+const utf8Flag = 0x800
 
-/** What the directory at the end of a zip archive lists. */
-export interface ZipDirectory {
-  readonly count: number
-  /** The names of symbolic links, which only the directory distinguishes from files. */
-  readonly links: ReadonlyArray<string>
+/** What the directory at the end of a zip archive says of an entry. */
+interface ListedEntry {
+  /** Its name where that is marked as UTF-8; empty where it is not UTF-8 then. */
+  readonly name: string | undefined
+  /** Whether it is a symbolic link, which only the directory distinguishes from a file. */
+  readonly isLink: boolean
+  readonly offset: number
 }
 
-/** The directory of a zip archive; undefined where it is not there, or not whole. */
-export const directoryOf = (archive: Uint8Array): ZipDirectory | undefined => {
+/** Where the record begins that ends an archive: a comment may follow it, which may contain anything. */
+const endOf = (bytes: Buffer): number | undefined => {
+  const first = Math.max(0, bytes.length - endRecordBytes - maxCommentBytes)
+  for (let end = bytes.length - endRecordBytes; end >= first; end--) {
+    end = bytes.lastIndexOf(endRecord, end, "latin1")
+    if (end >= first && end + endRecordBytes + bytes.readUInt16LE(end + 20) === bytes.length) return end
+  }
+  return undefined
+}
+
+/** The directory of a zip archive, in the order of the entries; undefined where it is not there. */
+const directoryOf = (archive: Uint8Array): ReadonlyArray<ListedEntry> | undefined => {
   const bytes = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)
-  const end = bytes.lastIndexOf(endRecord, bytes.length, "latin1")
-  if (end === -1 || end + endRecordBytes > bytes.length) return undefined
-  const links: Array<string> = []
-  let count = 0
+  const end = endOf(bytes)
+  if (end === undefined) return undefined
+  const entries: Array<ListedEntry> = []
   let at = bytes.readUInt32LE(end + 16)
   while (at + entryHeaderBytes <= end && bytes.readUInt32LE(at) === entrySignature) {
     const nameAt = at + entryHeaderBytes
     const nameEnd = nameAt + bytes.readUInt16LE(at + 28)
     const mode = bytes.readUInt32LE(at + 38) >>> 16
-    if (bytes.readUInt8(at + 5) === madeOnUnix && (mode & typeBits) === linkType) {
-      links.push(bytes.toString("utf8", nameAt, nameEnd))
-    }
-    count += 1
+    entries.push({
+      name: (bytes.readUInt16LE(at + 8) & utf8Flag) === 0 ? undefined : (utf8Of(bytes.subarray(nameAt, nameEnd)) ?? ""),
+      isLink: bytes.readUInt8(at + 5) === madeOnUnix && (mode & typeBits) === linkType,
+      offset: bytes.readUInt32LE(at + 42)
+    })
     at = nameEnd + bytes.readUInt16LE(at + 30) + bytes.readUInt16LE(at + 32)
   }
-  return { count, links }
+  return entries.toSorted((a, b) => a.offset - b.offset)
 }
+
+/** The text of these bytes; undefined where they are not UTF-8. */
+const utf8Of = (bytes: Uint8Array): string | undefined =>
+  Result.getOrUndefined(Result.try(() => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)))
