@@ -1,4 +1,4 @@
-import { Data, Duration, Effect, PartitionedSemaphore, RcRef } from "effect"
+import { Clock, Data, Duration, Effect, PartitionedSemaphore, RcRef } from "effect"
 import { type ChildProcess, fork } from "node:child_process"
 import { getCompileCacheDir } from "node:module"
 import { type Socket } from "node:net"
@@ -8,6 +8,9 @@ import { whilePackagesAreReplaced } from "./packages.ts"
 const idleTimeToLive = "1 minute"
 /** On a busy machine a task may take this many times its processor seconds. */
 const maxWallTimeFactor = 10
+/** A requester whose task ended a process shares its turns with others like it for so long. */
+const sharedTurnsMillis = 60_000
+const overLimit = Symbol("over the limit")
 const maxErrorCharacters = 65_536
 /** That of the service, in Node's own place for it: with it a worker loads no compiler of TypeScript. */
 const compileCache = getCompileCacheDir()
@@ -24,7 +27,8 @@ interface Limits {
 /**
  * Runs work that must not block the service, or end it, in a process of its own: one task at a time, each limited in processor
  * seconds (of all threads of the process, those of V8 among them) and megabytes. A task over its limit ends with its process, and the next one gets a new process. Requesters take
- * turns, so that many tasks of one do not delay the others. `module` runs `replyWith`.
+ * turns, so that many tasks of one do not delay the others; those whose tasks ended a process lately take turns as if they
+ * were one. `module` runs `replyWith`.
  *
  * It is no thread: V8 ends the whole process where a thread asks for much memory at once (`resourceLimits` does not hold then).
  */
@@ -36,7 +40,15 @@ export const makeWorkerProcess = Effect.fnUntraced(function* <Request, Reply>({
     acquire: Effect.acquireRelease(Effect.retry(start(module, limits), whilePackagesAreReplaced), stop),
     idleTimeToLive
   })
-  const oneAtATime = yield* PartitionedSemaphore.make<string>({ permits: 1 })
+  const oneAtATime = yield* PartitionedSemaphore.make<string | typeof overLimit>({ permits: 1 })
+  const overLimitUntil = new Map<string, number>()
+  const turnOf = (requester: string) =>
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      for (const [one, until] of overLimitUntil) if (until <= now) overLimitUntil.delete(one)
+      return overLimitUntil.has(requester) ? overLimit : requester
+    })
+  const noteOverLimit = (requester: string) =>
+    Effect.map(Clock.currentTimeMillis, (now) => void overLimitUntil.set(requester, now + sharedTurnsMillis))
   const running = Effect.flatMap(RcRef.get(worker), (found) =>
     hasEnded(found) ? Effect.andThen(RcRef.invalidate(worker), RcRef.get(worker)) : Effect.succeed(found)
   )
@@ -46,9 +58,9 @@ export const makeWorkerProcess = Effect.fnUntraced(function* <Request, Reply>({
       Effect.flatMap((worker) => submit<Reply>(worker, request, limits)),
       // The process would answer the next request with the reply to an interrupted one.
       Effect.onInterrupt(() => RcRef.invalidate(worker)),
-      Effect.tapError(() => RcRef.invalidate(worker)),
+      Effect.tapError(() => Effect.andThen(RcRef.invalidate(worker), noteOverLimit(requester))),
       Effect.scoped,
-      oneAtATime.withPermit(requester)
+      (task) => Effect.flatMap(turnOf(requester), (turn) => oneAtATime.withPermit(turn)(task))
     )
 })
 

@@ -78,3 +78,21 @@ it.live("many slow tasks of one requester delay another by at most two of them",
     yield* Fiber.interrupt(looping)
   }).pipe(Effect.scoped)
 )
+
+it.live("requesters whose tasks went over the limit delay another by at most two tasks, however many they are", () =>
+  Effect.gen(function* () {
+    const ask = yield* startFor(0.25)
+    const loops = (each: Effect.Effect<void>) =>
+      Effect.forEach(
+        ["a", "b", "c", "d", "e", "f"],
+        (requester) => Effect.ensuring(Effect.exit(ask(requester, "loop")), each),
+        { concurrency: "unbounded" }
+      )
+    yield* loops(Effect.void)
+    let ended = 0
+    const looping = yield* Effect.forkChild(loops(Effect.sync(() => (ended += 1))), { startImmediately: true })
+    assert.strictEqual(yield* ask("another", "answer"), 1)
+    assert.isAtMost(ended, 2)
+    yield* Fiber.interrupt(looping)
+  }).pipe(Effect.scoped)
+)
