@@ -12,7 +12,7 @@ import { type TenantId } from "../../kernel/identifier.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { PayloadTooLarge } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf, statementMoment } from "../../platform/database/database.ts"
-import { makeTenantTurns } from "../../platform/database/tenant-turns.ts"
+import { makeTurns } from "../../platform/runtime/turns.ts"
 import { faultsOf } from "../../platform/http/validation.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
@@ -39,7 +39,7 @@ export class EventIngestion extends Context.Service<EventIngestion>()("app/event
     const settings = yield* Settings
     const { retentionDays } = settings.audit
     const atOnce = Math.max(1, Math.floor(settings.database.maxConnections / 4))
-    const inTurn = yield* makeTenantTurns({ atOnce, ofTenant: 1 })
+    const inTurn = yield* makeTurns({ atOnce, ofOne: 1 })
 
     /** Forgets which events came, as retention forgets the events. */
     const forget = Effect.gen(function* () {

@@ -7,7 +7,7 @@ import { csvCell } from "../../kernel/csv.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
-import { makeTenantTurns } from "../../platform/database/tenant-turns.ts"
+import { makeTurns } from "../../platform/runtime/turns.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { rangeOf } from "../usage/domain.ts"
 import { UsageRepository } from "../usage/repository.ts"
@@ -129,7 +129,7 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
     const usage = yield* UsageRepository
     const { invoiceIssuer } = (yield* Settings).insights
     // A read waits for its reader, and holds a connection meanwhile.
-    const inTurn = yield* makeTenantTurns({ atOnce: 2, ofTenant: 1 })
+    const inTurn = yield* makeTurns({ atOnce: 2, ofOne: 1 })
 
     const report = Effect.fn("Billing.report")(function* (request: BillingRequest) {
       const principal = yield* CurrentPrincipal

@@ -5,7 +5,7 @@ import "../../kernel/json/json-parse.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { applicationRole } from "./migrations.ts"
-import { makeTenantTurns } from "./tenant-turns.ts"
+import { makeTurns } from "../runtime/turns.ts"
 
 /** The moment that a statement judges time by; undefined for that of the database. */
 export type Moment = DateTime.Utc | undefined
@@ -64,7 +64,7 @@ export class Database extends Context.Service<
       Database,
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const inTurn = yield* makeTenantTurns({ atOnce: maxConnections, ofTenant: Math.max(1, maxConnections - 2) })
+        const inTurn = yield* makeTurns({ atOnce: maxConnections, ofOne: Math.max(1, maxConnections - 2) })
         const enter = (scope: TenantScope) =>
           sql`SELECT set_config('app.tenant_id', ${scope === "all" ? "*" : scope}, true)`.values
 

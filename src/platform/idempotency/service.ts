@@ -4,7 +4,7 @@ import { Headers, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { repeatJob } from "../runtime/background-jobs.ts"
 import { scopeOf, Database } from "../database/database.ts"
-import { makeTenantTurns } from "../database/tenant-turns.ts"
+import { makeTurns } from "../runtime/turns.ts"
 import { headersOf } from "../http/request.ts"
 import { Sealing } from "../crypto/sealing.ts"
 import { Settings } from "../settings/settings.ts"
@@ -38,7 +38,7 @@ export const IdempotencyLayer = Layer.effect(
     const { maxConnections } = (yield* Settings).database
     const atOnce = Math.max(1, Math.floor(maxConnections / 2))
     // A handler may ask other servers while it holds its connection.
-    const inTurn = yield* makeTenantTurns({ atOnce, ofTenant: Math.max(2, Math.ceil(atOnce / 2)) })
+    const inTurn = yield* makeTurns({ atOnce, ofOne: Math.max(2, Math.ceil(atOnce / 2)) })
 
     yield* DateTime.now.pipe(
       Effect.flatMap((now) => repository.purge(DateTime.subtract(now, retention))),

@@ -1,9 +1,10 @@
-import { Context, Effect, Layer, RcMap, Semaphore } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { type ApplicationId, builtInApplications } from "../../applications/domain.ts"
 import { Applications } from "../../applications/service.ts"
 import { Change } from "../../../audit/log/domain.ts"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { isInTransaction } from "../../../platform/database/database.ts"
+import { makeTurns } from "../../../platform/runtime/turns.ts"
 import { type IfMatch, meets, VersionMismatch } from "../../../kernel/http/precondition.ts"
 import { type ConfigurationId, ConfigurationManaged, ConfigurationNotFound } from "./domain.ts"
 import { ConfigurationRepository } from "./repository.ts"
@@ -43,14 +44,10 @@ export class ConfigurationLocks extends Context.Service<ConfigurationLocks>()("a
       return { node: yield* repository.lock(id), stamp }
     })
 
-    const turns = yield* RcMap.make({ lookup: (_key: string) => Semaphore.make(1), idleTimeToLive: "1 minute" })
+    const oneAtATime = yield* makeTurns({ atOnce: Infinity, ofOne: 1 })
     /** What already holds a connection does not wait: who has the turn may wait for that connection. */
     const inTurn = <A, E, R>(key: string, change: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-      Effect.flatMap(isInTransaction, (holdsConnection) =>
-        holdsConnection
-          ? change
-          : Effect.scoped(Effect.flatMap(RcMap.get(turns, key), (turn) => turn.withPermit(change)))
-      )
+      Effect.flatMap(isInTransaction, (holdsConnection) => (holdsConnection ? change : oneAtATime(key, change)))
 
     const inTurnOfTree = <A, E, R>(applicationId: ApplicationId, change: Effect.Effect<A, E, R>) =>
       inTurn(`tree ${applicationId}`, change)

@@ -2,13 +2,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { TenantId } from "#src/kernel/identifier.ts"
 import { type TenantScope } from "#src/platform/database/database.ts"
-import { makeTenantTurns } from "#src/platform/database/tenant-turns.ts"
+import { makeTurns } from "#src/platform/runtime/turns.ts"
 
 const [one, other, third] = ["a", "b", "c"].map((last) => TenantId.make(`0198a5b0-7c00-7000-8000-00000000000${last}`))
 
 /** Effects that run until they are ended, and the tenants of those that run. */
 const setting = Effect.gen(function* () {
-  const inTurn = yield* makeTenantTurns({ atOnce: 2, ofTenant: 1 })
+  const inTurn = yield* makeTurns({ atOnce: 2, ofOne: 1 })
   const running: Array<TenantScope> = []
   const begin = Effect.fnUntraced(function* (tenant: TenantScope = "all") {
     const end = yield* Deferred.make<void>()
