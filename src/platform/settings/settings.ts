@@ -57,7 +57,11 @@ const settings = {
   "Api:RateLimit:AnonymousPerMinute": setting(integer(1, 1e9), "60", "Requests a minute of one anonymous address"),
   "Database:Url": optional(urlSecret("postgres", "postgresql"), "PostgreSQL to use instead of the embedded one"),
   "Database:Directory": setting(text, ".data", "Data directory of the embedded PostgreSQL"),
-  "Database:MaxConnections": setting(integer(2, 1000), "10", "Size of the connection pool"),
+  "Database:MaxConnections": setting(
+    integer(2, 1000),
+    "10",
+    "Size of the connection pool; a tenant has all but two of it at most"
+  ),
   "Database:StatementTimeoutSeconds": setting(integer(1, day), "30", "Seconds that a statement may take"),
   "Database:AcquireTimeoutSeconds": setting(
     integer(1, 60),
