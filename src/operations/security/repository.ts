@@ -110,11 +110,16 @@ const uuidIn = (text: string): string =>
   `CASE WHEN ${text} ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN ${text}::uuid END`
 
 /** Reads the tables of every identity that is no person; its own are the reports, their findings and what was decided. */
+/** A report that is to be made. */
+const PendingReport = Schema.Struct({ id: ReportId, tenantId: Schema.NullOr(TenantId), kind: ReportKind })
+export type PendingReport = typeof PendingReport.Type
+
 export class SecurityRepository extends Context.Service<SecurityRepository>()("app/security/SecurityRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const identities = readRows(StoredIdentity)
     const reports = readRows(StoredReport)
+    const waiting = readRows(PendingReport)
     const findings = readRows(StoredFinding)
 
     const usedBy = (principal: string, usedSince: Date) => sql`ARRAY(
@@ -291,13 +296,18 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
           )
       ),
 
-      /** A report that waits, locked, of the tenant that was served longest ago; none where other replicas work at all. */
-      pending: readRows(Schema.Struct({ id: ReportId, tenantId: Schema.NullOr(TenantId), kind: ReportKind }))(sql`
+      /**
+       * A report that waits, locked, of the tenant that was served longest ago; those that failed come last. None where other
+       * replicas work at all.
+       */
+      pending: Effect.fn("SecurityRepository.pending")((failed: Iterable<ReportId>) =>
+        waiting(sql`
         SELECT r.id, r.tenant_id, r.kind FROM security_reports r WHERE r.status = 'pending'
-        ORDER BY CASE WHEN r.tenant_id IS NULL
+        ORDER BY r.id = ANY (${[...failed]}::uuid[]), CASE WHEN r.tenant_id IS NULL
           THEN (SELECT max(c.completed_at) FROM security_reports c WHERE c.tenant_id IS NULL)
           ELSE (SELECT max(c.completed_at) FROM security_reports c WHERE c.tenant_id = r.tenant_id) END NULLS FIRST, r.id
-        LIMIT 1 FOR UPDATE OF r SKIP LOCKED`).pipe(Effect.map(([report]) => report)),
+        LIMIT 1 FOR UPDATE OF r SKIP LOCKED`).pipe(Effect.map(([report]) => report))
+      ),
 
       store: Effect.fn("SecurityRepository.store")(
         (reportId: ReportId, tenantId: TenantId | null, found: ReadonlyArray<NewFinding>) =>

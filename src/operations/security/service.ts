@@ -2,7 +2,6 @@ import { Context, DateTime, Effect, Layer, Option, Queue, Stream, Struct } from 
 import { usesCountForDays } from "../../access/capability-uses.ts"
 import { unchanged } from "../../audit/log/change-entries.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
-import { type TenantId } from "../../kernel/identifier.ts"
 import { slice } from "../../kernel/http/page.ts"
 import { patched } from "../../kernel/http/server-set.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
@@ -32,6 +31,7 @@ import { writerOf } from "./exports.ts"
 import {
   type FindingFilter,
   type NewFinding,
+  type PendingReport,
   SecurityRepository,
   type StoredFinding,
   type StoredIdentity,
@@ -107,11 +107,7 @@ export class Security extends Context.Service<Security>()("app/security/Security
     }, audit.change)
 
     /** Applies rules to the identities of a kind, a page at a time; returns how many there were. */
-    const judge = Effect.fnUntraced(function* (
-      report: { readonly id: ReportId; readonly tenantId: TenantId | null },
-      kind: IdentityKind,
-      rules: ReadonlyArray<Rule>
-    ) {
+    const judge = Effect.fnUntraced(function* (report: PendingReport, kind: IdentityKind, rules: ReadonlyArray<Rule>) {
       const now = yield* DateTime.now
       let checked = 0
       let after: string | undefined
@@ -133,18 +129,23 @@ export class Security extends Context.Service<Security>()("app/security/Security
     })
 
     // The transaction holds the report's lock: when its replica dies, another one begins the report anew.
+    const make = Effect.fnUntraced(function* (report: PendingReport) {
+      const rules = rulesOf(report.kind)
+      let checked = 0
+      for (const kind of identityKinds) {
+        const ofKind = rules.filter(({ kinds }) => kinds.includes(kind))
+        if (ofKind.length > 0) checked += yield* judge(report, kind, ofKind)
+      }
+      yield* repository.complete(report.id, checked, DateTime.toDateUtc(yield* DateTime.now))
+    })
+    const failed = new Set<ReportId>()
     const complete = database.transaction(
       "all",
       Effect.gen(function* () {
-        const report = yield* repository.pending
+        const report = yield* repository.pending(failed)
         if (report === undefined) return false
-        const rules = rulesOf(report.kind)
-        let checked = 0
-        for (const kind of identityKinds) {
-          const ofKind = rules.filter(({ kinds }) => kinds.includes(kind))
-          if (ofKind.length > 0) checked += yield* judge(report, kind, ofKind)
-        }
-        yield* repository.complete(report.id, checked, DateTime.toDateUtc(yield* DateTime.now))
+        yield* Effect.onError(make(report), () => Effect.sync(() => failed.add(report.id)))
+        failed.delete(report.id)
         return true
       })
     )

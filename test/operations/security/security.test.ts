@@ -224,6 +224,33 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("makes the reports of others where one always fails", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const [failing, other] = [yield* makeReader(service), yield* makeReader(service)]
+      yield* asSuperuser(service.database, (sql) =>
+        Effect.andThen(
+          sql`CREATE FUNCTION never_completed() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN RAISE EXCEPTION 'a report that fails'; END $$`,
+          sql`CREATE TRIGGER never_completed BEFORE UPDATE ON security_reports FOR EACH ROW
+            WHEN (NEW.tenant_id = ${sql.literal(`'${failing.tenantId}'`)}) EXECUTE FUNCTION never_completed()`
+        )
+      )
+      const body = { kind: "posture" }
+      const { body: asked } = yield* service.call("POST", "/api/security/reports", { key: failing.key, body })
+      yield* reportOf(service, other.key, "posture")
+      const status = Effect.map(
+        service.call("GET", `/api/security/reports/${asked.id}`),
+        (answer) => answer.body.status
+      )
+      assert.strictEqual(yield* status, "pending")
+      yield* asSuperuser(service.database, (sql) => sql`DROP TRIGGER never_completed ON security_reports`)
+      // Another request has the service look for reports again.
+      yield* service.call("POST", "/api/security/reports", { key: other.key, body })
+      yield* eventually(status, (now) => now === "completed")
+    })
+  )
+
   it.effect("shows nothing of another tenant, and refuses its reports", () =>
     Effect.gen(function* () {
       const service = yield* TestService
