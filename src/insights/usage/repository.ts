@@ -220,7 +220,7 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
       ),
       /**
        * The rows that a search finds among the newest ones, of which it reads a bounded number, and the last row that it read
-       * where there may be more behind it. An id is found by the entry of the ledger, wherever it is.
+       * where there may be more behind it. An id is found by the entry of the ledger, or by what was released, wherever it is.
        */
       search: Effect.fn("UsageRepository.search")(function* (
         given: string,
@@ -236,7 +236,8 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
             select(
               sql`${where} AND (u.charge_id = ${id} OR u.reservation_id = ${id}) AND u.occurred_at = ANY (ARRAY(
                 SELECT e.occurred_at FROM budget_entries e
-                WHERE e.id = ${id} OR e.id = (SELECT r.charge_id FROM budget_reservations r WHERE r.id = ${id})))`,
+                WHERE e.id = ${id} OR e.id = (SELECT r.charge_id FROM budget_reservations r WHERE r.id = ${id})
+                UNION ALL SELECT r.closed_at FROM budget_reservations r WHERE r.id = ${id} AND r.state = 'released'))`,
               filter,
               limit
             )

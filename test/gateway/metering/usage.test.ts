@@ -105,6 +105,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { body } = yield* eventually(overview, (answer) => answer.body.totals.requests === 5)
       assert.strictEqual(body.totals.errors, 2)
       assert.lengthOf((yield* service.call("GET", `/api/usage?tenantId=${tenantId}`)).body.items, 5)
+      const search = `/api/usage?tenantId=${tenantId}&search=${rows[2].reservationId}`
+      const { items: found } = (yield* service.call("GET", search)).body
+      assert.deepInclude(found[0], { method: "released", reservationId: rows[2].reservationId })
+      assert.lengthOf(found, 1)
       // Nobody knows what a request used that was never answered: it is charged as a whole, in tokens too.
       assert.isNull(rows[3].inputTokens)
       const [, , , unanswered] = yield* charges(service, tenantId)
