@@ -1,4 +1,17 @@
-import { Clock, Context, DateTime, Effect, Exit, FiberSet, Latch, Layer, Option, Random, Redacted } from "effect"
+import {
+  Clock,
+  Context,
+  DateTime,
+  Effect,
+  Exit,
+  FiberSet,
+  Iterable,
+  Latch,
+  Layer,
+  Option,
+  Random,
+  Redacted
+} from "effect"
 import { AuditFeed } from "../../audit/feed/feed.ts"
 import { type AuditEntry, type Changed } from "../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
@@ -107,8 +120,8 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
       const active = yield* activeAt(revision)
       if (active.size === 0 || head <= sequence) return 0
       // What is older than all targets is passed over: without any, nothing was dispatched.
-      const oldest = Array.from(active.values(), ({ afterSequence }) => afterSequence)
-      const after = Math.max(sequence, Math.min(...oldest))
+      const oldest = Iterable.reduce(active.values(), head, (least, target) => Math.min(least, target.afterSequence))
+      const after = Math.max(sequence, oldest)
       const end = Math.min(head, after + dispatchedAtOnce)
       const entries = yield* feed.between(after, end)
       const byTenant = Map.groupBy(active.values(), ({ tenantId }) => tenantId)
