@@ -8,7 +8,7 @@ import { eventually } from "../../support/waiting.ts"
 const choice = { index: 0, finish_reason: "stop" }
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
-  "a usage that nobody believes",
+  "a usage that nobody believes, or expects",
   (it) => {
     for (const [name, usage] of [
       ["of nothing", { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }],
@@ -48,5 +48,21 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         }).pipe(Effect.scoped)
       )
     }
+
+    it.effect("of more than was reserved is charged, and leaves nothing of the cap, but no less", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const usage = { prompt_tokens: 100_000, completion_tokens: 5 }
+        const standIn = yield* startProvider((_, response) =>
+          json(response, 200, { choices: [{ ...choice, message: { content: "It is noon." } }], usage })
+        )
+        yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
+        const { key } = yield* spender(service, [{ limit: 0.05 }])
+        const { headers, status } = yield* ask(service, key, { max_tokens: 30 })
+        assert.strictEqual(status, 200)
+        assert.strictEqual(headers.get("x-cost-usd"), "0.20005")
+        assert.strictEqual(headers.get("x-budget-remaining-usd"), "0")
+      }).pipe(Effect.scoped)
+    )
   }
 )

@@ -301,6 +301,17 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("an export as CSV has no cell that is a formula", () =>
+    Effect.gen(function* () {
+      const { get, write } = yield* setting
+      const texts = ["=1", "+1", "-1", "@a", "\tx", "\rx", "\nx", "＝1", "＋1", "－1", "＠a", "plain", "'=1"]
+      yield* write(texts.map((user_id) => ({ at: "2026-03-05T10:00:00Z", user_id })))
+      const range = "from=2026-03-05T00:00:00Z&to=2026-03-06T00:00:00Z"
+      const { text } = yield* get(`/api/usage/export?${range}&format=csv`)
+      for (const user of texts) assert.include(text, `,"${/^[\w']/.test(user) ? user : `'${user}`}",`)
+    })
+  )
+
   it.effect("a tenant sees its own usage only, and naming another is 403", () =>
     Effect.gen(function* () {
       const { get, service, write } = yield* setting
