@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Uuid } from "../../kernel/identifier.ts"
-import { text } from "../../kernel/text.ts"
+import { HttpUrl, text } from "../../kernel/text.ts"
 import { ApiKey, BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"
 import { Prices } from "../catalog/rate-domain.ts"
 import { Dialect } from "../translation/domain.ts"
@@ -41,6 +41,19 @@ const member = <S extends Schema.Top>(schema: S, description: string) =>
   schema.pipe(Schema.annotateKey({ description }))
 const Tokens = between(1, 2_147_483_647)
 
+/** An MCP server that callers may have a provider use under hard caps. */
+export const AllowedMcpServer = Schema.Struct({
+  urlPrefix: member(
+    HttpUrl,
+    "What the URL of the server begins with: its scheme, host and port, and whole segments of its path"
+  ),
+  maxSteps: member(
+    between(1, 1000),
+    "The most uses of its tools in one call, each of which is held with the whole context: sent as `max_tool_calls`. Anthropic's API has no such limit, and stops after ten steps"
+  )
+}).annotate({ identifier: "AllowedMcpServer" })
+export type AllowedMcpServer = typeof AllowedMcpServer.Type
+
 export const ConfiguredProvider = Schema.Struct({
   id: member(ProviderId, "What targets, caps and reports call it"),
   dialect: member(ProviderDialect, "Which API it speaks; `loopback` echoes within the service"),
@@ -56,6 +69,10 @@ export const ConfiguredProvider = Schema.Struct({
   apis: member(
     optional(Schema.Array(ProviderApi).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(4)))),
     "What it speaks of OpenAI's dialect: `chat`, `responses`, `completions`, `embeddings`. Responses are passed to one that speaks them, and translated for others. All for OpenAI's own host, and all but `responses` for others unless given"
+  ),
+  mcpServers: member(
+    optional(Schema.Array(AllowedMcpServer).pipe(Schema.check(Schema.isMaxLength(100)))),
+    "MCP servers that calls under hard caps may use, by where they are; such calls use none unless given"
   ),
   timeoutSeconds: member(
     optional(between(1, 3600)),
@@ -97,7 +114,7 @@ export const ConfiguredModel = Schema.Struct({
   kind: member(ModelKind, "What it does"),
   contextTokens: member(
     optional(Tokens),
-    "The longest request that it takes, so that no call reserves more; what the request's bytes can be unless given"
+    "The most that it can read, which its provider enforces: no step of a call reserves more. Requests with documents, MCP servers or searches need it under a hard cap; as the catalogue knows unless given"
   ),
   maxOutputTokens: member(optional(Tokens), "The longest answer that it gives; as the catalogue knows unless given"),
   maxTokensPerSecond: member(
@@ -106,7 +123,7 @@ export const ConfiguredModel = Schema.Struct({
   ),
   maxTokensPerToolUse: member(
     optional(Tokens),
-    "The most that the result of one use of a tool that the provider runs adds to what it reads; 10,000 unless given"
+    "What the result of one use of a tool that the provider runs adds to what it reads, for estimates; hard caps hold `contextTokens`. 10,000 unless given"
   ),
   prices: member(
     optional(Prices),

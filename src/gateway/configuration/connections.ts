@@ -73,7 +73,8 @@ export class Connections extends Context.Service<
         const { apiKey: reference, dialect, id, maxConcurrency = maxConcurrencyDefault } = configured
         const url = URL.parse(configured.baseUrl)
         const vendor = vendorHosts[url?.hostname ?? ""]
-        const running = { id, maxConcurrency, vendor: vendor ?? id, apis: apisOf(configured, vendor) }
+        const { mcpServers = [] } = configured
+        const running = { id, maxConcurrency, vendor: vendor ?? id, apis: apisOf(configured, vendor), mcpServers }
         if (dialect === "loopback") {
           return { running: { ...running, dialect: "openai" as const, provider: loopback }, warnings: [] }
         }

@@ -3,6 +3,7 @@ import { builtInCatalogue, type Catalogue, type ModelFacts } from "../catalog/ca
 import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./configuration-domain.ts"
 import { rateTable } from "../catalog/cost.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
+import { type AllowedMcpServer } from "./configuration-domain.ts"
 import { type Provider, type ProviderApi } from "../providers/provider.ts"
 import { type Prices, type RateTable } from "../catalog/rate-domain.ts"
 
@@ -14,6 +15,8 @@ export interface ConnectedProvider {
   readonly vendor: string | undefined
   readonly maxConcurrency: number
   readonly apis: ReadonlySet<ProviderApi>
+  /** The MCP servers that it may use in calls under hard caps. */
+  readonly mcpServers: ReadonlyArray<AllowedMcpServer>
   /** Its address; undefined for the provider within this process. */
   readonly server?: { readonly address: string; readonly port: number } | undefined
   readonly provider: Provider
@@ -78,6 +81,7 @@ export const loopbackProvider = (provider: Provider): ConnectedProvider => ({
   vendor: undefined,
   maxConcurrency: 100_000,
   apis: usualApis,
+  mcpServers: [],
   provider
 })
 

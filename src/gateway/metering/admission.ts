@@ -68,16 +68,17 @@ export class Admission extends Context.Service<
         { countable }: AdmissionRequest
       ) {
         const { bound, targets } = terms
-        // Compactions read the input again.
-        if (countable === undefined || bound.choices > 1) return undefined
+        // What is fetched when the call runs, or returned by a tool, may be another thing than is counted.
+        if (countable === undefined || bound.elsewhere === "fetched") return undefined
         const request = yield* Effect.option(countable)
         if (Option.isNone(request)) return undefined
         const { operation } = request.value
         if (!targets.every((one) => one.model === target.model && countsTokens(one, operation))) return undefined
         const tokens = yield* providerCounts.count(target, request.value)
-        return Option.isNone(tokens) || tokens.value >= bound.inputTokens
+        const most = bound.elsewhere === undefined ? bound.inputTokens : (terms.contextTokens ?? Infinity)
+        return Option.isNone(tokens) || tokens.value >= most
           ? undefined
-          : { ...terms, bound: { ...bound, inputTokens: tokens.value } }
+          : { ...terms, bound: { ...bound, inputTokens: tokens.value, elsewhere: undefined } }
       })
 
       /**
@@ -92,7 +93,7 @@ export class Admission extends Context.Service<
       ) {
         const { body } = request
         const encoding = encodingOfAll(terms.targets)
-        if (encoding === undefined || terms.bound.isRemote === true) {
+        if (encoding === undefined || terms.bound.elsewhere !== undefined) {
           return yield* countedByProvider(terms, target, request)
         }
         const { bytes, texts, tokens: ids } = textsOf(body)

@@ -7,13 +7,22 @@ import { CostUnbounded, ModelUnpriced, TurnBudgetExceeded } from "../configurati
 import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
 import { type RateTable } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
-import { inputWithTools, toolLimits } from "./provider-tools.ts"
+import {
+  inputWithTools,
+  maxResultTokens,
+  stepsWithTools,
+  type ToolLimits,
+  toolLimits,
+  usualResultTokens
+} from "./provider-tools.ts"
 
 /** The amounts that a call is admitted with. */
 export interface Estimate {
   readonly inputTokens: number
-  /** For one choice. */
+  /** For one choice, and one step of the model where it has several: the limit that holds for each. */
   readonly outputTokens: number
+  /** Of all choices and steps. */
+  readonly allOutputTokens: number
   /** The output limit to send, if the caller set none and one is needed. */
   readonly limit: number | undefined
   /** The limit on the uses of the provider's tools to send, if the caller set none and one is needed. */
@@ -38,20 +47,50 @@ export interface EstimateTerms {
 const tablesOf = (targets: ReadonlyArray<ModelTarget>): ReadonlyArray<RateTable> =>
   targets.flatMap(({ rates }) => (rates === null ? [] : [rates]))
 
+/**
+ * The input tokens that a call can be made to read at most. What stands elsewhere, or is returned by a tool whose results
+ * the request does not contain, is as long as what the model can read, in every step: the caller may decide it.
+ */
+const maxInputTokens = (
+  { elsewhere, inputTokens, readings = 1, tools: asked }: TokenUpperBound,
+  tools: ToolLimits | undefined,
+  contextTokens: number | null
+): number => {
+  const context = contextTokens ?? Infinity
+  const read = elsewhere === undefined ? Math.min(inputTokens, context) : (contextTokens ?? inputTokens)
+  if (asked === undefined || tools === undefined) return readings * read
+  return readings * inputWithTools(read, tools, maxResultTokens(asked, inputTokens), contextTokens)
+}
+
+/** The input tokens that a call usually reads at most, where nothing is refused for it. */
+const usualInputTokens = (
+  { elsewhere, inputTokens, readings = 1, tools: asked }: TokenUpperBound,
+  tools: ToolLimits | undefined,
+  { maxTokensPerToolUse }: ServedModel,
+  contextTokens: number | null
+): number => {
+  const read = Math.min(contextTokens ?? Infinity, inputTokens)
+  const most = elsewhere === undefined ? read : (contextTokens ?? inputTokens)
+  if (asked === undefined || tools === undefined) return readings * most
+  return readings * inputWithTools(most, tools, usualResultTokens(asked, maxTokensPerToolUse), contextTokens)
+}
+
 const estimateWith = (
   { bound, contextTokens, constraints, defaultToolUses, hasOutput, model, targets }: EstimateTerms,
   outputTokens: number
 ): Estimate => {
-  const tools =
-    bound.tools === undefined ? undefined : toolLimits(bound.tools, defaultToolUses, model.maxTokensPerToolUse)
-  const inputTokens =
-    tools === undefined
-      ? Math.min(bound.inputTokens, contextTokens ?? Infinity)
-      : inputWithTools(bound.inputTokens, tools, contextTokens)
-  const all = hasOutput ? outputTokens * bound.choices + bound.extraOutputTokens : 0
+  const tools = bound.tools === undefined ? undefined : toolLimits(bound.tools, defaultToolUses)
+  // Where the context is not known, and yet nothing is refused, the model costs nothing.
+  const isBounded = constraints.byHard && (contextTokens !== null || tools === undefined)
+  const inputTokens = isBounded
+    ? maxInputTokens(bound, tools, contextTokens)
+    : usualInputTokens(bound, tools, model, contextTokens)
+  const steps = isBounded && tools !== undefined ? stepsWithTools(tools) : 1
+  const all = hasOutput ? steps * (outputTokens * bound.choices + bound.extraOutputTokens) : 0
   return {
     inputTokens,
     outputTokens,
+    allOutputTokens: all,
     limit: hasOutput && bound.askedOutputTokens === undefined && constraints.byHard ? outputTokens : undefined,
     toolLimit: constraints.byHard ? tools?.limit : undefined,
     amountNanoUsd: costBound(inputTokens, all, tablesOf(targets), tools?.maxFees),

@@ -1,8 +1,11 @@
 import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type ToolFees } from "../catalog/rate-domain.ts"
-import { type BilledTool, billedTools, type TokenUsage, type ToolUses } from "../translation/domain.ts"
-import { lookupTable } from "../../kernel/lookup-table.ts"
+import { type AllowedMcpServer } from "../configuration/configuration-domain.ts"
+import { type BilledTool } from "../translation/domain.ts"
+
+/** The API that a request is in, which decides what its tools are called. */
+export type ToolApi = "chat" | "messages" | "responses"
 
 /** A tool of a request that its provider runs. */
 export interface ProviderTool {
@@ -17,8 +20,15 @@ export interface ProviderTool {
   readonly maxBilled?: number
   /** Whether it has no limit of its own, and runs once in each step of the model. */
   readonly isPerStep?: boolean
-  /** The most tokens of a result, if the request limits them. */
-  readonly maxResultTokens?: number | undefined
+  /** About how many tokens a result has, if the request says so: Anthropic calls `max_content_tokens` approximate. */
+  readonly usualResultTokens?: number | undefined
+  /**
+   * The most that a result adds to what the model reads: so many tokens, or as much as the request itself has. Undefined
+   * where the result comes from elsewhere, and is as long as what the model can read.
+   */
+  readonly maxResult?: number | "request"
+  /** Whether the model reads what stands elsewhere even if the tool is never used: the definitions of an MCP server. */
+  readonly isDefinedElsewhere?: boolean
 }
 
 /** The tools of a request that its provider runs. */
@@ -28,13 +38,34 @@ export interface ProviderTools {
   readonly maxCalls: number | undefined
   /** Whether that limit can be sent. */
   readonly takesMaxCalls: boolean
+  /** The most uses to ask for where the caller set no limit, if an operator allows fewer than usual. */
+  readonly maxDefaultUses?: number | undefined
   /** How often the model reads the conversation again at most, if that is limited. */
   readonly maxSteps?: number
+  /** Tools that cost no fee in this request, though they have one otherwise. */
+  readonly free?: ReadonlyArray<BilledTool>
+  /** Whether the answer is based on one search, even if it does not report any. */
+  readonly searchesOnce?: boolean
+}
+
+/** What an operator has said of the providers that a call may reach. */
+export interface ToolTerms {
+  /** The servers that each of them allows; a call may use what all of them do. */
+  readonly mcpServers: ReadonlyArray<ReadonlyArray<AllowedMcpServer>>
+  /** The providers' names of the models. */
+  readonly models: ReadonlyArray<string>
+}
+
+const noTerms: ToolTerms = { mcpServers: [], models: [] }
+
+/** The tools of a request, and those whose cost has no bound. */
+export interface FoundTools {
+  readonly tools: ProviderTools | undefined
+  readonly unbounded: ReadonlyArray<Fault>
 }
 
 /** Anthropic's tools, by the names that come before the date of their version. */
-const messagesTool =
-  /^(web_search|web_fetch|code_execution)_(\d{8})$|^tool_search_tool_(?:regex|bm25)(?:_\d{8})?$|^mcp_toolset$/
+const messagesTool = /^(web_search|web_fetch|code_execution)_(\d{8})$|^tool_search_tool_(?:regex|bm25)(?:_\d{8})?$/
 
 /** From these versions on, code runs free of charge beside a web search or a web fetch. */
 const firstWithFreeCode = 20_260_209
@@ -42,110 +73,254 @@ const firstWithFreeCode = 20_260_209
 /** A turn of Anthropic's models pauses after so many steps, whatever tools run in them (`pause_turn`). */
 const maxSteps = 10
 
-const unlimited = { billed: undefined, maxUses: maxSteps, takesLimit: false, isPerStep: true }
+/** More uses than these in one answer have no bound. */
+const mostUses = 1000
+
+/** Covers an image that a tool returns, for every model: OpenAI's dearest count of its tiles. */
+const imageResultTokens = 48_169
 
 const limitOf = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined
 
+/** Tools that Anthropic defines and the caller runs. */
+const runByMessagesCaller = /^(?:bash|text_editor|computer|memory)_\d{8}$|^(?:browser|computer)_toolset_\d{8}$/
+
+/** Tools of the Responses API that the caller runs. */
+const runByResponsesCaller: ReadonlySet<string> = new Set(
+  ["function", "custom", "namespace", "local_shell", "apply_patch", "computer", "computer_use_preview"].concat([
+    "computer-preview",
+    "computer_use"
+  ])
+)
+
+/** Whether a tool of the vendor's is run by the caller, so that only its definition costs tokens. */
+export const isVendorToolOfCaller = (type: string, api: ToolApi): boolean =>
+  api !== "responses" && runByMessagesCaller.test(type)
+
+/** A tool with its place in the request. */
+type PlacedTool = readonly [tool: Json, path: Fault["path"]]
+
+/** The tools of a list, and those within its namespaces. */
+const toolsIn = (list: unknown, path: Fault["path"]): ReadonlyArray<PlacedTool> =>
+  listIn(list).flatMap((tool, index): ReadonlyArray<PlacedTool> => {
+    if (!isJson(tool)) return []
+    const at = path.concat(index)
+    const placed: PlacedTool = [tool, at]
+    // The tools of a pinned set are definitions that stand in the request.
+    return tool.type === "mcp_toolset" ? [placed] : [placed].concat(toolsIn(tool.tools, at.concat("tools")))
+  })
+
+/** Tools that are added within a conversation of Anthropic's. */
+const toolsAdded = (messages: unknown): ReadonlyArray<PlacedTool> =>
+  listIn(messages).flatMap((message, index) => {
+    const blocks = isJson(message) ? listIn(message.content) : []
+    return blocks.flatMap((block, place) => addedBy(block, ["messages", index, "content", place]))
+  })
+
+const addedBy = (block: unknown, path: Fault["path"]): ReadonlyArray<PlacedTool> => {
+  if (!isJson(block)) return []
+  if (block.type === "tool_addition") return isJson(block.tool) ? [[block.tool, [...path, "tool"]]] : []
+  return listIn(block.tool_changes).flatMap((change, index) => addedBy(change, [...path, "tool_changes", index]))
+}
+
+/** References to tools that are declared elsewhere in the same request. */
+const toolReferences: ReadonlySet<string> = new Set(["tool_reference", "mcp_tool_reference", "mcp_toolset_reference"])
+
+/** All tools of a request, wherever they stand: its own, and those that items and messages add. */
+const placedTools = (body: Json, api: ToolApi): ReadonlyArray<PlacedTool> => [
+  ...toolsIn(body.tools, ["tools"]),
+  ...(api === "responses"
+    ? listIn(body.input).flatMap((item, index) =>
+        isJson(item) && item.type !== "mcp_list_tools" ? toolsIn(item.tools, ["input", index, "tools"]) : []
+      )
+    : toolsAdded(body.messages))
+]
+
+/** Models that search for each answer, once, whether or not the request asks for it. */
+const searchesOnce = /search-(?:preview|api)/
+/** Models that search or run tools of their own, as often as they decide. */
+const runsToolsByItself = /(?:^|[/-])sonar|:online$|deep-research|(?:^|\/)compound/
+
+const isWithin = (address: string, { urlPrefix }: AllowedMcpServer): boolean => {
+  const url = URL.parse(address)
+  const prefix = URL.parse(urlPrefix)
+  if (url === null || prefix === null || url.origin !== prefix.origin || url.username + url.password !== "")
+    return false
+  const path = prefix.pathname.replace(/\/$/, "")
+  return url.pathname === path || url.pathname.startsWith(`${path}/`)
+}
+
+class ToolFinder {
+  readonly tools: Array<ProviderTool> = []
+  readonly unbounded: Array<Fault> = []
+  maxDefaultUses: number | undefined
+  private readonly terms: ToolTerms
+
+  constructor(terms: ToolTerms) {
+    this.terms = terms
+  }
+
+  refuse(path: Fault["path"], message: string): void {
+    this.unbounded.push({ path, message })
+  }
+
+  /** A tool of a vendor whose cost is not known. */
+  unknown(path: Fault["path"], type: string): void {
+    this.refuse(path, `A tool of type ${type || "unknown"} that the provider runs has no bound`)
+  }
+
+  /** What an MCP server defines and returns is the choice of who runs it, so an operator has to allow the server. */
+  mcp(path: Fault["path"], address: unknown, tool: Partial<ProviderTool>): void {
+    const allowed = this.terms.mcpServers.map((servers) => servers.find((one) => isWithin(textIn(address), one)))
+    if (allowed.length === 0 || allowed.includes(undefined)) {
+      this.refuse(
+        path,
+        "What an MCP server defines and returns has no bound unless an operator lists its URL in `mcpServers` of the provider"
+      )
+    }
+    const uses = allowed.map((one) => one?.maxSteps ?? mostUses)
+    this.maxDefaultUses = Math.min(this.maxDefaultUses ?? mostUses, ...uses)
+    this.tools.push({
+      billed: undefined,
+      path,
+      maxUses: undefined,
+      takesLimit: false,
+      isDefinedElsewhere: true,
+      ...tool
+    })
+  }
+}
+
+const perStep = { billed: undefined, maxUses: maxSteps, takesLimit: false, isPerStep: true } as const
+
+const versionOf = ({ type }: Json) => messagesTool.exec(textIn(type))
+
 /** The provider-run tools of a request in Anthropic's form, which may also stand in a chat completion. */
-const messagesTools = (body: Json): ReadonlyArray<ProviderTool> => {
-  const given = listIn(body.tools).filter(isJson)
-  const runsFreeCode = given.some(({ type }) => {
-    const [, name, version] = messagesTool.exec(textIn(type)) ?? []
+const messagesTools = (body: Json, api: ToolApi, terms: ToolTerms): FoundTools => {
+  const found = new ToolFinder(terms)
+  const placed = placedTools(body, api)
+  const runsFreeCode = placed.some(([tool]) => {
+    const [, name, version] = versionOf(tool) ?? []
     return name?.startsWith("web_") === true && Number(version) >= firstWithFreeCode
   })
-  const found = listIn(body.tools).flatMap((tool, index): ReadonlyArray<ProviderTool> => {
-    const match = isJson(tool) ? messagesTool.exec(textIn(tool.type)) : null
-    if (!isJson(tool) || match === null) return []
-    const path = ["tools", index]
+  for (const [tool, path] of placed) {
+    const type = tool.type === undefined ? "custom" : textIn(tool.type)
+    const match = versionOf(tool)
+    if (match === null) {
+      const isCallers = type === "custom" || type === "function" || runByMessagesCaller.test(type)
+      // The servers of a toolset are counted below; a reference names a tool of this request.
+      if (!isCallers && type !== "mcp_toolset" && !toolReferences.has(type)) found.unknown(path, type)
+      continue
+    }
     switch (match[1]) {
       case "web_search":
-        return [{ billed: "webSearch", path, maxUses: limitOf(tool.max_uses), takesLimit: true }]
+        found.tools.push({ billed: "webSearch", path, maxUses: limitOf(tool.max_uses), takesLimit: true })
+        break
       case "web_fetch": {
-        const maxResultTokens = limitOf(tool.max_content_tokens)
-        return [{ billed: undefined, path, maxUses: limitOf(tool.max_uses), takesLimit: true, maxResultTokens }]
+        const usualResultTokens = limitOf(tool.max_content_tokens)
+        const maxUses = limitOf(tool.max_uses)
+        found.tools.push({ billed: undefined, path, maxUses, takesLimit: true, usualResultTokens })
+        break
       }
       case "code_execution":
-        return [
-          {
-            billed: runsFreeCode ? undefined : "codeExecution",
-            path,
-            maxUses: maxSteps,
-            takesLimit: false,
-            maxBilled: 1,
-            isPerStep: true
-          }
-        ]
+        found.tools.push({ ...perStep, billed: runsFreeCode ? undefined : "codeExecution", path, maxBilled: 1 })
+        break
       default:
-        // The servers of a toolset are counted below.
-        return tool.type === "mcp_toolset" ? [] : [{ ...unlimited, path }]
+        // A search among tools returns definitions that stand in the request.
+        found.tools.push({ ...perStep, path, maxResult: "request" })
     }
-  })
-  if (listIn(body.mcp_servers).length === 0) return found
-  return [...found, { ...unlimited, path: ["mcp_servers"] }]
+  }
+  for (const [index, server] of listIn(body.mcp_servers).entries()) {
+    found.mcp(["mcp_servers", index], isJson(server) ? server.url : undefined, perStep)
+  }
+  const searches = (body.web_search_options ?? null) !== null || terms.models.some((model) => searchesOnce.test(model))
+  if (api === "chat" && searches) {
+    found.tools.push({ billed: "webSearch", path: ["web_search_options"], maxUses: 1, takesLimit: false })
+  }
+  if (found.tools.length === 0) return { tools: undefined, unbounded: found.unbounded }
+  return {
+    tools: {
+      tools: found.tools,
+      maxCalls: undefined,
+      takesMaxCalls: false,
+      maxSteps,
+      ...(runsFreeCode ? { free: ["codeExecution"] as const } : {}),
+      ...(api === "chat" && searches ? { searchesOnce: true } : {})
+    },
+    unbounded: found.unbounded
+  }
 }
 
 /** The tools of the Responses API that OpenAI runs; some names end in the date of their version. */
-const responsesTools: ReadonlyArray<readonly [type: RegExp, billed: BilledTool | undefined]> = [
-  [/^web_search(?:_preview)?(?:_[\d_]+)?$/, "webSearch"],
-  [/^file_search$/, "fileSearch"],
-  [/^code_interpreter$/, "codeExecution"],
-  [/^image_generation$/, "imageGeneration"],
-  [/^(?:mcp|tool_search)$/, undefined]
-]
+const responsesTool = /^(?:(web_search)(?:_preview)?(?:_[\d_]+)?|file_search|code_interpreter|image_generation)$/
+
+const responsesBilled = (type: string): BilledTool | undefined => {
+  if (responsesTool.exec(type)?.[1] !== undefined) return "webSearch"
+  return type === "file_search" ? "fileSearch" : type === "image_generation" ? "imageGeneration" : undefined
+}
 
 const smallest = new Set<unknown>([undefined, null, "1g"])
 
-const responsesToolOf = (tool: unknown): readonly [type: RegExp, billed: BilledTool | undefined] | undefined => {
-  const type = isJson(tool) ? textIn(tool.type) : ""
-  // A shell runs in a container of OpenAI's unless its environment is the caller's.
-  if (
-    type === "shell" &&
-    isJson(tool) &&
-    isJson(tool.environment) &&
-    textIn(tool.environment.type).startsWith("container")
-  ) {
-    return [/^shell$/, "codeExecution"]
+/** Whether a container is of the size whose fee is known; a larger one costs more. */
+const isSmallest = (container: unknown): boolean => !isJson(container) || smallest.has(container.memory_limit)
+
+const responsesTools = (body: Json, terms: ToolTerms): FoundTools => {
+  const found = new ToolFinder(terms)
+  const usual = { maxUses: undefined, takesLimit: false }
+  const container = (path: Fault["path"], where: unknown) => {
+    if (isSmallest(where)) found.tools.push({ ...usual, billed: "codeExecution", path })
+    else found.refuse(path, "The fee of a container of more than 1 GB is not known")
   }
-  // A larger container costs more than the fee that is known.
-  if (
-    type === "code_interpreter" &&
-    isJson(tool) &&
-    isJson(tool.container) &&
-    !smallest.has(tool.container.memory_limit)
-  ) {
-    return undefined
+  for (const [tool, path] of placedTools(body, "responses")) {
+    const type = textIn(tool.type)
+    if (type === "mcp") {
+      const { connector_id: connector, tunnel_id: tunnel } = tool
+      found.mcp(path, (connector ?? tunnel ?? null) === null ? tool.server_url : undefined, {})
+    } else if (type === "code_interpreter") container(path, tool.container)
+    // A shell runs in a container of the provider's unless its environment is the caller's.
+    else if (type === "shell") {
+      const { environment } = tool
+      const isLocal = (environment ?? null) === null || (isJson(environment) && environment.type === "local")
+      if (!isLocal) container(path, environment)
+    } else if (type === "tool_search") {
+      // The definitions that it loads stand in the request; a search that the caller runs is the caller's.
+      if (tool.execution !== "client") found.tools.push({ ...usual, billed: undefined, path, maxResult: "request" })
+    } else if (responsesTool.test(type)) {
+      const image = type === "image_generation" ? { maxResult: imageResultTokens } : {}
+      found.tools.push({ ...usual, billed: responsesBilled(type), path, ...image })
+    } else if (!runByResponsesCaller.has(type)) found.unknown(path, type)
   }
-  return responsesTools.find(([form]) => form.test(type))
+  const { maxDefaultUses, tools, unbounded } = found
+  if (tools.length === 0) return { tools: undefined, unbounded }
+  return {
+    tools: { tools, maxCalls: limitOf(body.max_tool_calls), takesMaxCalls: true, maxDefaultUses },
+    unbounded
+  }
 }
 
-/** Whether a tool's type is one that a provider runs at a bound cost. */
-export const isProviderTool = (tool: unknown, api: "chat" | "messages" | "responses"): boolean =>
-  api === "responses" ? responsesToolOf(tool) !== undefined : isJson(tool) && messagesTool.test(textIn(tool.type))
-
-/** The tools of a request that its provider runs; undefined if there are none. */
-export const providerToolsOf = (body: Json, api: "chat" | "messages" | "responses"): ProviderTools | undefined => {
-  if (body.tools === undefined && body.mcp_servers === undefined && body.web_search_options === undefined)
-    return undefined
-  if (api === "responses") {
-    const tools = listIn(body.tools).flatMap((tool, index): ReadonlyArray<ProviderTool> => {
-      const found = responsesToolOf(tool)
-      return found === undefined
-        ? []
-        : [{ billed: found[1], path: ["tools", index], maxUses: undefined, takesLimit: false }]
-    })
-    return tools.length === 0 ? undefined : { tools, maxCalls: limitOf(body.max_tool_calls), takesMaxCalls: true }
-  }
-  const tools = [...messagesTools(body)]
-  if (api === "chat" && (body.web_search_options ?? null) !== null) {
-    // The models that take it search once for each answer.
-    tools.push({ billed: "webSearch", path: ["web_search_options"], maxUses: 1, takesLimit: false })
-  }
-  return tools.length === 0 ? undefined : { tools, maxCalls: undefined, takesMaxCalls: false, maxSteps }
+/** The tools of a request that its provider runs, wherever they stand, and those whose cost has no bound. */
+export const providerToolsOf = (body: Json, api: ToolApi, terms: ToolTerms = noTerms): FoundTools => {
+  const { tools, unbounded } = api === "responses" ? responsesTools(body, terms) : messagesTools(body, api, terms)
+  const byItself = terms.models.some((model) => runsToolsByItself.test(model))
+    ? [
+        {
+          path: ["model"],
+          message: "A model that searches or runs tools by itself, as often as it decides, has no bound"
+        }
+      ]
+    : []
+  return { tools, unbounded: [...unbounded, ...byItself, ...(tools === undefined ? [] : beyondLimits(tools))] }
 }
 
-/** More uses than these in one answer have no bound. */
-const mostUses = 1000
+/** The tools whose limit is too high to be bounded. */
+const beyondLimits = ({ maxCalls = 0, maxDefaultUses = mostUses, tools }: ProviderTools): ReadonlyArray<Fault> => {
+  const message = `More than ${mostUses} uses have no bound`
+  if (maxCalls > mostUses) return [{ path: ["max_tool_calls"], message }]
+  if (maxCalls > maxDefaultUses) {
+    return [{ path: ["max_tool_calls"], message: `The provider's \`mcpServers\` allow ${maxDefaultUses} uses at most` }]
+  }
+  return tools.flatMap(({ maxUses = 0, path }) => (maxUses > mostUses ? [{ path, message }] : []))
+}
 
 /** The uses that a call is admitted with. */
 export interface ToolLimits {
@@ -153,7 +328,6 @@ export interface ToolLimits {
   readonly uses: number
   /** The limit to send where the caller set none; undefined if none is needed. */
   readonly limit: number | undefined
-  readonly maxResultTokens: number
   /** How often the model reads the conversation again at most. */
   readonly maxSteps: number
   /** The most that the uses cost. */
@@ -163,17 +337,17 @@ export interface ToolLimits {
 const isUnlimited = ({ maxCalls, takesMaxCalls, tools }: ProviderTools): boolean =>
   takesMaxCalls ? maxCalls === undefined : tools.some(({ maxUses, takesLimit }) => takesLimit && maxUses === undefined)
 
-/** The bound of a request's tools, if each that the caller did not limit is used `defaultUses` times at most. */
-export const toolLimits = (asked: ProviderTools, defaultUses: number, usualResultTokens: number): ToolLimits => {
-  const { takesMaxCalls, tools } = asked
-  const total = takesMaxCalls ? Math.min(mostUses, asked.maxCalls ?? defaultUses) : undefined
-  const usesOf = ({ maxUses }: ProviderTool): number => Math.min(mostUses, total ?? maxUses ?? defaultUses)
+/** The uses of a request's tools, if each that the caller did not limit is used `defaultUses` times at most. */
+export const toolLimits = (asked: ProviderTools, defaultUses: number): ToolLimits => {
+  const { maxDefaultUses = Infinity, takesMaxCalls, tools } = asked
+  const usual = Math.min(defaultUses, maxDefaultUses)
+  const total = takesMaxCalls ? Math.min(mostUses, asked.maxCalls ?? usual) : undefined
+  const usesOf = ({ maxUses }: ProviderTool): number => Math.min(mostUses, total ?? maxUses ?? usual)
   const limited = tools.reduce((sum, tool) => sum + (tool.isPerStep === true ? 0 : usesOf(tool)), 0)
   return {
     uses: total ?? limited + (tools.some(({ isPerStep }) => isPerStep) ? maxSteps : 0),
     maxSteps: asked.maxSteps ?? Infinity,
-    limit: isUnlimited(asked) ? defaultUses : undefined,
-    maxResultTokens: tools.reduce((most, tool) => Math.max(most, tool.maxResultTokens ?? usualResultTokens), 0),
+    limit: isUnlimited(asked) ? usual : undefined,
     maxFees: (fees) => {
       const each = tools.map((tool) => {
         const fee = tool.billed === undefined ? 0n : (fees[tool.billed] ?? 0n)
@@ -186,12 +360,16 @@ export const toolLimits = (asked: ProviderTools, defaultUses: number, usualResul
   }
 }
 
-/** The tools whose limit is too high to be bounded. */
-export const unboundedTools = ({ maxCalls, tools }: ProviderTools): ReadonlyArray<Fault> => {
-  const message = `More than ${mostUses} uses have no bound`
-  if ((maxCalls ?? 0) > mostUses) return [{ path: ["max_tool_calls"], message }]
-  return tools.flatMap(({ maxUses = 0, path }) => (maxUses > mostUses ? [{ path, message }] : []))
-}
+/** How much a result adds at most: infinitely much, so the whole context, where it comes from elsewhere. */
+export const maxResultTokens = ({ tools }: ProviderTools, requestTokens: number): number =>
+  tools.reduce(
+    (most, { maxResult = Infinity }) => Math.max(most, maxResult === "request" ? requestTokens : maxResult),
+    0
+  )
+
+/** How much a result adds usually, for estimates; no cap may rest on it. */
+export const usualResultTokens = ({ tools }: ProviderTools, usual: number): number =>
+  tools.reduce((most, tool) => Math.max(most, tool.usualResultTokens ?? usual), 0)
 
 /**
  * The input tokens of a turn in which tools run: after each use the model reads the conversation again, with all results so
@@ -199,119 +377,17 @@ export const unboundedTools = ({ maxCalls, tools }: ProviderTools): ReadonlyArra
  */
 export const inputWithTools = (
   inputTokens: number,
-  { maxResultTokens, maxSteps: most, uses }: Pick<ToolLimits, "maxResultTokens" | "maxSteps" | "uses">,
+  { maxSteps: most, uses }: Pick<ToolLimits, "maxSteps" | "uses">,
+  resultTokens: number,
   contextTokens: number | null
 ): number => {
   const context = contextTokens ?? Infinity
   const steps = Math.min(uses, most)
   let sum = Math.min(context, inputTokens)
-  for (let use = uses - steps + 1; use <= uses; use++) sum += Math.min(context, inputTokens + use * maxResultTokens)
+  for (let use = uses - steps + 1; use <= uses; use++) sum += Math.min(context, inputTokens + use * resultTokens)
   return sum
 }
 
-const countOf = (value: unknown): number | undefined =>
-  typeof value === "number" && Number.isFinite(value) && value >= 0
-    ? Math.min(mostReported, Math.ceil(value))
-    : undefined
-
-/** A larger count is no report. */
-const mostReported = 1_000_000
-
-/** What the items of a response say was used; a container is used once, however often code runs in it. */
-const itemKinds = lookupTable<BilledTool>({
-  web_search_call: "webSearch",
-  file_search_call: "fileSearch",
-  code_interpreter_call: "codeExecution",
-  shell_call: "codeExecution",
-  image_generation_call: "imageGeneration"
-})
-
-/** Reads from an answer, in any dialect, how often its tools were used: of its events, or of the whole. */
-export class ToolUseReader {
-  private readonly billed: ReadonlySet<BilledTool | undefined>
-  private readonly searchesOnce: boolean
-  /** What the answer contains, by what tells two uses apart. */
-  private readonly seen = new Map<string, BilledTool>()
-  /** The provider's own count, which goes before what the answer contains. */
-  private searches: number | undefined
-  private hasAnswered = false
-
-  constructor({ tools }: ProviderTools) {
-    this.billed = new Set(tools.map(({ billed }) => billed))
-    this.searchesOnce = tools.some(({ path }) => path[0] === "web_search_options")
-  }
-
-  /** The uses so far; undefined if there are none. */
-  get uses(): ToolUses | undefined {
-    const counts: { [Tool in BilledTool]?: number } = {}
-    for (const tool of this.seen.values()) counts[tool] = (counts[tool] ?? 0) + 1
-    if (this.searchesOnce && this.hasAnswered) counts.webSearch ??= 1
-    if (this.searches !== undefined) counts.webSearch = this.searches
-    const used = billedTools.flatMap((tool) => {
-      const count = counts[tool] ?? 0
-      return count > 0 && this.billed.has(tool) ? [[tool, count] as const] : []
-    })
-    return used.length === 0 ? undefined : Object.fromEntries(used)
-  }
-
-  read(value: unknown): void {
-    if (!isJson(value)) return
-    const { choices, content, content_block: block, item, message, output, response, usage } = value
-    if (isJson(usage)) this.usage(usage)
-    if (isJson(response)) this.read(response)
-    // The usage at the start of a message counts nothing yet.
-    if (value.type === "message_start" && isJson(message)) return
-    if (isJson(item)) this.item(item)
-    for (const one of listIn(output)) if (isJson(one)) this.item(one)
-    if (isJson(block)) this.block(block)
-    for (const one of listIn(content)) if (isJson(one)) this.block(one)
-    for (const choice of listIn(choices)) {
-      if (!isJson(choice)) continue
-      this.hasAnswered = true
-      for (const said of [choice.message, choice.delta]) if (isJson(said)) this.annotations(said.annotations)
-    }
-  }
-
-  /** Anthropic, and OpenRouter; Perplexity. */
-  private usage({ num_search_queries: queries, server_tool_use: used }: Json): void {
-    const searches = countOf(isJson(used) ? used.web_search_requests : undefined) ?? countOf(queries)
-    if (searches !== undefined) this.searches = Math.max(this.searches ?? 0, searches)
-  }
-
-  private block({ id, name, type }: Json): void {
-    if (type !== "server_tool_use") return
-    if (name === "web_search") this.seen.set(`block ${textIn(id)}`, "webSearch")
-    // All code of an answer runs in one container.
-    if (textIn(name).endsWith("code_execution")) this.seen.set("container", "codeExecution")
-  }
-
-  private item({ action, container_id: own, environment, id, type }: Json): void {
-    const tool = itemKinds[textIn(type)]
-    if (tool === undefined) return
-    const container = own ?? (isJson(environment) ? environment.container_id : undefined)
-    if (tool === "codeExecution") {
-      // Before its container is known, the call stands for it.
-      if (container !== undefined) this.seen.delete(`call ${textIn(id)}`)
-      this.seen.set(container === undefined ? `call ${textIn(id)}` : `container ${textIn(container)}`, tool)
-      return
-    }
-    // Opening a page that was found is no search.
-    const isSearch = !isJson(action) || action.type === undefined || action.type === "search"
-    if (isSearch) this.seen.set(`item ${textIn(id)}`, tool)
-    else this.seen.delete(`item ${textIn(id)}`)
-  }
-
-  private annotations(given: unknown): void {
-    if (listIn(given).some((one) => isJson(one) && one.type === "url_citation"))
-      this.seen.set("annotations", "webSearch")
-  }
-}
-
-/** A usage with the uses that were read beside it. */
-export const usageWithTools = (
-  usage: TokenUsage | undefined,
-  tools: ToolUseReader | undefined
-): TokenUsage | undefined => {
-  const toolUses = tools?.uses
-  return usage === undefined || toolUses === undefined ? usage : { ...usage, toolUses }
-}
+/** How often the model of a call with such tools writes at most: its output limit may hold for each step. */
+export const stepsWithTools = ({ maxSteps: most, uses }: Pick<ToolLimits, "maxSteps" | "uses">): number =>
+  1 + Math.min(uses, most)

@@ -1,74 +1,71 @@
 import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
-import { isProviderTool, providerToolsOf, unboundedTools } from "./provider-tools.ts"
+import { providerToolsOf, type ToolTerms } from "./provider-tools.ts"
 import {
-  documentTokens,
-  embedded,
+  BoundWalk,
+  perImage,
   perMessage,
   perRequest,
   perTool,
   positive,
-  priced,
   type TokenUpperBound,
   withTools
 } from "./token-upper-bound.ts"
 
-/** Tools that the caller runs. */
-const runByCaller = /^(?:function|custom|namespace|local_shell|shell|apply_patch|computer)/
+/** The types of items, and of their parts, whose text stands in the request. Others may refer to something. */
+const texts: ReadonlySet<string> = new Set(
+  [
+    "message",
+    "input_text",
+    "output_text",
+    "text",
+    "refusal",
+    "summary_text",
+    "reasoning_text",
+    "reasoning",
+    "logs"
+  ].concat(
+    ["function_call", "custom_tool_call", "computer_call", "local_shell_call", "shell_call", "apply_patch_call"],
+    ["web_search_call", "file_search_call", "code_interpreter_call", "mcp_call", "tool_search_call", "program"],
+    ["mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "tool_search_output", "additional_tools"],
+    ["compaction", "compaction_trigger", "compaction_summary", "agent_message", "ghost_snapshot"]
+  )
+)
+const typeOfOutput = /_output$/
 
 /** What a request of the Responses API has besides its text. */
-class Walk {
-  /** Bytes of the request that are not text. */
-  payloadBytes = 0
-  mediaTokens = 0
-  /** What the provider stores, or fetches: as much as the model can read. */
-  readonly remote: Array<Fault["path"]> = []
-  readonly unbounded: Array<Fault> = []
-  private readonly imageTokens: number
-
-  constructor(imageTokens: number) {
-    this.imageTokens = imageTokens
-  }
-
+class ItemWalk extends BoundWalk {
   /** An item, a part of one, or what a tool returned. */
-  part(part: unknown, at: Fault["path"]): void {
+  part(part: unknown, at: Fault["path"], depth = 0): void {
     if (!isJson(part)) return
-    switch (part.type) {
+    if (depth > deepest) return this.refuse(at, "What is nested so deeply has no bound")
+    const type = part.type === undefined ? "message" : textIn(part.type)
+    switch (type) {
       case "item_reference":
-        this.remote.push(at)
-        break
+        return this.remotely(at, "stored")
       case "input_image":
       case "computer_screenshot":
-        this.embedded(part.image_url)
-        this.mediaTokens += this.imageTokens
-        break
+        return this.image(part.image_url, at)
+      case "image":
+        return this.media(perImage)
       case "image_generation_call":
         if (typeof part.result === "string") this.payloadBytes += part.result.length
-        this.mediaTokens += this.imageTokens
-        break
+        return this.image(undefined, at)
       case "input_file":
-        if (typeof part.file_data === "string") {
-          this.embedded(part.file_data)
-          this.mediaTokens += documentTokens(part.file_data)
-        } else this.remote.push(at)
-        break
-      case "input_audio":
-        this.unbounded.push({ path: at, message: "A part of type input_audio has no bound" })
-        break
-      default:
-        for (const name of ["content", "output"]) this.parts(part[name], [...at, name])
+        if (typeof part.file_url === "string") return this.remotely(at, "fetched")
+        return typeof part.file_data === "string" ? this.document(part.file_data, at) : this.remotely(at, "stored")
     }
+    if (!texts.has(type) && !typeOfOutput.test(type)) return this.refuseType(at, part)
+    for (const name of ["content", "output", "outputs", "summary"]) this.parts(part[name], [...at, name], depth + 1)
   }
 
-  private parts(parts: unknown, at: Fault["path"]): void {
-    if (isJson(parts)) this.part(parts, at)
-    for (const [index, part] of listIn(parts).entries()) this.part(part, [...at, index])
-  }
-
-  private embedded(data: unknown): void {
-    if (typeof data === "string" && embedded.test(data)) this.payloadBytes += data.length
+  private parts(parts: unknown, at: Fault["path"], depth: number): void {
+    if (isJson(parts)) this.part(parts, at, depth)
+    for (const [index, part] of listIn(parts).entries()) this.part(part, [...at, index], depth)
   }
 }
+
+const deepest = 8
 
 /**
  * The maximum usage of a request of the Responses API that its provider serves itself. What the provider stores or fetches
@@ -78,48 +75,40 @@ export const responsesBound = (
   body: Json,
   bodyBytes: number,
   imageTokens: number,
-  contextTokens: number | null
+  contextTokens: number | null,
+  terms?: ToolTerms
 ): TokenUpperBound => {
-  const walk = new Walk(imageTokens)
-  const refuse = (path: Fault["path"], message: string) => void walk.unbounded.push({ path, message })
+  const walk = new ItemWalk(imageTokens)
   const items = listIn(body.input)
   for (const [index, item] of items.entries()) walk.part(item, ["input", index])
-  if ((body.previous_response_id ?? null) !== null) walk.remote.push(["previous_response_id"])
-  if ((body.prompt ?? null) !== null) walk.remote.push(["prompt"])
-  const tools = listIn(body.tools)
-  for (const [index, tool] of tools.entries()) {
-    const type = isJson(tool) ? textIn(tool.type) : ""
-    if (isProviderTool(tool, "responses") || runByCaller.test(type)) continue
-    refuse(["tools", index], "A tool that the provider runs has no bound")
+  if ((body.previous_response_id ?? null) !== null) walk.remotely(["previous_response_id"], "stored")
+  if ((body.prompt ?? null) !== null) {
+    walk.refuse(["prompt"], "A prompt that the provider stores, which may have tools of its own, has no bound")
   }
-  const providerTools = providerToolsOf(body, "responses")
-  for (const fault of providerTools === undefined ? [] : unboundedTools(providerTools)) walk.unbounded.push(fault)
-  for (const [member, free] of priced.openai) {
-    const value = body[member]
-    if (value !== undefined && value !== null && !free.includes(value)) {
-      refuse([member], "What this costs has no bound")
-    }
-  }
+  const found = providerToolsOf(body, "responses", terms)
+  for (const fault of found.unbounded) walk.unbounded.push(fault)
+  walk.members(body, "openai")
   // Compaction has a model read all of the input and summarize it.
-  const times = listIn(body.context_management).length > 0 ? 2 : 1
-  const [remote] = walk.remote
-  if (remote !== undefined && contextTokens === null) {
-    refuse(remote, "What the provider adds has no bound where the model's `contextTokens` is not configured")
-  }
-  const counted =
-    bodyBytes -
-    walk.payloadBytes +
-    walk.mediaTokens +
-    perRequest +
-    perMessage * items.length +
-    (tools.length > 0 ? withTools + perTool * tools.length : 0)
+  const compacts =
+    listIn(body.context_management).length > 0 ||
+    items.some((item) => isJson(item) && item.type === "compaction_trigger")
+  const elsewhere = walk.requireContext(contextTokens, found.tools)
+  const tools = listIn(body.tools).length
+  const times = compacts ? 2 : 1
   return {
-    inputTokens: times * (remote === undefined ? counted : Math.max(counted, contextTokens ?? 0)),
-    mediaTokens: remote === undefined ? walk.mediaTokens : Math.max(walk.mediaTokens, contextTokens ?? 0),
-    ...(remote === undefined ? {} : { isRemote: true }),
+    inputTokens:
+      bodyBytes -
+      walk.payloadBytes +
+      walk.mediaTokens +
+      perRequest +
+      perMessage * items.length +
+      (tools > 0 ? withTools + perTool * tools : 0),
+    mediaTokens: walk.mediaTokens,
+    elsewhere,
+    readings: times,
     extraOutputTokens: 0,
     choices: times,
-    ...(providerTools === undefined ? {} : { tools: providerTools }),
+    tools: found.tools,
     askedOutputTokens: positive(body.max_output_tokens),
     unbounded: walk.unbounded
   }
@@ -131,9 +120,10 @@ export const compactionBound = (
   bodyBytes: number,
   imageTokens: number,
   contextTokens: number | null,
-  maxOutputTokens: number | null
+  maxOutputTokens: number | null,
+  terms?: ToolTerms
 ): TokenUpperBound => {
-  const bound = responsesBound(body, bodyBytes, imageTokens, contextTokens)
+  const bound = responsesBound(body, bodyBytes, imageTokens, contextTokens, terms)
   const unlimited = {
     path: ["model"],
     message: "A compaction has no bound where the model's `maxOutputTokens` is not known"
@@ -150,21 +140,21 @@ export const compactionBound = (
 export const usualCompletionTokens = 16
 
 /** The maximum usage of a text completion: each prompt has its choices. */
-export const completionsBound = (body: Json, bodyBytes: number): TokenUpperBound => {
+export const completionsBound = (body: Json, bodyBytes: number, terms?: ToolTerms): TokenUpperBound => {
   const prompts = listIn(body.prompt)
   const count = prompts.length === 0 || typeof prompts[0] === "number" ? 1 : prompts.length
-  const unbounded = priced.openai.flatMap(([member, free]) => {
-    const value = body[member]
-    return value === undefined || value === null || free.includes(value)
-      ? []
-      : [{ path: [member], message: "What this costs has no bound" }]
-  })
+  const walk = new BoundWalk(perImage)
+  walk.members(body, "openai")
+  const found = providerToolsOf(body, "chat", terms)
+  const elsewhere = walk.requireContext(null, found.tools)
   return {
     inputTokens: bodyBytes + perRequest + perMessage * count,
     mediaTokens: 0,
+    elsewhere,
     extraOutputTokens: 0,
     choices: count * Math.max(positive(body.n) ?? 1, positive(body.best_of) ?? 1),
     askedOutputTokens: body.max_tokens === 0 ? 0 : positive(body.max_tokens),
-    unbounded
+    tools: found.tools,
+    unbounded: [...walk.unbounded, ...found.unbounded]
   }
 }

@@ -1,15 +1,25 @@
 import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Dialect } from "../translation/domain.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
-import { isProviderTool, type ProviderTools, providerToolsOf, unboundedTools } from "./provider-tools.ts"
+import { isVendorToolOfCaller, type ProviderTools, providerToolsOf, type ToolTerms } from "./provider-tools.ts"
+
+/**
+ * What the model reads besides the bytes of a request. `stored`: what its provider keeps under an id or unpacks, which is
+ * the same whenever it is read, so that a count of it holds. `fetched`: what is fetched from an address when the call runs,
+ * which may then be another thing than was counted.
+ */
+export type Elsewhere = "stored" | "fetched"
 
 /** The maximum usage of a request. */
 export interface TokenUpperBound {
+  /** Of one reading of what stands in the request. */
   readonly inputTokens: number
-  /** The part of them for images and documents, and what stands elsewhere, which the gateway cannot count. */
+  /** The part of them for images and documents, which the gateway cannot count. */
   readonly mediaTokens: number
-  /** Whether they are what the model can read, because a part of the request stands elsewhere. */
-  readonly isRemote?: boolean
+  /** Where a part of what the model reads stands, if not in the request: it may then read as much as its context holds. */
+  readonly elsewhere?: Elsewhere | undefined
+  /** How often the model reads the request: twice where it is compacted; once unless given. */
+  readonly readings?: number
   /** In addition to the output limit: the tokens of a prediction. */
   readonly extraOutputTokens: number
   /** The number of choices that the output limit applies to. */
@@ -31,8 +41,9 @@ export const perMessage = 16
 export const perTool = 64
 /** The system prompts that Anthropic and OpenAI add for tools. */
 export const withTools = 1000
-/** The schema of a tool that Anthropic defines, such as its text editor. */
+/** The schema of a tool that Anthropic defines, such as its text editor, and of a set of such tools. */
 const perVendorTool = 1000
+const perVendorToolset = 10_000
 /** Covers OpenAI's ten thousand patches and Anthropic's largest image of 4,784 tokens. */
 export const perImage = 12_000
 /**
@@ -54,27 +65,64 @@ const bytesPerPage = 64
 const deepest = 8
 
 /** Part types in OpenAI's dialect that hold text, including those that other providers added. */
-const texts = new Set(["text", "refusal", "thinking", "reasoning"])
+const texts: ReadonlySet<string> = new Set(["text", "refusal", "thinking", "reasoning"])
+
+/**
+ * The types of Anthropic's blocks whose text stands in the request; what the results of its own tools contain is in their
+ * `content`. A block of any other type may refer to something else.
+ */
+const blocks: ReadonlySet<string> = new Set(
+  ["text", "thinking", "redacted_thinking", "search_result", "tool_use", "server_tool_use", "mcp_tool_use"].concat(
+    ["compaction", "tool_addition", "tool_removal", "mcp_tool_listing", "fallback", "tool_reference"],
+    // Only code in the container of the tool reads it.
+    ["container_upload"]
+  )
+)
+const blockOfResult = /_(?:result|output|error)$/
 
 export const positive = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : undefined
 
+const embeddedImage = /^data:image\/[^,]*;base64,/
+const embeddedPdf = /^data:application\/pdf[^,]*;base64,/
+/** An image or a PDF that is part of a request: its bytes are not text. */
 export const embedded = /^data:(?:image\/|application\/pdf)[^,]*;base64,/
+/** A text file that is part of a request: its bytes bound its tokens. */
+const embeddedText = /^data:text\/[a-z0-9.+-]+[^,]*,/
 
-class Walk {
+/** Members of a message in OpenAI's dialect whose text stands in the request; another one that is no text may refer to something. */
+const messageMembers: ReadonlySet<string> = new Set(
+  [
+    "role",
+    "content",
+    "name",
+    "tool_calls",
+    "tool_call_id",
+    "function_call",
+    "refusal",
+    "annotations",
+    "metadata"
+  ].concat(
+    ["reasoning", "reasoning_content", "reasoning_details", "thinking_blocks", "extra_content", "cache_control"],
+    ["prefix", "partial"]
+  )
+)
+const namesAReference = /(?:_|^)(?:ids?|urls?|uri)$|(?:Id|Url|Uri)s?$/
+
+/** Gathers what a request has besides its text. */
+export class BoundWalk {
   /** Bytes of the request that are not text. */
   payloadBytes = 0
   tokens = 0
   /** The part of them for images and documents. */
   mediaTokens = 0
-  /** The first document that stands elsewhere. */
-  remote: Fault["path"] | undefined
+  elsewhere: Elsewhere | undefined
+  /** The first part that stands elsewhere. */
+  private remote: Fault["path"] | undefined
   readonly unbounded: Array<Fault> = []
-  private readonly dialect: Dialect
   private readonly imageTokens: number
 
-  constructor(dialect: Dialect, imageTokens: number) {
-    this.dialect = dialect
+  constructor(imageTokens: number) {
     this.imageTokens = imageTokens
   }
 
@@ -82,67 +130,84 @@ class Walk {
     this.unbounded.push({ path, message })
   }
 
-  content(content: unknown, at: Fault["path"], depth = 0): void {
-    if (depth > deepest) return this.refuse(at, "What is nested so deeply has no bound")
-    for (const [index, part] of listIn(content).entries()) if (isJson(part)) this.part(part, [...at, index], depth)
+  refuseType(path: Fault["path"], part: Json): void {
+    this.refuse(path, `A part of type ${textIn(part.type) || "unknown"} has no bound`)
   }
 
-  private part(part: Json, at: Fault["path"], depth: number): void {
-    switch (part.type) {
-      case "image_url": {
-        const url = isJson(part.image_url) ? part.image_url.url : undefined
-        if (typeof url === "string" && embedded.test(url)) this.payloadBytes += url.length
-        this.media(this.imageTokens)
-        break
-      }
-      case "file": {
-        const data = isJson(part.file) ? part.file.file_data : undefined
-        this.document(typeof data === "string" && embedded.test(data) ? data : undefined, at)
-        break
-      }
-      case "image":
-        this.payloadBytes += base64Of(part.source)?.length ?? 0
-        this.media(this.imageTokens)
-        break
-      case "document": {
-        const { source } = part
-        if (isJson(source) && source.type === "text") break
-        if (isJson(source) && source.type === "content")
-          this.content(source.content, [...at, "source", "content"], depth + 1)
-        else this.document(base64Of(source), at)
-        break
-      }
-      case "tool_result":
-        this.content(part.content, [...at, "content"], depth + 1)
-        break
-      // Only code in the container of the tool reads it.
-      case "container_upload":
-        break
-      case "input_audio":
-        this.refuse(at, `A part of type ${part.type} has no bound`)
-        break
-      default:
-        // Types that some providers invented, such as a video or audio by its URL.
-        if (this.dialect === "openai" && !texts.has(textIn(part.type))) {
-          this.refuse(at, `A part of type ${textIn(part.type) || "unknown"} has no bound`)
-        }
-    }
+  /** A part that stands elsewhere. */
+  remotely(path: Fault["path"], elsewhere: Elsewhere): void {
+    this.remote ??= path
+    if (this.elsewhere !== "fetched") this.elsewhere = elsewhere
   }
 
-  private document(data: string | undefined, at: Fault["path"]): void {
-    if (data === undefined) {
-      this.remote ??= at
-      return
-    }
-    this.payloadBytes += data.length
+  /** An image by its address, its id, or its data; some providers take a PDF in its place. */
+  image(address: unknown, path: Fault["path"]): void {
+    if (typeof address === "string" && embeddedPdf.test(address)) return this.document(address, path)
+    if (typeof address === "string" && embeddedImage.test(address)) this.payloadBytes += address.length
+    this.media(this.imageTokens)
+  }
+
+  /** A document as data. What it is packed from may be much larger than its bytes, so only its provider can count it. */
+  document(data: string, path: Fault["path"]): void {
+    if (embeddedText.test(data)) return
+    if (embedded.test(data)) this.payloadBytes += data.length
     this.media(documentTokens(data))
+    this.remotely(path, "stored")
   }
 
-  private media(tokens: number): void {
+  /** A document of Anthropic's. */
+  source(source: unknown, path: Fault["path"]): void {
+    const data = base64Of(source)
+    const type = isJson(source) ? source.type : undefined
+    if (data !== undefined) {
+      this.payloadBytes += data.length
+      this.media(documentTokens(data))
+      this.remotely(path, "stored")
+    } else if (type !== "text") this.remotely(path, type === "file" || type === "base64" ? "stored" : "fetched")
+  }
+
+  media(tokens: number): void {
     this.tokens += tokens
     this.mediaTokens += tokens
   }
+
+  /** An image of Anthropic's. */
+  imageOf(source: unknown): void {
+    this.payloadBytes += base64Of(source)?.length ?? 0
+    this.media(this.imageTokens)
+  }
+
+  /** Members that cost something of their own, or that are known to have a provider search or call others. */
+  members(body: Json, dialect: Dialect): void {
+    for (const [member, free] of priced[dialect]) {
+      const value = body[member]
+      if (value !== undefined && value !== null && !free.includes(value)) {
+        this.refuse([member], "What this costs has no bound")
+      }
+    }
+    for (const member in body) {
+      if (!readsElsewhere.test(member) || boundMembers.has(member) || idle.has(body[member])) continue
+      this.refuse([member], "A member that may have the provider read or run something has no bound")
+    }
+  }
+
+  /** What the model may read at most, if a part stands elsewhere. */
+  requireContext(contextTokens: number | null, tools: ProviderTools | undefined): Elsewhere | undefined {
+    const defined = tools?.tools.find(({ isDefinedElsewhere }) => isDefinedElsewhere)
+    if (defined !== undefined) this.remotely(defined.path, "fetched")
+    const open = this.remote ?? tools?.tools.find(({ maxResult }) => maxResult === undefined)?.path
+    if (open !== undefined && contextTokens === null) {
+      this.refuse(open, "What stands elsewhere has no bound where the model's `contextTokens` is not configured")
+    }
+    return this.elsewhere
+  }
 }
+
+/** Names of members with which providers are asked to search, fetch or call something, beside those that are known. */
+const readsElsewhere =
+  /search|plugin|connector|data_?source|retriev|knowledge|brows|crawl|mcp|skill|extra_body|assistant|agent/i
+const boundMembers: ReadonlySet<string> = new Set(["web_search_options", "mcp_servers", "search_parameters", "plugins"])
+const idle: ReadonlySet<unknown> = new Set([null, undefined, false, "none", "off", ""])
 
 /** The data of an image or a PDF; anything else is text, and bounded by its bytes. */
 export const base64Of = (source: unknown): string | undefined =>
@@ -153,23 +218,77 @@ export const base64Of = (source: unknown): string | undefined =>
     ? source.data
     : undefined
 
+/** The messages of a request. */
+class MessageWalk extends BoundWalk {
+  private readonly dialect: Dialect
+
+  constructor(dialect: Dialect, imageTokens: number) {
+    super(imageTokens)
+    this.dialect = dialect
+  }
+
+  message(message: unknown, at: Fault["path"]): void {
+    if (!isJson(message)) return
+    // Text is bounded by its bytes.
+    if (typeof message.content !== "string") this.content(message.content, [...at, "content"])
+    if (this.dialect !== "openai") return
+    for (const name in message) {
+      const value = message[name]
+      if (messageMembers.has(name) || value === null) continue
+      const isReference = name !== "id" && namesAReference.test(name)
+      if (typeof value === "object" || isReference) this.refuse([...at, name], "What this refers to has no bound")
+    }
+  }
+
+  content(content: unknown, at: Fault["path"], depth = 0): void {
+    if (depth > deepest) return this.refuse(at, "What is nested so deeply has no bound")
+    if (isJson(content)) return this.part(content, at, depth)
+    for (const [index, part] of listIn(content).entries()) if (isJson(part)) this.part(part, [...at, index], depth)
+  }
+
+  private part(part: Json, at: Fault["path"], depth: number): void {
+    const type = textIn(part.type)
+    switch (type) {
+      case "image_url":
+        return this.image(isJson(part.image_url) ? part.image_url.url : part.image_url, at)
+      case "file": {
+        const data = isJson(part.file) ? part.file.file_data : undefined
+        if (typeof data !== "string") return this.remotely(at, "stored")
+        return data.startsWith("data:") ? this.document(data, at) : this.remotely(at, "fetched")
+      }
+      case "image":
+        return this.imageOf(part.source)
+      case "document": {
+        const { source } = part
+        if (isJson(source) && source.type === "content") return this.content(source.content, at, depth + 1)
+        return this.source(source, at)
+      }
+    }
+    if (this.dialect === "openai" ? texts.has(type) : blocks.has(type)) return
+    if (this.dialect === "anthropic" && blockOfResult.test(type)) {
+      return this.content(part.content, [...at, "content"], depth + 1)
+    }
+    this.refuseType(at, part)
+  }
+}
+
 const apis = { openai: "chat", anthropic: "messages" } as const
 
-/** Tools that Anthropic defines and the caller runs. */
-const runByCaller = /^(?:bash|text_editor|computer|memory|browser)_/
-
-const tools = (dialect: Dialect, body: Json, walk: Walk): void => {
+/** What a request reads besides its text for the tools that it declares. */
+const toolTokens = (dialect: Dialect, body: Json): number => {
   const given = listIn(body.tools)
   const functions = listIn(body.functions)
-  if (given.length + functions.length > 0) walk.tokens += withTools
-  walk.tokens += perTool * functions.length
-  for (const [index, tool] of given.entries()) {
-    const type = isJson(tool) && typeof tool.type === "string" ? tool.type : "custom"
-    if (type === "custom" || type === "function") walk.tokens += perTool
-    else if (dialect === "anthropic" && runByCaller.test(type)) walk.tokens += perVendorTool
-    else if (isProviderTool(tool, apis[dialect])) walk.tokens += perVendorTool
-    else walk.refuse(["tools", index], "A tool that the provider runs has no bound")
-  }
+  if (given.length + functions.length === 0) return 0
+  return given.reduce<number>(
+    (sum, tool) => {
+      const type = isJson(tool) && typeof tool.type === "string" ? tool.type : "custom"
+      if (type === "custom" || type === "function") return sum + perTool
+      return (
+        sum + (isVendorToolOfCaller(type, apis[dialect]) && type.includes("toolset") ? perVendorToolset : perVendorTool)
+      )
+    },
+    withTools + perTool * functions.length
+  )
 }
 
 /** Members that add costs beyond the tokens at the model's prices. */
@@ -179,15 +298,17 @@ export const priced: Readonly<Record<Dialect, ReadonlyArray<readonly [member: st
       ["service_tier", ["auto", "default", "flex"]],
       ["audio", []],
       ["moderation", []],
-      // xAI bills its search per source; OpenRouter routes to models of the caller's choice, and bills its plugins.
+      // xAI bills its search per source; OpenRouter routes to models and providers of the caller's choice, and bills plugins.
       ["search_parameters", []],
       ["models", []],
+      ["provider", []],
       ["plugins", []]
     ],
     anthropic: [
       ["speed", ["standard"]],
       ["inference_geo", ["global"]],
-      ["fallbacks", []]
+      ["fallbacks", []],
+      ["billing_policy", []]
     ]
   }
 
@@ -198,54 +319,48 @@ export const documentTokens = (data: string): number =>
   perPage * Math.min(maxPages, Math.ceil((data.length * 3) / 4 / bytesPerPage))
 
 /**
- * The maximum usage of a chat request. `bodyBytes` is the size of its JSON. A document that stands elsewhere is as long as
- * what the model reads, if that is known.
+ * The maximum usage of a chat request. `bodyBytes` is the size of its JSON.
  */
 export const chatBound = (
   dialect: Dialect,
   body: Json,
   bodyBytes: number,
   imageTokens: number = perImage,
-  contextTokens: number | null = null
+  contextTokens: number | null = null,
+  terms?: ToolTerms
 ): TokenUpperBound => {
-  const walk = new Walk(dialect, imageTokens)
+  const walk = new MessageWalk(dialect, imageTokens)
   const messages = listIn(body.messages)
-  for (const [index, message] of messages.entries()) {
-    // Text is bounded by its bytes.
-    if (isJson(message) && typeof message.content !== "string") {
-      walk.content(message.content, ["messages", index, "content"])
-    }
-  }
-  tools(dialect, body, walk)
-  for (const [member, free] of priced[dialect]) {
-    const value = body[member]
-    if (value !== undefined && value !== null && !free.includes(value)) {
-      walk.refuse([member], "What this costs has no bound")
-    }
-  }
-  const providerTools = providerToolsOf(body, apis[dialect])
-  for (const fault of providerTools === undefined ? [] : unboundedTools(providerTools)) walk.unbounded.push(fault)
+  for (const [index, message] of messages.entries()) walk.message(message, ["messages", index])
+  walk.content(body.system, ["system"])
+  walk.members(body, dialect)
+  // What skills add to the prompt is kept by the provider, and their latest version may change.
+  if (isJson(body.container) && listIn(body.container.skills).length > 0) walk.remotely(["container"], "fetched")
+  if (listIn(body.modalities).some((modality) => modality !== "text")) walk.refuse(["modalities"], "Audio has no bound")
+  const found = providerToolsOf(body, apis[dialect], terms)
+  for (const fault of found.unbounded) walk.unbounded.push(fault)
   const { context_management: managed } = body
   // Other edits shorten the model's input; compaction has a model read all of it and summarize it.
-  const compacts = listIn(isJson(managed) ? managed.edits : undefined).some(
-    (edit) => isJson(edit) && textIn(edit.type).startsWith("compact")
-  )
-  if (walk.remote !== undefined && contextTokens === null) {
-    walk.refuse(
-      walk.remote,
-      "A document that stands elsewhere has no bound where the model's `contextTokens` is not known"
+  const compacts =
+    (dialect === "anthropic" && (body.compaction ?? null) !== null) ||
+    listIn(isJson(managed) ? managed.edits : undefined).some(
+      (edit) => isJson(edit) && textIn(edit.type).startsWith("compact")
     )
-  }
-  if (listIn(body.modalities).some((modality) => modality !== "text")) walk.refuse(["modalities"], "Audio has no bound")
-  const given = bodyBytes - walk.payloadBytes + walk.tokens + perRequest + perMessage * messages.length
-  const read = walk.remote === undefined ? given : Math.max(given, contextTokens ?? 0)
+  const elsewhere = walk.requireContext(contextTokens, found.tools)
   return {
-    mediaTokens: walk.remote === undefined ? walk.mediaTokens : Math.max(walk.mediaTokens, contextTokens ?? 0),
-    ...(walk.remote === undefined ? {} : { isRemote: true }),
-    inputTokens: compacts ? 2 * read : read,
+    inputTokens:
+      bodyBytes -
+      walk.payloadBytes +
+      walk.tokens +
+      toolTokens(dialect, body) +
+      perRequest +
+      perMessage * messages.length,
+    mediaTokens: walk.mediaTokens,
+    elsewhere,
+    readings: compacts ? 2 : 1,
     extraOutputTokens: dialect === "openai" ? bytesOf(body.prediction ?? undefined) : 0,
     choices: dialect === "openai" ? (positive(body.n) ?? 1) : compacts ? 2 : 1,
-    ...(providerTools === undefined ? {} : { tools: providerTools }),
+    tools: found.tools,
     askedOutputTokens:
       dialect === "openai" ? askedOfOpenAi(body) : body.max_tokens === 0 ? 0 : positive(body.max_tokens),
     unbounded: walk.unbounded
@@ -259,11 +374,19 @@ const askedOfOpenAi = (body: Json): number | undefined => {
 }
 
 /** The maximum usage of an embedding request, which has no output tokens. */
-export const embeddingBound = (body: Json, bodyBytes: number): TokenUpperBound => ({
-  mediaTokens: 0,
-  inputTokens: bodyBytes + perRequest + (Array.isArray(body.input) ? body.input.length : 1),
-  extraOutputTokens: 0,
-  choices: 1,
-  askedOutputTokens: undefined,
-  unbounded: []
-})
+export const embeddingBound = (body: Json, bodyBytes: number): TokenUpperBound => {
+  const inputs = listIn(body.input)
+  const walk = new BoundWalk(perImage)
+  walk.members(body, "openai")
+  // Some providers embed images and documents, by their data or their address.
+  const other = inputs.findIndex((input) => isJson(input))
+  if (other >= 0) walk.refuse(["input", other], "An input that is no text has no bound")
+  return {
+    mediaTokens: 0,
+    inputTokens: bodyBytes + perRequest + (Array.isArray(body.input) ? inputs.length : 1),
+    extraOutputTokens: 0,
+    choices: 1,
+    askedOutputTokens: undefined,
+    unbounded: walk.unbounded
+  }
+}

@@ -14,7 +14,8 @@ import { measured, released, type SettleMethod } from "../telemetry/metrics.ts"
 import { type Operation } from "../providers/provider.ts"
 import { type Rates, type RateTable } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
-import { inputWithTools, toolLimits, ToolUseReader } from "./provider-tools.ts"
+import { inputWithTools, toolLimits, usualResultTokens } from "./provider-tools.ts"
+import { ToolUseReader } from "./tool-uses.ts"
 import { type RequestTexts, textsOf } from "./request-texts.ts"
 import { encodingOf, type TokenCounts } from "./token-counts.ts"
 import { thinksUnseen } from "./unseen-thinking.ts"
@@ -175,10 +176,9 @@ export class UsageMeter {
     return rates === null ? 0n : costOf(usage, rates)
   }
 
-  /** A new reader of the uses of the tools that the provider runs; undefined if the request has none. */
-  makeToolUseReader(): ToolUseReader | undefined {
-    const { tools } = this.call.bound
-    return tools === undefined ? undefined : new ToolUseReader(tools)
+  /** A new reader of the uses of the tools that the provider runs, whether or not the request declares them. */
+  makeToolUseReader(): ToolUseReader {
+    return new ToolUseReader(this.call.bound.tools)
   }
 
   /** Whether to keep the text of the response: a tokenizer can count it. */
@@ -195,7 +195,7 @@ export class UsageMeter {
     const withResults = (inputTokens: number) => this.withResults(inputTokens, toolUses, maxInput)
     const { body, bound, tenantId } = call
     const maxInput = estimated?.inputTokens ?? Infinity
-    const maxOutput = (estimated?.outputTokens ?? Infinity) * bound.choices + bound.extraOutputTokens
+    const maxOutput = estimated?.allOutputTokens ?? Infinity
     const count = (given: ReadonlyArray<string>) =>
       target === undefined || given.length === 0 ? Effect.succeedNone : counts.countFor(tenantId, target, given)
     return Effect.gen(function* () {
@@ -221,8 +221,9 @@ export class UsageMeter {
     const { bound, model } = this.call
     if (uses === undefined || bound.tools === undefined) return inputTokens
     const used = Object.values(uses).reduce((sum, count) => sum + count, 0)
-    const limits = toolLimits(bound.tools, 0, model.maxTokensPerToolUse)
-    const most = inputWithTools(inputTokens, { ...limits, uses: used }, model.contextTokens)
+    const { maxSteps } = toolLimits(bound.tools, 0)
+    const results = usualResultTokens(bound.tools, model.maxTokensPerToolUse)
+    const most = inputWithTools(inputTokens, { maxSteps, uses: used }, results, model.contextTokens)
     return Math.max(inputTokens, Math.min(maxInput, most))
   }
 
@@ -281,9 +282,9 @@ export class UsageMeter {
     const thinks = target !== undefined && thinksUnseen(call.body, target.model)
     const isUnseen = this.phase === "sent" && call.body.stream !== true
     if (!thinks && !isUnseen) return usage
-    const { choices, extraOutputTokens } = call.bound
+    const { choices } = call.bound
     const written = Math.ceil(((this.now - this.triedSince) / 1000) * call.model.maxTokensPerSecond) * choices
-    const most = (estimated?.outputTokens ?? Infinity) * choices + extraOutputTokens
+    const most = estimated?.allOutputTokens ?? Infinity
     const unseen = Math.min(written, most) - usage.outputTokens
     return unseen <= 0
       ? usage

@@ -346,17 +346,21 @@ const boundOf = (
   targets: ReadonlyArray<ModelTarget>
 ): TokenUpperBound => {
   const perImage = () => imageTokensOf(targets.map(({ model }) => model))
+  const terms = {
+    models: targets.map(({ model }) => model),
+    mcpServers: [...new Set(targets.map(({ provider }) => provider.mcpServers))]
+  }
   switch (operation) {
     case "embed":
       return embeddingBound(body, bytes.length)
     case "completions":
-      return completionsBound(body, bytes.length)
+      return completionsBound(body, bytes.length, terms)
     case "compact":
-      return compactionBound(body, bytes.length, perImage(), contextTokens, maxOutputTokens)
+      return compactionBound(body, bytes.length, perImage(), contextTokens, maxOutputTokens, terms)
     case "responses":
-      return responsesBound(body, bytes.length, perImage(), contextTokens)
+      return responsesBound(body, bytes.length, perImage(), contextTokens, terms)
     default:
-      return chatBound(dialect, body, bytes.length, perImage(), contextTokens)
+      return chatBound(dialect, body, bytes.length, perImage(), contextTokens, terms)
   }
 }
 

@@ -6,7 +6,7 @@ import { ChatRequest } from "../translation/openai-chat/domain.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { faultOptions, faultsOf } from "../../platform/http/validation.ts"
 import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
-import { cuts, type Edit, edited, mergePatch, placesIn } from "../json/json-edits.ts"
+import { cuts, type Edit, edited, mergePatch, type Place, placesIn } from "../json/json-edits.ts"
 import { type DialectRequest } from "./call-request.ts"
 import { type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
@@ -146,8 +146,9 @@ export const countableRequest = (
 }
 
 const unlimitedTools = (body: Json) =>
-  providerToolsOf(body, "messages")?.tools.filter(({ maxUses, takesLimit }) => takesLimit && maxUses === undefined) ??
-  []
+  providerToolsOf(body, "messages").tools?.tools.filter(
+    ({ maxUses, takesLimit }) => takesLimit && maxUses === undefined
+  ) ?? []
 
 const withToolLimit = (body: Json, limit: number): Json => {
   const places = new Set(unlimitedTools(body).map(({ path }) => path[1]))
@@ -169,14 +170,18 @@ const forChatProvider = (body: Json): Json => ({
   )
 })
 
-/** Limits the uses of each of Anthropic's tools that takes a limit and has none. */
-const toolLimitEdits = (json: Uint8Array, body: Json, limit: number): ReadonlyArray<Edit> => {
-  const unlimited = unlimitedTools(body)
-  const member = placesIn(json, 0, ["tools"]).at(-1)
-  if (unlimited.length === 0 || member?.name !== "tools") return []
-  const tools = placesIn(json, member.value)
-  return unlimited.flatMap(({ path }): ReadonlyArray<Edit> => {
-    const tool = tools[Number(path[1])]
+/** The place of a value by the path to it. */
+const placeAt = (json: Uint8Array, path: Fault["path"]): Place | undefined =>
+  path.reduce<Place | undefined>((at, step, depth) => {
+    if (depth > 0 && at === undefined) return undefined
+    const places = placesIn(json, at?.value ?? 0)
+    return typeof step === "number" ? places[step] : places.findLast(({ name }) => name === step)
+  }, undefined)
+
+/** Limits the uses of each of Anthropic's tools that takes a limit and has none, wherever it stands. */
+const toolLimitEdits = (json: Uint8Array, body: Json, limit: number): ReadonlyArray<Edit> =>
+  unlimitedTools(body).flatMap(({ path }): ReadonlyArray<Edit> => {
+    const tool = placeAt(json, path)
     if (tool === undefined) return []
     const text = `"max_uses":${limit}`
     const given = placesIn(json, tool.value).find(({ name }) => name === "max_uses")
@@ -184,7 +189,6 @@ const toolLimitEdits = (json: Uint8Array, body: Json, limit: number): ReadonlyAr
       ? [{ start: tool.end - 1, end: tool.end - 1, text: `,${text}` }]
       : [{ start: given.start, end: given.end, text }]
   })
-}
 
 const isUnsigned = (block: unknown): boolean =>
   isJson(block) && block.type === "thinking" && (typeof block.signature !== "string" || block.signature === "")

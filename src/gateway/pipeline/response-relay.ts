@@ -22,7 +22,7 @@ import { type Call } from "./call-request.ts"
 import { maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
 import { excessIn } from "../../kernel/json/json-scanner.ts"
 import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
-import { type ToolUseReader, usageWithTools } from "../metering/provider-tools.ts"
+import { type ToolUseReader, usageWithTools } from "../metering/tool-uses.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 
 /** A complete response in its caller's dialect, and the usage that the provider reported. */

@@ -15,7 +15,7 @@ import { NativeEvents } from "../translation/openai-responses/native-events.ts"
 import { type Operation } from "../providers/provider.ts"
 import { endOfResponse, StreamFacts } from "../telemetry/answer-facts.ts"
 import { isJson, type Json, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
-import { type ToolUseReader, usageWithTools } from "../metering/provider-tools.ts"
+import { type ToolUseReader, usageWithTools } from "../metering/tool-uses.ts"
 
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
 const decodeEvent = Schema.decodeUnknownOption(MessageEvent)

@@ -1,12 +1,7 @@
 import { assert, describe, it as plain, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import {
-  inputWithTools,
-  providerToolsOf,
-  toolLimits,
-  ToolUseReader,
-  unboundedTools
-} from "../../../src/gateway/metering/provider-tools.ts"
+import { inputWithTools, providerToolsOf, toolLimits } from "../../../src/gateway/metering/provider-tools.ts"
+import { ToolUseReader } from "../../../src/gateway/metering/tool-uses.ts"
 import { asks, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { type Answerer, json, sse, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
@@ -14,10 +9,15 @@ import { eventually } from "../../support/waiting.ts"
 
 const fees = { webSearch: 10n, codeExecution: 50n, fileSearch: 2n, imageGeneration: 250n }
 
+const mcp = { type: "mcp", server_label: "a", server_url: "https://mcp.example/a" }
+const allowing = { models: [], mcpServers: [[{ urlPrefix: "https://mcp.example/", maxSteps: 4 }]] }
+const refusedPaths = (body: object, api: "chat" | "messages" | "responses", terms: object = {}) =>
+  providerToolsOf({ ...body }, api, { ...allowing, ...terms }).unbounded.map(({ path }) => path.join("."))
+
 const limitsOf = (body: object, api: "chat" | "messages" | "responses") => {
-  const tools = providerToolsOf({ ...body }, api)
+  const { tools } = providerToolsOf({ ...body }, api, allowing)
   if (tools === undefined) return undefined
-  const { limit, maxFees, uses } = toolLimits(tools, 5, 10_000)
+  const { limit, maxFees, uses } = toolLimits(tools, 5)
   return [uses, limit, maxFees(fees)]
 }
 
@@ -39,24 +39,84 @@ describe("the bound of tools that a provider runs", () => {
       [{ tools: [code, search], mcp_servers: [{}, {}] }, "messages", [15, 5, 100n]],
       [{ web_search_options: {} }, "chat", [1, undefined, 10n]],
       [{ tools: [{ type: "web_search" }, { type: "file_search" }] }, "responses", [5, 5, 50n]],
-      [{ tools: [{ type: "web_search" }, { type: "mcp" }], max_tool_calls: 3 }, "responses", [3, undefined, 30n]],
+      [{ tools: [{ type: "web_search" }, mcp], max_tool_calls: 3 }, "responses", [3, undefined, 30n]],
+      // The operator's limit is sent where it is below the usual one.
+      [{ tools: [mcp] }, "responses", [4, 4, 0n]],
+      // Wherever tools stand.
+      [{ input: [{ type: "additional_tools", tools: [{ type: "web_search" }] }] }, "responses", [5, 5, 50n]],
+      [{ input: [{ type: "tool_search_output", tools: [{ type: "file_search" }] }] }, "responses", [5, 5, 10n]],
+      [{ tools: [{ type: "namespace", tools: [{ type: "image_generation" }] }] }, "responses", [5, 5, 1250n]],
+      [{ messages: [{ content: [{ type: "tool_addition", tool: search }] }] }, "messages", [5, 5, 50n]],
       [{ tools: [{ type: "shell", environment: { type: "container_auto" } }] }, "responses", [5, 5, 250n]],
       [{ tools: [{ type: "shell", environment: { type: "local" } }] }, "responses", undefined],
-      // The fee of a larger container is not known.
-      [{ tools: [{ type: "code_interpreter", container: { memory_limit: "4g" } }] }, "responses", undefined]
+      [{ tools: [{ type: "tool_search", execution: "client" }] }, "responses", undefined]
     ]
     for (const [body, api, expected] of cases)
       assert.deepStrictEqual(limitsOf(body, api), expected, JSON.stringify(body))
-    const many = providerToolsOf({ tools: [{ ...search, max_uses: 1e9 }] }, "messages")
-    assert.lengthOf(many === undefined ? [] : unboundedTools(many), 1)
+  })
+
+  plain("is none for what the caller decides, or for what nobody knows the fee of", () => {
+    const search = { type: "web_search_20250305", name: "web_search" }
+    const large = { memory_limit: "4g" }
+    const elsewhere = { ...mcp, server_url: "https://mcp.example.evil.test/a" }
+    const cases: ReadonlyArray<readonly [object, "chat" | "messages" | "responses", ReadonlyArray<string>]> = [
+      [{ tools: [{ ...search, max_uses: 1e9 }] }, "messages", ["tools.0"]],
+      [{ tools: [mcp], max_tool_calls: 5 }, "responses", ["max_tool_calls"]],
+      [{ tools: [mcp, elsewhere] }, "responses", ["tools.1"]],
+      [{ tools: [{ ...mcp, connector_id: "connector_gmail" }] }, "responses", ["tools.0"]],
+      [{ tools: [{ ...mcp, tunnel_id: "t" }] }, "responses", ["tools.0"]],
+      [{ tools: [{ ...mcp, server_url: "https://mcp.example@evil.test/" }] }, "responses", ["tools.0"]],
+      [{ tools: [{ ...mcp, server_url: "https://a:b@mcp.example/" }] }, "responses", ["tools.0"]],
+      [{ tools: [{ ...mcp, server_url: "http://mcp.example/a" }] }, "responses", ["tools.0"]],
+      [{ input: [{ type: "additional_tools", tools: [elsewhere] }] }, "responses", ["input.0.tools.0"]],
+      [{ input: [{ type: "tool_search_output", tools: [elsewhere] }] }, "responses", ["input.0.tools.0"]],
+      [{ tools: [{ type: "namespace", tools: [{ type: "x_search" }] }] }, "responses", ["tools.0.tools.0"]],
+      [{ tools: [{ type: "code_interpreter", container: large }] }, "responses", ["tools.0"]],
+      [{ tools: [{ type: "shell", environment: { type: "container_auto", ...large } }] }, "responses", ["tools.0"]],
+      [{ tools: [{ type: "function_of_ours" }] }, "responses", ["tools.0"]],
+      [{ mcp_servers: [{ type: "url", url: "https://evil.test/" }] }, "messages", ["mcp_servers.0"]],
+      [{ mcp_servers: [{ type: "url", url: "https://evil.test/" }] }, "chat", ["mcp_servers.0"]],
+      [{ tools: [{ type: "advisor_20260301" }] }, "messages", ["tools.0"]],
+      [
+        {
+          messages: [
+            {
+              content: [
+                { type: "compaction", tool_changes: [{ type: "tool_addition", tool: { type: "advisor_20260301" } }] }
+              ]
+            }
+          ]
+        },
+        "messages",
+        ["messages.0.content.0.tool_changes.0.tool"]
+      ],
+      [{ tools: [{ type: "builtin_function", function: { name: "$web_search" } }] }, "chat", ["tools.0"]],
+      [{ tools: [{ type: "bash_20250124" }, { type: "computer_toolset_20260801" }] }, "messages", []]
+    ]
+    for (const [body, api, expected] of cases) {
+      assert.deepStrictEqual(refusedPaths(body, api), expected, JSON.stringify(body))
+    }
+    for (const model of ["perplexity/sonar-pro", "openai/gpt-4o:online", "o3-deep-research", "groq/compound-mini"]) {
+      assert.deepStrictEqual(refusedPaths({}, "chat", { models: [model] }), ["model"], model)
+    }
+    // Every target has to allow a server.
+    const { mcpServers } = allowing
+    assert.deepStrictEqual(refusedPaths({ tools: [mcp] }, "responses", { mcpServers: [...mcpServers, []] }), [
+      "tools.0"
+    ])
+    assert.deepStrictEqual(
+      refusedPaths({ tools: [mcp] }, "responses", { mcpServers: [...mcpServers, ...mcpServers] }),
+      []
+    )
   })
 
   plain("has the model read the conversation again after each use, and never more than its context", () => {
-    const limits = { maxResultTokens: 10, maxSteps: 10, uses: 3 }
-    assert.strictEqual(inputWithTools(100, limits, null), 100 + 110 + 120 + 130)
-    assert.strictEqual(inputWithTools(100, limits, 115), 100 + 110 + 115 + 115)
+    const limits = { maxSteps: 10, uses: 3 }
+    assert.strictEqual(inputWithTools(100, limits, 10, null), 100 + 110 + 120 + 130)
+    assert.strictEqual(inputWithTools(100, limits, 10, 115), 100 + 110 + 115 + 115)
+    assert.strictEqual(inputWithTools(100, limits, Infinity, 500), 100 + 3 * 500)
     // Two uses in one step.
-    assert.strictEqual(inputWithTools(100, { ...limits, maxSteps: 2 }, null), 100 + 120 + 130)
+    assert.strictEqual(inputWithTools(100, { ...limits, maxSteps: 2 }, 10, null), 100 + 120 + 130)
   })
 })
 
@@ -66,8 +126,7 @@ const block = (id: string) => ({
   content_block: { type: "server_tool_use", id, name: "web_search" }
 })
 
-const used = (tools: ReturnType<typeof providerToolsOf>, events: ReadonlyArray<unknown>) => {
-  assert.isDefined(tools)
+const used = ({ tools }: Partial<ReturnType<typeof providerToolsOf>>, events: ReadonlyArray<unknown>) => {
   const reader = new ToolUseReader(tools)
   for (const event of events) reader.read(event)
   return reader.uses
@@ -103,6 +162,26 @@ describe("the uses that an answer reports", () => {
     const chat = providerToolsOf({ web_search_options: {} }, "chat")
     assert.deepStrictEqual(used(chat, [{ choices: [{ delta: { content: "Hi" } }] }]), { webSearch: 1 })
     assert.isUndefined(used(chat, []))
+  })
+
+  plain("count whether or not the request declares them, unless they are free in it", () => {
+    const answers: ReadonlyArray<readonly [object, object | undefined]> = [
+      [{ choices: [{}], usage: { server_tool_use: { web_search_requests: 3 } } }, { webSearch: 3 }],
+      [{ choices: [{}], usage: { num_search_queries: 2 } }, { webSearch: 2 }],
+      [{ choices: [{ message: { annotations: [{ type: "url_citation" }] } }] }, { webSearch: 1 }],
+      [{ output: [item("file_search_call", "fs")] }, { fileSearch: 1 }],
+      [{ output: [item("shell_call", "s", { environment: { type: "local" } })] }, undefined],
+      [
+        { output: [item("shell_call", "s", { environment: { type: "container_reference", container_id: "c" } })] },
+        { codeExecution: 1 }
+      ],
+      [{ content: [{ type: "server_tool_use", id: "1", name: "bash_code_execution" }] }, { codeExecution: 1 }]
+    ]
+    for (const [answer, expected] of answers)
+      assert.deepStrictEqual(used({}, [answer]), expected, JSON.stringify(answer))
+    const free = { tools: [{ type: "web_search_20260209" }, { type: "code_execution_20260120" }] }
+    const code = { content: [{ type: "server_tool_use", id: "1", name: "code_execution" }] }
+    assert.isUndefined(used(providerToolsOf(free, "messages"), [code]))
   })
 })
 
@@ -159,8 +238,8 @@ const setUp = Effect.fnUntraced(function* (cap: object, members: object = {}) {
   const openai = yield* startProvider(annotates)
   const an = provider("an", anthropic, { dialect: "anthropic", baseUrl: anthropic.url })
   const models = [
-    model("claude", ["an"], { prices: priced, ...members }),
-    model("gpt", ["oa"], { prices: priced, ...members })
+    model("claude", ["an"], { prices: priced, contextTokens: 20_000, ...members }),
+    model("gpt", ["oa"], { prices: priced, contextTokens: 20_000, ...members })
   ]
   yield* configure(service, [an, provider("oa", openai)], models)
   return { service, anthropic, openai, ...(yield* spender(service, [cap])) }
@@ -226,6 +305,70 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.strictEqual(answered.status, 200, answered.text)
       const sent = anthropic.requests.find(({ path }) => path.endsWith("/messages"))
       assert.strictEqual(sent?.body.tools[0].max_uses, 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("are charged as the answer reports them, whether or not the request declares them", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const usage = { input_tokens: 10, output_tokens: 2 }
+      const calls = Array.from({ length: 5 }, (_, index) => ({
+        type: "web_search_call",
+        id: `ws_${index}`,
+        action: { type: "search" }
+      }))
+      const standIn = yield* startProvider(({ body, path }, response) => {
+        if (path.endsWith("/responses")) {
+          const answer = { id: "resp_1", object: "response", status: "completed", output: calls, usage }
+          if (body.stream !== true) return json(response, 200, answer)
+          sse(response, [
+            ...calls.map((item) => event("response.output_item.done", { item })),
+            event("response.completed", { response: answer })
+          ])
+          return response.end()
+        }
+        const choices = [{ index: 0, message: { role: "assistant", content: "Noon." }, finish_reason: "stop" }]
+        json(response, 200, { choices, usage: { prompt_tokens: 10, completion_tokens: 2, ...body.reports } })
+      })
+      const re = provider("re", standIn, { apis: ["chat", "responses"] })
+      const members = { prices: priced, contextTokens: 20_000 }
+      yield* configure(service, [re], [model("r", ["re"], members)])
+      const tokens = 10 * 2000 + 2 * 10_000
+      const added = { type: "additional_tools", role: "developer", tools: [{ type: "web_search" }] }
+      const requests: ReadonlyArray<readonly [path: string, body: object, searches: number]> = [
+        ["/v1/responses", { input: [added, { role: "user", content: "Go" }] }, 5],
+        ["/v1/responses", { input: [added, { role: "user", content: "Go" }], stream: true }, 5],
+        ["/v1/responses", { input: "Go", prompt: { id: "pmpt_1" } }, 5],
+        ["/v1/chat/completions", { reports: { server_tool_use: { web_search_requests: 3 } } }, 3],
+        ["/v1/chat/completions", { reports: { num_search_queries: 2 } }, 2]
+      ]
+      for (const [path, body, searches] of requests) {
+        const { key, tenantId } = yield* spender(service, [soft])
+        const send = path.includes("chat")
+          ? asks(service, key, path, { model: "r", ...body })
+          : service.call("POST", path, { key, body: { model: "r", store: false, ...body } })
+        const answered = yield* send
+        assert.strictEqual(answered.status, 200, answered.text)
+        const [row] = yield* charged(service, tenantId)
+        assert.strictEqual(row.cost, tokens + searches * 10_000_000, JSON.stringify(body))
+        assert.deepStrictEqual(row.toolUses, { webSearch: searches })
+      }
+      // Under a hard cap they are held for wherever they stand, and refused where nothing bounds them.
+      const { key } = yield* spender(service, [{ limit: 0.02 }])
+      const refused = (body: object) =>
+        Effect.map(
+          service.call("POST", "/v1/responses", { key, body: { model: "r", ...body } }),
+          ({ body: { error }, status }) => [status, error.code]
+        )
+      assert.deepStrictEqual(yield* refused({ input: [added, { role: "user", content: "Go" }] }), [
+        402,
+        "request_exceeds_budget"
+      ])
+      assert.deepStrictEqual(yield* refused({ input: "Go", prompt: { id: "pmpt_1" } }), [403, "cost_unbounded"])
+      const audio = { role: "assistant", audio: { id: "audio_1" } }
+      const messages = [{ role: "user", content: "Sing" }, audio, { role: "user", content: "Again" }]
+      const sung = yield* asks(service, key, "/v1/chat/completions", { model: "r", max_tokens: 9, messages })
+      assert.deepStrictEqual([sung.status, sung.body.error.code], [403, "cost_unbounded"])
     }).pipe(Effect.scoped)
   )
 

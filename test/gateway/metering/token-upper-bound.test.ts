@@ -55,6 +55,8 @@ describe("the bound of a request", () => {
     const image = [{ type: "image", source: { type: "base64", media_type: "text/plain", data: base64 } }]
     assert.isAtLeast(bound("anthropic", says(image)).inputTokens, base64.length)
     assert.deepStrictEqual(paths(bound("anthropic", says(text))), ["messages.0.content.0"])
+    const file = { file_data: `data:text/plain;base64,${base64}` }
+    assert.isAtLeast(bound("openai", says([{ type: "file", file }])).inputTokens, base64.length)
   })
 
   it("is none for what lies elsewhere in words that nobody knows, or for what is sold otherwise", () => {
@@ -119,23 +121,64 @@ describe("the bound of a request", () => {
           ...says([{ type: "document", source: { type: "url", url: "https://example.com/a.pdf" } }]),
           speed: "fast",
           mcp_servers: [{}],
+          compaction: { type: "summarize" },
+          billing_policy: { type: "billing_policy" },
           tools: [{ name: "f" }, { type: "bash_20250124", name: "bash" }, { type: "advisor_20260301" }]
         })
       ),
-      ["messages.0.content.0", "speed", "tools.2"]
+      ["messages.0.content.0", "speed", "billing_policy", "mcp_servers.0", "tools.2"]
     )
   })
 
-  it("is what a model can read for a document that stands elsewhere", () => {
+  it("is what a model can read for what stands elsewhere, or is packed", () => {
+    const url = { type: "url", url: "https://example.com/a.pdf" }
+    const pdf = `data:application/pdf;base64,${base64}`
     const remote = [
-      ["anthropic", { type: "document", source: { type: "url", url: "https://example.com/a.pdf" } }],
-      ["anthropic", { type: "document", source: { type: "file", file_id: "file_1" } }],
-      ["openai", { type: "file", file: { file_id: "file_1" } }]
+      ["anthropic", { type: "document", source: url }, "fetched"],
+      ["anthropic", { type: "document", source: { type: "file", file_id: "file_1" } }, "stored"],
+      ["anthropic", document(base64)[0], "stored"],
+      [
+        "anthropic",
+        {
+          type: "web_fetch_tool_result",
+          content: { type: "web_fetch_result", content: { type: "document", source: url } }
+        },
+        "fetched"
+      ],
+      ["openai", { type: "file", file: { file_id: "file_1" } }, "stored"],
+      ["openai", { type: "file", file: { file_data: "https://example.com/a.pdf" } }, "fetched"],
+      ["openai", { type: "file", file: { file_data: pdf } }, "stored"],
+      // Some providers take a PDF for an image.
+      ["openai", { type: "image_url", image_url: { url: pdf } }, "stored"]
     ] as const
-    for (const [dialect, part] of remote) {
+    for (const [dialect, part, elsewhere] of remote) {
       const known = chatBound(dialect, says([part]), 100, undefined, 200_000)
-      assert.deepStrictEqual([known.inputTokens, known.unbounded], [200_000, []])
+      assert.deepStrictEqual([known.elsewhere, known.unbounded], [elsewhere, []], JSON.stringify(part).slice(0, 200))
+      assert.lengthOf(chatBound(dialect, says([part]), 100).unbounded, 1)
     }
+  })
+
+  it("names what refers to something, wherever it stands", () => {
+    const audio = {
+      model: "m",
+      messages: [
+        { role: "assistant", audio: { id: "audio_1" } },
+        { role: "user", content: "Go" }
+      ]
+    }
+    assert.deepStrictEqual(paths(bound("openai", audio)), ["messages.0.audio"])
+    const own = {
+      model: "m",
+      messages: [{ role: "user", content: "Go", id: "m1", video_url: "https://example.com/a" }]
+    }
+    assert.deepStrictEqual(paths(bound("openai", own)), ["messages.0.video_url"])
+    assert.deepStrictEqual(paths(bound("anthropic", says([{ type: "video", source: {} }]))), ["messages.0.content.0"])
+    for (const member of ["enable_search", "data_sources", "web_search", "mcpServers", "connectors", "provider"]) {
+      assert.deepStrictEqual(paths(bound("openai", { ...says("Hi"), [member]: [{}] })), [member])
+      assert.deepStrictEqual(paths(bound("openai", { ...says("Hi"), [member]: null })), [])
+    }
+    const image = { model: "m", input: ["a", { image: "https://example.com/a.png" }] }
+    assert.deepStrictEqual(paths(embeddingBound(image, 100)), ["input.1"])
   })
 
   it("has a compaction read and write as much again", () => {
@@ -146,8 +189,9 @@ describe("the bound of a request", () => {
       { ...body, context_management: { edits: [{ type: "compact_20260112" }] } },
       Buffer.byteLength(JSON.stringify(body))
     )
-    assert.deepStrictEqual([twice.inputTokens, twice.choices], [2 * once.inputTokens, 2])
+    assert.deepStrictEqual([twice.inputTokens, twice.readings, twice.choices], [once.inputTokens, 2, 2])
     assert.isEmpty(twice.unbounded)
+    assert.strictEqual(bound("anthropic", { ...body, compaction: { type: "summarize" } }).readings, 2)
   })
 
   it("bounds embeddings by their bytes, and token lists by their length", () => {

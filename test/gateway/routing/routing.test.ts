@@ -15,7 +15,7 @@ import { repeatableLoopback, runningLoopback } from "../../support/loopback.ts"
 const loopback = repeatableLoopback()
 
 const target = (model: string, members: Partial<ModelTarget> = {}): ModelTarget => ({
-  provider: { id: "p", dialect: "openai", vendor: undefined, maxConcurrency: 2, apis: usualApis, provider: loopback },
+  provider: { ...runningLoopback, id: "p", maxConcurrency: 2, apis: usualApis, provider: loopback },
   model,
   isListed: true,
   weight: 1,

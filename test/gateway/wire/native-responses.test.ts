@@ -30,7 +30,7 @@ const setUp = Effect.gen(function* () {
       model("native", ["re"], { contextTokens: 10_000, aliases: ["o-native"] }),
       model("elsewhere", ["other"], { contextTokens: 10_000 }),
       model("unbounded", ["re"]),
-      model("searching", ["re"], { prices: { ...prices, toolUses: { webSearch: 0.01 } } }),
+      model("searching", ["re"], { contextTokens: 10_000, prices: { ...prices, toolUses: { webSearch: 0.01 } } }),
       model("bridged", ["oa"]),
       model("claude", ["an"]),
       model("loop", ["loop"]),

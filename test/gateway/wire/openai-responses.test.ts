@@ -18,10 +18,13 @@ const setUp = Effect.gen(function* () {
   const anthropic = yield* startProvider(anthropicVendor)
   yield* configure(
     service,
-    [provider("oa", openai), provider("an", anthropic, { dialect: "anthropic", baseUrl: anthropic.url })],
+    [provider("oa", openai), provider("an", anthropic, { dialect: "anthropic", baseUrl: anthropic.url, mcpServers })],
     [
       model("gpt", ["oa"]),
-      model("claude", ["an"], { prices: { ...prices, toolUses: { webSearch: 0.01, codeExecution: 0.05 } } }),
+      model("claude", ["an"], {
+        contextTokens: 10_000,
+        prices: { ...prices, toolUses: { webSearch: 0.01, codeExecution: 0.05 } }
+      }),
       model("unknown-fees", ["an"]),
       model("forgetful", ["oa"], { contextTokens: 200 })
     ]
@@ -30,6 +33,8 @@ const setUp = Effect.gen(function* () {
   const client = new OpenAI({ baseURL: `${service.url}/v1`, apiKey: key, maxRetries: 0 })
   return { anthropic, client, key, openai, service, tenantId }
 })
+
+const mcpServers = [{ urlPrefix: "https://example.com/", maxSteps: 10 }]
 
 const weather = {
   type: "function" as const,

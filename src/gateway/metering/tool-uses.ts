@@ -1,0 +1,117 @@
+import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
+import { lookupTable } from "../../kernel/lookup-table.ts"
+import { type BilledTool, billedTools, type TokenUsage, type ToolUses } from "../translation/domain.ts"
+import { type ProviderTools } from "./provider-tools.ts"
+
+const countOf = (value: unknown): number | undefined =>
+  typeof value === "number" && Number.isFinite(value) && value >= 0
+    ? Math.min(mostReported, Math.ceil(value))
+    : undefined
+
+/** A larger count is no report. */
+const mostReported = 1_000_000
+
+/** What the items of a response say was used; a container is used once, however often code runs in it. */
+const itemKinds = lookupTable<BilledTool>({
+  web_search_call: "webSearch",
+  file_search_call: "fileSearch",
+  code_interpreter_call: "codeExecution",
+  shell_call: "codeExecution",
+  image_generation_call: "imageGeneration"
+})
+
+/** Reads from an answer, in any dialect, how often its tools were used: of its events, or of the whole. */
+export class ToolUseReader {
+  private readonly free: ReadonlySet<BilledTool>
+  private readonly searchesOnce: boolean
+  /** Whether a shell of the request runs in a container of the provider's. */
+  private readonly runsShell: boolean
+  /** What the answer contains, by what tells two uses apart. */
+  private readonly seen = new Map<string, BilledTool>()
+  /** The provider's own count, which goes before what the answer contains. */
+  private searches: number | undefined
+  private hasAnswered = false
+
+  /** What a request declares decides only what is free of charge; every use that an answer reports counts. */
+  constructor(asked: ProviderTools | undefined) {
+    this.free = new Set(asked?.free)
+    this.searchesOnce = asked?.searchesOnce === true
+    this.runsShell = asked?.tools.some(({ billed }) => billed === "codeExecution") === true
+  }
+
+  /** The uses so far; undefined if there are none. */
+  get uses(): ToolUses | undefined {
+    const counts: { [Tool in BilledTool]?: number } = {}
+    for (const tool of this.seen.values()) counts[tool] = (counts[tool] ?? 0) + 1
+    if (this.searchesOnce && this.hasAnswered) counts.webSearch ??= 1
+    if (this.searches !== undefined) counts.webSearch = this.searches
+    const used = billedTools.flatMap((tool) => {
+      const count = counts[tool] ?? 0
+      return count > 0 && !this.free.has(tool) ? [[tool, count] as const] : []
+    })
+    return used.length === 0 ? undefined : Object.fromEntries(used)
+  }
+
+  read(value: unknown): void {
+    if (!isJson(value)) return
+    const { choices, content, content_block: block, item, message, output, response, usage } = value
+    if (isJson(usage)) this.usage(usage)
+    if (isJson(response)) this.read(response)
+    // The usage at the start of a message counts nothing yet.
+    if (value.type === "message_start" && isJson(message)) return
+    if (isJson(item)) this.item(item)
+    for (const one of listIn(output)) if (isJson(one)) this.item(one)
+    if (isJson(block)) this.block(block)
+    for (const one of listIn(content)) if (isJson(one)) this.block(one)
+    for (const choice of listIn(choices)) {
+      if (!isJson(choice)) continue
+      this.hasAnswered = true
+      for (const said of [choice.message, choice.delta]) if (isJson(said)) this.annotations(said.annotations)
+    }
+  }
+
+  /** Anthropic, and OpenRouter; Perplexity. */
+  private usage({ num_search_queries: queries, server_tool_use: used }: Json): void {
+    const searches = countOf(isJson(used) ? used.web_search_requests : undefined) ?? countOf(queries)
+    if (searches !== undefined) this.searches = Math.max(this.searches ?? 0, searches)
+  }
+
+  private block({ id, name, type }: Json): void {
+    if (type !== "server_tool_use") return
+    if (name === "web_search") this.seen.set(`block ${textIn(id)}`, "webSearch")
+    // All code of an answer runs in one container.
+    if (textIn(name).endsWith("code_execution")) this.seen.set("container", "codeExecution")
+  }
+
+  private item({ action, container_id: own, environment, id, type }: Json): void {
+    const tool = itemKinds[textIn(type)]
+    if (tool === undefined) return
+    const container = own ?? (isJson(environment) ? environment.container_id : undefined)
+    // The caller runs a shell whose environment is its own.
+    if (type === "shell_call" && container === undefined && !this.runsShell) return
+    if (tool === "codeExecution") {
+      // Before its container is known, the call stands for it.
+      if (container !== undefined) this.seen.delete(`call ${textIn(id)}`)
+      this.seen.set(container === undefined ? `call ${textIn(id)}` : `container ${textIn(container)}`, tool)
+      return
+    }
+    // Opening a page that was found is no search.
+    const isSearch = !isJson(action) || action.type === undefined || action.type === "search"
+    if (isSearch) this.seen.set(`item ${textIn(id)}`, tool)
+    else this.seen.delete(`item ${textIn(id)}`)
+  }
+
+  private annotations(given: unknown): void {
+    if (listIn(given).some((one) => isJson(one) && one.type === "url_citation"))
+      this.seen.set("annotations", "webSearch")
+  }
+}
+
+/** A usage with the uses that were read beside it. */
+export const usageWithTools = (
+  usage: TokenUsage | undefined,
+  tools: ToolUseReader | undefined
+): TokenUsage | undefined => {
+  const toolUses = tools?.uses
+  return usage === undefined || toolUses === undefined ? usage : { ...usage, toolUses }
+}

@@ -1,0 +1,295 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Effect, Result } from "effect"
+import { gatewaySnapshot, type ModelTarget } from "../../../src/gateway/configuration/gateway-snapshot.ts"
+import { costOf, rateTable } from "../../../src/gateway/catalog/cost.ts"
+import { estimateOf, type EstimateTerms } from "../../../src/gateway/metering/estimates.ts"
+import { responsesBound } from "../../../src/gateway/metering/responses-upper-bound.ts"
+import { chatBound, perImage, type TokenUpperBound } from "../../../src/gateway/metering/token-upper-bound.ts"
+import { type DialectRequest } from "../../../src/gateway/pipeline/call-request.ts"
+import { providerRequest } from "../../../src/gateway/pipeline/provider-request.ts"
+import { noUsage } from "../../../src/gateway/translation/domain.ts"
+import { type Dice, diceOf } from "../../contract/dice.ts"
+import { type Body, consumption, countOf } from "../../support/adversary.ts"
+import { configure, counters, model, provider, spender, usageRows, whenCharged } from "../../support/gateway.ts"
+import { runningLoopback } from "../../support/loopback.ts"
+import { json, startProvider } from "../../support/provider.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
+import { eventually } from "../../support/waiting.ts"
+
+const contextTokens = 20_000
+const ours = "https://mcp.example/ours"
+const theirs = "https://adversary.test/mcp"
+const prices = {
+  inputUsdPerMTok: 2,
+  outputUsdPerMTok: 10,
+  toolUses: { webSearch: 0.01, codeExecution: 0.05, fileSearch: 0.002 }
+}
+
+const server = (url: string, index: number) => ({ type: "url", name: `s${index}`, url })
+const mcp = (server_url: string) => ({ type: "mcp", server_label: "s", server_url })
+
+/** A random request in the API of Anthropic's messages, with tools, servers and documents of every kind. */
+const drawMessages = (dice: Dice): Body => {
+  const some = <A>(values: ReadonlyArray<A>) => values.filter(() => dice.chance(0.3))
+  const uses = () => (dice.chance(0.5) ? { max_uses: 1 + dice.below(12) } : {})
+  const servers = some([ours, `${ours}/more`, ...(dice.chance(0.2) ? [theirs] : [])]).map(server)
+  const tools = some([
+    { type: "web_search_20250305", name: "web_search", ...uses() },
+    {
+      type: "web_fetch_20250910",
+      name: "web_fetch",
+      ...uses(),
+      ...(dice.chance(0.5) ? { max_content_tokens: 100 } : {})
+    },
+    { type: "code_execution_20250825", name: "code_execution" },
+    { type: "tool_search_tool_bm25_20251119", name: "tool_search_tool_bm25" },
+    { name: "own", input_schema: { type: "object" } },
+    ...servers.map(({ name }) => ({ type: "mcp_toolset", mcp_server_name: name }))
+  ])
+  const parts = some([
+    { type: "document", source: { type: "url", url: "https://adversary.test/a.pdf" } },
+    { type: "document", source: { type: "base64", media_type: "application/pdf", data: "JVBERi0=" } },
+    { type: "image", source: { type: "url", url: "https://adversary.test/a.png" } },
+    {
+      type: "web_fetch_tool_result",
+      tool_use_id: "t",
+      content: {
+        type: "web_fetch_result",
+        content: { type: "document", source: { type: "url", url: "https://adversary.test/b.pdf" } }
+      }
+    },
+    { type: "tool_addition", tool: { type: "web_search_20260318", name: "web_search", ...uses() } }
+  ])
+  const content = [{ type: "text", text: "word ".repeat(dice.below(400)) }, ...parts]
+  const max_tokens = 1 + dice.below(500)
+  return {
+    max_tokens,
+    messages: [{ role: "user", content }],
+    ...(tools.length === 0 ? {} : { tools }),
+    ...(servers.length === 0 ? {} : { mcp_servers: servers })
+  }
+}
+
+/** The same in the Responses API. */
+const drawResponses = (dice: Dice): Body => {
+  const some = <A>(values: ReadonlyArray<A>) => values.filter(() => dice.chance(0.3))
+  const tools = some<object>([
+    { type: "web_search" },
+    { type: "file_search", vector_store_ids: [] },
+    { type: "code_interpreter", container: { type: "auto" } },
+    { type: "tool_search" },
+    { type: "function", name: "own", parameters: {} },
+    { type: "namespace", name: "n", tools: [{ type: "web_search_preview" }] },
+    mcp(ours),
+    ...(dice.chance(0.2) ? [mcp(theirs)] : [])
+  ])
+  const parts = some<object>([
+    { type: "input_file", file_url: "https://adversary.test/a.pdf" },
+    { type: "input_file", filename: "a.docx", file_data: "data:application/zip;base64,UEsDBA==" },
+    { type: "input_image", image_url: "https://adversary.test/a.png" }
+  ])
+  const added = some<object>([
+    { type: "additional_tools", role: "developer", tools: [{ type: "web_search" }] },
+    { type: "tool_search_output", tools: [mcp(dice.pick([ours, theirs]))] }
+  ])
+  const content = [{ type: "input_text", text: "word ".repeat(dice.below(400)) }, ...parts]
+  return {
+    input: [...added, { role: "user", content }],
+    ...(tools.length === 0 ? {} : { tools }),
+    ...(dice.chance(0.5) ? { max_tool_calls: dice.below(6) } : {}),
+    ...(dice.chance(0.5) ? { max_output_tokens: 16 + dice.below(500) } : {})
+  }
+}
+
+const [loopback] = gatewaySnapshot({}, null, runningLoopback, [], []).models
+const rates = rateTable({
+  inputUsdPerMTok: 2_000_000_000n,
+  outputUsdPerMTok: 10_000_000_000n,
+  toolUses: { webSearch: 10_000_000n, codeExecution: 50_000_000n, fileSearch: 2_000_000n }
+})
+const targetOf = (dialect: "openai" | "anthropic"): ModelTarget => ({
+  provider: { ...runningLoopback, dialect },
+  model: "m",
+  isListed: true,
+  weight: 1,
+  priority: 0,
+  rates
+})
+
+/** How the cost of a call is bounded: as it is, or with a fault in it. */
+type Bounding = (bound: TokenUpperBound, terms: Omit<EstimateTerms, "bound">) => EstimateTerms
+const asItIs: Bounding = (bound, terms) => ({ ...terms, bound })
+
+/** Admits a random request, has an adversary answer it, and returns what was held and what is charged. */
+const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
+  const isResponses = dice.chance(0.5)
+  const body = { model: "m", ...(isResponses ? drawResponses(dice) : drawMessages(dice)) }
+  const bytes = Buffer.from(JSON.stringify(body))
+  const terms = { models: ["m"], mcpServers: [[{ urlPrefix: ours, maxSteps: 3 }]] }
+  const bound = isResponses
+    ? responsesBound(body, bytes.length, perImage, contextTokens, terms)
+    : chatBound("anthropic", body, bytes.length, perImage, contextTokens, terms)
+  const target = targetOf(isResponses ? "openai" : "anthropic")
+  const estimate = yield* Effect.result(
+    estimateOf(
+      bounding(bound, {
+        model: { ...loopback!, contextTokens, maxOutputTokens: 500 },
+        targets: [target],
+        constraints: { byMoney: true, byHard: true, byHardMoney: true },
+        contextTokens,
+        defaultOutputTokens: 500,
+        defaultToolUses: 1 + dice.below(5),
+        hasOutput: true
+      })
+    )
+  )
+  if (Result.isFailure(estimate)) return undefined
+  const request: DialectRequest = {
+    dialect: isResponses ? "openai" : "anthropic",
+    operation: isResponses ? "responses" : "chat",
+    body,
+    bytes
+  }
+  const sent = JSON.parse(Buffer.from(yield* providerRequest(request, target, estimate.success)).toString())
+  const { input, output, searches } = consumption(sent, contextTokens, dice)
+  const usage = { ...noUsage, inputTokens: input, outputTokens: output, toolUses: { webSearch: searches } }
+  return { body, estimate: estimate.success, sent, charged: costOf(usage, rates) }
+})
+
+const cases = 3000
+
+/** The first of many random calls that is charged more than was held for it. */
+const counterexample = Effect.fnUntraced(function* (seed: string, bounding: Bounding) {
+  const dice = diceOf(seed)
+  let admitted = 0
+  for (let index = 0; index < cases; index++) {
+    const call = yield* held(dice, bounding)
+    if (call === undefined) continue
+    admitted++
+    if (call.charged > call.estimate.amountNanoUsd) return { ...call, admitted }
+  }
+  return { admitted }
+})
+
+const usually = ({ constraints }: Pick<EstimateTerms, "constraints">) => ({
+  constraints: { ...constraints, byHard: false }
+})
+
+/** Faults in a bound, each of which an adversary finds. */
+const mutants: Readonly<Record<string, Bounding>> = {
+  // As soft caps do, whose estimates take `maxTokensPerToolUse` for the length of a result, and one step of output.
+  "the usual length of a result for that of a caller's server": (bound, terms) => ({
+    ...terms,
+    bound,
+    ...usually(terms)
+  }),
+  "definitions of MCP servers as part of the request": (bound, terms) => ({
+    ...terms,
+    bound: { ...bound, elsewhere: undefined }
+  }),
+  "all results as long as the request": (bound, terms) => ({
+    ...terms,
+    bound: {
+      ...bound,
+      tools: bound.tools && {
+        ...bound.tools,
+        tools: bound.tools.tools.map((tool) => ({ ...tool, maxResult: "request" as const }))
+      }
+    }
+  }),
+  "one step of a turn": (bound, terms) => ({
+    ...terms,
+    bound: { ...bound, tools: bound.tools && { ...bound.tools, maxSteps: 1 } }
+  }),
+  "nothing that is refused": (bound, terms) => ({ ...terms, bound: { ...bound, unbounded: [], tools: undefined } })
+}
+
+describe("what a call is held for, whatever the servers do that its provider visits", () => {
+  it.effect("is never less than what it is charged", () =>
+    Effect.gen(function* () {
+      const found = yield* counterexample("bounds", asItIs)
+      assert.isUndefined("charged" in found ? JSON.stringify(found.sent) : undefined)
+      assert.isAbove(found.admitted, cases / 4)
+    })
+  )
+
+  for (const [name, bounding] of Object.entries(mutants)) {
+    it.effect(`would be less with a fault: ${name}`, () =>
+      Effect.gen(function* () {
+        assert.property(yield* counterexample("bounds", bounding), "charged")
+      })
+    )
+  }
+})
+
+const calls = 40
+const capUsd = 3
+
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("a hard cap", (it) => {
+  for (const seed of ["one", "two", "three"]) {
+    it.effect(`is never passed by an adversary who owns what the provider visits: ${seed}`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const dice = diceOf(seed)
+        // Between a count and the call that follows it, everything at an address may change.
+        const standIn = yield* startProvider(({ body, path }, response) => {
+          if (/count_tokens|input_tokens/.test(path)) {
+            return json(response, 200, { input_tokens: countOf(body, contextTokens, dice) })
+          }
+          const { input, output, searches } = consumption(body, contextTokens, dice)
+          const usage = { input_tokens: input, output_tokens: output }
+          if (path.endsWith("/responses")) {
+            const output = Array.from({ length: searches }, (_, index) => ({
+              type: "web_search_call",
+              id: `ws_${index}`,
+              action: { type: "search" }
+            }))
+            return json(response, 200, { id: "resp_1", object: "response", status: "completed", output, usage })
+          }
+          const content = [{ type: "text", text: "Done." }]
+          const used = { server_tool_use: { web_search_requests: searches } }
+          json(response, 200, {
+            id: "m",
+            type: "message",
+            role: "assistant",
+            content,
+            stop_reason: "end_turn",
+            usage: { ...usage, ...used }
+          })
+        })
+        const mcpServers = [{ urlPrefix: ours, maxSteps: 3 }]
+        const an = provider("an", standIn, { dialect: "anthropic", baseUrl: standIn.url, mcpServers })
+        const re = provider("re", standIn, { apis: ["responses"], mcpServers })
+        const members = { prices, contextTokens, maxOutputTokens: 500 }
+        yield* configure(service, [an, re], [model("claude", ["an"], members), model("gpt", ["re"], members)])
+        const { key, tenantId } = yield* spender(service, [{ limit: capUsd }])
+        const statuses = yield* Effect.forEach(
+          Array.from({ length: calls }, () => {
+            const isResponses = dice.chance(0.5)
+            const body = isResponses
+              ? { model: "gpt", ...drawResponses(dice) }
+              : { model: "claude", ...drawMessages(dice) }
+            return { path: isResponses ? "/v1/responses" : "/v1/messages", body }
+          }),
+          ({ body, path }) => Effect.map(service.call("POST", path, { key, body }), ({ status }) => status),
+          { concurrency: 8 }
+        )
+        const answered = statuses.filter((status) => status === 200).length
+        assert.isAbove(answered, 3, statuses.join(" "))
+        assert.includeMembers([200, 402, 403, 429], [...new Set(statuses)])
+        yield* eventually(usageRows(service, tenantId), ({ length }) => length >= answered)
+        const settled = yield* whenCharged(
+          service,
+          (sql) => sql<{ readonly held: string; readonly charged: string }>`
+            SELECT r.amount::text AS held, e.amount::text AS charged FROM budget_reservations r
+            JOIN budget_entries e ON e.tenant_id = r.tenant_id AND e.id = r.charge_id WHERE r.tenant_id = ${tenantId}`
+        )
+        assert.isAtLeast(settled.length, answered)
+        for (const { charged, held } of settled) assert.isTrue(BigInt(charged) <= BigInt(held), `${charged} of ${held}`)
+        const [counter] = yield* counters(service, tenantId)
+        assert.isAtMost(Number(counter?.spent), capUsd * 1e9)
+        assert.strictEqual(Number(counter?.reserved), 0)
+      }).pipe(Effect.scoped)
+    )
+  }
+})
