@@ -12,12 +12,22 @@ export interface CountableRequest {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** How each kind of request is counted: the operation, the list that grows with a conversation, and the other members. */
+/**
+ * How each kind of request is counted: the operation, the list that grows with a conversation, the other members that are
+ * counted, and those that add nothing to what the model reads. A request with any other member is not counted.
+ */
 const countings = {
   chat: {
     operation: "count-tokens",
     list: "messages",
-    members: ["system", "tools", "tool_choice", "thinking", "output_config", "mcp_servers", "context_management"]
+    members: ["system", "tools", "tool_choice", "thinking", "output_config", "output_format", "context_management"],
+    idle: ["model", "max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "stream", "metadata"].concat([
+      "service_tier",
+      "cache_control",
+      "speed",
+      "inference_geo",
+      "compaction"
+    ])
   },
   responses: {
     operation: "count-responses",
@@ -31,9 +41,23 @@ const countings = {
       "previous_response_id",
       "truncation",
       "parallel_tool_calls"
-    ]
+    ],
+    idle: ["model", "max_output_tokens", "max_tool_calls", "temperature", "top_p", "top_logprobs", "store"].concat(
+      ["stream", "stream_options", "include", "metadata", "client_metadata", "user", "safety_identifier"],
+      ["prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "service_tier", "background"],
+      ["context_management"]
+    )
   }
 } as const
+
+const countedMembers = {
+  chat: new Set<string>([countings.chat.list, ...countings.chat.members, ...countings.chat.idle]),
+  responses: new Set<string>([countings.responses.list, ...countings.responses.members, ...countings.responses.idle])
+}
+
+/** Whether a count covers all that the model reads of a request. */
+const isCountedWhole = ({ body, operation }: CountableRequest): boolean =>
+  Object.keys(body).every((member) => countedMembers[operation].has(member))
 
 /** Whether a target's provider counts requests of a kind. */
 export const countsTokens = ({ provider }: ModelTarget, operation: CountableRequest["operation"]): boolean =>
@@ -112,7 +136,7 @@ export class ProviderCounts extends Context.Service<
       })
 
       const countOne = Effect.fn("ProviderCounts.count")(function* (target: ModelTarget, request: CountableRequest) {
-        if (!countsTokens(target, request.operation)) return Option.none<number>()
+        if (!countsTokens(target, request.operation) || !isCountedWhole(request)) return Option.none<number>()
         const { keys, sizes } = prefixesOf(target, request)
         let suffix = 0
         for (let place = keys.length - 1; place >= 0; place--) {
@@ -134,10 +158,18 @@ export class ProviderCounts extends Context.Service<
  * The hashes of a request up to each of its messages or items, with the bytes of each. Images and files need a count of
  * their own.
  */
-const prefixesOf = ({ model, provider }: ModelTarget, { body, operation }: CountableRequest) => {
+const prefixesOf = ({ model, provider }: ModelTarget, { body, headers, operation }: CountableRequest) => {
   const { list, members } = countings[operation]
   const hash = createHash("sha256")
-  hash.update(JSON.stringify([provider.id, model, operation, ...members.map((name) => body[name] ?? null)]))
+  hash.update(
+    JSON.stringify([
+      provider.id,
+      model,
+      operation,
+      headers["anthropic-beta"] ?? null,
+      ...members.map((name) => body[name] ?? null)
+    ])
+  )
   const keys: Array<string> = []
   const sizes: Array<number> = []
   const given = body[list]
