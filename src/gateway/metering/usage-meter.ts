@@ -376,6 +376,7 @@ export class UsageMeter {
       target,
       usage,
       method,
+      isOverrun: costNanoUsd > reservation.amountNanoUsd,
       errorType,
       timeToFirstTokenMs: firstChunkMs,
       attemptMs: now - this.triedSince,

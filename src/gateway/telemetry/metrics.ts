@@ -46,6 +46,12 @@ const settlementsBy = (method: SettleMethod | "released") =>
     attributes: { method, unit: "{call}" },
     incremental: true
   })
+const overruns = Metric.counter("app.gateway.overruns", {
+  description:
+    "Calls that were charged more than was reserved for them: their provider reported more than their limits allow",
+  attributes: { unit: "{call}" },
+  incremental: true
+})
 const denials = Metric.counter("app.gateway.denials", {
   description: "Calls that were not let in, by reason",
   attributes: { unit: "{call}" },
@@ -59,6 +65,8 @@ export interface MeasuredCall {
   /** Undefined if the usage cannot be determined. */
   readonly usage: TokenUsage | undefined
   readonly method: SettleMethod
+  /** Whether it was charged more than was reserved for it. */
+  readonly isOverrun: boolean
   /** The error that occurred after the response had begun. */
   readonly errorType: string | undefined
   /** Duration of the successful attempt, from its start to the end of its response. */
@@ -121,6 +129,7 @@ export const measured = (call: MeasuredCall): void => {
   }
   overhead.updateUnsafe(Math.max(0, latencyMs - upstreamMs) / 1000, defaultRegistry)
   settlements[method].updateUnsafe(1, defaultRegistry)
+  if (call.isOverrun) overruns.updateUnsafe(1, defaultRegistry)
 }
 
 /** Records an attempt that was sent and got no response. */
