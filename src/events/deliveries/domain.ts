@@ -1,5 +1,5 @@
 import { DateTime, Schema } from "effect"
-import { type AuditEntry } from "../../audit/log/domain.ts"
+import { type AuditEntry, AuditEntryId } from "../../audit/log/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"
@@ -130,16 +130,16 @@ const delivery = {
 
 export const StoredDelivery = Schema.Struct({
   ...delivery,
-  webhookId: Schema.String,
+  webhookId: AuditEntryId,
   nextAttemptAt: Schema.NullOr(InstantFromDate)
 })
 export type StoredDelivery = typeof StoredDelivery.Type
 
 export const Delivery = Schema.Struct({
   ...delivery,
-  webhookId: Schema.String.annotate({
-    description: "The id of the event, as the receiver sees it in `webhook-id`",
-    examples: ["0198a5b0-7c00-7000-8000-00000000002a"]
+  webhookId: AuditEntryId.annotate({
+    description:
+      "`webhook-id` of every attempt: the id of the event's audit entry, which is also that of an event of this service"
   }),
   nextAttemptAt: Schema.NullOr(Instant)
 }).annotate({ identifier: "EventDelivery" })

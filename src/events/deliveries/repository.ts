@@ -128,11 +128,8 @@ export class DeliveryRepository extends Context.Service<DeliveryRepository>()("a
         FROM m`
     })
 
-    const deliveryColumns = sql.literal(`d.id, d.entry_id::text AS entry_id, d.type, d.status, d.attempts,
-      CASE WHEN d.status = 'pending' THEN d.due_at END AS next_attempt_at,
-      coalesce((SELECT e.changes->'after'->>'id' FROM audit_entries e
-        WHERE e.id = d.entry_id AND e.occurred_at = d.occurred_at AND e.action_type = 'EventReceived'),
-        d.entry_id::text) AS webhook_id`)
+    const deliveryColumns = sql.literal(`d.id, d.type, d.status, d.attempts,
+      CASE WHEN d.status = 'pending' THEN d.due_at END AS next_attempt_at, d.entry_id AS webhook_id`)
     const deliveries = readRows(StoredDelivery)
 
     return {

@@ -8,10 +8,14 @@ export interface DeliveryRequest {
   readonly body: string
 }
 
-/** The request that delivers an event in the form of its target. */
+/**
+ * The request that delivers an event in the form of its target. Receivers drop a second message with the same `messageId`,
+ * so it is not the id of the event, which is unique with its source only.
+ */
 export const deliveryRequest = (
   { config, kind }: Pick<Target, "config" | "kind">,
   secrets: ReadonlyArray<string>,
+  messageId: string,
   event: CloudEvent,
   epochMillis: number
 ): DeliveryRequest => {
@@ -21,7 +25,7 @@ export const deliveryRequest = (
     headers: {
       "user-agent": "application-manager",
       ...headers,
-      ...signatureHeaders(secrets, headerValue(event.id), epochMillis, body)
+      ...signatureHeaders(secrets, messageId, epochMillis, body)
     }
   }
 }
@@ -47,19 +51,21 @@ const maxHeaderBytes = 6144
 
 /**
  * The binary mode of the HTTP binding: attributes in headers. What is not for headers stays in the structured mode: data in
- * base64, and attributes that are too long.
+ * base64, attributes that are too long, and the type of data that an event does not have: a receiver would parse the empty body.
  */
 const binary = (event: CloudEvent): DeliveryRequest => {
-  const { data, datacontenttype: contentType = "application/json", ...attributes } = event
+  const { data, datacontenttype, ...attributes } = event
+  const contentType = datacontenttype ?? "application/json"
   const headers = Object.entries(attributes).map(([name, value]) => [`ce-${name}`, headerValue(String(value))] as const)
   const length = headers.reduce((sum, [name, value]) => sum + name.length + value.length, contentType.length)
-  if (attributes.data_base64 !== undefined || length > maxHeaderBytes || /[^\x20-\x7e]/.test(contentType)) {
-    return contentOf("cloudevents", false, event)
-  }
+  const isTypeOnly = data === undefined && datacontenttype !== undefined
+  const fits = length <= maxHeaderBytes && !/[^\x20-\x7e]/.test(contentType)
+  if (attributes.data_base64 !== undefined || isTypeOnly || !fits) return contentOf("cloudevents", false, event)
+  if (data === undefined) return { headers: Object.fromEntries(headers), body: "" }
   const isText = typeof data === "string" && !/\bjson\b/i.test(contentType)
   return {
     headers: { "content-type": contentType, ...Object.fromEntries(headers) },
-    body: isText ? data : data === undefined ? "" : JSON.stringify(data)
+    body: isText ? data : JSON.stringify(data)
   }
 }
 

@@ -157,12 +157,13 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
     const send = Effect.fn("Deliveries.send")(function* (
       target: Pick<Target, "config" | "kind" | "url">,
       secrets: ReadonlyArray<string>,
+      messageId: string,
       event: CloudEvent
     ) {
       const now = yield* DateTime.now
       const response = yield* http
         .send({
-          ...deliveryRequest(target, secrets, event, now.epochMilliseconds),
+          ...deliveryRequest(target, secrets, messageId, event, now.epochMilliseconds),
           method: "POST",
           url: target.url,
           timeoutSeconds,
@@ -240,7 +241,7 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
           ? yield* unsent("The event is no longer kept")
           : target.sealedSecret !== null && target.secret === undefined
             ? yield* unsent("The secret cannot be decrypted; rotate it")
-            : yield* send(target, secretsOf(target, yield* Clock.currentTimeMillis), toCloudEvent(entry))
+            : yield* send(target, secretsOf(target, yield* Clock.currentTimeMillis), entry.id, toCloudEvent(entry))
       const isDelivered = made.error === null
       const retryInMillis = isDelivered || entry === null ? null : retryPauseMillis(tried + 1, yield* Random.next)
       return { id, targetId, attempt: made, isDelivered, retryInMillis } satisfies AttemptResult
@@ -373,11 +374,11 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
       /** The secret of a target, encrypted for it. */
       sealSecret: (id: TargetId, secret: string) =>
         sealing.seal(Redacted.make(new TextEncoder().encode(secret)), placeOf(id)),
-      /** Sends one event to a target, whatever its status, without the queue. */
+      /** Sends an event of this service to a target, whatever its status, without the queue. */
       sendNow: Effect.fn("Deliveries.sendNow")(function* (target: Target, event: CloudEvent) {
         const sealed = yield* database.asCaller(targets.secrets(target.id))
         const secrets = yield* openAll(target.id, sealed)
-        return yield* send(target, secretsOf({ ...sealed, ...secrets }, yield* Clock.currentTimeMillis), event)
+        return yield* send(target, secretsOf({ ...sealed, ...secrets }, yield* Clock.currentTimeMillis), event.id, event)
       })
     }
   })

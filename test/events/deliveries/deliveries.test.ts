@@ -51,7 +51,7 @@ const messageOf = (more: object) => {
     type: "com.example.x",
     ...more
   } as const
-  return JSON.parse(deliveryRequest({ kind: "slack", config: {} }, [], event, 0).body)
+  return JSON.parse(deliveryRequest({ kind: "slack", config: {} }, [], "m", event, 0).body)
 }
 
 describe("a message for Slack", () => {
@@ -89,7 +89,7 @@ describe("a message for Slack", () => {
 
 const inBinaryMode = (more: object) => {
   const event = { specversion: "1.0", id: "1", source: "/x", type: "com.example.x", data: { a: 1 }, ...more } as const
-  return deliveryRequest({ kind: "subscription", config: { contentMode: "binary" } }, [], event, 0)
+  return deliveryRequest({ kind: "subscription", config: { contentMode: "binary" } }, [], "m", event, 0)
 }
 
 describe("the binary mode", () => {
@@ -104,12 +104,21 @@ describe("the binary mode", () => {
   it.each([
     ["attributes that no server takes as headers", { myext: "x".repeat(10_000) }],
     ["a media type that is no header", { datacontenttype: "text/plain\r\nX-Forged: 1", data: "text" }],
-    ["data in base64", { data: undefined, data_base64: "AA==" }]
+    ["data in base64", { data: undefined, data_base64: "AA==" }],
+    ["the type of data that is not there", { data: undefined, datacontenttype: "application/json" }]
   ])("becomes the structured mode for %s", (_, more) => {
     const { body, headers } = inBinaryMode(more)
     assert.strictEqual(headers["content-type"], "application/cloudevents+json; charset=utf-8")
     assert.deepInclude(JSON.parse(body), JSON.parse(JSON.stringify(more)))
   })
+})
+
+it("an event without data has no body in the binary mode, and so no type of one", () => {
+  const { body, headers } = inBinaryMode({ data: undefined })
+  assert.strictEqual(body, "")
+  assert.notProperty(headers, "content-type")
+  assert.strictEqual(headers["ce-type"], "com.example.x")
+  assert.strictEqual(inBinaryMode({ data: null }).body, "null")
 })
 
 it.each([

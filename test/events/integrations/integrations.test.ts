@@ -100,6 +100,50 @@ layer(serviceLayer({ Integrations__AllowPrivateAddresses: "true" }), {
     })
   )
 
+  it.effect("two events with one id have a `webhook-id` each, in every kind and tenant, retried and replayed too", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const since = new Date(Date.now() - 60_000).toISOString()
+      const publish = Effect.fnUntraced(function* (source: string, type: string) {
+        const tenantId = yield* makeTenant(service.database)
+        const { key } = yield* makeKey(service, ["events:*"], { tenantId })
+        const answer = yield* service.call("POST", "/api/cloudevents", {
+          key,
+          body: ["/shop", "/billing"].map((path) => ({ specversion: "1.0", id: "7 ä", source: source + path, type })),
+          headers: { "content-type": "application/cloudevents-batch+json" }
+        })
+        assert.strictEqual(answer.status, 201, answer.text)
+      })
+      for (const kind of ["webhook", "cloudevents", "slack"]) {
+        const receiver = yield* startReceiver
+        const type = `com.example.same-id.${kind}`
+        const { id } = yield* integrate(receiver.url, { kind, eventTypes: [type] })
+        // Two tenants may have the same pair of source and id, too.
+        yield* publish("https://one.example", type)
+        yield* publish("https://one.example", type)
+        const first = yield* receiver.until(4)
+        const ids = first.map(({ headers }) => headers["webhook-id"])
+        assert.strictEqual(new Set(ids).size, 4)
+        const deliveries = yield* deliveriesOf(id, (items) => items.every(({ status }) => status === "delivered"))
+        assert.sameMembers(
+          deliveries.map(({ webhookId }) => webhookId),
+          ids
+        )
+        const entries = yield* service.call("GET", "/api/audit-logs?actionType=EventReceived")
+        assert.includeMembers(
+          entries.body.items.map((entry: { readonly id: string }) => entry.id),
+          ids
+        )
+        const again = yield* service.call("POST", `${path}/${id}/deliveries/${deliveries[0].id}/retry`)
+        assert.strictEqual(again.body.webhookId, deliveries[0].webhookId)
+        yield* receiver.until(5)
+        yield* service.call("POST", `${path}/${id}/replay`, { body: { since } })
+        const all = yield* receiver.until(9)
+        assert.sameMembers([...new Set(all.map(({ headers }) => headers["webhook-id"]))], ids)
+      }
+    })
+  )
+
   it.effect("kinds: Slack gets escaped text, CloudEvents the structured mode", () =>
     Effect.gen(function* () {
       const [slack, events] = [yield* startReceiver, yield* startReceiver]
