@@ -2,9 +2,11 @@ import { assert, layer } from "@effect/vitest"
 import { Array as Arr, Effect } from "effect"
 import * as crypto from "node:crypto"
 import { capabilitiesOf, resources } from "../../src/kernel/authority/capability.ts"
-import { makeKey } from "../support/authority.ts"
+import { makeKey, makeTenant } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
 import { type Answer, type Call, serviceLayer, TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
+import { eventually } from "../support/waiting.ts"
 import { type Change, changesByOperation, testedElsewhere, withoutEntry } from "./changes.ts"
 import { anonymousOperations, mutating, type Operation, operations, ownOperations, pathOf } from "./document.ts"
 
@@ -191,4 +193,46 @@ layer(serviceLayer({ IdentityProviders__AllowPrivateAddresses: "true" }), {
       })
     )
   }
+
+  it.effect("has no entry whose action and whose event's type are not listed", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const own = "com.application-manager."
+      const { key } = yield* makeKey(service, ["events:*", "spend:*"], {
+        tenantId: yield* makeTenant(service.database)
+      })
+      const usage = { specversion: "1.0", id: "u", source: "https://batch.example", type: `${own}usage.recorded` }
+      const published = yield* service.call("POST", "/api/cloudevents", {
+        key,
+        body: { ...usage, data: { actualUsd: 1 } },
+        headers: { "content-type": "application/cloudevents+json" }
+      })
+      assert.strictEqual(published.status, 201, published.text)
+      const pull = (query: string) =>
+        Effect.map(service.call("GET", `/api/cloudevents?limit=200&${query}`), ({ body }) => body)
+      yield* eventually(pull(`types=${usage.type}`), ({ items }) => items.length === 1)
+
+      const { body: listed } = yield* service.call("GET", "/api/cloudevents/types")
+      const types = new Set(listed.map(({ type }) => type))
+      assert.strictEqual(types.size, listed.length)
+      const seen = new Set<string>()
+      let page = yield* pull("after=0")
+      for (let after = -1; Number(page.nextCursor) > after; page = yield* pull(`after=${after}`)) {
+        after = Number(page.nextCursor)
+        for (const { type } of page.items) seen.add(type)
+      }
+      assert.isAbove(seen.size, 80)
+      assert.deepStrictEqual(
+        [...seen].filter((type) => type.startsWith(own) && !types.has(type)),
+        []
+      )
+      const written = yield* asSuperuser(
+        service.database,
+        (sql) =>
+          sql<{ readonly actionType: string; readonly entityType: string }>`
+            SELECT DISTINCT action_type AS "actionType", entity_type AS "entityType" FROM audit_entries`
+      )
+      assert.includeDeepMembers([...(yield* service.call("GET", "/api/audit-logs/types")).body], [...written])
+    })
+  )
 })

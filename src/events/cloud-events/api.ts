@@ -57,7 +57,8 @@ export class CloudEventsApi extends HttpApiGroup.make("cloudEvents")
     }),
     endpoint.get("types", "/types", {
       summary: "List event types",
-      description: "Every type of the events of this service. Events of others have types of their own.",
+      description:
+        "Every type of the events of this service, and that of the usage which others report. Their other events have types of their own.",
       access: read,
       success: Schema.Array(EventTypeView)
     }),

@@ -73,15 +73,20 @@ const ownTypeOf = (actionType: string, entityType: string): string => {
   return type
 }
 
-/** The actions and the type of their events, for all events of this service. */
-export const ownTypes = (): ReadonlyArray<{
+/** The type of the events of every action; of what others publish, the one that the ledger charges. */
+export const eventTypes = (): ReadonlyArray<{
   readonly type: string
   readonly actionType: string
   readonly entityType: string
 }> =>
-  declaredActions()
-    .filter(({ actionType }) => actionType !== received)
-    .map(({ actionType, entityType }) => ({ type: ownTypeOf(actionType, entityType), actionType, entityType }))
+  declaredActions().map(({ actionType, entityType }) => ({
+    type: actionType === received ? usageRecorded : ownTypeOf(actionType, entityType),
+    actionType,
+    entityType
+  }))
+
+/** The same without what others publish. */
+export const ownTypes = () => eventTypes().filter(({ actionType }) => actionType !== received)
 
 /** What an audit entry of an ingested event keeps: the event as it came. */
 const receivedIn = ({ actionType, changes }: AuditEntry): CloudEvent | undefined =>

@@ -5,7 +5,7 @@ import { type AuditEntry } from "../../audit/log/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { eventStream, LiveAuthorization, type ServerSentEvent } from "../../platform/http/event-stream.ts"
-import { EventsExpired, matchesType, ownTypes, patternsIn, sequenceText, toCloudEvent, typeOf } from "./domain.ts"
+import { EventsExpired, eventTypes, matchesType, patternsIn, sequenceText, toCloudEvent, typeOf } from "./domain.ts"
 
 /** Which events a caller wants. */
 interface Wanted {
@@ -43,7 +43,7 @@ export class CloudEvents extends Context.Service<CloudEvents>()("app/events/Clou
       return eventStream(yield* feed.follow(selectionOf(wanted), after), revoked)
     })
 
-    return { list, stream, types: ownTypes }
+    return { list, stream, types: eventTypes }
   })
 }) {
   static readonly layer = Layer.effect(this, this.make)

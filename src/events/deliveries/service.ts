@@ -378,7 +378,12 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
       sendNow: Effect.fn("Deliveries.sendNow")(function* (target: Target, event: CloudEvent) {
         const sealed = yield* database.asCaller(targets.secrets(target.id))
         const secrets = yield* openAll(target.id, sealed)
-        return yield* send(target, secretsOf({ ...sealed, ...secrets }, yield* Clock.currentTimeMillis), event.id, event)
+        return yield* send(
+          target,
+          secretsOf({ ...sealed, ...secrets }, yield* Clock.currentTimeMillis),
+          event.id,
+          event
+        )
       })
     }
   })

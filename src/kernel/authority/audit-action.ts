@@ -1,8 +1,11 @@
-/** What happened to what: `actionType` is PascalCase, entity and past verb. */
-export interface AuditAction {
-  readonly actionType: string
-  readonly entityType: string
-}
+import { Brand } from "effect"
+
+/**
+ * What happened to what: `actionType` is PascalCase, entity and past verb. `auditActions` alone makes one, so that no entry is
+ * written of an action that lists do not have.
+ */
+export type AuditAction = Brand.Branded<{ readonly actionType: string; readonly entityType: string }, "AuditAction">
+const auditAction = Brand.nominal<AuditAction>()
 
 const declared = new Map<string, AuditAction>()
 
@@ -10,8 +13,8 @@ const declared = new Map<string, AuditAction>()
 export const auditActions = <const Name extends string>(entityType: string, names: ReadonlyArray<Name>) => {
   const actions: Partial<Record<Name, AuditAction>> = {}
   for (const actionType of names) {
-    const action = { actionType, entityType }
-    declared.set(actionType, action)
+    const action = auditAction({ actionType, entityType })
+    declared.set(`${entityType} ${actionType}`, action)
     actions[actionType] = action
   }
   return actions as Readonly<Record<Name, AuditAction>>
