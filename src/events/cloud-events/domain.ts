@@ -7,6 +7,14 @@ import { text } from "../../kernel/text.ts"
 
 /** The type of every event of this service begins with it. */
 export const ownTypePrefix = "com.application-manager."
+const systemSource = "/system"
+const tenantSources = "/tenants"
+/** What the sources of events of this service are, and begin with. */
+export const ownSources = [systemSource, tenantSources]
+/** The source of the events of a tenant, or of no tenant. */
+export const sourceOf = (tenantId: string | null): string =>
+  tenantId === null ? systemSource : `${tenantSources}/${tenantId}`
+
 /** The event of others that the ledger charges. */
 export const usageRecorded = `${ownTypePrefix}usage.recorded`
 
@@ -122,7 +130,7 @@ export const toCloudEvent = (entry: AuditEntry): CloudEvent => {
   const own = received ?? {
     specversion: "1.0" as const,
     id: entry.id,
-    source: entry.tenantId === null ? "/system" : `/tenants/${entry.tenantId}`,
+    source: sourceOf(entry.tenantId),
     type: ownTypeOf(entry.actionType, entry.entityType),
     subject:
       entry.entityId === null ? entityName(entry.entityType) : `${entityName(entry.entityType)}/${entry.entityId}`,

@@ -16,7 +16,8 @@ import { makeTurns } from "../../platform/runtime/turns.ts"
 import { faultsOf } from "../../platform/http/validation.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { type CloudEvent, ownTypePrefix, receivedActions, usageRecorded } from "./domain.ts"
+import { type CloudEvent, receivedActions, usageRecorded } from "./domain.ts"
+import { requireForeign } from "./foreign-event.ts"
 import { type EventRequest, type GivenEvent, invalidEvents, maxFaults, receivedEvents } from "./received-event.ts"
 import { ReceivedEventsRepository } from "./repository.ts"
 
@@ -104,7 +105,7 @@ export class EventIngestion extends Context.Service<EventIngestion>()("app/event
         const faults: Array<Fault> = []
         for (const given of events) {
           const { event, path } = given
-          yield* requireForeign(event)
+          yield* requireForeign(event, settings.api.publicUrl)
           const digest = hash("sha256", `${event.source}\n${event.id}`)
           if (byDigest.has(digest)) continue
           byDigest.set(digest, { ...given, digest })
@@ -143,14 +144,3 @@ const reportOf = ({ digest, event }: DigestedEvent): ReportedEvent => ({
   id: event.id,
   after: event
 })
-
-/** Only this service speaks for itself. */
-const requireForeign = ({ source, type }: CloudEvent): Effect.Effect<void, Forbidden> =>
-  (type.startsWith(ownTypePrefix) && type !== usageRecorded) || /^\/(?:system|tenants)(?:\/|$)/.test(source)
-    ? Effect.fail(
-        new Forbidden({
-          missing: [],
-          detail: `The sources /system and /tenants and the types ${ownTypePrefix}* are of this service, except ${usageRecorded}.`
-        })
-      )
-    : Effect.void

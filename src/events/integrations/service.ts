@@ -9,7 +9,7 @@ import { patched } from "../../kernel/http/server-set.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database, statementMoment } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { type CloudEvent, matchesType, ownTypes, ownTypePrefix } from "../cloud-events/domain.ts"
+import { type CloudEvent, matchesType, ownTypes, ownTypePrefix, sourceOf } from "../cloud-events/domain.ts"
 import {
   type DeliveryId,
   DeliveryNotFound,
@@ -128,7 +128,7 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
       const event: CloudEvent = {
         specversion: "1.0",
         id: yield* random.uuidV7(),
-        source: target.tenantId === null ? "/system" : `/tenants/${target.tenantId}`,
+        source: sourceOf(target.tenantId),
         type: `${ownTypePrefix}integration.tested`,
         subject: `integration/${id}`,
         time: DateTime.formatIso(yield* DateTime.now),

@@ -332,7 +332,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
     [
       ["an event of the system", publishing(event({ source: "/system" })), forbidden],
       ["an event of a tenant of ours", publishing(event({ source: `/tenants/${nobody}` })), forbidden],
+      ["a source that is the system's once resolved", publishing(event({ source: "/x/%2e%2e/system?x" })), forbidden],
+      ["a source that is a tenant's once normalized", publishing(event({ source: `//Tenants/${nobody}` })), forbidden],
       ["an event of ours", publishing(event({ type: "com.application-manager.trial-user.created" })), forbidden],
+      ["a type of ours in other letters", publishing(event({ type: "COM.Application-Manager.x" })), forbidden],
       ["usage by whoever may not spend", publishing(usage({ data: { actualUsd: 1 } })), forbidden]
     ],
     { given: inTenant(["events:write"]) }
