@@ -5,7 +5,7 @@ import { RateLimits } from "./rate-limits.ts"
 
 /**
  * The one way to refuse a credential, on every route: it counts against the caller's network first, and only what is within
- * the limit is recorded, so that a flood costs no writes. The caller answers in its own format.
+ * the limit is recorded, so that a flood costs no writes; an alarm is recorded first. The caller answers in its own format.
  */
 export class Rejections extends Context.Service<
   Rejections,
@@ -20,8 +20,12 @@ export class Rejections extends Context.Service<
       const audit = yield* Audit
       const limits = yield* RateLimits
       return Rejections.of({
-        reject: (refusal) =>
-          refusal === undefined ? limits.anonymous : Effect.andThen(limits.anonymous, audit.refused(refusal))
+        reject: (refusal) => {
+          if (refusal === undefined) return limits.anonymous
+          return refusal.isAlarm === true
+            ? Effect.andThen(audit.refused(refusal), limits.anonymous)
+            : Effect.andThen(limits.anonymous, audit.refused(refusal))
+        }
       })
     })
   )

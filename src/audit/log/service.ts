@@ -30,6 +30,8 @@ export interface Refusal {
   readonly countedBy?: string
   /** Whose log it belongs into, where that is not the caller's tenant. */
   readonly tenantId?: TenantId | null | undefined
+  /** Whether it is recorded beyond the rate limit of the caller's network, too. */
+  readonly isAlarm?: boolean
   /** What was asked for, and what stood against it; of refusals that are counted together, that of the first. */
   readonly after?: object | undefined
 }

@@ -44,8 +44,9 @@ const layerNoDeps = Layer.effect(
       if (revokedAt !== null && revokedAt.epochMilliseconds <= now) return refused("revoked")
       if (expiresAt !== null && expiresAt.epochMilliseconds <= now) return refused("expired")
       if (syntheticKind === "canary") {
-        uses.recordAt(id, now)
-        return Effect.fail<Refusal>({ action: canaryActions.CanaryTouched, target: id, reason: "canary", tenantId })
+        const refusal = { action: canaryActions.CanaryTouched, target: id, reason: "canary", tenantId, isAlarm: true }
+        // Whoever has the key knows from the answer that it was tried; the finding must survive from then on.
+        return Effect.andThen(uses.storeAt(id, now), Effect.fail<Refusal>(refusal))
       }
       if (tenantStatus !== null && tenantStatus !== "active") return refused("tenant-suspended")
       // One that is pending again keeps what it was granted before.

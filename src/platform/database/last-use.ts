@@ -2,7 +2,10 @@ import { DateTime, Effect, Schedule } from "effect"
 import { Database } from "./database.ts"
 import { type LastUse } from "./table.ts"
 
-/** Collects when rows were last used, and stores it every five seconds; `what` they are is named where that fails. */
+/**
+ * Collects when rows were last used, and stores it every five seconds, so that a use costs no write of its own; `what` they are
+ * is named where that fails. A crash loses the last five seconds.
+ */
 export const makeLastUses = Effect.fnUntraced(function* (
   what: string,
   store: (uses: ReadonlyArray<LastUse>) => Effect.Effect<void>
@@ -19,6 +22,8 @@ export const makeLastUses = Effect.fnUntraced(function* (
   return {
     record: (id: string): Effect.Effect<void> =>
       Effect.map(DateTime.now, ({ epochMilliseconds }) => void uses.set(id, epochMilliseconds)),
-    recordAt: (id: string, at: number): void => void uses.set(id, at)
+    recordAt: (id: string, at: number): void => void uses.set(id, at),
+    /** Stores a use that must survive a crash once it is done. */
+    storeAt: (id: string, at: number): Effect.Effect<void> => database.transaction("all", store([{ id, at }]))
   }
 })

@@ -5,7 +5,7 @@ import { makeAgent, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { foldAll } from "../../support/insights.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { type Answer, sharedServiceLayer, TestService } from "../../support/service.ts"
+import { type Answer, serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -460,6 +460,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         const touches = body.items.filter(({ actionType }: { actionType: string }) => actionType === "CanaryTouched")
         assert.lengthOf(touches, 1)
         assert.deepInclude(touches[0], { outcome: "denied", entityType: "SyntheticPrincipal" })
+        // Stored before the answer, and not with the uses of other keys.
+        assert.isNotNull((yield* call("GET", `${path}/${id}`)).body.lastUsedAt)
       })
     )
   }
@@ -477,7 +479,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       )
       assert.lengthOf(events.items, 1)
       assert.deepInclude(events.items[0], { type, subject: `synthetic-principal/${id}` })
-      yield* eventually(call("GET", `${path}/${id}`), ({ body }) => body.lastUsedAt !== null)
       const findings = Effect.gen(function* () {
         const { body: report } = yield* call("POST", "/api/security/reports", { kind: "keys" })
         const at = `/api/security/reports/${report.id}`
@@ -503,6 +504,29 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const reset = yield* call("POST", `${path}/${id}/reset`, {})
       assert.strictEqual(reset.body.lastUsedAt, null)
       assert.isEmpty(yield* findings)
+    })
+  )
+})
+
+layer(serviceLayer({ Api__RateLimit__Enabled: "true", Api__RateLimit__AnonymousPerMinute: "2" }), {
+  excludeTestServices: true,
+  timeout: 60_000
+})("a network that has no attempts left", (it) => {
+  it.effect("touches no canary unnoticed", () =>
+    Effect.gen(function* () {
+      const { call, key, service } = yield* setting
+      const made = [yield* makeCanary(service, key), yield* makeCanary(service, key)]
+      const wrong = yield* unknownKey(service)
+      for (const status of [401, 401, 429]) {
+        assert.strictEqual((yield* service.call("GET", "/api/agents", { key: wrong })).status, status)
+      }
+      for (const [index, { id, key: canary }] of made.entries()) {
+        const at = index === 0 ? "/api/agents" : "/v1/models"
+        assert.strictEqual((yield* service.call("GET", at, { key: canary })).status, 429)
+        assert.isNotNull((yield* call("GET", `${path}/${id}`)).body.lastUsedAt)
+        const { body } = yield* call("GET", `/api/audit-logs?actionType=CanaryTouched&entityId=${id}`)
+        assert.lengthOf(body.items, 1)
+      }
     })
   )
 })
