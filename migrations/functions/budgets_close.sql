@@ -131,12 +131,13 @@ BEGIN
         q.model_asked, q.model_served, q.provider, q.input_tokens, q.output_tokens, q.cached_input_tokens,
         q.cache_write_tokens, q.cache_write_1h_tokens, q.reasoning_tokens, q.rates, q.catalogue_version, q.method,
         q.status, q.latency_ms, q.upstream_latency_ms, q.time_to_first_token_ms, q.attempts, q.call_metadata, q.trace_id,
-        q.tool_uses
+        q.tool_uses, q.happened_at, CASE WHEN q.happened_at IS NULL THEN moment
+          ELSE usage_booked_at(b.tenant_id, b.agent_id, q.happened_at, q.booked_from, moment) END AS booked_at
     ), charged AS (
       INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, overrun,
         late, usage, metadata, occurred_at, created_by, counter_ids, buckets)
       SELECT c.tenant_id, c.charge_id, c.reservation_id, 'charge', c.charge_id, c.actual, c.actual_tokens, 1,
-        greatest(c.actual - c.reserved, 0), c.late, c.usage, c.metadata, moment, c.principal, c.counter_ids,
+        greatest(c.actual - c.reserved, 0), c.late, c.usage, c.metadata, c.booked_at, c.principal, c.counter_ids,
         CASE WHEN is_rolling THEN budget_buckets(c.tenant_id, c.counter_ids) ELSE '{}' END
       FROM closed c WHERE c.kind = 'settle'
     ), used AS (
@@ -144,8 +145,8 @@ BEGIN
         cost, saved, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens,
         reasoning_tokens, latency_ms, upstream_latency_ms, time_to_first_token_ms, application_id, status, late, method,
         created_by, user_id, task_type, operation, dialect, model_asked, model, model_served, provider,
-        catalogue_version, trace_id, rates, attempts, metadata, tool_uses, synthetic)
-      SELECT c.tenant_id, c.reservation_id, c.charge_id, c.agent_id, c.plan_id, c.api_key_id, moment, batch,
+        catalogue_version, trace_id, rates, attempts, metadata, tool_uses, synthetic, happened_at)
+      SELECT c.tenant_id, c.reservation_id, c.charge_id, c.agent_id, c.plan_id, c.api_key_id, c.booked_at, batch,
         coalesce(c.actual, 0),
         CASE WHEN c.cached_input_tokens > 0 THEN usage_saved(c.rates, c.cached_input_tokens) ELSE 0 END,
         CASE WHEN c.usage IS NULL THEN c.input_tokens ELSE (c.usage->>'inputTokens')::bigint END,
@@ -160,11 +161,11 @@ BEGIN
         coalesce(c.model, c.usage->>'model'), c.model_served, coalesce(c.provider, c.asked_provider),
         c.catalogue_version, c.trace_id, c.rates, c.attempts,
         CASE WHEN c.method IS NULL THEN c.metadata ELSE c.call_metadata END, c.tool_uses,
-        is_synthetic(c.api_key_id, c.agent_id)
+        is_synthetic(c.api_key_id, c.agent_id), c.happened_at
       FROM closed c WHERE c.kind = 'settle' OR c.method IS NOT NULL
-      RETURNING tenant_id
+      RETURNING tenant_id, occurred_at
     )
-    INSERT INTO usage_outbox (batch, tenant_id, occurred_at) SELECT DISTINCT batch, u.tenant_id, moment FROM used u;
+    INSERT INTO usage_outbox (batch, tenant_id, occurred_at) SELECT DISTINCT batch, u.tenant_id, u.occurred_at FROM used u;
   END IF;
 
   IF owners IS NOT NULL THEN

@@ -1,5 +1,6 @@
 -- Charges what was spent elsewhere, in full, and stores the events that report it, in one statement. Each charge is the late
--- one of a reservation that expired as it was made: no limit, approval or ended plan refuses it. `claims` are all events of
+-- one of a reservation that expired as it was made: no limit, approval or ended plan refuses it. Counters are charged as of now,
+-- the ledger and usage as of when it happened (`usage_booked_at`). `claims` are all events of
 -- a publication with the digest under which each is taken once, first those of `requests` and `closings`, in their order;
 -- `entries` are their audit entries. Returns the places of the events that are new, or `stale` without any change if the
 -- caller's copies of the caps are old.
@@ -25,6 +26,10 @@ BEGIN
   SELECT coalesce(array_agg(g.place ORDER BY g.place), '{}'), array_agg(g.tenant_id ORDER BY g.place)
   INTO fresh, fresh_tenants FROM given g JOIN taken t ON t.digest = decode(g.digest, 'hex');
 
+  -- Whoever makes a bill that is to be signed waits for what is on its way into the range of the bill.
+  IF EXISTS (SELECT FROM unnest(closings) c WHERE c.happened_at IS NOT NULL) THEN
+    PERFORM pg_advisory_xact_lock_shared(hashtext('billing-closings'));
+  END IF;
   PERFORM budget_lock_plans(
     ARRAY(SELECT q.tenant_id FROM unnest(requests) q WHERE q.plan_id IS NOT NULL),
     ARRAY(SELECT q.plan_id FROM unnest(requests) q WHERE q.plan_id IS NOT NULL));

@@ -15,8 +15,8 @@ BEGIN
   IF NOT EXISTS (SELECT FROM usage_outbox) AND NOT EXISTS (
     SELECT FROM usage_rollups o WHERE o.level < 9 AND o.level < 8 AND o.day < over) AND NOT EXISTS (
     SELECT FROM usage_rollups o WHERE o.level < 9 AND o.level = 8 AND usage_week(o.day) + 6 < over) THEN RETURN 0; END IF;
-  IF (SELECT count(*) = many AND min(k.occurred_at) BETWEEN now() - rest AND now()
-    FROM (SELECT o.occurred_at FROM usage_outbox o ORDER BY o.batch, o.tenant_id LIMIT many) k) THEN RETURN 0; END IF;
+  IF (SELECT count(*) = many AND min(k.written_at) BETWEEN now() - rest AND now()
+    FROM (SELECT o.written_at FROM usage_outbox o ORDER BY o.batch, o.tenant_id LIMIT many) k) THEN RETURN 0; END IF;
   IF NOT pg_try_advisory_xact_lock(hashtext('usage-fold')) THEN RETURN -1; END IF;
   -- By their places, because the planner would join by keys in a way that depends on how full the outbox was when it was
   -- last analyzed. Nothing but the holder of the lock changes or deletes these rows.

@@ -18,7 +18,8 @@ DECLARE
             GROUP BY r.tenant_id, date_bin(''1 minute'', r.occurred_at, ''epoch'')) r
           CROSS JOIN LATERAL (SELECT * FROM usage_facts u WHERE u.tenant_id = r.tenant_id
             AND u.occurred_at >= r.opens AND u.occurred_at <= r.closes OFFSET 0) u
-          JOIN unnest($1, $2) AS o(batch, tenant_id) ON o.batch = u.batch AND o.tenant_id = u.tenant_id' END || $sql$
+          JOIN unnest($1, $2, $3) AS o(batch, tenant_id, occurred_at)
+            ON o.batch = u.batch AND o.tenant_id = u.tenant_id AND o.occurred_at = u.occurred_at' END || $sql$
     ), grouped AS MATERIALIZED (
       SELECT f.tenant_id, f.day, (f.quarter / 4)::smallint AS place, %1$s AS dimension, %2$s AS key,
         sum(f.cost)::bigint AS cost, sum(f.requests) AS requests, sum(f.errors) AS errors,

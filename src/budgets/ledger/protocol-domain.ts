@@ -129,6 +129,8 @@ export interface CloseItem extends Requester {
   readonly usage?: object | undefined
   readonly metadata?: Readonly<Record<string, string>> | undefined
   readonly call?: CallDetails | undefined
+  /** When it was spent, where that is known, and the earliest moment that it may be booked at. */
+  readonly happened?: { readonly at: DateTime.Utc; readonly bookedFrom: DateTime.Utc } | undefined
 }
 
 /** The rest of a gateway call's usage row; it never contains prompts or completions. */

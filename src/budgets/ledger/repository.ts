@@ -1,6 +1,7 @@
 import {
   type Cause,
   Context,
+  DateTime,
   Effect,
   Layer,
   Option,
@@ -428,7 +429,9 @@ const closingRow = (item: CloseItem): ReadonlyArray<unknown> => [
   item.call?.attempts,
   item.call?.metadata,
   item.call?.traceId,
-  item.call?.usage?.toolUses
+  item.call?.usage?.toolUses,
+  item.happened && DateTime.formatIso(item.happened.at),
+  item.happened && DateTime.formatIso(item.happened.bookedFrom)
 ]
 
 /** Reservations are a record of their own; an approval of one is an audit entry. */

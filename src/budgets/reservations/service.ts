@@ -1,4 +1,4 @@
-import { Context, type DateTime, Effect, Layer, Option } from "effect"
+import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { Audit } from "../../audit/log/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/authority/principal.ts"
@@ -7,7 +7,7 @@ import { instantAt } from "../../kernel/instant.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
-import { Settings } from "../../platform/settings/settings.ts"
+import { lateDaysOf, Settings } from "../../platform/settings/settings.ts"
 import { Attribution, auditedRequester, canActForOthers, ModelNames, requester } from "../attribution/service.ts"
 import {
   ChargeId,
@@ -80,7 +80,8 @@ export class ReservationService extends Context.Service<ReservationService>()("a
     const prices = yield* Prices
     const random = yield* SecureRandom.SecureRandom
     const queries = yield* ReservationQueries
-    const { budgets } = yield* Settings
+    const { budgets, usage: usageSettings } = yield* Settings
+    const lateDays = lateDaysOf(usageSettings)
 
     /** What a request counts for, and its amount. */
     const resolve = Effect.fnUntraced(function* ({ amountUsd, estimate, ...given }: ReserveRequest) {
@@ -215,8 +216,11 @@ export class ReservationService extends Context.Service<ReservationService>()("a
       return { reservation: toReservation(closed.reservation), charge: toCharge(closed.charge) }
     })
 
-    /** What was spent without a reservation, as the ledger charges it. */
-    const spent = Effect.fn("ReservationService.spent")(function* ({ actualUsd, usage, ...declared }: SpentUsage) {
+    /** What was spent without a reservation, as the ledger charges it; `at` is when, where that is known. */
+    const spent = Effect.fn("ReservationService.spent")(function* (
+      { actualUsd, usage, ...declared }: SpentUsage,
+      at: DateTime.Utc | undefined
+    ) {
       const { dimensions, plan, tenantId } = yield* attribution.resolveSpent(
         usage === undefined ? declared : { model: usage.model, ...declared }
       )
@@ -232,9 +236,10 @@ export class ReservationService extends Context.Service<ReservationService>()("a
         tokens
       } as const
       const chargeId = ChargeId.make(yield* random.uuidV7())
+      const happened = at && { at, bookedFrom: DateTime.subtract(yield* DateTime.now, { days: lateDays }) }
       return {
         reservation: { ...of, kind: "reserve", dimensions, plan, ttlSeconds: ttlSecondsDefault },
-        settlement: { ...of, kind: "settle", canActForOthers: true, usage: named(usage), chargeId }
+        settlement: { ...of, kind: "settle", canActForOthers: true, usage: named(usage), chargeId, happened }
       } satisfies SpentItem
     })
 

@@ -9,6 +9,7 @@ import { ReservationService } from "../../budgets/reservations/service.ts"
 import { missing } from "../../kernel/authority/capability.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { PayloadTooLarge } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf, statementMoment } from "../../platform/database/database.ts"
@@ -87,7 +88,7 @@ export class EventIngestion extends Context.Service<EventIngestion>()("app/event
       for (const one of fresh) {
         const usage = usages.get(one.event)
         if (usage === undefined) others.push(reportOf(one))
-        else spent.push({ ...reportOf(one), item: yield* reservations.spent(usage) })
+        else spent.push({ ...reportOf(one), item: yield* reservations.spent(usage, timeOf(one.event)) })
       }
       const taken = yield* ledger.record({ tenantId, audit: yield* auditOrigin, spent, others })
       return taken === "full" ? yield* new CounterFull({}) : taken
@@ -137,6 +138,10 @@ export class EventIngestion extends Context.Service<EventIngestion>()("app/event
 }
 
 const decodeUsage = Schema.decodeUnknownEffect(SpentUsage, { errors: "all" })
+
+const decodeTime = Schema.decodeUnknownSync(Instant)
+/** When what an event is about happened, by its sender. */
+const timeOf = ({ time }: CloudEvent) => (time === undefined ? undefined : decodeTime(time))
 
 const reportOf = ({ digest, event }: DigestedEvent): ReportedEvent => ({
   digest,

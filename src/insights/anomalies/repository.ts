@@ -5,6 +5,7 @@ import { type AgentId } from "../../identity/agents/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { readRows } from "../../platform/database/table.ts"
+import { usageDimensions, type UsageFilter } from "../usage/domain.ts"
 import { AnomalyDimension, AnomalyId, AnomalyKind, AnomalyNotFound, AnomalyStatus, Contributor } from "./domain.ts"
 
 export const StoredAnomaly = Schema.Struct({
@@ -76,6 +77,9 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const stored = readRows(StoredAnomaly)
+    const moved = (tenantId: TenantId, from: number, to: number) =>
+      sql`u.tenant_id = ${tenantId} AND u.happened_at <> u.occurred_at AND NOT u.synthetic
+        AND u.occurred_at >= ${new Date(from)} AND u.occurred_at < ${new Date(to)}`
     const one = (statement: Effect.Effect<unknown, unknown>) =>
       Effect.flatMap(stored(statement), ([row]) =>
         row === undefined ? Effect.fail(new AnomalyNotFound({})) : Effect.succeed(row)
@@ -132,16 +136,53 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
         )
       ),
 
-      /** The cost of each hour of each key, in order. */
+      /** The cost of each hour of each key, in order, without what was booked in another hour than it happened in. */
       hours: Effect.fn("AnomaliesRepository.hours")((tenantId: TenantId, from: number, to: number) =>
         readRows(HourOfKey)(sql`
-          SELECT d.name AS dimension, c.key, c.start, sum(c.cost)::bigint AS cost
+          SELECT d.name AS dimension, h.key, h.start, sum(h.cost)::bigint AS cost
           FROM (VALUES (0::smallint, 'total'), (1::smallint, 'agent'), (2::smallint, 'model'), (4::smallint, 'task-type'))
             AS d(code, name)
-          JOIN usage_cells c ON c.dimension = d.code
-          WHERE c.tenant_id = ${tenantId} AND c.grain = 'h' AND c.start >= ${new Date(from)} AND c.start < ${new Date(to)}
-            AND c.day BETWEEN ${dayText(from)}::date AND ${dayText(to)}::date AND (c.key <> '' OR d.code = 0)
-          GROUP BY d.code, d.name, c.key, c.start ORDER BY d.code, c.key, c.start`)
+          JOIN (
+            SELECT c.dimension, c.key, c.start, c.cost FROM usage_cells c
+            WHERE c.tenant_id = ${tenantId} AND c.grain = 'h' AND c.start >= ${new Date(from)} AND c.start < ${new Date(to)}
+              AND c.day BETWEEN ${dayText(from)}::date AND ${dayText(to)}::date
+            UNION ALL
+            SELECT k.dimension, k.key, date_bin('1 hour', u.occurred_at, 'epoch'), -u.cost FROM usage_rows u
+            CROSS JOIN LATERAL (VALUES (0::smallint, ''), (1::smallint, u.agent_id::text), (2::smallint, u.model),
+              (4::smallint, u.task_type)) AS k(dimension, key)
+            WHERE ${moved(tenantId, from, to)}
+          ) h ON h.dimension = d.code
+          WHERE h.key <> '' OR d.code = 0
+          GROUP BY d.code, d.name, h.key, h.start ORDER BY d.code, h.key, h.start`)
+      ),
+
+      /** What charges that pass a filter cost that were booked in a range and happened at another time. */
+      movedCost: Effect.fn("AnomaliesRepository.movedCost")(
+        (filter: UsageFilter, tenantId: TenantId, from: number, to: number) =>
+          Effect.map(
+            readRows(Schema.Struct({ cost: Schema.BigInt }))(sql`
+            SELECT coalesce(sum(u.cost), 0)::bigint AS cost FROM usage_rows u WHERE ${sql.and([
+              moved(tenantId, from, to),
+              ...Object.values(usageDimensions).flatMap(({ column, filter: name }) => {
+                const value = filter[name]
+                return value === undefined ? [] : [sql`coalesce(u.${sql.literal(column)}::text, '') = ${String(value)}`]
+              })
+            ])}`),
+            ([row]) => row?.cost ?? 0n
+          )
+      ),
+
+      /** Whether events report the usage of a key, which may come late: that there is less of it lately says nothing. */
+      isReported: Effect.fn("AnomaliesRepository.isReported")(
+        ({ dimension, key, tenantId }: Pick<Finding, "dimension" | "key" | "tenantId">, since: number) =>
+          dimension === "cap"
+            ? Effect.succeed(false)
+            : Effect.map(
+                readRows(Schema.Struct({ found: Schema.Boolean }))(sql`
+                  SELECT true AS found FROM usage_rows u WHERE u.tenant_id = ${tenantId} AND u.occurred_at >= ${new Date(since)}
+                    AND u.happened_at IS NOT NULL AND u.${sql.literal(columns[dimension])}::text = ${key} LIMIT 1`),
+                ({ length }) => length > 0
+              )
       ),
 
       /** What each plan cost, with its first and its last day. */

@@ -21,6 +21,8 @@ import { burnRate, planLimit } from "./rules.ts"
 
 const dayMillis = 24 * hourMillis
 const historyDays = 56
+/** For how many days the usage of a key counts as reported by events. */
+const reportedDays = 7
 const maxCaps = 1000
 const nanoPerUsd = 1_000_000_000n
 /** A plan above the 99th percentile has a probability of 0.01. */
@@ -66,11 +68,11 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
         const { items, nextCursor } = yield* utilizations.listCounters({ tenantId }, after, maxCaps)
         for (const { counts, use: cap } of items) {
           if (cap.unit !== "usd" || cap.periodStart === null || cap.periodEnd === null) continue
-          const { cost } = yield* reports.totals({
-            filter: { ...filterOf(counts), tenantId },
-            segments: [{ grain: "h", opens: to - hourMillis, closes: to }]
-          })
-          const one = fastCap(tenantId, cap, cost, to)
+          const filter = { ...filterOf(counts), tenantId }
+          const opens = to - hourMillis
+          const { cost } = yield* reports.totals({ filter, segments: [{ grain: "h", opens, closes: to }] })
+          const moved = yield* repository.movedCost(filter, tenantId, opens, to)
+          const one = fastCap(tenantId, cap, cost - moved, to)
           if (one !== undefined && one.actual >= worth) found.push(one)
         }
         after = nextCursor ?? undefined
@@ -87,6 +89,8 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
       ]
       const entries: Array<AuditDraft> = []
       for (const { isNew, ...finding } of candidates) {
+        const isDrop = finding.actual < finding.expected
+        if (isDrop && (yield* repository.isReported(finding, to - reportedDays * dayMillis))) continue
         if ((yield* repository.extend(finding)) || !isNew) continue
         const stored = yield* repository.insert(finding, to)
         const after = { ...shown(stored), contributors: stored.contributors }

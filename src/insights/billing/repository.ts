@@ -123,6 +123,26 @@ export class BillingRepository extends Context.Service<BillingRepository>()("app
           if (rows.length < atOnce) break
         }
       }, Effect.orDie),
+      /**
+       * Closes the range of a bill that is to be signed, as far as it is over: usage that is reported late is booked elsewhere from
+       * now on. Waits for what is on its way into it.
+       */
+      close: Effect.fn("BillingRepository.close")((id: StatementId, { filter, from, to }: Billed) =>
+        sql`SELECT pg_advisory_xact_lock(hashtext('billing-closings'))`.pipe(
+          Effect.andThen(sql`
+            INSERT INTO billing_closings (id, tenant_id, agent_id, opens, closes, begun_at)
+            SELECT ${id}, ${filter.tenantId ?? null}::uuid, ${filter.agentId ?? null}::uuid, ${new Date(from)},
+              least(${new Date(to)}, c.now), c.now
+            FROM (SELECT clock_timestamp() AS now) c`),
+          Effect.asVoid,
+          Effect.orDie
+        )
+      ),
+      /** Opens the range of a bill again, unless it was signed. */
+      reopen: Effect.fn("BillingRepository.reopen")((id: StatementId) =>
+        Effect.asVoid(Effect.orDie(sql`DELETE FROM billing_closings WHERE id = ${id} AND signed_at IS NULL`))
+      ),
+      /** Keeps the statement about a bill, and its range closed. */
       keepStatement: Effect.fn("BillingRepository.keepStatement")(function* (
         id: StatementId,
         tenantId: TenantId | undefined,
@@ -132,6 +152,7 @@ export class BillingRepository extends Context.Service<BillingRepository>()("app
         yield* Effect.orDie(sql`
           INSERT INTO billing_statements (id, tenant_id, envelope)
           VALUES (${id}, ${tenantId ?? null}, ${encodeEnvelope(envelope)}::text::jsonb)`)
+        yield* Effect.orDie(sql`UPDATE billing_closings SET signed_at = now() WHERE id = ${id}`)
       }),
       statement: Effect.fn("BillingRepository.statement")((id: StatementId) =>
         sql`SELECT envelope FROM billing_statements WHERE id = ${id}`.pipe(

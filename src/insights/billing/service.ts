@@ -170,14 +170,17 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
       const id = StatementId.make(yield* newId)
       const digest = crypto.createHash("sha256")
 
+      const billed = { filter, from: range.from, to: range.to }
+      const close = sign === true ? database.transaction("all", repository.close(id, billed)) : Effect.void
+      const reopen = sign === true ? database.transaction("all", repository.reopen(id)) : Effect.void
       const rows = Stream.callback<ReadonlyArray<BilledRow>>(
         (queue) =>
           database
             .transaction(
               scopeOf(principal),
-              repository.read({ filter, from: range.from, to: range.to }, grain, (part) => Queue.offer(queue, part))
+              repository.read(billed, grain, (part) => Queue.offer(queue, part))
             )
-            .pipe((read) => inTurn(scopeOf(principal), read), Effect.andThen(Queue.end(queue))),
+            .pipe((read) => inTurn(scopeOf(principal), Effect.andThen(close, read)), Effect.andThen(Queue.end(queue))),
         { bufferSize: 2 }
       )
 
@@ -231,6 +234,7 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
           Stream.concat(Stream.fromEffect(signed)),
           Stream.filter((text) => text !== ""),
           Stream.tapCause((cause) => Effect.logError("A billing report broke off", cause)),
+          Stream.ensuring(Effect.ignoreCause(reopen)),
           Stream.encodeText
         )
       } satisfies BillingReport

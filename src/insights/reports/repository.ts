@@ -297,7 +297,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       /** Up to when everything that was charged is counted, if that is not now. */
       pendingSince: Effect.map(
         readRows(Schema.Struct({ at: Schema.NullOr(Schema.DateTimeUtcFromDate) }))(
-          sql`SELECT min(occurred_at) AS at FROM usage_outbox`
+          sql`SELECT min(written_at) AS at FROM usage_outbox`
         ),
         ([row]) => row?.at ?? undefined
       ),

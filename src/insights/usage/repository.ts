@@ -11,6 +11,7 @@ import { readRows } from "../../platform/database/table.ts"
 const ListedRow = Schema.Struct({
   ...UsageRow.fields,
   occurredAt: Schema.DateTimeUtcFromDate,
+  eventTime: Schema.NullOr(Schema.DateTimeUtcFromDate),
   costUsd: Schema.BigInt,
   inputTokens: Schema.NullOr(Schema.BigInt),
   outputTokens: Schema.NullOr(Schema.BigInt),
@@ -31,7 +32,8 @@ const rowId = "coalesce(u.charge_id, u.reservation_id)"
 const listedColumns = `${rowId} AS id, u.tenant_id, u.occurred_at, u.occurred_at::text AS place, u.cost AS cost_usd,
   u.agent_id, u.plan_id, u.application_id, u.api_key_id, u.user_id, u.task_type, u.model, u.model_served, u.provider,
   u.operation, u.input_tokens, u.output_tokens, u.cached_input_tokens, u.cache_write_tokens, u.reasoning_tokens,
-  u.method::text, u.status, u.latency_ms, u.time_to_first_token_ms, u.late, u.reservation_id, ${createdBy} AS created_by, u.synthetic`
+  u.method::text, u.status, u.latency_ms, u.time_to_first_token_ms, u.late, u.reservation_id, ${createdBy} AS created_by, u.synthetic,
+  u.happened_at AS event_time`
 
 /** A row that a search read: whether it was found, and whether the search ended at it. */
 const WalkedRow = Schema.Struct({
@@ -58,13 +60,13 @@ export interface ExportPlace {
   readonly id?: string
 }
 
-const utc = `to_char(u.occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+const utc = (column: string) => `to_char(u.${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 
 /** The members of a row on the wire, each with the expression that it comes from. */
 const exported: Readonly<Record<keyof typeof UsageRow.fields, string>> = {
   id: rowId,
   tenantId: "u.tenant_id",
-  occurredAt: utc,
+  occurredAt: utc("occurred_at"),
   costUsd: "trim_scale(u.cost * 0.000000001)",
   agentId: "u.agent_id",
   planId: "u.plan_id",
@@ -88,7 +90,8 @@ const exported: Readonly<Record<keyof typeof UsageRow.fields, string>> = {
   late: "u.late",
   reservationId: "u.reservation_id",
   createdBy: "u.principal",
-  synthetic: "u.synthetic"
+  synthetic: "u.synthetic",
+  eventTime: utc("happened_at")
 }
 const members = Object.entries(exported)
 export const csvHeader = new TextEncoder().encode(`${members.map(([member]) => member).join(",")}\n`)
@@ -331,10 +334,18 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
           )
         }
       ),
-      /** Makes the partitions of so many months, from this one on. Writers queue behind it, so it gives up rather than block. */
-      makePartitions: Effect.fn("UsageRepository.makePartitions")((months: number) =>
+      /**
+       * Makes the partitions of so many months from this one on, and of those that so many days ago were in. Writers queue behind
+       * it, so it gives up rather than block.
+       */
+      makePartitions: Effect.fn("UsageRepository.makePartitions")((daysBack: number, months: number) =>
         sql`SET LOCAL lock_timeout = '500ms'`.pipe(
-          Effect.andThen(sql`SELECT usage_make_partitions(now(), ${months})`),
+          Effect.andThen(sql`
+            SELECT usage_make_partitions(b.first, ${months} + extract(year FROM b.between)::integer * 12
+              + extract(month FROM b.between)::integer)
+            FROM (SELECT f.first, age(date_trunc('month', now() AT TIME ZONE 'UTC'),
+                date_trunc('month', f.first AT TIME ZONE 'UTC')) AS between
+              FROM (SELECT now() - ${daysBack}::integer * interval '24 hours' AS first) f) b`),
           sql.withTransaction,
           Effect.asVoid,
           Effect.orDie

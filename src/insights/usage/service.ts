@@ -7,7 +7,7 @@ import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/author
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
-import { Settings } from "../../platform/settings/settings.ts"
+import { lateDaysOf, Settings } from "../../platform/settings/settings.ts"
 import {
   noValue,
   type Range,
@@ -67,9 +67,11 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
   make: Effect.gen(function* () {
     const database = yield* Database
     const repository = yield* UsageRepository
-    const { retentionDays } = (yield* Settings).usage
+    const { usage } = yield* Settings
+    const { retentionDays } = usage
 
-    yield* repeatJob("make partitions of usage rows", "1 hour", repository.makePartitions(monthsAhead))
+    const makePartitions = repository.makePartitions(lateDaysOf(usage), monthsAhead)
+    yield* repeatJob("make partitions of usage rows", "1 hour", makePartitions)
     // Both take the same lock, and the first would not wait for the second.
     const tidy = Effect.andThen(repository.dropMonths(retentionDays), repository.packMonth)
     yield* repeatJob("drop old months of usage rows and pack indexes of others", "1 hour", Effect.asVoid(tidy))

@@ -185,6 +185,11 @@ const settings = {
     "0",
     "Days that a past month of usage rows is kept; their sums stay; 0: forever"
   ),
+  "Usage:LateDays": setting(
+    integer(0, 90),
+    "7",
+    "Days for which usage that an event reports is booked as of its `time`; what is older is booked as of now"
+  ),
   "Insights:MinAnomalyUsd": setting(integer(0, 1_000_000), "1", "Dollars that an anomaly has to be worth"),
   "Integrations:AllowPrivateAddresses": setting(
     flag,
@@ -323,3 +328,7 @@ export const requireServable = Effect.gen(function* () {
   ]
   if (faults.length > 0) return yield* new SettingsError({ faults })
 })
+
+/** How many days back usage may be booked: no month is written to that retention may drop. */
+export const lateDaysOf = ({ lateDays, retentionDays }: SettingsValues["usage"]): number =>
+  retentionDays === 0 ? lateDays : Math.min(lateDays, retentionDays)
