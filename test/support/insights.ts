@@ -18,6 +18,8 @@ export interface MadeUsage {
   readonly status?: number
   readonly synthetic?: boolean
   readonly attempts?: ReadonlyArray<object>
+  /** When it happened, as the event that reported it says. */
+  readonly happened_at?: string
 }
 
 /** Adds the rows that no roll-up has yet, as the service does every second. */
@@ -38,13 +40,13 @@ export const writeUsage = (database: TestDatabase, tenantId: string, rows: Reado
         WITH made AS (
           INSERT INTO usage_rows (tenant_id, charge_id, reservation_id, occurred_at, batch, cost, method, created_by,
             agent_id, model, provider, task_type, user_id, input_tokens, output_tokens, latency_ms, status,
-            synthetic, attempts)
+            synthetic, attempts, happened_at)
           SELECT ${tenantId}::uuid, new_id(), new_id(), r.at, nextval('usage_batches'), coalesce(r.cost, 0),
             coalesce(r.method, 'provider_usage'), 'test', r.agent_id, r.model, r.provider, r.task_type, r.user_id,
-            r.input_tokens, r.output_tokens, r.latency_ms, r.status, coalesce(r.synthetic, false), r.attempts
+            r.input_tokens, r.output_tokens, r.latency_ms, r.status, coalesce(r.synthetic, false), r.attempts, r.happened_at
           FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS r(at timestamptz, cost bigint, method text, agent_id uuid,
             model text, provider text, task_type text, user_id text, input_tokens bigint, output_tokens bigint,
-            latency_ms bigint, status integer, synthetic boolean, attempts jsonb)
+            latency_ms bigint, status integer, synthetic boolean, attempts jsonb, happened_at timestamptz)
           RETURNING batch, tenant_id, occurred_at)
         INSERT INTO usage_outbox (batch, tenant_id, occurred_at) SELECT batch, tenant_id, occurred_at FROM made`
     ),

@@ -105,4 +105,44 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })("/api/i
       assertProblem(foreign, 404, "anomaly-not-found")
     }).pipe(Effect.scoped)
   )
+
+  it.effect("takes neither usage that was booked late for a spike, nor what is still to be reported for a drop", () =>
+    Effect.gen(function* () {
+      const { context, service } = yield* startServer(yield* makeDatabase, {})
+      const { database } = service
+      const tenantId = yield* makeTenant(database)
+      const cap = yield* service.call("POST", "/api/budgets/caps", {
+        body: { name: "Tenant", unit: "usd", limit: 500, period: "year", tenantId }
+      })
+      assert.strictEqual(cap.status, 201, cap.text)
+      const to = Math.floor(Date.now() / hour) * hour
+      const hoursAgo = Array.from({ length: 35 * 24 }, (_, index) => 35 * 24 - index)
+      const row = (agent_id: string, ago: number, more: Partial<MadeUsage> = {}): MadeUsage => ({
+        at: new Date(to - ago * hour + 1000).toISOString(),
+        agent_id,
+        cost: Math.round(10e9 * (1 + 0.05 * Math.sin(ago * 12.9898))),
+        model: agent_id,
+        ...more
+      })
+      const [imported, nightly, silent] = [steady, looping, newcomer]
+      yield* writeUsage(
+        database,
+        tenantId,
+        hoursAgo.flatMap((ago) => [
+          row(imported, ago),
+          // Nothing of the last 20 hours, of which one reports with a delay.
+          ...(ago > 20 ? [row(nightly, ago, { happened_at: row(nightly, ago).at }), row(silent, ago)] : [])
+        ])
+      )
+      // What happened before bills were signed is booked in the last hour.
+      const booked = Array.from({ length: 60 }, (_, index) =>
+        row(imported, 1, { cost: 20e9, happened_at: new Date(to - (40 * 24 + index) * hour).toISOString() })
+      )
+      yield* writeUsage(database, tenantId, booked)
+      yield* asSuperuser(database, (sql) => sql`UPDATE anomaly_progress SET through = '-infinity'`)
+      yield* Context.get(context, Anomalies).detect
+      const { body } = yield* service.call("GET", `/api/insights/anomalies?tenantId=${tenantId}`)
+      assert.deepStrictEqual([...new Set(body.items.map(({ key }: { readonly key: string }) => key))], [silent])
+    }).pipe(Effect.scoped)
+  )
 })

@@ -192,3 +192,35 @@ it.live("calls that their providers failed are requests of days that were summed
     assert.deepStrictEqual(yield* differences(database), [])
   }).pipe(Effect.scoped)
 )
+
+it.live("bills that were signed before stay closed", () =>
+  Effect.gen(function* () {
+    const database = yield* makeEmptyDatabase
+    const beforeClosings = 47
+    yield* migrateUpTo(database, beforeClosings)
+    const [past, current] = ["d1", "d2"].map((end) => `0198a5b0-7c00-7000-8000-0000000000${end}`)
+    const envelope = (from: string, to: string) => {
+      const predicate = { from, to, tenantId, includeSynthetic: false, format: "json" }
+      return JSON.stringify({ payload: Buffer.from(JSON.stringify({ predicate })).toString("base64"), signatures: [] })
+    }
+    yield* asSuperuser(
+      database,
+      (sql) => sql`
+        INSERT INTO billing_statements (id, tenant_id, envelope, created_at) VALUES
+          (${past!}, ${tenantId}, ${envelope("2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z")}::text::jsonb, '2026-03-10T00:00:00Z'),
+          (${current!}, NULL, ${envelope("2026-03-01T00:00:00Z", "2026-04-01T00:00:00Z")}::text::jsonb, '2026-03-10T00:00:00Z')`
+    )
+    yield* migrate(database)
+    const booked = yield* asSuperuser(
+      database,
+      (sql) => sql<{ readonly at: Date; readonly is_moved: boolean }>`
+        SELECT t.at, usage_booked_at(${tenantId}, NULL, t.at, '2026-01-01', '2026-03-20T00:00:00Z') <> t.at AS is_moved
+        FROM (VALUES ('2026-01-31T23:59:59Z'::timestamptz), ('2026-02-01T00:00:00Z'), ('2026-03-09T23:59:59Z'),
+          ('2026-03-10T00:00:00Z')) AS t(at) ORDER BY t.at`
+    )
+    assert.deepStrictEqual(
+      booked.map((row) => row.is_moved),
+      [false, true, true, false]
+    )
+  }).pipe(Effect.scoped)
+)
