@@ -101,7 +101,7 @@ import { FrontPageLayer } from "./platform/openapi/front-page.ts"
 import { ProblemPagesLayer } from "./platform/openapi/problem-pages.ts"
 import { PrometheusLayer } from "./platform/observability/metrics.ts"
 import { Sealing } from "./platform/crypto/sealing.ts"
-import { requireServable, Settings } from "./platform/settings/settings.ts"
+import { redisPrefix, requireServable, Settings } from "./platform/settings/settings.ts"
 import { SwaggerLayer } from "./platform/openapi/swagger.ts"
 import { ValidationLayer } from "./platform/http/validation.ts"
 import { RolesHandlers } from "./applications/roles/handlers.ts"
@@ -211,10 +211,13 @@ const Middleware = Layer.mergeAll(
 // Redis' client is loaded by those who use it only.
 const RateLimitStore = Layer.unwrap(
   Effect.gen(function* () {
-    const { redis } = yield* Settings
-    if (Option.isNone(redis.url)) return RateLimiter.layerStoreMemory
+    const settings = yield* Settings
+    const { url } = settings.redis
+    if (Option.isNone(url)) return RateLimiter.layerStoreMemory
     const NodeRedis = yield* Effect.promise(() => import("@effect/platform-node/NodeRedis"))
-    return RateLimiter.layerStoreRedis().pipe(Layer.provide(NodeRedis.layer({ url: Redacted.value(redis.url.value) })))
+    return RateLimiter.layerStoreRedis({ prefix: redisPrefix(settings, "rate-limit") }).pipe(
+      Layer.provide(NodeRedis.layer({ url: Redacted.value(url.value) }))
+    )
   })
 )
 

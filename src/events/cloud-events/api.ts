@@ -57,8 +57,7 @@ export class CloudEventsApi extends HttpApiGroup.make("cloudEvents")
     }),
     endpoint.get("types", "/types", {
       summary: "List event types",
-      description:
-        "Every type of the events of this service, and that of the usage which others report. Their other events have types of their own.",
+      description: "Every type of this service's events, and that of reported usage.",
       access: read,
       success: Schema.Array(EventTypeView)
     }),
@@ -76,7 +75,7 @@ export class CloudEventsApi extends HttpApiGroup.make("cloudEvents")
     endpoint.post("publish", "/", {
       summary: "Publish events",
       description:
-        "Takes events of others in the binary, structured or batch mode of CloudEvents, of 64 KiB at most each and 1,000 in a batch; a batch is taken whole or not at all. 201 when any is new, 200 when all were published before under the same `source` and `id`. `tenantid`, `sequence`, `authtype` and `authid` are set by this service. `com.application-manager.usage.recorded`, which needs `spend:write`, charges `data` to the ledger in full, whatever caps and plans have left: `{ actualUsd | usage, agentId?, planId?, model?, provider?, taskType?, userId? }`. Its `time` is when it was spent: caps are charged now, while usage and bills count it as of `time`, or as of now where that is absent, in the future, more than `Usage:LateDays` ago or in the range of a signed bill. 403 for the types and sources of this service, compared after normalization.",
+        "Takes events of others in any mode of CloudEvents, of 64 KiB at most each and 1,000 in a batch, which is taken whole or not at all. 201 when any is new, 200 when all were published before under the same `source` and `id`. This service sets `tenantid`, `sequence`, `authtype` and `authid`. `com.application-manager.usage.recorded`, which needs `spend:write`, charges `data` in full: `{ actualUsd | usage, agentId?, planId?, model?, provider?, taskType?, userId? }`; caps now, usage and bills as of `time`.",
       access: write,
       maxBodyBytes: maxBatchBytes,
       payload: [

@@ -137,10 +137,7 @@ export type StoredDelivery = typeof StoredDelivery.Type
 
 export const Delivery = Schema.Struct({
   ...delivery,
-  webhookId: AuditEntryId.annotate({
-    description:
-      "`webhook-id` of every attempt: the id of the event's audit entry, which is also that of an event of this service"
-  }),
+  webhookId: AuditEntryId.annotate({ description: "`webhook-id` of each attempt" }),
   nextAttemptAt: Schema.NullOr(Instant)
 }).annotate({ identifier: "EventDelivery" })
 export type Delivery = typeof Delivery.Type

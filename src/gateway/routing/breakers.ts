@@ -1,6 +1,6 @@
 import { Clock, Context, Duration, Effect, Exit, Layer, Option, Redacted, type Scope } from "effect"
 import { CircuitBreaker } from "effect/persistence"
-import { Settings } from "../../platform/settings/settings.ts"
+import { redisPrefix, Settings } from "../../platform/settings/settings.ts"
 import { type BreakerState } from "../configuration/domain.ts"
 import { ProviderFailure } from "../providers/provider.ts"
 import { breakerSeen } from "./routing-metrics.ts"
@@ -126,11 +126,12 @@ export class Breakers extends Context.Service<
     Layer.provide(
       Layer.unwrap(
         Effect.gen(function* () {
-          const { redis } = yield* Settings
-          if (Option.isNone(redis.url)) return CircuitBreaker.layerStoreMemory()
+          const settings = yield* Settings
+          const { url } = settings.redis
+          if (Option.isNone(url)) return CircuitBreaker.layerStoreMemory()
           const NodeRedis = yield* Effect.promise(() => import("@effect/platform-node/NodeRedis"))
-          return CircuitBreaker.layerStoreRedis().pipe(
-            Layer.provide(NodeRedis.layer({ url: Redacted.value(redis.url.value) }))
+          return CircuitBreaker.layerStoreRedis({ prefix: redisPrefix(settings, "breaker") }).pipe(
+            Layer.provide(NodeRedis.layer({ url: Redacted.value(url.value) }))
           )
         })
       )

@@ -117,7 +117,7 @@ export const UsageMethod = Schema.Literals([
 export const UsageRow = Schema.Struct({
   id: ChargeId.annotate({ description: "The charge; of a call that failed and has none, its reservation" }),
   tenantId: TenantId,
-  occurredAt: Instant.annotate({ description: "The moment that reports and bills count it at" }),
+  occurredAt: Instant,
   costUsd: NetUsd,
   agentId: Schema.NullOr(AgentId),
   planId: Schema.NullOr(PlanId),
@@ -142,11 +142,10 @@ export const UsageRow = Schema.Struct({
   reservationId: ReservationId,
   createdBy: Schema.String.annotate({ examples: ["service-account"] }),
   synthetic: Schema.Boolean.annotate({
-    description: "Of a synthetic principal, or of an agent that one registered: no report counts it unless asked to"
+    description: "Of a synthetic principal, or of an agent that one registered: reports count it if asked to"
   }),
   eventTime: Schema.NullOr(Instant).annotate({
-    description:
-      "`time` of the event that reported it, which is `occurredAt` too unless it was in the future, more than `Usage:LateDays` ago, or in the range of a signed bill; null where no event gave one"
+    description: "`time` of the event that reported it"
   })
 }).annotate({ identifier: "UsageRow" })
 export type UsageRow = typeof UsageRow.Type

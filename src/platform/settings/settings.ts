@@ -332,3 +332,7 @@ export const requireServable = Effect.gen(function* () {
 /** How many days back usage may be booked: no month is written to that retention may drop. */
 export const lateDaysOf = ({ lateDays, retentionDays }: SettingsValues["usage"]): number =>
   retentionDays === 0 ? lateDays : Math.min(lateDays, retentionDays)
+
+/** What keys in Redis begin with: names of principals and providers are those of an installation, and several may share a Redis. */
+export const redisPrefix = ({ api }: Pick<SettingsValues, "api">, use: "rate-limit" | "breaker"): string =>
+  `application-manager:${api.publicUrl}:${use}:`
