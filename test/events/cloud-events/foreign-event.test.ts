@@ -83,10 +83,10 @@ describe("the source of an event of others", () => {
   )
 })
 
-describe("the type of an event of others", () => {
-  const refusalOf = (type: string, source = "/shop") =>
-    Effect.runSync(Effect.flip(requireForeign({ specversion: "1.0", id: "1", source, type }, publicUrl)))
+const refusalOf = (type: string, source = "/shop") =>
+  Effect.runSync(Effect.flip(requireForeign({ specversion: "1.0", id: "1", source, type }, publicUrl)))
 
+describe("the type of an event of others", () => {
   it.each([
     "com.application-manager.trial-user.created",
     "Com.Application-Manager.trial-user.created",

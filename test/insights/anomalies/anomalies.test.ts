@@ -125,15 +125,12 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })("/api/i
         ...more
       })
       const [imported, nightly, silent] = [steady, looping, newcomer]
-      yield* writeUsage(
-        database,
-        tenantId,
-        hoursAgo.flatMap((ago) => [
-          row(imported, ago),
-          // Nothing of the last 20 hours, of which one reports with a delay.
-          ...(ago > 20 ? [row(nightly, ago, { happened_at: row(nightly, ago).at }), row(silent, ago)] : [])
-        ])
-      )
+      yield* writeUsage(database, tenantId, [
+        ...hoursAgo.map((ago) => row(imported, ago)),
+        // Nothing of the last 20 hours, of which one reports with a delay.
+        ...hoursAgo.filter((ago) => ago > 20).map((ago) => row(silent, ago)),
+        ...hoursAgo.filter((ago) => ago > 20).map((ago) => row(nightly, ago, { happened_at: row(nightly, ago).at }))
+      ])
       // What happened before bills were signed is booked in the last hour.
       const booked = Array.from({ length: 60 }, (_, index) =>
         row(imported, 1, { cost: 20e9, happened_at: new Date(to - (40 * 24 + index) * hour).toISOString() })

@@ -193,22 +193,24 @@ it.live("calls that their providers failed are requests of days that were summed
   }).pipe(Effect.scoped)
 )
 
+/** The envelope of a statement about a bill. */
+const envelopeOf = (from: string, to: string) => {
+  const predicate = { from, to, tenantId, includeSynthetic: false, format: "json" }
+  return JSON.stringify({ payload: Buffer.from(JSON.stringify({ predicate })).toString("base64"), signatures: [] })
+}
+
 it.live("bills that were signed before stay closed", () =>
   Effect.gen(function* () {
     const database = yield* makeEmptyDatabase
     const beforeClosings = 47
     yield* migrateUpTo(database, beforeClosings)
     const [past, current] = ["d1", "d2"].map((end) => `0198a5b0-7c00-7000-8000-0000000000${end}`)
-    const envelope = (from: string, to: string) => {
-      const predicate = { from, to, tenantId, includeSynthetic: false, format: "json" }
-      return JSON.stringify({ payload: Buffer.from(JSON.stringify({ predicate })).toString("base64"), signatures: [] })
-    }
     yield* asSuperuser(
       database,
       (sql) => sql`
         INSERT INTO billing_statements (id, tenant_id, envelope, created_at) VALUES
-          (${past!}, ${tenantId}, ${envelope("2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z")}::text::jsonb, '2026-03-10T00:00:00Z'),
-          (${current!}, NULL, ${envelope("2026-03-01T00:00:00Z", "2026-04-01T00:00:00Z")}::text::jsonb, '2026-03-10T00:00:00Z')`
+          (${past!}, ${tenantId}, ${envelopeOf("2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z")}::text::jsonb, '2026-03-10T00:00:00Z'),
+          (${current!}, NULL, ${envelopeOf("2026-03-01T00:00:00Z", "2026-04-01T00:00:00Z")}::text::jsonb, '2026-03-10T00:00:00Z')`
     )
     yield* migrate(database)
     const booked = yield* asSuperuser(

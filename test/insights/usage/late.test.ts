@@ -20,19 +20,21 @@ interface Row {
 
 let made = 0
 
+/** An event that reports usage. */
+const event = (model: string, time: string | undefined, actualUsd: number) => ({
+  specversion: "1.0",
+  id: `late-${++made}`,
+  source: "https://batch.example.com",
+  type: "com.application-manager.usage.recorded",
+  ...(time === undefined ? {} : { time }),
+  data: { actualUsd, model, provider: "own" }
+})
+
 /** How a tenant reports usage, and what its reports, its bills and its ledger have of it. */
 const setting = Effect.gen(function* () {
   const service = yield* TestService
   const { database } = service
   const { call, key, tenantId, utilization } = yield* makeSetting(service, [{ limit: 1000 }])
-  const event = (model: string, time: string | undefined, actualUsd: number) => ({
-    specversion: "1.0",
-    id: `late-${++made}`,
-    source: "https://batch.example.com",
-    type: "com.application-manager.usage.recorded",
-    ...(time === undefined ? {} : { time }),
-    data: { actualUsd, model, provider: "own" }
-  })
   const publish = Effect.fnUntraced(function* (...events: ReadonlyArray<object>) {
     const headers = { "content-type": "application/cloudevents-batch+json" }
     const answer = yield* service.call("POST", "/api/cloudevents", { key, body: events, headers })
@@ -62,13 +64,13 @@ const setting = Effect.gen(function* () {
     assert.deepStrictEqual(found, [])
     yield* assertNoDrift(database)
   })
-  return { assertAgrees, bill, call, costs, database, event, key, publish, rowOf, rows, tenantId, utilization }
+  return { assertAgrees, bill, call, costs, database, key, publish, rowOf, rows, tenantId, utilization }
 })
 
 layer(serviceLayer({ Usage__LateDays: "60" }), { excludeTestServices: true, timeout: 120_000 })("late usage", (it) => {
   it.effect("is booked as of its time, in one batch too, and caps are charged at once", () =>
     Effect.gen(function* () {
-      const { assertAgrees, bill, call, costs, event, publish, rowOf, rows, utilization } = yield* setting
+      const { assertAgrees, bill, call, costs, publish, rowOf, rows, utilization } = yield* setting
       const times = [ago(3 * day), ago(2 * day), ago(40 * day), ago(2 * day + 1)]
       const now = ago(0)
       yield* publish(...times.map((time, index) => event(`m${index}`, time, index + 1)), event("now", undefined, 10))
@@ -107,7 +109,7 @@ layer(serviceLayer({ Usage__LateDays: "60" }), { excludeTestServices: true, time
 
   it.effect("is folded once, whatever was folded of its days and weeks before", () =>
     Effect.gen(function* () {
-      const { assertAgrees, costs, event, publish } = yield* setting
+      const { assertAgrees, costs, publish } = yield* setting
       for (let round = 1; round <= 4; round++) {
         // One commit has several moments; days that were over have one part each, which is made again.
         yield* publish(
@@ -125,7 +127,7 @@ layer(serviceLayer({ Usage__LateDays: "60" }), { excludeTestServices: true, time
 
   it.effect("is in the partition of its month, which there is before it comes", () =>
     Effect.gen(function* () {
-      const { database, event, publish, tenantId } = yield* setting
+      const { database, publish, tenantId } = yield* setting
       yield* publish(event("p", ago(59 * day), 1), event("q", ago(31 * day), 1))
       const places = yield* asSuperuser(
         database,
@@ -140,7 +142,7 @@ layer(serviceLayer({ Usage__LateDays: "60" }), { excludeTestServices: true, time
 
   it.effect("is booked as of now where it is too old or in the future, and keeps its own time", () =>
     Effect.gen(function* () {
-      const { assertAgrees, call, event, publish, rowOf } = yield* setting
+      const { assertAgrees, call, publish, rowOf } = yield* setting
       const since = Date.now()
       const times = { old: ago(61 * day), older: "1999-12-31T23:59:59.000Z", skewed: ago(-30_000), ahead: ago(-day) }
       yield* publish(...Object.entries(times).map(([model, time]) => event(model, time, 1)))
@@ -160,7 +162,7 @@ layer(serviceLayer({ Usage__LateDays: "60" }), { excludeTestServices: true, time
 
   it.effect("never changes a bill that was signed: what would fall into it is booked as of now", () =>
     Effect.gen(function* () {
-      const { assertAgrees, bill, event, publish, rowOf } = yield* setting
+      const { assertAgrees, bill, publish, rowOf } = yield* setting
       const [from, to] = [ago(10 * day), ago(5 * day)]
       yield* publish(event("before", ago(7 * day), 1))
       // One that was not signed closes nothing, nor does one of another tenant.
@@ -194,7 +196,7 @@ layer(serviceLayer({ Usage__LateDays: "60" }), { excludeTestServices: true, time
 
   it.effect("a bill that reaches into the future closes what was over as it was signed", () =>
     Effect.gen(function* () {
-      const { bill, event, publish, rowOf } = yield* setting
+      const { bill, publish, rowOf } = yield* setting
       yield* bill(ago(2 * day), ago(-2 * day), { sign: true })
       yield* publish(event("past", ago(day), 1))
       assert.notStrictEqual((yield* rowOf("past")).occurredAt, (yield* rowOf("past")).eventTime)
@@ -206,7 +208,7 @@ layer(serviceLayer({ Usage__LateDays: "60" }), { excludeTestServices: true, time
 
   it.effect("has all that is in the range of a bill, or none of what comes while it is signed", () =>
     Effect.gen(function* () {
-      const { assertAgrees, bill, event, publish } = yield* setting
+      const { assertAgrees, bill, publish } = yield* setting
       for (let round = 0; round < 8; round++) {
         const [from, to] = [ago((30 - round) * day), ago((29 - round) * day)]
         const time = () => ago((30 - round) * day - hour)
@@ -228,7 +230,7 @@ layer(serviceLayer({ Usage__LateDays: "60" }), { excludeTestServices: true, time
 
   it.effect("counts for the quota of the period that it happened in", () =>
     Effect.gen(function* () {
-      const { call, database, event, publish } = yield* setting
+      const { call, database, publish } = yield* setting
       const subscription = yield* call("POST", "/api/subscriptions", {
         provider: "own",
         name: "Plan",
@@ -246,7 +248,7 @@ layer(serviceLayer({ Usage__LateDays: "60" }), { excludeTestServices: true, time
 
   it.effect("is refunded as of the refund, and its refund has its dimensions", () =>
     Effect.gen(function* () {
-      const { assertAgrees, bill, call, event, publish } = yield* setting
+      const { assertAgrees, bill, call, publish } = yield* setting
       yield* publish(event("refunded", ago(6 * day), 5))
       const { body } = yield* call("GET", `/api/usage?from=${ago(10 * day)}`)
       const service = yield* TestService
@@ -268,7 +270,7 @@ layer(serviceLayer({ Usage__LateDays: "7", Usage__RetentionDays: "2" }), {
 })("late usage where rows are kept for less", (it) => {
   it.effect("is booked as of now once its month may be dropped", () =>
     Effect.gen(function* () {
-      const { event, publish, rowOf } = yield* setting
+      const { publish, rowOf } = yield* setting
       const time = ago(day)
       yield* publish(event("kept", time, 1), event("dropped", ago(3 * day), 1))
       assert.strictEqual((yield* rowOf("kept")).occurredAt, time)
