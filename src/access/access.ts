@@ -45,8 +45,8 @@ export const AccessLayer = Layer.effect(
         const admitted: Admitted = refusal === undefined ? httpEffect : Effect.fail(new Forbidden(refusal))
         return Effect.provideService(Effect.tapError(admitted, record), CurrentPrincipal, principal)
       }
-      const serveLimited = Context.get(group.annotations, LimitedByCaps)
-        ? serve
+      const serveLimited = Context.get(endpoint.annotations, LimitedByCaps)
+        ? (principal: Principal) => limits.unlessReserved(principal.name, serve(principal))
         : (principal: Principal) => Effect.flatMap(limits.principal(principal.name), () => serve(principal))
       return Effect.withFiber((fiber) => {
         const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)

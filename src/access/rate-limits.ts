@@ -1,14 +1,34 @@
-import { Context, Duration, Effect, Layer } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Layer } from "effect"
 import { RateLimiter } from "effect/persistence"
 import { CurrentRequest } from "../platform/http/request.ts"
 import { Settings } from "../platform/settings/settings.ts"
 import { RateLimited } from "../kernel/authority/principal.ts"
 
+/** What this replica knows of a principal's rate. */
+interface Rate {
+  /** Takes one request of it. */
+  readonly take: Effect.Effect<void, RateLimited>
+  /** When it has requests left again; in epoch milliseconds. */
+  usedUpUntil: number
+  /** How many requests were served since it was used up, and refused in the end. */
+  refused: number
+}
+
 /** How many requests a minute a principal, or a network without one, is granted. */
 export class RateLimits extends Context.Service<
   RateLimits,
   {
+    /** Counts the current request against a principal. */
     principal(name: string): Effect.Effect<void, RateLimited>
+    /** Whether a principal has requests left, as far as this replica knows; counts nothing. */
+    hasLeft(name: string): Effect.Effect<boolean>
+    /** Fails where a principal has no requests left, before work that precedes a reservation; counts nothing. */
+    requireLeft(name: string): Effect.Effect<void, RateLimited>
+    /**
+     * Serves a request that is to reserve budget, which caps limit. It counts against the principal if it ends without a
+     * reservation, and is refused in the end where none is left; after a minute's number of such refusals, at once.
+     */
+    unlessReserved<A, E, R>(name: string, served: Effect.Effect<A, E, R>): Effect.Effect<A, E | RateLimited, R>
     /** Counts the current request against its network: an IPv4 address, or an IPv6 /64. */
     readonly anonymous: Effect.Effect<void, RateLimited>
   }
@@ -16,46 +36,104 @@ export class RateLimits extends Context.Service<
   static readonly layer = Layer.effect(
     RateLimits,
     Effect.gen(function* () {
+      const clock = yield* Clock.Clock
       const limiter = yield* RateLimiter.RateLimiter
       const { rateLimit } = (yield* Settings).api
-      if (!rateLimit.enabled) return RateLimits.of({ principal: () => Effect.void, anonymous: Effect.void })
+      if (!rateLimit.enabled) {
+        return RateLimits.of({
+          principal: () => Effect.void,
+          hasLeft: () => Effect.succeed(true),
+          requireLeft: () => Effect.void,
+          unlessReserved: (_, served) => served,
+          anonymous: Effect.void
+        })
+      }
 
-      const consume = (key: string, limit: number) =>
+      const show = (limit: number, remaining: number, resetSeconds: number) =>
+        Effect.map(CurrentRequest, (request) => {
+          if (request === undefined) return
+          request.rateLimit = { limit, remaining, resetSeconds }
+          request.isCounted = true
+        })
+
+      const refuse = (limit: number, millis: number) => {
+        const retryAfterSeconds = Math.max(1, Math.ceil(millis / 1000))
+        return Effect.andThen(show(limit, 0, retryAfterSeconds), Effect.fail(new RateLimited({ retryAfterSeconds })))
+      }
+
+      /** Takes one of `limit`; `onLast` is told for how many milliseconds none are left. */
+      const consume = (key: string, limit: number, onLast: (millis: number) => void = () => {}) =>
         limiter.consume({ key, limit, window: Duration.minutes(1) }).pipe(
-          Effect.flatMap(({ remaining, resetAfter }) =>
-            Effect.map(CurrentRequest, (request) => {
-              if (request !== undefined) {
-                request.rateLimit = { limit, remaining, resetSeconds: Math.ceil(Duration.toSeconds(resetAfter)) }
-              }
-            })
-          ),
+          Effect.flatMap(({ remaining, resetAfter }) => {
+            if (remaining === 0) onLast(Duration.toMillis(resetAfter))
+            return show(limit, remaining, Math.ceil(Duration.toSeconds(resetAfter)))
+          }),
           Effect.catchReason(
             "RateLimiterError",
             "RateLimitExceeded",
-            ({ retryAfter }) =>
-              Effect.flatMap(CurrentRequest, (request) => {
-                const retryAfterSeconds = Math.max(1, Math.ceil(Duration.toSeconds(retryAfter)))
-                if (request !== undefined) request.rateLimit = { limit, remaining: 0, resetSeconds: retryAfterSeconds }
-                return Effect.fail(new RateLimited({ retryAfterSeconds }))
-              }),
+            ({ retryAfter }) => {
+              onLast(Duration.toMillis(retryAfter))
+              return refuse(limit, Duration.toMillis(retryAfter))
+            },
             // A shared store that is away must not stop the service: requests are let through until it is back.
             () => Effect.void
           )
         )
 
-      // What consumes for a principal is the same for each of its requests, so it is made once for many.
-      const ofPrincipals = new Map<string, Effect.Effect<void, RateLimited>>()
-      const ofPrincipal = (name: string) => {
-        let consumed = ofPrincipals.get(name)
-        if (consumed === undefined) {
-          if (ofPrincipals.size === 10_000) ofPrincipals.clear()
-          ofPrincipals.set(name, (consumed = consume(`principal:${name}`, rateLimit.perMinute)))
+      const rates = new Map<string, Rate>()
+      const rateOf = (name: string): Rate => {
+        let rate = rates.get(name)
+        if (rate === undefined) {
+          if (rates.size === 10_000) rates.clear()
+          const made: Rate = {
+            // What consumes for a principal is the same for each of its requests, so it is made once for many.
+            take: consume(`principal:${name}`, rateLimit.perMinute, (millis) => {
+              if (untilLeft(made) === 0) made.refused = 0
+              made.usedUpUntil = clock.currentTimeMillisUnsafe() + millis
+            }),
+            usedUpUntil: 0,
+            refused: 0
+          }
+          rates.set(name, (rate = made))
         }
-        return consumed
+        return rate
       }
+      /** For how many milliseconds a principal has no requests left. */
+      const untilLeft = ({ usedUpUntil }: Rate) => Math.max(0, usedUpUntil - clock.currentTimeMillisUnsafe())
+
+      const unlessReserved = <A, E, R>(
+        name: string,
+        served: Effect.Effect<A, E, R>
+      ): Effect.Effect<A, E | RateLimited, R> =>
+        Effect.withFiber((fiber) => {
+          const request = Context.get(fiber.context, CurrentRequest)
+          const rate = rateOf(name)
+          const millis = untilLeft(rate)
+          if (rate.refused >= rateLimit.perMinute && millis > 0) return refuse(rateLimit.perMinute, millis)
+          const settle = Effect.suspend(() =>
+            request?.isCounted === true
+              ? Effect.void
+              : Effect.tapError(rate.take, () => Effect.sync(() => void (rate.refused += 1)))
+          )
+          return Effect.matchCauseEffect(served, {
+            onSuccess: (value) =>
+              request?.isCounted === true ? Effect.succeed(value) : Effect.as(settle, value),
+            onFailure: (cause) =>
+              Cause.hasInterrupts(cause)
+                ? Effect.failCause(cause)
+                : Effect.andThen(settle, Effect.failCause(cause))
+          }).pipe(Effect.onInterrupt(() => Effect.asVoid(Effect.forkDetach(Effect.ignore(settle)))))
+        })
 
       return RateLimits.of({
-        principal: ofPrincipal,
+        principal: (name) => rateOf(name).take,
+        hasLeft: (name) => Effect.sync(() => untilLeft(rateOf(name)) === 0),
+        requireLeft: (name) =>
+          Effect.suspend(() => {
+            const millis = untilLeft(rateOf(name))
+            return millis === 0 ? Effect.void : refuse(rateLimit.perMinute, millis)
+          }),
+        unlessReserved,
         anonymous: Effect.flatMap(CurrentRequest, (request) =>
           consume(`network:${request?.network ?? "unknown"}`, rateLimit.anonymousPerMinute)
         )

@@ -78,7 +78,8 @@ export class SpendApi extends HttpApiGroup.make("spend")
           IdempotencyKeyReused
         ]
       })
-      .annotate(HandlesIdempotency, true),
+      .annotate(HandlesIdempotency, true)
+      .annotate(LimitedByCaps, true),
     endpoint
       .post("reconcile", "/reconcile", {
         summary: "Settle a reservation",
@@ -99,7 +100,8 @@ export class SpendApi extends HttpApiGroup.make("spend")
           IdempotencyKeyReused
         ]
       })
-      .annotate(HandlesIdempotency, true),
+      .annotate(HandlesIdempotency, true)
+      .annotate(LimitedByCaps, true),
     endpoint.get("list", "/reservations", {
       summary: "List reservations",
       description: "The newest first; an agent sees its own.",
@@ -121,13 +123,15 @@ export class SpendApi extends HttpApiGroup.make("spend")
       success: Reservation,
       error: ReservationNotFound
     }),
-    endpoint.delete("release", "/reservations/:id", {
-      summary: "Release a reservation",
-      description: "Releases the reserved amount. Repeating it is 204; a settled reservation is 409.",
-      access: write,
-      params: id,
-      error: [ReservationNotFound, ReservationManaged, ReservationSettled, ReservationNotOpen, Forbidden]
-    }),
+    endpoint
+      .delete("release", "/reservations/:id", {
+        summary: "Release a reservation",
+        description: "Releases the reserved amount. Repeating it is 204; a settled reservation is 409.",
+        access: write,
+        params: id,
+        error: [ReservationNotFound, ReservationManaged, ReservationSettled, ReservationNotOpen, Forbidden]
+      })
+      .annotate(LimitedByCaps, true),
     endpoint
       .post("extend", "/reservations/:id/extend", {
         summary: "Extend a reservation",
@@ -162,7 +166,6 @@ export class SpendApi extends HttpApiGroup.make("spend")
   .middleware(FlushSettlements)
   .middleware(Access)
   .prefix("/api/spend")
-  .annotate(LimitedByCaps, true)
   .annotateMerge(
     OpenApi.annotations({
       title: "Spend",

@@ -7,6 +7,7 @@ import { instantAt } from "../../kernel/instant.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
+import { limitedByCaps } from "../../platform/http/request.ts"
 import { lateDaysOf, Settings } from "../../platform/settings/settings.ts"
 import { Attribution, auditedRequester, canActForOthers, ModelNames, requester } from "../attribution/service.ts"
 import {
@@ -125,6 +126,7 @@ export class ReservationService extends Context.Service<ReservationService>()("a
       switch (result.verdict) {
         case "open":
         case "held": {
+          yield* limitedByCaps
           const seconds = result.verdict === "open" ? ttlSeconds : budgets.holdSeconds
           const reserved: Reserved = {
             id,
@@ -178,6 +180,8 @@ export class ReservationService extends Context.Service<ReservationService>()("a
       })
       switch (result.verdict) {
         case "done":
+          yield* limitedByCaps
+          return result
         case "same":
         case "replay":
         case "full":

@@ -1,7 +1,7 @@
 import { isUuid } from "../../kernel/identifier.ts"
 import { UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { Tenants } from "../../identity/tenants/service.ts"
-import { Cache, Context, Effect, Exit, Layer, Option } from "effect"
+import { Cache, Clock, Context, Effect, Exit, Layer, Option } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { type ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
@@ -22,6 +22,7 @@ import {
   serviceAccount,
   Unauthenticated
 } from "../../kernel/authority/principal.ts"
+import { RateLimits } from "../../access/rate-limits.ts"
 import { Rejections } from "../../access/rejections.ts"
 import { ServiceAccount } from "../../access/service-account.ts"
 import { type Capability, covers, intersection } from "../../kernel/authority/capability.ts"
@@ -57,6 +58,14 @@ export interface DeclaredCall {
   readonly reservationId?: string | undefined
 }
 
+/** Who may call a path of a vendor's API, and how often. */
+export interface VendorPath {
+  /** Each of them is sufficient. */
+  readonly capabilities: readonly [Capability, ...ReadonlyArray<Capability>]
+  /** Caps limit what reserves budget, the principal's rate everything else. */
+  readonly limitedBy: "caps" | "rate"
+}
+
 /** Why a credential is refused. */
 export type CredentialError = GatewayError<RateLimited | Unauthenticated>
 
@@ -64,11 +73,12 @@ export type CredentialError = GatewayError<RateLimited | Unauthenticated>
 export class GatewayAuthentication extends Context.Service<
   GatewayAuthentication,
   {
-    /** The principal of a request to a vendor's path, which requires one of these capabilities. */
-    authenticate(
+    /** Serves a request to a vendor's path as its principal, within the limit of the path. */
+    authenticated<A, E, R>(
       request: HttpServerRequest.HttpServerRequest,
-      capabilities: readonly [Capability, ...ReadonlyArray<Capability>]
-    ): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden | UnsupportedMediaType>>
+      path: VendorPath,
+      served: Effect.Effect<A, E, R>
+    ): Effect.Effect<A, E | CredentialError | GatewayError<Forbidden | UnsupportedMediaType>, R>
     /** The principal of a credential that the gateway accepts; undefined without a credential. */
     admit(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal | undefined, CredentialError>
     /** The party that is charged for a call of the current principal, with what the request declares. */
@@ -84,6 +94,7 @@ export class GatewayAuthentication extends Context.Service<
       const audit = yield* Audit
       const changes = yield* AuthCacheInvalidation
       const keys = yield* ApiKeyCredentials
+      const limits = yield* RateLimits
       const rejections = yield* Rejections
       const reservations = yield* ReservationQueries
       const tenants = yield* Tenants
@@ -99,12 +110,10 @@ export class GatewayAuthentication extends Context.Service<
       yield* changes.onChange(Cache.invalidateAll(bounds))
 
       const reject = Effect.fnUntraced(function* (message: string, refusal?: Refusal) {
-        yield* Effect.mapError(rejections.reject(refusal), ({ retryAfterSeconds }) => {
-          const headers = retryAfter(retryAfterSeconds)
-          const detail = "Too many requests without a valid credential."
-          const seconds = Number(headers["retry-after"])
-          return gatewayError(new RateLimited({ detail, retryAfterSeconds: seconds }), { headers })
-        })
+        yield* Effect.catch(
+          rejections.reject(refusal),
+          rateReached("Too many requests without a valid credential.")
+        )
         return yield* gatewayError(new Unauthenticated({ detail: message }))
       })
 
@@ -234,13 +243,24 @@ export class GatewayAuthentication extends Context.Service<
         return isAgentToken(bearer) || bearer.startsWith("amk_") || (yield* account.owns(bearer))
       })
 
-      const forbidden = (principal: Principal, target: string, detail: string) =>
-        audit
-          .refused({ action: accessActions.AccessForbidden, target, reason: detail })
-          .pipe(
-            Effect.provideService(CurrentPrincipal, principal),
-            Effect.andThen(Effect.fail(gatewayError(new Forbidden({ missing: [], detail }))))
-          )
+      const forbidden = (target: string, detail: string) =>
+        Effect.andThen(
+          audit.refused({ action: accessActions.AccessForbidden, target, reason: detail }),
+          Effect.fail(gatewayError(new Forbidden({ missing: [], detail })))
+        )
+
+      const limited = <A, E, R>(
+        { name }: Principal,
+        { limitedBy }: VendorPath,
+        served: Effect.Effect<A, E, R>
+      ): Effect.Effect<A, E | CredentialError, R> =>
+        Effect.catchIf(
+          limitedBy === "caps"
+            ? limits.unlessReserved(name, served)
+            : Effect.flatMap(limits.principal(name), () => served),
+          isRateLimited,
+          principalRateReached
+        )
 
       return GatewayAuthentication.of({
         attribute,
@@ -252,31 +272,56 @@ export class GatewayAuthentication extends Context.Service<
             ? yield* reject("Without a credential a request needs Content-Type: application/json.")
             : principal
         }),
-        authenticate: (request, capabilities) =>
+        authenticated: <A, E, R>(
+          request: HttpServerRequest.HttpServerRequest,
+          path: VendorPath,
+          served: Effect.Effect<A, E, R>
+        ) =>
           Effect.withFiber((fiber) => {
             const info = Context.get(fiber.context, CurrentRequest)
             info?.limit(database.acquireTimeoutSeconds)
-            return Effect.flatMap(
-              principalOf(request),
-              (
-                principal
-              ): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden | UnsupportedMediaType>> => {
-                if (info !== undefined) info.principal = principal.name
-                if (isForgeable(principal, request)) return Effect.fail(notJson)
-                const used = capabilities.find((needed) => principal.capabilities.some((held) => covers(held, needed)))
-                if (used === undefined) {
-                  const target = `${request.method} ${routeOf(fiber.context) ?? ""}`
-                  return forbidden(principal, target, `The caller lacks ${capabilities[0]}.`)
-                }
-                uses.record(principal, used)
-                return Effect.succeed(principal)
+            const admitted = (
+              principal: Principal
+            ): Effect.Effect<A, E | GatewayError<Forbidden | UnsupportedMediaType>, R> => {
+              if (isForgeable(principal, request)) return Effect.fail(notJson)
+              const { capabilities } = path
+              const used = capabilities.find((needed) => principal.capabilities.some((held) => covers(held, needed)))
+              if (used === undefined) {
+                const target = `${request.method} ${routeOf(fiber.context) ?? ""}`
+                return forbidden(target, `The caller lacks ${capabilities[0]}.`)
               }
-            )
+              uses.record(principal, used)
+              return served
+            }
+            return Effect.flatMap(principalOf(request), (principal) => {
+              if (info !== undefined) info.principal = principal.name
+              const asPrincipal = Effect.provideService(admitted(principal), CurrentPrincipal, principal)
+              return limited(principal, path, asPrincipal)
+            })
           })
       })
     })
   )
 }
+
+const isRateLimited = (error: unknown): error is RateLimited => error instanceof RateLimited
+
+/** A rate that was reached, as the vendors' SDKs read it. */
+const rateReached = (detail: string) => (problem: RateLimited) =>
+  Effect.zipWith(CurrentRequest, Clock.currentTimeMillis, (request, now) => {
+    const headers = retryAfter(problem.retryAfterSeconds)
+    const retryAfterSeconds = Number(headers["retry-after"])
+    const { limit = 0 } = request?.rateLimit ?? {}
+    return gatewayError(new RateLimited({ detail, retryAfterSeconds }), {
+      headers,
+      quota: { unit: "requests", limit: BigInt(limit), remaining: 0n, resetsAt: now + problem.retryAfterSeconds * 1000 }
+    })
+  }).pipe(Effect.flatMap(Effect.fail))
+
+/** The rate of a principal was reached, which is for requests that reserve no budget. */
+export const principalRateReached = rateReached(
+  "The caller has no requests left for this minute, of those that reserve no budget (Api:RateLimit:PerMinute)."
+)
 
 /** The gateway's policy for the paths of the native format. */
 export const GatewayCredentialsLayer = Layer.effect(

@@ -1,4 +1,6 @@
 import { Context, Effect, Layer, Option } from "effect"
+import { RateLimits } from "../../access/rate-limits.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { usdOf } from "../../kernel/usd.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { ReservationTooSmall, spendActions } from "../../budgets/ledger/domain.ts"
@@ -58,6 +60,7 @@ export class Admission extends Context.Service<
     Effect.gen(function* () {
       const audit = yield* Audit
       const counts = yield* TokenCounts
+      const limits = yield* RateLimits
       const providerCounts = yield* ProviderCounts
       const reservations = yield* BudgetReservations
 
@@ -92,6 +95,8 @@ export class Admission extends Context.Service<
         { tenantId }: BudgetSubject
       ) {
         const { body } = request
+        // What is counted may still be denied, and then nothing else limits how often.
+        if (!(yield* limits.hasLeft((yield* CurrentPrincipal).name))) return undefined
         const encoding = encodingOfAll(terms.targets)
         if (encoding === undefined || terms.bound.elsewhere !== undefined) {
           return yield* countedByProvider(terms, target, request)

@@ -25,7 +25,7 @@ import { UsageMeter } from "../metering/usage-meter.ts"
 import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
 import { PrepaidQuotas } from "../routing/prepaid-quotas.ts"
 import { type Candidate, candidatesOf, resolveModel } from "../routing/resolve-model.ts"
-import { mayFailOver, mayRepeat, pauseBefore, ProviderHealth, Router } from "../routing/router.ts"
+import { isRefusal, mayFailOver, mayRepeat, pauseBefore, ProviderHealth, Router } from "../routing/router.ts"
 import { fellBack } from "../routing/routing-metrics.ts"
 import { describeRequest } from "../telemetry/call-spans.ts"
 import { Transcripts } from "../transcripts/service.ts"
@@ -196,11 +196,14 @@ export class CallPipeline extends Context.Service<
             // Providers have a deadline of their own.
             info?.limit(undefined)
             const body = yield* providerRequest(call, target, estimate)
+            if (info !== undefined) info.isCounted = true
             const made = yield* attempt(call, target, body, meter, routing, deadline)
             if (made._tag === "Success") return { target, answer: made.success }
             const { failure } = made
             last = failure
             if (failure.sent) meter.chargeFullReservation(failure.error.status)
+            // No cap limits how often a request is sent that its provider refuses.
+            if (info !== undefined) info.isCounted = !isRefusal(failure)
             const now = clock.currentTimeMillisUnsafe()
             if (now >= deadline || !mayFailOver(failure)) {
               meter.release()

@@ -212,9 +212,13 @@ const isTransient = ({ error, reason, received }: ProviderFailure): boolean =>
 /** Statuses that concern only this target: its provider does not have the model, or no longer. */
 const ofTarget = new Set<number | undefined>([404, 410])
 
+/** Whether a provider refused the request itself, which costs nothing. */
+export const isRefusal = (failure: ProviderFailure): boolean =>
+  !isTransient(failure) && failure.error.code !== providerCredentials
+
 /** Whether another target may answer. */
 export const mayFailOver = (failure: ProviderFailure): boolean =>
-  isTransient(failure) || failure.error.code === providerCredentials || ofTarget.has(failure.received)
+  !isRefusal(failure) || ofTarget.has(failure.received)
 
 /** Whether another attempt at the same target may succeed. */
 export const mayRepeat = (failure: ProviderFailure): boolean =>

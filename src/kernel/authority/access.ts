@@ -23,7 +23,10 @@ export class RequiredCapability extends Context.Service<RequiredCapability, Requ
   "app/kernel/RequiredCapability"
 ) {}
 
-/** Endpoints limited by caps, so by what callers spend, instead of by the rate of requests. */
+/**
+ * Endpoints that open or close a reservation: such a request is limited by caps, so by what its caller spends, and any other
+ * by the rate of requests.
+ */
 export const LimitedByCaps = Context.Reference<boolean>("app/kernel/LimitedByCaps", { defaultValue: () => false })
 
 /** The credentials of most operations, each of them sufficient. */

@@ -1,4 +1,4 @@
-import { Context, Option } from "effect"
+import { Context, Effect, Option } from "effect"
 import { type Headers, HttpRouter, type HttpServerRequest, HttpTraceContext } from "effect/http"
 import { ParentSpan } from "effect/Tracer"
 import { randomBytes } from "../crypto/node-crypto.ts"
@@ -18,6 +18,8 @@ export class RequestInfo {
   readonly requestId: string
   /** Written by the rate limiter, sent by the edge as RateLimit headers. */
   rateLimit: { readonly limit: number; readonly remaining: number; readonly resetSeconds: number } | undefined
+  /** Whether the request counts against a rate, or reserved budget, which caps limit. */
+  isCounted: boolean
   /** The name of the principal once it is known. */
   principal: string | undefined
   /** The media types that the operation takes as a body, once the router has found it. */
@@ -33,6 +35,7 @@ export class RequestInfo {
     this.requestId = requestId
     this.spanTraceId = spanTraceId
     this.rateLimit = undefined
+    this.isCounted = false
     this.principal = undefined
     this.bodyTypes = noTypes
     this.limit = () => {}
@@ -80,6 +83,11 @@ export const routeOf = (context: Context.Context<never>): string | undefined =>
 /** The current request; undefined in background jobs. */
 export const CurrentRequest = Context.Reference<RequestInfo | undefined>("app/platform/CurrentRequest", {
   defaultValue: () => undefined
+})
+
+/** Marks the current request as one that opened or closed a reservation, and so does not count against its caller's rate. */
+export const limitedByCaps = Effect.map(CurrentRequest, (request) => {
+  if (request !== undefined) request.isCounted = true
 })
 
 /** An IPv4 address unchanged, an IPv6 address as its first 64 bits. */

@@ -1,7 +1,6 @@
 import { Cause, Clock, Context, Effect, Option, Result, type Scope } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { type Capability } from "../../../kernel/authority/capability.ts"
-import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { InternalError, Overloaded } from "../../../kernel/problems/problems.ts"
 import { isClientAbort, problemOf } from "../../../platform/http/failures.ts"
 import { CurrentRequest, headersOf, type RequestInfo } from "../../../platform/http/request.ts"
@@ -20,7 +19,6 @@ import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
 import { type Operation } from "../../providers/provider.ts"
 import { type Dialect } from "../../translation/domain.ts"
-import { type Quota } from "../../translation/errors.ts"
 import { type ErrorWriter } from "./error-writer.ts"
 
 /** A path of a vendor's API that makes calls. */
@@ -44,13 +42,6 @@ const forwardedRequestHeaders = (headers: Readonly<Record<string, string>>): Rea
     }
   }
   return forwarded
-}
-
-/** The rate limit for requests without a valid credential, if it was reached. */
-const addressQuota = (info: RequestInfo | undefined, now: number): Quota | undefined => {
-  if (info?.rateLimit === undefined) return undefined
-  const { limit, remaining, resetSeconds } = info.rateLimit
-  return { unit: "requests", limit: BigInt(limit), remaining: BigInt(remaining), resetsAt: now + resetSeconds * 1000 }
 }
 
 type Work<R> = (
@@ -87,8 +78,7 @@ export const serve = <R>(writerOf: (request: Request) => ErrorWriter, work: Work
       isClientAbort(cause)
         ? Effect.failCause(cause)
         : Effect.zipWith(errorIn(cause, info), Clock.currentTimeMillis, ({ error, headers, quota }, now) => {
-            const reached = error.status === 429 ? (quota ?? addressQuota(info, now)) : undefined
-            const written = writerOf(request).answer(error, reached, requestId, now)
+            const written = writerOf(request).answer(error, error.status === 429 ? quota : undefined, requestId, now)
             return HttpServerResponse.text(JSON.stringify(written.body), {
               status: written.status,
               contentType: "application/json",
@@ -185,28 +175,15 @@ export const makeCallReader = Effect.gen(function* () {
     })
 })
 
-/** Authenticates a request to a vendor's path, and does what it asks for as its principal. */
-export const makeAuthenticated = Effect.map(
-  GatewayAuthentication,
-  (authentication) =>
-    <R>(
-      request: Request,
-      capability: Capability,
-      work: Effect.Effect<HttpServerResponse.HttpServerResponse, GatewayError<GatewayProblem>, R>
-    ) =>
-      Effect.flatMap(authentication.authenticate(request, [capability]), (principal) =>
-        Effect.provideService(work, CurrentPrincipal, principal)
-      )
-)
-
 /** Creates the route of a path that makes calls: authenticate, attribute, parse, call, respond. */
 export const makeCallRoutes = Effect.gen(function* () {
-  const authenticated = yield* makeAuthenticated
+  const { authenticated } = yield* GatewayAuthentication
   const readCall = yield* makeCallReader
   const pipeline = yield* CallPipeline
   const counts = yield* MessageCounts
   return (route: CallRoute, errors: ErrorWriter) => {
     const { capability, operation, path } = route
+    const limitedBy = operation === "count-tokens" ? "rate" : "caps"
 
     const make = (call: Call): Effect.Effect<Omit<CallAnswer, "report">, GatewayError, Scope.Scope> =>
       operation === "count-tokens"
@@ -216,7 +193,7 @@ export const makeCallRoutes = Effect.gen(function* () {
     const answer = (request: Request, requestId: string) =>
       authenticated(
         request,
-        capability,
+        { capabilities: [capability], limitedBy },
         Effect.flatMap(readCall(route, request, requestId, errors), (call) =>
           Effect.map(make(call), (made) => responseOf(made, requestId))
         )

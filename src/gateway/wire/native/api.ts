@@ -141,7 +141,7 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
   )
   .middleware(Access)
   .prefix("/api/llm")
-  .annotate(LimitedByCaps, true)
+  .annotateEndpoints(LimitedByCaps, true)
   .annotateMerge(
     OpenApi.annotations({ title: "LLM calls", description: "Completions and embeddings in the gateway's own words." })
   ) {}

@@ -1,5 +1,6 @@
 import { Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
+import { RateLimits } from "../../../access/rate-limits.ts"
 import { CurrentPrincipal, type Principal } from "../../../kernel/authority/principal.ts"
 import { type TokenUsage } from "../../translation/domain.ts"
 import { usdText } from "../../../kernel/usd.ts"
@@ -7,7 +8,7 @@ import { type PlanId } from "../../../budgets/ledger/domain.ts"
 import { toGoverningCaps } from "../../../budgets/ledger/problems.ts"
 import { CurrentRequest } from "../../../platform/http/request.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
-import { type DeclaredCall, GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
+import { type DeclaredCall, GatewayAuthentication, principalRateReached } from "../../authentication/gateway-authentication.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
 import { CallPipeline, type EstimatedCall } from "../../pipeline/call-pipeline.ts"
 import { type Call } from "../../pipeline/call-request.ts"
@@ -47,6 +48,7 @@ export class Completions extends Context.Service<
     Completions,
     Effect.gen(function* () {
       const authentication = yield* GatewayAuthentication
+      const limits = yield* RateLimits
       const pipeline = yield* CallPipeline
       const { acquireTimeoutSeconds } = (yield* Settings).database
 
@@ -77,9 +79,14 @@ export class Completions extends Context.Service<
       })
 
       const complete = Effect.fn("Completions.complete")(function* (request: LlmRequest) {
+        const isDryRun = request.dryRun === true
+        if (isDryRun) {
+          const { name } = yield* CurrentPrincipal
+          yield* Effect.catch(limits.principal(name), principalRateReached)
+        }
         const call = yield* callOf("chat", chatOf(request), request)
         const planId = call.caller.subject.plan?.id ?? null
-        if (request.dryRun === true) return estimated(yield* CurrentPrincipal, yield* pipeline.estimate(call), planId)
+        if (isDryRun) return estimated(yield* CurrentPrincipal, yield* pipeline.estimate(call), planId)
         const answer = yield* pipeline.call(call)
         if (!(answer.body instanceof Uint8Array)) return streamed(answer.body, answer)
         const said = saidIn(answer.body)

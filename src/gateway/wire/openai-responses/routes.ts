@@ -2,15 +2,16 @@ import { Effect, Layer, Option, type Scope } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { type TenantId } from "../../../kernel/identifier.ts"
 import { Attribution } from "../../../budgets/attribution/service.ts"
+import { GatewayAuthentication, type VendorPath } from "../../authentication/gateway-authentication.ts"
 import { Conversations } from "../../conversations/service.ts"
 import { type GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
-import { makeAuthenticated, makeCallReader, vendorRoute } from "../http/serve.ts"
+import { makeCallReader, vendorRoute } from "../http/serve.ts"
 import { openAiErrors } from "../openai-chat/errors.ts"
 import { type StoredRequest } from "../../providers/provider.ts"
 import { NativeResponses } from "./native.ts"
 import { type IncomingResponse, Responses } from "./service.ts"
 
-const capability = "llm:complete"
+const capabilities = ["llm:complete"] as const
 
 /** The paths of the Responses API, each with its methods. */
 export const responsesPaths: ReadonlyArray<readonly [path: RegExp, methods: string]> = [
@@ -43,7 +44,7 @@ const notStreamed = Effect.fail(
 export const OpenAiResponsesLayer = Layer.unwrap(
   Effect.gen(function* () {
     const attribution = yield* Attribution
-    const authenticated = yield* makeAuthenticated
+    const { authenticated } = yield* GatewayAuthentication
     const conversations = yield* Conversations
     const readCall = yield* makeCallReader
     const natives = yield* NativeResponses
@@ -52,6 +53,7 @@ export const OpenAiResponsesLayer = Layer.unwrap(
     /** A path that makes a call. */
     const called = (
       path: `/${string}`,
+      limitedBy: VendorPath["limitedBy"],
       work: (
         call: IncomingResponse,
         requestId: string
@@ -64,7 +66,7 @@ export const OpenAiResponsesLayer = Layer.unwrap(
         (request, requestId) =>
           authenticated(
             request,
-            capability,
+            { capabilities, limitedBy },
             Effect.flatMap(
               readCall({ path, dialect: "openai", operation: "responses" }, request, requestId, openAiErrors),
               (call) => work(call, requestId)
@@ -89,7 +91,7 @@ export const OpenAiResponsesLayer = Layer.unwrap(
         (request, requestId) =>
           authenticated(
             request,
-            capability,
+            { capabilities, limitedBy: "rate" },
             Effect.gen(function* () {
               const { id = "" } = yield* HttpRouter.params
               const tenantId = yield* tenantOf()
@@ -110,9 +112,9 @@ export const OpenAiResponsesLayer = Layer.unwrap(
     const tenantOf = () => Effect.map(Effect.orDie(attribution.resolve({})), ({ tenantId }) => tenantId)
 
     return Layer.mergeAll(
-      called("/v1/responses", responses.create),
-      called("/v1/responses/input_tokens", responses.count),
-      called("/v1/responses/compact", responses.compact),
+      called("/v1/responses", "caps", responses.create),
+      called("/v1/responses/input_tokens", "rate", responses.count),
+      called("/v1/responses/compact", "caps", responses.compact),
       stored("GET", "/v1/responses/:id", (tenantId, id) =>
         Effect.map(conversations.find(tenantId, id), ({ response }) => response)
       ),

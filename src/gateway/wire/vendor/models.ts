@@ -18,7 +18,7 @@ const isAnthropic = ({ headers }: HttpServerRequest.HttpServerRequest): boolean 
 /** `/v1/models`: the models that can be called, as the SDKs of OpenAI and Anthropic list them. */
 export const ModelsLayer = Layer.unwrap(
   Effect.gen(function* () {
-    const authentication = yield* GatewayAuthentication
+    const { authenticated } = yield* GatewayAuthentication
     const configuration = yield* GatewayConfiguration
 
     const list = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
@@ -38,12 +38,14 @@ export const ModelsLayer = Layer.unwrap(
       "GET",
       "/v1/models/*",
       (request) => (isAnthropic(request) ? anthropicErrors : openAiErrors),
-      Effect.fnUntraced(function* (request, requestId) {
-        yield* authentication.authenticate(request, anyUse)
-        const { "*": name = "" } = yield* HttpRouter.params
-        const shown = name === "" ? yield* list(request) : yield* retrieve(request, name)
-        return HttpServerResponse.jsonUnsafe(shown, { headers: { "request-id": requestId } })
-      })
+      (request, requestId) => {
+        const listed = Effect.gen(function* () {
+          const { "*": name = "" } = yield* HttpRouter.params
+          const shown = name === "" ? yield* list(request) : yield* retrieve(request, name)
+          return HttpServerResponse.jsonUnsafe(shown, { headers: { "request-id": requestId } })
+        })
+        return authenticated(request, { capabilities: anyUse, limitedBy: "rate" }, listed)
+      }
     )
   })
 )
