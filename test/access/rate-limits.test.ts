@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { makeAgent, tokenOf } from "../support/agents.ts"
 import { makeKey } from "../support/authority.ts"
 import { makeDatabase } from "../support/database.ts"
 import { assertProblem } from "../support/problem.ts"
@@ -67,6 +68,28 @@ layer(serviceLayer(limited), { excludeTestServices: true, timeout: "60 seconds" 
           assert.strictEqual(answer.status, 201)
           assert.isNull(answer.headers.get("ratelimit"))
         }
+      })
+    )
+
+    it.effect("429: an agent that introspects its own token, by that token as by an assertion", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const agent = yield* makeAgent(service)
+        const { accessToken } = yield* tokenOf(service, agent)
+        const ask = service.call("POST", "/oauth2/introspect", {
+          key: null,
+          body: `token=${accessToken}`,
+          headers: {
+            authorization: `Bearer ${accessToken}`,
+            "content-type": "application/x-www-form-urlencoded"
+          }
+        })
+        // The token was the first.
+        const answers = yield* Effect.forEach(Array.from({ length: perMinute }), () => ask)
+        assert.deepStrictEqual(
+          answers.map(({ status }) => status),
+          [...Array.from({ length: perMinute - 1 }, () => 200), 429]
+        )
       })
     )
 

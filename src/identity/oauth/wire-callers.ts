@@ -108,7 +108,8 @@ export const makeWireCallers = Effect.gen(function* () {
         : bearer !== undefined
           ? yield* Effect.catch(tokens.check(bearer), ({ reason }) => refuseBearer(clients, reason))
           : yield* byAssertion(request, form, endpoint)
-    if (principal.kind !== "agent") yield* limits.principal(principal.name)
+    // An assertion is counted where it is checked.
+    if (key !== "" || bearer !== undefined) yield* limits.principal(principal.name)
     const able = capabilities.some((needed) => principal.capabilities.some((held) => covers(held, needed)))
     if (principal.kind === "agent" || able) return principal
     return yield* new OAuthError({
