@@ -15,6 +15,9 @@ import { Settings } from "../platform/settings/settings.ts"
 
 export const accessActions = auditActions("Operation", ["AccessForbidden"])
 
+/** What a request is answered with at the time limit of the check of its credential. */
+export const credentialLate = "The credential was not checked in time."
+
 export const AccessLayer = Layer.effect(
   Access,
   Effect.gen(function* () {
@@ -58,7 +61,7 @@ export const AccessLayer = Layer.effect(
               )
             : signedIn
         const info = Context.get(fiber.context, CurrentRequest)
-        info?.limit(database.acquireTimeoutSeconds)
+        info?.limit(database.acquireTimeoutSeconds, credentialLate)
         return Effect.flatMap(identified, (principal) => {
           info?.limit(api.requestTimeoutSeconds)
           if (info !== undefined) info.principal = principal.name

@@ -29,6 +29,9 @@ import {
 import { type AvailableBudget, type BudgetSubject, type Denied, type InsufficientBudget } from "./protocol-domain.ts"
 import { quantityOf, totalOf, type Unit } from "./quantity-domain.ts"
 
+/** What a request is answered with at its time limit, while it waits for the ledger. */
+export const ledgerLate = "The ledger did not answer in time."
+
 /** An applicable cap, as the ledger or a stored answer has it. */
 interface NamedCap {
   readonly tenantId: string

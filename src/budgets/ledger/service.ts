@@ -11,6 +11,7 @@ import { Settings } from "../../platform/settings/settings.ts"
 import { FlushSettlements } from "./api.ts"
 import { applicableCaps, CapIndexes, type CapIndexesByTenant, revisionsOf } from "./cap-index.ts"
 import { allTenants, type ReservationId, type StoredReservation } from "./domain.ts"
+import { ledgerLate } from "./problems.ts"
 import {
   type CloseItem,
   type CloseResult,
@@ -310,7 +311,7 @@ export const FlushSettlementsLayer = Layer.effect(
     return FlushSettlements.of((httpEffect) =>
       Effect.withFiber((fiber) => {
         const { tenantId = null } = Context.get(fiber.context, CurrentPrincipal)
-        Context.get(fiber.context, CurrentRequest)?.limit(database.acquireTimeoutSeconds)
+        Context.get(fiber.context, CurrentRequest)?.limit(database.acquireTimeoutSeconds, ledgerLate)
         return Effect.flatMapEager(ledger.flushSettlements(tenantId), () => httpEffect)
       })
     )

@@ -7,7 +7,7 @@ import { type ApplicationNotFound } from "../../applications/applications/domain
 import { AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
 import { asSystem, Audit, type Refusal } from "../../audit/log/service.ts"
-import { accessActions } from "../../access/access.ts"
+import { accessActions, credentialLate } from "../../access/access.ts"
 import { isAgentToken } from "../../access/authentication.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CapabilityUses } from "../../access/capability-uses.ts"
@@ -279,7 +279,7 @@ export class GatewayAuthentication extends Context.Service<
         ) =>
           Effect.withFiber((fiber) => {
             const info = Context.get(fiber.context, CurrentRequest)
-            info?.limit(database.acquireTimeoutSeconds)
+            info?.limit(database.acquireTimeoutSeconds, credentialLate)
             const admitted = (
               principal: Principal
             ): Effect.Effect<A, E | GatewayError<Forbidden | UnsupportedMediaType>, R> => {

@@ -1,5 +1,6 @@
 import { Clock, Context, Effect, Exit, FiberSet, Layer, Random, Scope, Stream } from "effect"
 import { type AvailableBudget, type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
+import { ledgerLate } from "../../budgets/ledger/problems.ts"
 import { AvailableBudgets } from "../../budgets/caps/available-budget.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { CurrentRequest, type RequestInfo } from "../../platform/http/request.ts"
@@ -173,7 +174,7 @@ export class CallPipeline extends Context.Service<
         let before: Candidate | undefined
         for (const candidate of candidates) {
           const { target } = candidate
-          info?.limit(acquireTimeoutSeconds)
+          info?.limit(acquireTimeoutSeconds, ledgerLate)
           if (before !== undefined) fellBack(before.target.provider.id, target.provider.id)
           const subject = subjectAt(caller.subject, candidate)
           const constraints = yield* constraintsOf(subject, caller, reservation)
@@ -188,7 +189,7 @@ export class CallPipeline extends Context.Service<
               const { perTurnNanoUsd } = caller
               const countable = countableRequest(call, target)
               const request = { body: call.body, metadata: call.metadata, perTurnNanoUsd, reservation, countable }
-              info?.limit(acquireTimeoutSeconds)
+              info?.limit(acquireTimeoutSeconds, ledgerLate)
               estimate = yield* admission.admit(meter, subject, target, here, request)
               reservation = undefined
               if (call.idempotency !== undefined) yield* claimed.reserved(meter.reservationId)
@@ -331,7 +332,7 @@ export class CallPipeline extends Context.Service<
         call: withSpan("CallPipeline.call", (call: Call) =>
           Effect.withFiber((fiber) => {
             const info = Context.get(fiber.context, CurrentRequest)
-            info?.limit(acquireTimeoutSeconds)
+            info?.limit(acquireTimeoutSeconds, ledgerLate)
             return idempotency.once(call, (claimed) => answer(call, claimed, info))
           })
         ),

@@ -98,7 +98,7 @@ const isLimit = (value: unknown, least: number, most: number): boolean =>
 const maxOutputTokens = 2_147_483_647
 const maxChoices = 1024
 /** Anthropic's own limit, by its documentation of the Messages API; each message takes microseconds. */
-const maxMessages = 100_000
+export const maxMessages = 100_000
 /** How many faults of a request are looked for; a list may have a million. */
 const maxFaults = 5000
 

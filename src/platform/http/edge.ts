@@ -10,7 +10,7 @@ import { isClientAbort, isRouteNotFound, type ProblemBody, problemOf } from "./f
 import { InFlight, Shutdown } from "./in-flight.ts"
 import { securityHeaders } from "./negotiation.ts"
 import * as Metrics from "../observability/metrics.ts"
-import { CurrentRequest, headersOf, RequestInfo, routeOf } from "./request.ts"
+import { CurrentRequest, headersOf, RequestInfo, routeOf, tookTooLong } from "./request.ts"
 import { Settings, type SettingsValues } from "../settings/settings.ts"
 import { IncomingMessage } from "node:http"
 
@@ -144,7 +144,7 @@ const isDecodable = (url: string): boolean => {
 const isHttp11 = (source: object): boolean => "httpVersion" in source && source.httpVersion === "1.1"
 
 const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo, route: string | undefined) => {
-  const problem = problemOf(cause)
+  const problem = problemOf(cause, info.late)
   if (problem !== undefined) return Effect.succeed(rendered(problem, info))
   return Effect.logError("The request failed", cause).pipe(
     Effect.annotateLogs({ requestId: info.requestId, traceId: info.traceId, route }),
@@ -210,7 +210,10 @@ export const edgeLayer = Layer.unwrap(
           const startedAt = clock.currentTimeNanosUnsafe()
           const info = RequestInfo.make(fiber.context, request, requestIdOf(headersOf(request)["x-request-id"]))
           const active = inFlight.enter(fiber)
-          info.limit = (seconds) => active.limit(seconds === undefined ? undefined : seconds * 1000)
+          info.limit = (seconds, late = tookTooLong) => {
+            info.late = late
+            active.limit(seconds === undefined ? undefined : seconds * 1000)
+          }
           Metrics.requestStarted()
           const recordEnd = (status: number) => {
             active.leave()

@@ -8,6 +8,7 @@ import {
   PayloadTooLarge,
   RouteNotFound
 } from "../../kernel/problems/problems.ts"
+import { tookTooLong } from "./request.ts"
 
 /** A problem of any layer; the edge adds `traceId` and the headers of its status. */
 export interface ProblemBody {
@@ -30,10 +31,10 @@ const databaseUnavailable =
   "The database is unavailable. The requested change may have been made; with an Idempotency-Key a repeated request makes it only once."
 
 /** The problem for a failure that no handler declares; undefined for a defect of the service. */
-export const problemOf = (cause: Cause.Cause<unknown>): ProblemBody | undefined => {
+export const problemOf = (cause: Cause.Cause<unknown>, late = tookTooLong): ProblemBody | undefined => {
   for (const reason of cause.reasons) {
     if (reason._tag === "Interrupt") {
-      return { ...new Overloaded({ detail: "The request took too long and was stopped." }) }
+      return { ...new Overloaded({ detail: late }) }
     }
     const error = reason._tag === "Fail" ? reason.error : reason.defect
     if (SqlError.isSqlError(error) && isUnavailable(error))

@@ -13,6 +13,9 @@ export const headersOf = (request: HttpServerRequest.HttpServerRequest): Headers
 
 const noTypes: ReadonlyArray<string> = []
 
+/** What a request is answered with at its time limit, unless it says what did not end in time. */
+export const tookTooLong = "The request took too long and was stopped."
+
 /** What the edge knows of the current request, for audit entries, problems and headers. */
 export class RequestInfo {
   readonly requestId: string
@@ -24,8 +27,13 @@ export class RequestInfo {
   principal: string | undefined
   /** The media types that the operation takes as a body, once the router has found it. */
   bodyTypes: ReadonlyArray<string>
-  /** Gives the request this many seconds from now on; none for streams and other long work. */
-  limit: (seconds: number | undefined) => void
+  /**
+   * Gives the request this many seconds from now on, none for streams and other long work; `late` is what it is answered
+   * with after them.
+   */
+  limit: (seconds: number | undefined, late?: string) => void
+  /** What did not end in time, of a request at its time limit. */
+  late: string
   private readonly request: HttpServerRequest.HttpServerRequest
   private readonly spanTraceId: string | undefined
   private generatedTraceId: string | undefined
@@ -39,6 +47,7 @@ export class RequestInfo {
     this.principal = undefined
     this.bodyTypes = noTypes
     this.limit = () => {}
+    this.late = tookTooLong
     this.generatedTraceId = undefined
   }
 

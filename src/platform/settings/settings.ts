@@ -31,6 +31,8 @@ import {
 const inDevelopment = { Development: "true", Production: "false" } as const
 const day = 86_400
 const year = 365 * day
+/** Half of what a text of JSON can have. */
+const maxStoredBytes = 2 ** 28
 
 /** Every setting of the service by its key. */
 const settings = {
@@ -165,6 +167,31 @@ const settings = {
     "Store responses of /v1/responses, encrypted, so that callers can refer to them; callers turn it off by store: false"
   ),
   "Llm:Gateway:ResponsesRetentionHours": setting(integer(1, 8760), "24", "Hours that responses are stored"),
+  "Llm:Gateway:StoredResponses:MaxReferences": setting(
+    integer(1, 100_000),
+    "1000",
+    "Stored responses and items that one request may refer to"
+  ),
+  "Llm:Gateway:StoredResponses:MaxTurns": setting(
+    integer(1, 100_000),
+    "1000",
+    "Stored responses that are read for one request: those of a conversation, and those that items are taken from"
+  ),
+  "Llm:Gateway:StoredResponses:MaxBytes": setting(
+    integer(1024, maxStoredBytes),
+    "33554432",
+    "Bytes of stored responses that are read for one request"
+  ),
+  "Llm:Gateway:StoredResponses:MaxTurnBytes": setting(
+    integer(1024, maxStoredBytes),
+    "16777216",
+    "Largest response that is stored, with its input, in bytes"
+  ),
+  "Llm:Gateway:StoredResponses:MaxTenantBytes": setting(
+    integer(0, Number.MAX_SAFE_INTEGER),
+    "4294967296",
+    "Bytes of stored responses of a tenant, above which no more are stored"
+  ),
   "Llm:Gateway:AllowPrivateAddresses": setting(flag, "false", "Let tested providers resolve to private addresses"),
   "Budgets:HoldSeconds": setting(
     integer(60, 30 * day),

@@ -1,9 +1,10 @@
 import { Cause, Clock, Context, Effect, Option, Result, type Scope } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { ledgerLate } from "../../../budgets/ledger/problems.ts"
 import { type Capability } from "../../../kernel/authority/capability.ts"
 import { InternalError, Overloaded } from "../../../kernel/problems/problems.ts"
 import { isClientAbort, problemOf } from "../../../platform/http/failures.ts"
-import { CurrentRequest, headersOf, type RequestInfo } from "../../../platform/http/request.ts"
+import { CurrentRequest, headersOf, type RequestInfo, tookTooLong } from "../../../platform/http/request.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
 import {
@@ -96,7 +97,7 @@ const errorIn = (
   const defect = Cause.findDefect(cause)
   if (Result.isSuccess(defect)) return unexpected(defect.success, info)
   const failure = Cause.findErrorOption(cause)
-  return Effect.succeed(Option.getOrElse(failure, () => overloaded("The ledger did not answer in time.", 2)))
+  return Effect.succeed(Option.getOrElse(failure, () => overloaded(info?.late ?? tookTooLong, 2)))
 }
 
 /** A defect, as an error that the caller's SDK can read. */
@@ -158,7 +159,7 @@ export const makeCallReader = Effect.gen(function* () {
         // A body takes as long as its sender.
         info?.limit(undefined)
         return Effect.map(parseRequest(request, maxBodyBytes), ({ body, bytes }): Call => {
-          info?.limit(database.acquireTimeoutSeconds)
+          info?.limit(database.acquireTimeoutSeconds, ledgerLate)
           return {
             dialect,
             operation,

@@ -5,7 +5,7 @@ import { CurrentPrincipal, type Principal } from "../../../kernel/authority/prin
 import { type TokenUsage } from "../../translation/domain.ts"
 import { usdText } from "../../../kernel/usd.ts"
 import { type PlanId } from "../../../budgets/ledger/domain.ts"
-import { toGoverningCaps } from "../../../budgets/ledger/problems.ts"
+import { ledgerLate, toGoverningCaps } from "../../../budgets/ledger/problems.ts"
 import { CurrentRequest } from "../../../platform/http/request.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { type DeclaredCall, GatewayAuthentication, principalRateReached } from "../../authentication/gateway-authentication.ts"
@@ -58,7 +58,7 @@ export class Completions extends Context.Service<
         declared: DeclaredCall & Pick<LlmRequest, "cache" | "fallbacks" | "metadata">
       ) {
         const info = yield* CurrentRequest
-        info?.limit(acquireTimeoutSeconds)
+        info?.limit(acquireTimeoutSeconds, ledgerLate)
         const { headers } = yield* HttpServerRequest.HttpServerRequest
         const key = headers["idempotency-key"]
         const caller = yield* authentication.attribute(declared)

@@ -20,6 +20,7 @@ import { speaks } from "../../routing/resolve-model.ts"
 import { renamedItems, renamedResponse } from "../../translation/openai-responses/native-events.ts"
 import { nativeRequest } from "./native-request.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
+import { Settings } from "../../../platform/settings/settings.ts"
 
 type Failure = GatewayError<GatewayProblem>
 type Incoming = Omit<Call, "dialect" | "operation">
@@ -49,6 +50,7 @@ const holderOf = (tenantId: TenantId) => Effect.map(CurrentPrincipal, (principal
 const make = Effect.gen(function* () {
   const configuration = yield* GatewayConfiguration
   const ids = yield* SealedIds
+  const { maxReferences } = (yield* Settings).llm.gateway.storedResponses
 
   const opener = (holder: Holder) => {
     let providers: ReadonlyArray<string> | undefined
@@ -75,6 +77,7 @@ const make = Effect.gen(function* () {
     const holder = yield* holderOf(caller.subject.tenantId)
     const open = opener(holder)
     const references = referencesOf(body)
+    if (references.length > maxReferences) return yield* tooManyReferences(maxReferences)
     const held = references.map(open).find((one) => one !== undefined)
     if (model === undefined || !speaks(model, operation)) {
       if (held === undefined) return undefined
@@ -153,6 +156,12 @@ export const unsupported = ({ background, conversation }: Call["body"]): Failure
         "conversation: The gateway stores no conversations by id; send previous_response_id, or all items"
       )
 }
+
+const tooManyReferences = (most: number): Failure =>
+  invalidMember(
+    "input",
+    `input: Expected at most ${most} references to stored responses and items (Llm:Gateway:StoredResponses:MaxReferences); send previous_response_id, or the items themselves`
+  )
 
 const heldElsewhere = (provider: string, model: unknown): Failure =>
   invalidMember(

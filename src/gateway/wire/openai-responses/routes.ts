@@ -115,21 +115,19 @@ export const OpenAiResponsesLayer = Layer.unwrap(
       called("/v1/responses", "caps", responses.create),
       called("/v1/responses/input_tokens", "rate", responses.count),
       called("/v1/responses/compact", "caps", responses.compact),
-      stored("GET", "/v1/responses/:id", (tenantId, id) =>
-        Effect.map(conversations.find(tenantId, id), ({ response }) => response)
-      ),
+      stored("GET", "/v1/responses/:id", conversations.response),
       stored("DELETE", "/v1/responses/:id", (tenantId, id) =>
         Effect.as(conversations.remove(tenantId, id), { id, object: "response", deleted: true })
       ),
       stored("GET", "/v1/responses/:id/input_items", (tenantId, id, asked) =>
-        Effect.map(conversations.find(tenantId, id), ({ input }) => {
+        Effect.map(conversations.input(tenantId, id), (input) => {
           const hex = id.slice("resp_".length)
           const items = input.map((item, index) => ({ ...item, id: item.id ?? `in_${hex}_${index}` }))
           return pageOf(items, asked)
         })
       ),
       stored("POST", "/v1/responses/:id/cancel", (tenantId, id) =>
-        Effect.andThen(conversations.find(tenantId, id), Effect.fail(notInBackground))
+        Effect.andThen(conversations.response(tenantId, id), Effect.fail(notInBackground))
       )
     )
   })

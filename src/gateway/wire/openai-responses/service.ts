@@ -23,17 +23,17 @@ import { errorInEvent } from "../../translation/errors.ts"
 import { comment, EventReader, isComment } from "../../translation/event-reader.ts"
 import { ChatChunk, ChatCompletion } from "../../translation/openai-chat/domain.ts"
 import { usageOfCompletion } from "../../translation/openai-chat/usage.ts"
-import { type ResponseHead } from "../../translation/openai-responses/answers.ts"
+import { type ResponseHead, responseOf as responseAt } from "../../translation/openai-responses/answers.ts"
 import { ChunksToResponse, type ResponseEvent } from "../../translation/openai-responses/chunks-to-events.ts"
 import { type ResponseItem, ResponsesRequest } from "../../translation/openai-responses/domain.ts"
 import { responsesToChat } from "../../translation/openai-responses/to-chat.ts"
-import { truncated } from "../../translation/openai-responses/truncation.ts"
+import { LatestItems } from "../../translation/openai-responses/truncation.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { GatewayConfiguration } from "../../configuration/service.ts"
 import { type ServedModel } from "../../configuration/gateway-snapshot.ts"
 import { responseOf } from "../http/serve.ts"
 import { NativeResponses, unsupported } from "./native.ts"
-import { parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { faultOptions, faultsOf } from "../../../platform/http/validation.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
 
@@ -50,8 +50,8 @@ export type IncomingResponse = Omit<Call, "dialect" | "operation">
 interface Prepared {
   readonly call: Call
   readonly head: ResponseHead
-  /** The items of this turn, to be stored with the response; undefined where it is not stored. */
-  readonly kept: ReadonlyArray<ResponseItem> | undefined
+  /** What the model was given of this turn, and the response before it, to be stored; undefined where it is not. */
+  readonly kept: { readonly input: ReadonlyArray<ResponseItem>; readonly previous: string | null } | undefined
   readonly tenantId: TenantId
   readonly createdBy: string
 }
@@ -91,54 +91,72 @@ const make = Effect.gen(function* () {
   const counts = yield* MessageCounts
   const thoughts = yield* SealedThoughts
   const natives = yield* NativeResponses
-  const { defaultMaxOutputTokens } = (yield* Settings).llm.gateway
+  const { defaultMaxOutputTokens, storedResponses } = (yield* Settings).llm.gateway
   const newId = (yield* SecureRandom.SecureRandom).uuidV7()
 
-  /** The items that a model can read, where the caller has older ones left out. */
-  const withinContext = (
+  /** The latest items of a conversation that a model can read, where the caller has older ones left out; else all. */
+  const latestOf = (
     { instructions, max_output_tokens: asked, tools, truncation }: ResponsesRequest,
-    items: ReadonlyArray<ResponseItem>,
-    model: ServedModel | undefined
-  ): ReadonlyArray<ResponseItem> => {
-    if (truncation !== "auto" || model === undefined || model.contextTokens === null) return items
-    const output = asked ?? Math.min(defaultMaxOutputTokens, model.maxOutputTokens ?? Infinity)
+    { contextTokens, maxOutputTokens }: ServedModel
+  ): LatestItems => {
+    if (truncation !== "auto") return new LatestItems(Infinity)
+    if (contextTokens === null) return new LatestItems(storedResponses.maxBytes)
+    const output = asked ?? Math.min(defaultMaxOutputTokens, maxOutputTokens ?? Infinity)
     const others = Buffer.byteLength(JSON.stringify([instructions, tools]))
-    return truncated(items, (model.contextTokens - output) * bytesPerToken - others)
+    return new LatestItems((contextTokens - output) * bytesPerToken - others)
   }
 
-  const itemsOf = Effect.fnUntraced(function* (tenantId: TenantId, { input, previous_response_id }: ResponsesRequest) {
-    const given: ReadonlyArray<ResponseItem> =
-      typeof input === "string" ? [{ type: "message", role: "user", content: input }] : (input ?? [])
-    const own: Array<ResponseItem> = []
-    for (const item of given) {
-      own.push(item.type === "item_reference" ? yield* conversations.item(tenantId, item.id ?? "") : item)
-    }
-    const before =
-      typeof previous_response_id === "string" ? yield* conversations.until(tenantId, previous_response_id) : []
-    if (own.length + before.length === 0)
-      return yield* invalidMember("input", "input: Expected text, or a list of items")
-    return { own, all: [...before, ...own] }
-  })
-
-  const prepare = Effect.fnUntraced(function* (incoming: IncomingResponse): Effect.fn.Return<Prepared, Failure> {
+  const prepare = Effect.fnUntraced(function* (
+    incoming: IncomingResponse,
+    isStored: boolean
+  ): Effect.fn.Return<Prepared, Failure> {
     const request = yield* Effect.mapError(decodeRequest(incoming.body, faultOptions(incoming.body)), (error) =>
       invalidMembers(faultsOf("body", error).map(({ message, path }) => ({ message, path: path.slice(1) })))
     )
     const impossible = withoutForm(request)
     if (impossible !== undefined) return yield* impossible
     const { tenantId } = incoming.caller.subject
-    const { all, own } = yield* itemsOf(tenantId, request)
-    const model = configuration.snapshot().modelNamed(request.model)
+    const model = resolveModel(configuration.snapshot(), request.model, "chat")
+    if (model instanceof GatewayError) return yield* model
+    const given: ReadonlyArray<ResponseItem> =
+      typeof request.input === "string"
+        ? [{ type: "message", role: "user", content: request.input }]
+        : (request.input ?? [])
+    const previous = request.previous_response_id ?? undefined
+    const latest = latestOf(request, model)
+    const own = yield* conversations.load(tenantId, given, previous, latest)
+    const { items } = latest
+    if (items.length === 0) return yield* invalidMember("input", "input: Expected text, or a list of items")
     const translated = responsesToChat(
       request,
-      withinContext(request, all, model),
+      items,
       ({ encrypted_content: sealed }) => (typeof sealed === "string" ? thoughts.open(tenantId, sealed) : []),
-      model === undefined ? undefined : ownToolsOf(model)
+      ownToolsOf(model)
     )
     if (Result.isFailure(translated)) return yield* invalidMembers(translated.failure)
     const { body, hasMessages, tools } = translated.success
     if (!hasMessages) return yield* invalidMember("input", "input: Expected an item that the model can answer")
     const hex = (yield* newId).replaceAll("-", "")
+    const sent = new Set(items)
+    const head: ResponseHead = {
+      id: `resp_${hex}`,
+      createdSeconds: 0,
+      request,
+      tools,
+      itemId: (prefix, place) => `${prefix}_${hex}_${place}`,
+      sealThoughts: (blocks) => thoughts.seal(tenantId, blocks)
+    }
+    const input = given.filter((_, place) => sent.has(own[place]!))
+    // A later turn goes on from what the model was given.
+    const turn = { input, previous: latest.isFull && items.length === input.length ? null : (previous ?? null) }
+    const refersToStored = previous !== undefined || own !== given
+    const mayStore =
+      isStored &&
+      request.store !== false &&
+      (yield* conversations.admits(tenantId, {
+        bytes: bytesOf(input, head),
+        isNeeded: request.store === true || refersToStored
+      }))
     return {
       call: {
         ...incoming,
@@ -149,26 +167,25 @@ const make = Effect.gen(function* () {
         headers: body.mcp_servers === undefined ? incoming.headers : withMcp(incoming.headers),
         keepsThoughts: true
       },
-      head: {
-        id: `resp_${hex}`,
-        createdSeconds: 0,
-        request,
-        tools,
-        itemId: (prefix, place) => `${prefix}_${hex}_${place}`,
-        sealThoughts: (blocks) => thoughts.seal(tenantId, blocks)
-      },
-      kept: request.store !== false && conversations.storeResponses ? own : undefined,
+      head: { ...head, request: { ...request, store: mayStore } },
+      kept: mayStore ? turn : undefined,
       tenantId,
       createdBy: (yield* CurrentPrincipal).name
     }
   })
 
-  const keep = ({ createdBy, head, kept, tenantId }: Prepared, response: Readonly<Record<string, unknown>>) =>
-    kept === undefined
-      ? Effect.void
-      : conversations
-          .keep({ createdBy, tenantId }, head.id, head.request.previous_response_id ?? null, { input: kept, response })
-          .pipe(Effect.catchCause((cause) => Effect.logError("A response could not be stored", cause)))
+  /** Stores a response; answers with it, which says whether it is stored. */
+  const keep = <A extends Readonly<Record<string, unknown>>>(
+    { createdBy, head, kept, tenantId }: Prepared,
+    response: A
+  ): Effect.Effect<A> => {
+    if (kept === undefined) return Effect.succeed(response)
+    const { input, previous } = kept
+    return conversations.keep({ createdBy, tenantId }, head.id, previous, { input, response }).pipe(
+      Effect.catchCause((cause) => Effect.as(Effect.logError("A response could not be stored", cause), false)),
+      Effect.map((isKept) => (isKept ? response : { ...response, store: false }))
+    )
+  }
 
   /** Passes a request to a provider that speaks the Responses API, or translates it for one that does not. */
   const create = Effect.fnUntraced(function* (
@@ -189,7 +206,7 @@ const make = Effect.gen(function* () {
     incoming: IncomingResponse,
     requestId: string
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
-    const prepared = yield* prepare(incoming)
+    const prepared = yield* prepare(incoming, true)
     const answer = yield* pipeline.call(prepared.call)
     const { omitted } = prepared.head.tools
     if (omitted.length > 0) yield* Effect.annotateCurrentSpan("app.tools.omitted", omitted.join(", "))
@@ -210,8 +227,7 @@ const make = Effect.gen(function* () {
     const chunks = new ChunksToResponse(head)
     chunks.pushWhole(completion.value)
     const { response } = chunks.end(answer.report.usage)
-    yield* keep(prepared, response)
-    return HttpServerResponse.jsonUnsafe(response, { headers })
+    return HttpServerResponse.jsonUnsafe(yield* keep(prepared, response), { headers })
   })
 
   /** The tokens of a request: counted by its provider, or by the model's tokenizer, or else estimated from its bytes. */
@@ -224,7 +240,7 @@ const make = Effect.gen(function* () {
       const { bytes, headers } = yield* counts.count(call)
       return responseOf({ status: 200, headers, body: bytes }, requestId)
     }
-    const { call: chat } = yield* prepare(incoming)
+    const { call: chat } = yield* prepare(incoming, false)
     const input_tokens = yield* counts.countOwn(chat)
     return HttpServerResponse.jsonUnsafe(
       { object: "response.input_tokens", input_tokens },
@@ -249,6 +265,10 @@ const make = Effect.gen(function* () {
   return { create, count, compact }
 })
 
+/** The bytes of a turn whose answer is still to come. */
+const bytesOf = (input: ReadonlyArray<ResponseItem>, head: ResponseHead): number =>
+  Buffer.byteLength(JSON.stringify({ input, response: responseAt(head, [], { status: "in_progress" }) }))
+
 const notCompacted = (model: string): Failure =>
   invalidMember(
     "model",
@@ -268,7 +288,7 @@ const written = (events: ReadonlyArray<ResponseEvent>): string =>
 const streamed = (
   prepared: Prepared,
   body: Exclude<CallAnswer["body"], Uint8Array>,
-  keep: (prepared: Prepared, response: Readonly<Record<string, unknown>>) => Effect.Effect<void>
+  keep: (prepared: Prepared, response: Json) => Effect.Effect<Json>
 ): Stream.Stream<Uint8Array> => {
   const reader = new EventReader()
   const chunks = new ChunksToResponse(prepared.head)
@@ -280,7 +300,9 @@ const streamed = (
     if (data === "[DONE]") {
       isOver = true
       const { events, response } = chunks.end(usage)
-      return Effect.as(keep(prepared, response), written(events))
+      return Effect.map(keep(prepared, response), (kept) =>
+        written(events.map((event) => (event.response === response ? { ...event, response: kept } : event)))
+      )
     }
     const event = parsedJson(data)
     const failed = errorInEvent(event)
