@@ -215,7 +215,10 @@ const make = Effect.gen(function* () {
       })
     })
 
-    /** Adds the turns up to a response to the items of a conversation, the latest first, until it takes no more. */
+    /**
+     * Adds the turns up to a response to the items of a conversation, the latest first, until it takes no more. Turns that are
+     * too many are an error in any case, for which older items may be left out.
+     */
     const prepend = Effect.fnUntraced(function* (responseId: string, latest: LatestItems) {
       const missing = notFound(responseId, param, "previous_response_not_found")
       const id = idForm.exec(responseId)?.[1]
@@ -223,9 +226,16 @@ const make = Effect.gen(function* () {
       const asked = { tenantId, id: uuidOf(id), createdBy, most: maxTurns + 1 }
       const heads = yield* database.transaction(tenantId, repository.chain(asked))
       if (heads.length === 0) return yield* missing
-      const all = heads.reduce((sum, head) => sum + head.bytes, bytes)
-      if (all > maxBytes && !latest.mayCut) return yield* tooLong(param, `${maxBytes} bytes`, "MaxBytes")
-      for (const batch of batchesOf(heads)) {
+      let all = bytes
+      const fitting = heads.slice(0, maxTurns).filter((head) => (all += head.bytes) <= maxBytes)
+      const excess =
+        fitting.length < Math.min(heads.length, maxTurns)
+          ? tooLong(param, `${maxBytes} bytes`, "MaxBytes")
+          : heads.length > maxTurns
+            ? tooLong(param, `${maxTurns} turns`, "MaxTurns")
+            : undefined
+      if (excess !== undefined && !latest.mayCut) return yield* excess
+      for (const batch of batchesOf(fitting)) {
         yield* read(batch)
         for (const head of batch) {
           const turn = turns.get(head.id)
@@ -234,8 +244,8 @@ const make = Effect.gen(function* () {
           if (latest.isFull) return
         }
       }
-      if (heads.at(-1)?.previousId === null) return
-      return yield* heads.length > maxTurns ? tooLong(param, `${maxTurns} turns`, "MaxTurns") : missing
+      if (excess !== undefined) return yield* excess
+      if (heads.at(-1)?.previousId !== null) return yield* missing
     })
 
     return {
@@ -247,7 +257,7 @@ const make = Effect.gen(function* () {
       prepend: (responseId: string, latest: LatestItems) =>
         Effect.catchIf(
           prepend(responseId, latest),
-          ({ error }) => latest.mayCut && error.code === tooLongCode,
+          ({ error }) => error.code === tooLongCode && latest.mayCut,
           () => Effect.sync(() => latest.cut())
         )
     }

@@ -2,7 +2,7 @@ import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Option, Predicate, Schedule } from "effect"
 import { SqlError } from "effect/sql"
 import { connection as embeddedConnection, join, start } from "../embedded-postgres/embedded-postgres.ts"
-import { poolLayer } from "./database.ts"
+import { maxMessageSize, poolLayer } from "./database.ts"
 import { migrate } from "./migrations.ts"
 import { Settings, type SettingsValues } from "../settings/settings.ts"
 
@@ -86,6 +86,7 @@ export const OwnerLayer = Layer.unwrap(
   Effect.map(DatabaseConnection, ({ options }) =>
     PgClient.layer({
       ...options,
+      maxMessageSize,
       maxConnections: 1,
       applicationName: "application-manager-owner",
       startupParameters: { timezone: "UTC" },

@@ -138,9 +138,16 @@ export interface PoolOptions {
   readonly statementTimeoutSeconds: number
 }
 
+/**
+ * The longest message of the server that a connection reads: all that PostgreSQL sends, whose values have less than a
+ * gibibyte. What each kind of value may have is limited where it is stored.
+ */
+export const maxMessageSize = 2 ** 30
+
 /** Every session runs as the application's role, which owns nothing and bypasses no policy. */
 const clientOptions = (connection: PgClient.PgClientConfig, statementTimeoutSeconds: number) => ({
   ...connection,
+  maxMessageSize,
   applicationName: "application-manager",
   connectTimeout: "5 seconds" as const,
   startupParameters: {

@@ -1,8 +1,10 @@
+import { PgProtocol } from "@effect/sql-pg"
 import { type Cause } from "effect"
 import { HttpMethod, HttpServerError } from "effect/http"
 import { SqlError } from "effect/sql"
 import {
   BadRequest,
+  InternalError,
   MethodNotImplemented,
   Overloaded,
   PayloadTooLarge,
@@ -26,9 +28,16 @@ const startingOrStopping =
 const isUnavailable = (error: SqlError.SqlError): boolean =>
   error.reason._tag === "ConnectionError" || startingOrStopping.test(`${error.message} ${String(error.reason.cause)}`)
 
+/** The client ends a connection on which a longer message arrives than it reads. */
+const isTooLong = ({ reason }: SqlError.SqlError): boolean =>
+  reason.cause instanceof PgProtocol.ParseError && reason.cause.message.includes("maxMessageSize")
+
 // A connection may break after a commit and before its answer.
 const databaseUnavailable =
   "The database is unavailable. The requested change may have been made; with an Idempotency-Key a repeated request makes it only once."
+
+const storedTooLong = "A stored value is larger than the service reads of the database at once."
+const statementLate = "A statement took longer than Database:StatementTimeoutSeconds; no change was made."
 
 /** The problem for a failure that no handler declares; undefined for a defect of the service. */
 export const problemOf = (cause: Cause.Cause<unknown>, late = tookTooLong): ProblemBody | undefined => {
@@ -37,8 +46,12 @@ export const problemOf = (cause: Cause.Cause<unknown>, late = tookTooLong): Prob
       return { ...new Overloaded({ detail: late }) }
     }
     const error = reason._tag === "Fail" ? reason.error : reason.defect
+    if (SqlError.isSqlError(error) && isTooLong(error)) return { ...new InternalError({ detail: storedTooLong }) }
     if (SqlError.isSqlError(error) && isUnavailable(error))
       return { ...new Overloaded({ detail: databaseUnavailable }) }
+    if (SqlError.isSqlError(error) && error.reason._tag === "StatementTimeoutError") {
+      return { ...new Overloaded({ detail: statementLate }) }
+    }
     if (SqlError.isSqlError(error) && error.isRetryable) {
       return { ...new Overloaded({ detail: "The database is busy; no change was made." }) }
     }
