@@ -116,12 +116,9 @@ export class RateLimits extends Context.Service<
               : Effect.tapError(rate.take, () => Effect.sync(() => void (rate.refused += 1)))
           )
           return Effect.matchCauseEffect(served, {
-            onSuccess: (value) =>
-              request?.isCounted === true ? Effect.succeed(value) : Effect.as(settle, value),
+            onSuccess: (value) => (request?.isCounted === true ? Effect.succeed(value) : Effect.as(settle, value)),
             onFailure: (cause) =>
-              Cause.hasInterrupts(cause)
-                ? Effect.failCause(cause)
-                : Effect.andThen(settle, Effect.failCause(cause))
+              Cause.hasInterrupts(cause) ? Effect.failCause(cause) : Effect.andThen(settle, Effect.failCause(cause))
           }).pipe(Effect.onInterrupt(() => Effect.asVoid(Effect.forkDetach(Effect.ignore(settle)))))
         })
 

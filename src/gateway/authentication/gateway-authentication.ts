@@ -110,10 +110,7 @@ export class GatewayAuthentication extends Context.Service<
       yield* changes.onChange(Cache.invalidateAll(bounds))
 
       const reject = Effect.fnUntraced(function* (message: string, refusal?: Refusal) {
-        yield* Effect.catch(
-          rejections.reject(refusal),
-          rateReached("Too many requests without a valid credential.")
-        )
+        yield* Effect.catch(rejections.reject(refusal), rateReached("Too many requests without a valid credential."))
         return yield* gatewayError(new Unauthenticated({ detail: message }))
       })
 

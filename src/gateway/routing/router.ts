@@ -217,8 +217,7 @@ export const isRefusal = (failure: ProviderFailure): boolean =>
   !isTransient(failure) && failure.error.code !== providerCredentials
 
 /** Whether another target may answer. */
-export const mayFailOver = (failure: ProviderFailure): boolean =>
-  !isRefusal(failure) || ofTarget.has(failure.received)
+export const mayFailOver = (failure: ProviderFailure): boolean => !isRefusal(failure) || ofTarget.has(failure.received)
 
 /** Whether another attempt at the same target may succeed. */
 export const mayRepeat = (failure: ProviderFailure): boolean =>

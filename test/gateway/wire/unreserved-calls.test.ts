@@ -10,7 +10,10 @@ type Service = TestService["Service"]
 
 const perMinute = 60
 const limited = serviceLayer({ Api__RateLimit__Enabled: "true", Api__RateLimit__PerMinute: `${perMinute}` })
-const served = Layer.provideMerge(Layer.suspend(() => Vendors.layer), limited)
+const served = Layer.provideMerge(
+  Layer.suspend(() => Vendors.layer),
+  limited
+)
 
 const messages = [{ role: "user", content: "What time is it?" }]
 const unknown = "resp_0198a5b07c0070008000000000000001"
@@ -43,8 +46,7 @@ class Vendors extends Context.Service<Vendors, { readonly asked: () => number }>
 }
 
 /** Sends requests one after the other. */
-const times = (count: number, send: Effect.Effect<Answer>) =>
-  Effect.forEach(Array.from({ length: count }), () => send)
+const times = (count: number, send: Effect.Effect<Answer>) => Effect.forEach(Array.from({ length: count }), () => send)
 
 const statuses = (answers: ReadonlyArray<Answer>) => [...new Set(answers.map(({ status }) => status))]
 
@@ -117,7 +119,11 @@ const unreserved: Readonly<Record<string, Unreserved>> = {
   "a body without messages": { path: "/v1/messages", status: 400, call: { body: { model: "claude", max_tokens: 1 } } },
   "an invalid body in the native format": { path: "/api/llm/complete", status: 400, call: { body: { model: "gpt" } } },
   "an unknown model": { path: chat, status: 404, call: { body: { model: "none", messages } } },
-  "an unknown model of embeddings": { path: "/api/llm/embed", status: 404, call: { body: { model: "none", input: "Hi" } } },
+  "an unknown model of embeddings": {
+    path: "/api/llm/embed",
+    status: 404,
+    call: { body: { model: "none", input: "Hi" } }
+  },
   "a reservation that there is not": {
     path: chat,
     status: 404,

@@ -8,7 +8,11 @@ import { type PlanId } from "../../../budgets/ledger/domain.ts"
 import { ledgerLate, toGoverningCaps } from "../../../budgets/ledger/problems.ts"
 import { CurrentRequest } from "../../../platform/http/request.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
-import { type DeclaredCall, GatewayAuthentication, principalRateReached } from "../../authentication/gateway-authentication.ts"
+import {
+  type DeclaredCall,
+  GatewayAuthentication,
+  principalRateReached
+} from "../../authentication/gateway-authentication.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
 import { CallPipeline, type EstimatedCall } from "../../pipeline/call-pipeline.ts"
 import { type Call } from "../../pipeline/call-request.ts"
