@@ -14,6 +14,19 @@ interface Rate {
   refused: number
 }
 
+/** Shows a request what its limit leaves. */
+const show = (limit: number, remaining: number, resetSeconds: number) =>
+  Effect.map(CurrentRequest, (request) => {
+    if (request === undefined) return
+    request.rateLimit = { limit, remaining, resetSeconds }
+    request.isCounted = true
+  })
+
+const refuse = (limit: number, millis: number) => {
+  const retryAfterSeconds = Math.max(1, Math.ceil(millis / 1000))
+  return Effect.andThen(show(limit, 0, retryAfterSeconds), Effect.fail(new RateLimited({ retryAfterSeconds })))
+}
+
 /** How many requests a minute a principal, or a network without one, is granted. */
 export class RateLimits extends Context.Service<
   RateLimits,
@@ -47,18 +60,6 @@ export class RateLimits extends Context.Service<
           unlessReserved: (_, served) => served,
           anonymous: Effect.void
         })
-      }
-
-      const show = (limit: number, remaining: number, resetSeconds: number) =>
-        Effect.map(CurrentRequest, (request) => {
-          if (request === undefined) return
-          request.rateLimit = { limit, remaining, resetSeconds }
-          request.isCounted = true
-        })
-
-      const refuse = (limit: number, millis: number) => {
-        const retryAfterSeconds = Math.max(1, Math.ceil(millis / 1000))
-        return Effect.andThen(show(limit, 0, retryAfterSeconds), Effect.fail(new RateLimited({ retryAfterSeconds })))
       }
 
       /** Takes one of `limit`; `onLast` is told for how many milliseconds none are left. */

@@ -51,6 +51,8 @@ const setUp = Effect.gen(function* () {
   return { created, get, key, send, sent, service, standIn, storedBytes, tenantId }
 })
 
+const chunk = (members: object) => `data: ${JSON.stringify({ id: "c", ...members })}\n\n`
+
 const says =
   (content: string): Answerer =>
   ({ body }, response) => {
@@ -59,7 +61,6 @@ const says =
       const message = { role: "assistant", content }
       return json(response, 200, { id: "c", choices: [{ index: 0, message, finish_reason: "stop" }], usage })
     }
-    const chunk = (members: object) => `data: ${JSON.stringify({ id: "c", ...members })}\n\n`
     response.writeHead(200, { "content-type": "text/event-stream" })
     response.write(chunk({ choices: [{ index: 0, delta: { content }, finish_reason: "stop" }] }))
     response.write(chunk({ choices: [], usage }))
@@ -265,3 +266,28 @@ layer(limits, { excludeTestServices: true, timeout: "60 seconds" })("stored resp
     }).pipe(Effect.scoped)
   )
 })
+
+layer(serviceLayer({ Database__AcquireTimeoutSeconds: "1" }), { excludeTestServices: true, timeout: "60 seconds" })(
+  "stored responses that cannot be read",
+  (it) => {
+    it.effect("are what a request at its time limit is answered with, and not the ledger", () =>
+      Effect.gen(function* () {
+        const { created, get, send, service } = yield* setUp
+        const { id } = yield* created({ input: "Hi" })
+        const answers = yield* asSuperuser(service.database, (sql) =>
+          sql.withTransaction(
+            Effect.andThen(
+              sql`LOCK TABLE gateway_responses IN ACCESS EXCLUSIVE MODE`,
+              Effect.all([send({ input: "Hi", previous_response_id: id }), get(id)], { concurrency: "unbounded" })
+            )
+          )
+        )
+        for (const { body, status } of answers) {
+          assert.strictEqual(status, 503)
+          assert.include(body.error.message, "stored responses that the request refers to were not read in time")
+        }
+        assert.strictEqual((yield* get(id)).status, 200)
+      }).pipe(Effect.scoped)
+    )
+  }
+)

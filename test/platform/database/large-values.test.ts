@@ -1,8 +1,7 @@
 import { assert, describe, it as itIs, layer } from "@effect/vitest"
 import { PgProtocol } from "@effect/sql-pg"
 import { Cause, Effect } from "effect"
-import { SqlError } from "effect/sql"
-import { SqlClient } from "effect/sql"
+import { SqlClient, SqlError } from "effect/sql"
 import { problemOf } from "../../../src/platform/http/failures.ts"
 import { poolOnOwnDatabase } from "../../support/clock.ts"
 import { makeApplication, makeFile, save } from "../../support/configuration.ts"
@@ -112,24 +111,23 @@ layer(service, { excludeTestServices: true, timeout: "120 seconds" })("what is s
       const service = yield* TestService
       const applicationId = yield* makeApplication(service)
       // Each has the most that a file may have.
-      const content = (letter: string) => letter.repeat(mebibyte)
       const ids = yield* Effect.forEach([..."abcdefghijklmnopqr"], (letter) =>
-        makeFile(service, applicationId, letter, content(letter))
+        makeFile(service, applicationId, letter, letter.repeat(mebibyte))
       )
       const exported = yield* service.call("GET", `/api/configuration/export?applicationId=${applicationId}`)
       assert.strictEqual(exported.status, 200)
       assert.isAbove(exported.text.length, usual)
       const [id = 0] = ids
-      for (const letter of "stuvwxyzABCDEFGHI") yield* save(service, id, content(letter))
+      for (const letter of "stuvwxyzABCDEFGHI") yield* save(service, id, letter.repeat(mebibyte))
       const versions = yield* service.call("GET", `/api/configuration/${id}/versions?limit=50`)
       assert.strictEqual(versions.status, 200, versions.text.slice(0, 500))
     })
   )
 })
 
-describe("a limit of the database's protocol, or of a statement", () => {
-  const detailOf = (reason: SqlError.SqlError["reason"]) => problemOf(Cause.die(new SqlError.SqlError({ reason })))
+const detailOf = (reason: SqlError.SqlError["reason"]) => problemOf(Cause.die(new SqlError.SqlError({ reason })))
 
+describe("a limit of the database's protocol, or of a statement", () => {
   itIs("is not reported as a database that is unavailable", () => {
     const header = Uint8Array.of(0x44, 0, 0, 1, 0)
     let cause: unknown

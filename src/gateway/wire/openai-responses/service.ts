@@ -301,7 +301,7 @@ const streamed = (
       isOver = true
       const { events, response } = chunks.end(usage)
       return Effect.map(keep(prepared, response), (kept) =>
-        written(events.map((event) => (event.response === response ? { ...event, response: kept } : event)))
+        written(kept === response ? events : [...events.slice(0, -1), { ...events.at(-1)!, response: kept }])
       )
     }
     const event = parsedJson(data)
