@@ -125,15 +125,12 @@ const isBinary = (schema: unknown): boolean => (schema as Json | undefined)?.for
 const addHeaders = ({ parameters, responses, ...operation }: Operation): void => {
   const isReplayed = parameters?.includes(idempotencyKey) ?? false
   for (const [status, response] of Object.entries(responses)) {
-    // Of paths in others' formats, some count the requests without a valid credential alone.
-    const isCounted = operation["x-foreign-format"] !== true || countsCallers(operation) || /^4(?:01|29)$/.test(status)
+    // Paths in others' formats have the headers wherever a request counts; they are documented where it is refused.
+    const isCounted = operation["x-foreign-format"] !== true || status === "401" || status === "429"
     const isLimited = isCounted && responses["429"] !== undefined
     response.headers = { ...(response.headers as Json | undefined), ...headersOf(status, isLimited, isReplayed) }
   }
 }
-
-const countsCallers = (operation: Readonly<Record<string, unknown>>): boolean =>
-  operation["x-required-capability"] !== undefined
 
 const successes: Readonly<Record<string, string>> = {
   200: "OK",

@@ -28,11 +28,13 @@ layer(poolOnOwnDatabase, { excludeTestServices: true, timeout: "60 seconds" })("
   )
 })
 
+const largestTurn = 20 * mebibyte
+
 const service = serviceLayer({
   Llm__Gateway__LogContent: "true",
   Llm__Gateway__MaxBodyBytes: `${64 * mebibyte}`,
-  Llm__Gateway__StoredResponses__MaxTurnBytes: `${32 * mebibyte}`,
-  Llm__Gateway__StoredResponses__MaxBytes: `${64 * mebibyte}`
+  Llm__Gateway__StoredResponses__MaxTurnBytes: `${largestTurn}`,
+  Llm__Gateway__StoredResponses__MaxBytes: `${2 * largestTurn}`
 })
 
 const withProvider = Effect.gen(function* () {
@@ -49,7 +51,7 @@ layer(service, { excludeTestServices: true, timeout: "120 seconds" })("what is s
       const { key, service, standIn } = yield* withProvider
       const create = (body: object) =>
         service.call("POST", "/v1/responses", { key, body: { model: "gpt", max_output_tokens: 20, ...body } })
-      const text = "x".repeat(32 * mebibyte - 4096)
+      const text = "x".repeat(largestTurn - 4096)
       const made = yield* create({ input: text })
       assert.deepStrictEqual([made.status, made.body.store], [200, true])
       const { id } = made.body
