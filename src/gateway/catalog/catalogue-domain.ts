@@ -36,6 +36,19 @@ const ToolFact = Schema.Struct({
   asOf: describe(optional(Day), "When they were read")
 }).annotate({ identifier: "CatalogueTools" })
 
+const BetaFact = Schema.Struct({
+  provider: describe(Vendor, "The vendor whose beta header has it: `anthropic` or `openai`"),
+  beta: describe(text(1, 200).annotate({ examples: ["context-1m-2025-08-07"] }), "A value of the header"),
+  changes: describe(
+    Schema.Literals(["nothing", "context", "cost"]).annotate({ examples: ["context"] }),
+    "What it changes of what a call may cost: nothing, how long requests may be, or what has no bound"
+  ),
+  contextTokens: describe(optional(Tokens), "The longest request with it; not known unless given"),
+  source: describe(optional(Source), "Where the fact is from; the catalogue's source unless given"),
+  asOf: describe(optional(Day), "When it was read")
+}).annotate({ identifier: "CatalogueBeta" })
+export type BetaFact = typeof BetaFact.Type
+
 /** Facts about models and tools, in the form of the built-in catalogue. */
 export const CatalogueDocument = Schema.Struct({
   source: describe(Source, "Where the facts are from"),
@@ -45,6 +58,10 @@ export const CatalogueDocument = Schema.Struct({
   tools: describe(
     optional(Schema.Array(ToolFact).pipe(Schema.check(Schema.isMaxLength(1000)))),
     "What each use of a tool costs that a provider runs, in US dollars"
+  ),
+  betas: describe(
+    optional(Schema.Array(BetaFact).pipe(Schema.check(Schema.isMaxLength(1000)))),
+    "What values of the vendors' beta headers change; under a hard cap others are not sent"
   )
 }).annotate({
   identifier: "Catalogue",

@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { CatalogueDocument, type CatalogueFact as Fact } from "./catalogue-domain.ts"
+import { type BetaFact, CatalogueDocument, type CatalogueFact as Fact } from "./catalogue-domain.ts"
 import { type Prices, type ToolFees } from "./rate-domain.ts"
 import facts from "./model-prices.json" with { type: "json" }
 
@@ -80,6 +80,8 @@ export interface Catalogue {
   readonly modelsOf: (vendor: string) => ReadonlyArray<ModelFacts>
   /** The fees of a vendor's tools. */
   readonly toolFeesOf: (vendor: string) => ToolFees | undefined
+  /** What a value of a vendor's beta header changes, if that is known. */
+  readonly betaOf: (vendor: string, beta: string) => BetaFact | undefined
 }
 
 /** The catalogue that ships with the service. */
@@ -98,12 +100,16 @@ export const catalogueOf = (own?: CatalogueDocument, version: number = 0): Catal
       ({ asOf: _asOf, provider, source: _source, ...tools }) => [provider, tools]
     )
   )
+  const betas = new Map(
+    [...(builtInDocument.betas ?? []), ...(own?.betas ?? [])].map((fact) => [keyOf(fact.provider, fact.beta), fact])
+  )
   const byVendor = Map.groupBy(models.values(), ({ vendor }) => vendor)
   return {
     version: own === undefined ? builtInDocument.asOf : `${builtInDocument.asOf}+${version}`,
     factsOf: (vendor, model) => models.get(keyOf(vendor, model)),
     modelsOf: (vendor) => byVendor.get(vendor) ?? [],
-    toolFeesOf: (vendor) => fees.get(vendor)
+    toolFeesOf: (vendor) => fees.get(vendor),
+    betaOf: (vendor, beta) => betas.get(keyOf(vendor, beta))
   }
 }
 

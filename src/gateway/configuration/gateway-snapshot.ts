@@ -68,6 +68,7 @@ export interface GatewaySnapshot {
     readonly strategy: Strategy
   }
   readonly cache: { readonly ttlSeconds: number; readonly maxEntries: number }
+  readonly betaOf: Catalogue["betaOf"]
   readonly warnings: ReadonlyArray<string>
 }
 
@@ -254,6 +255,7 @@ export const gatewaySnapshot = (
       strategy
     },
     cache: { ttlSeconds: document.cache?.ttlSeconds ?? 300, maxEntries: document.cache?.maxEntries ?? 1000 },
+    betaOf: catalogue.betaOf,
     warnings: [...warnings, ...unpriced]
   }
 }

@@ -151,7 +151,7 @@ const versioned = ({ content, version }: SystemOwnedContent): VersionedCatalogue
 })
 
 /** Validates a catalogue beyond the form of its members; returns every error with its path. */
-const faultsIn = ({ models, tools = [] }: CatalogueDocument): ReadonlyArray<Fault> => {
+const faultsIn = ({ betas = [], models, tools = [] }: CatalogueDocument): ReadonlyArray<Fault> => {
   const faults: Array<Fault> = []
   const names = new Set<string>()
   for (const [index, { model, provider }] of models.entries()) {
@@ -170,6 +170,14 @@ const faultsIn = ({ models, tools = [] }: CatalogueDocument): ReadonlyArray<Faul
       faults.push({ path: ["payload", "tools", index, "provider"], message: "This provider is there twice" })
     }
     providers.add(provider)
+  }
+  const values = new Set<string>()
+  for (const [index, { beta, provider }] of betas.entries()) {
+    const name = `${provider}/${beta}`
+    if (values.has(name)) {
+      faults.push({ path: ["payload", "betas", index, "beta"], message: "This value of this provider is there twice" })
+    }
+    values.add(name)
   }
   return faults
 }
