@@ -7,6 +7,7 @@ import { Bulkheads } from "./routing/bulkheads.ts"
 import { GatewayAuthentication, GatewayCredentialsLayer } from "./authentication/gateway-authentication.ts"
 import { CallPipeline } from "./pipeline/call-pipeline.ts"
 import { Completions } from "./wire/native/completions.ts"
+import { RequestIds } from "./conversations/request-ids.ts"
 import { Conversations } from "./conversations/service.ts"
 import { NativeResponses } from "./wire/openai-responses/native.ts"
 import { Responses } from "./wire/openai-responses/service.ts"
@@ -48,7 +49,14 @@ export const GatewayCallsLayer = Layer.mergeAll(
     )
   ),
   Layer.provideMerge(
-    Layer.mergeAll(Router.layer, Metered, CallIdempotency.layer, ResponseCache.layer, CacheSavings.layer)
+    Layer.mergeAll(
+      Router.layer,
+      Metered,
+      CallIdempotency.layer,
+      ResponseCache.layer,
+      CacheSavings.layer,
+      RequestIds.layer
+    )
   ),
   Layer.provideMerge(Bulkheads.layer)
 )

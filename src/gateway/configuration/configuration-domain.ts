@@ -74,6 +74,12 @@ export const ConfiguredProvider = Schema.Struct({
     optional(Schema.Array(AllowedMcpServer).pipe(Schema.check(Schema.isMaxLength(100)))),
     "MCP servers that calls under hard caps may use, by where they are; such calls use none unless given"
   ),
+  sharedIds: member(
+    optional(Schema.Array(text(1, 500)).pipe(Schema.check(Schema.isMaxLength(1000)))).annotate({
+      examples: [["vs_68f1"]]
+    }),
+    "Ids of files, vector stores, prompts and other things in its account that every tenant may use as they are; none unless given"
+  ),
   timeoutSeconds: member(
     optional(between(1, 3600)),
     "Until the first byte of an answer and between any two; 300 unless given"

@@ -74,7 +74,9 @@ export class Connections extends Context.Service<
         const url = URL.parse(configured.baseUrl)
         const vendor = vendorHosts[url?.hostname ?? ""]
         const { mcpServers = [] } = configured
-        const running = { id, maxConcurrency, vendor: vendor ?? id, apis: apisOf(configured, vendor), mcpServers }
+        const sharedIds = new Set(configured.sharedIds)
+        const apis = apisOf(configured, vendor)
+        const running = { id, maxConcurrency, vendor: vendor ?? id, apis, mcpServers, sharedIds }
         if (dialect === "loopback") {
           return { running: { ...running, dialect: "openai" as const, provider: loopback }, warnings: [] }
         }

@@ -17,6 +17,8 @@ export interface ConnectedProvider {
   readonly apis: ReadonlySet<ProviderApi>
   /** The MCP servers that it may use in calls under hard caps. */
   readonly mcpServers: ReadonlyArray<AllowedMcpServer>
+  /** Ids of what it keeps that every caller may use; none if undefined. */
+  readonly sharedIds?: ReadonlySet<string> | undefined
   /** Its address; undefined for the provider within this process. */
   readonly server?: { readonly address: string; readonly port: number } | undefined
   readonly provider: Provider

@@ -104,6 +104,36 @@ export const edited = (json: Uint8Array, edits: ReadonlyArray<Edit>): Uint8Array
 
 const utf8 = new TextEncoder()
 
+/** Another text for the value at a path; undefined removes the member or the element. */
+export interface Change {
+  readonly path: ReadonlyArray<string | number>
+  readonly text: string | undefined
+}
+
+/** The edits that make these changes to the object or array that begins at or after `from`. */
+export const editsAt = (json: Uint8Array, changes: ReadonlyArray<Change>, from = 0): ReadonlyArray<Edit> => {
+  if (changes.length === 0) return []
+  const byKey = Map.groupBy(changes, ({ path }) => path[0])
+  const places = placesIn(json, from)
+  const own = places.map(({ name }, index) => byKey.get(name ?? index) ?? [])
+  const isCut = (index: number) =>
+    own[index]?.some(({ path, text }) => path.length === 1 && text === undefined) === true
+  return [
+    ...cuts(places, isCut),
+    ...places.flatMap(({ end, value }, index) => {
+      const here = own[index] ?? []
+      if (here.length === 0 || isCut(index)) return []
+      const [whole] = here.filter(({ path }) => path.length === 1)
+      if (whole?.text !== undefined) return [{ start: value, end, text: whole.text }]
+      return editsAt(
+        json,
+        here.map(({ path, text }) => ({ path: path.slice(1), text })),
+        value
+      )
+    })
+  ]
+}
+
 /**
  * The edits that a JSON merge patch (RFC 7396) makes to the text of an object. New members are inserted at the start, so
  * the end need not be found. `body` is the parsed text; added values contain no null.

@@ -9,6 +9,7 @@ import { Overloaded } from "../../kernel/problems/problems.ts"
 import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
 import { ProviderTimeout } from "../configuration/domain.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
+import { RequestIds } from "../conversations/request-ids.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
 import { gatewayError, GatewayError, providerError, retryAfter } from "../errors/gateway-error.ts"
 import { Admission } from "../metering/admission.ts"
@@ -82,6 +83,7 @@ export class CallPipeline extends Context.Service<
       const counts = yield* TokenCounts
       const health = yield* ProviderHealth
       const idempotency = yield* CallIdempotency
+      const ids = yield* RequestIds
       const random = yield* Random.Random
       const reservations = yield* BudgetReservations
       const router = yield* Router
@@ -333,7 +335,9 @@ export class CallPipeline extends Context.Service<
           Effect.withFiber((fiber) => {
             const info = Context.get(fiber.context, CurrentRequest)
             info?.limit(acquireTimeoutSeconds, ledgerLate)
-            return idempotency.once(call, (claimed) => answer(call, claimed, info))
+            return Effect.flatMapEager(ids.opened(call), (opened) =>
+              idempotency.once(opened, (claimed) => answer(opened, claimed, info))
+            )
           })
         ),
         estimate

@@ -7,6 +7,7 @@ import { TokenCounts } from "../metering/token-counts.ts"
 import { bytesPerToken } from "../metering/usage-meter.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
+import { RequestIds } from "../conversations/request-ids.ts"
 import { resolveModel } from "../routing/resolve-model.ts"
 import { countableRequest, providerRequest } from "./provider-request.ts"
 import { type Call, validateRequest } from "./call-request.ts"
@@ -31,6 +32,7 @@ export class MessageCounts extends Context.Service<
   static readonly layer = Layer.effect(
     MessageCounts,
     Effect.gen(function* () {
+      const ids = yield* RequestIds
       const router = yield* Router
       const configuration = yield* GatewayConfiguration
       const counts = yield* TokenCounts
@@ -46,7 +48,8 @@ export class MessageCounts extends Context.Service<
         return model instanceof GatewayError ? Effect.fail(model) : Effect.succeed({ gateway, model })
       }
 
-      const count = Effect.fn("MessageCounts.count")(function* (call: Call) {
+      const count = Effect.fn("MessageCounts.count")(function* (given: Call) {
+        const call = yield* ids.opened(given)
         const { gateway, model } = yield* resolved(call)
         const counting = model.targets.find(isCounting(call))
         if (counting === undefined) {
@@ -63,9 +66,10 @@ export class MessageCounts extends Context.Service<
         }
       })
 
-      const countOwn = Effect.fn("MessageCounts.countOwn")(function* (call: Call) {
+      const countOwn = Effect.fn("MessageCounts.countOwn")(function* (given: Call) {
+        const call = yield* ids.opened(given)
         const { model } = yield* resolved(call)
-        const [target] = model.targets
+        const target = model.targets.find(({ provider }) => (call.onlyProvider ?? provider.id) === provider.id)
         if (target === undefined) return estimated(call)
         const countable = countableRequest(call, target)
         if (countable !== undefined) {
@@ -85,9 +89,8 @@ export class MessageCounts extends Context.Service<
 const isCounting =
   ({ onlyProvider, operation }: Call) =>
   ({ provider }: ModelTarget): boolean =>
-    operation === "count-tokens"
-      ? provider.dialect === "anthropic"
-      : provider.apis.has("responses") && (onlyProvider ?? provider.id) === provider.id
+    (operation === "count-tokens" ? provider.dialect === "anthropic" : provider.apis.has("responses")) &&
+    (onlyProvider ?? provider.id) === provider.id
 
 const estimated = ({ body, bytes, dialect }: Call): number =>
   Math.ceil(chatBound(dialect, body, bytes.length).inputTokens / bytesPerToken)

@@ -4,7 +4,7 @@ import { completionToMessage, messageToCompletion } from "../translation/anthrop
 import { type Dialect, noUsage, type TokenUsage } from "../translation/domain.ts"
 import { ChatCompletion } from "../translation/openai-chat/domain.ts"
 import { wordsIn } from "../translation/openai-chat/words.ts"
-import { renamedResponse, textsOfResponse, wholeToEvents } from "../translation/openai-responses/native-events.ts"
+import { textsOfResponse, wholeToEvents } from "../translation/openai-responses/native-events.ts"
 import { usageOfResponse } from "../translation/openai-responses/usage.ts"
 import { StreamToWhole } from "../translation/stream-to-whole.ts"
 import { plausibleUsage } from "../translation/usage.ts"
@@ -24,6 +24,7 @@ import { excessIn } from "../../kernel/json/json-scanner.ts"
 import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { type ToolUseReader, usageWithTools } from "../metering/tool-uses.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
+import { answerScope, diagnosedScope, type IdScope, renaming, type Renaming, responsesScope } from "../json/kept-ids.ts"
 
 /** A complete response in its caller's dialect, and the usage that the provider reported. */
 interface Whole {
@@ -33,7 +34,7 @@ interface Whole {
 }
 
 const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
-const decodeMessage = Schema.decodeUnknownOption(Schema.fromJsonString(Message))
+const decodeMessage = Schema.decodeUnknownOption(Message)
 
 /** The usage that a response in OpenAI's dialect reports. */
 const usageIn = (value: unknown, operation: Operation): TokenUsage | undefined => {
@@ -53,6 +54,12 @@ const usageReaders: Readonly<Record<Operation, (usage: unknown) => TokenUsage>> 
 
 const utf8 = new TextEncoder()
 
+/** The bytes of an answer, which is sent as it came where it has no id of what its provider keeps. */
+const renamedAnswer = (bytes: Uint8Array, text: string, value: unknown, rename: Renaming | undefined): Uint8Array => {
+  const renamed = rename?.(text, value) ?? text
+  return renamed === text ? bytes : utf8.encode(renamed)
+}
+
 /** A complete response; JSON that cannot be parsed is passed on in its own dialect, and counted by its bytes. */
 const wholeAnswer = (
   bytes: Uint8Array,
@@ -63,20 +70,24 @@ const wholeAnswer = (
   if (bytes.length === 0) return Result.fail(unreadableAnswer(provider))
   const text = utf8Text(bytes)
   if (from === "anthropic") {
-    const message = decodeMessage(text)
+    const value = parsedJson(text)
+    const message = decodeMessage(value)
     if (Option.isNone(message)) {
-      return to === from && parsedJson(text) !== undefined
-        ? Result.succeed({ bytes, usage: undefined, facts: undefined })
+      return to === from && value !== undefined
+        ? Result.succeed({ bytes: renamedAnswer(bytes, text, value, rename), usage: undefined, facts: undefined })
         : Result.fail(unreadableAnswer(provider))
     }
     const usage = plausibleUsage(message.value.usage ? usageOfMessage(message.value.usage) : undefined)
-    const out = to === from ? bytes : json(messageToCompletion(message.value, head, createdSeconds))
+    const out =
+      to === from
+        ? renamedAnswer(bytes, text, value, rename)
+        : json(messageToCompletion(message.value, head, createdSeconds))
     return Result.succeed({ bytes: out, usage, facts: new WholeFacts(message.value) })
   }
   if (to === from) {
     const value = parsedJson(text)
     if (value === undefined) return Result.fail(unreadableAnswer(provider))
-    const out = rename === undefined ? bytes : utf8.encode(renamedResponse(text, value, rename))
+    const out = operation === "embed" ? bytes : renamedAnswer(bytes, text, value, rename)
     return Result.succeed({ bytes: out, usage: usageIn(value, operation), facts: new WholeFacts(value) })
   }
   const completion = decodeCompletion(text)
@@ -279,19 +290,24 @@ export interface CallAnswer {
   readonly report: CallReport
 }
 
+/** Which ids of an answer a later request may refer to. */
+const scopeOf = ({ body, operation }: Call): IdScope =>
+  operation === "responses" || operation === "compact"
+    ? responsesScope
+    : isJson(body.diagnostics)
+      ? diagnosedScope
+      : answerScope
+
 /** The options for writing a response, streamed or complete. */
-const answerOptions = (
-  { body, dialect, idsFor, keepsThoughts, operation, writeError }: Call,
-  { provider, model }: ModelTarget,
-  meter: UsageMeter
-) => {
+const answerOptions = (call: Call, { provider, model }: ModelTarget, meter: UsageMeter) => {
+  const { body, dialect, idsFor, keepsThoughts, operation, writeError } = call
   const { now } = meter
   const id = meter.reservationId ?? ""
   const asked = body.stream_options
   return {
     options: {
       operation,
-      rename: idsFor?.(provider.id),
+      rename: idsFor && renaming(scopeOf(call), idsFor(provider.id)),
       from: provider.dialect,
       to: dialect,
       head: {

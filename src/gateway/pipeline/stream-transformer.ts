@@ -16,6 +16,9 @@ import { type Operation } from "../providers/provider.ts"
 import { endOfResponse, StreamFacts } from "../telemetry/answer-facts.ts"
 import { isJson, type Json, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { type ToolUseReader, usageWithTools } from "../metering/tool-uses.ts"
+import { type Renaming } from "../json/kept-ids.ts"
+import { utf8Text } from "../../kernel/utf8.ts"
+import { RenamedStream } from "./renamed-stream.ts"
 
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
 const decodeEvent = Schema.decodeUnknownOption(MessageEvent)
@@ -50,8 +53,8 @@ export interface StreamOptions {
   readonly writeError: (error: DialectError) => string
   /** Whether the caller requested usage; the gateway always requests it from the provider. Only in OpenAI's dialect. */
   readonly includeUsage: boolean
-  /** The gateway's id for one of the provider's. */
-  readonly rename?: ((id: string) => string) | undefined
+  /** Puts the gateway's ids in the place of the provider's. */
+  readonly rename?: Renaming | undefined
 }
 
 /**
@@ -92,6 +95,8 @@ export class StreamTransformer {
   /** The reader of a response's events; undefined for other streams. */
   private readonly events: NativeEvents | undefined
   private readonly isRenaming: boolean
+  /** What passes on the bytes of events, with other ids; undefined where events are written anew. */
+  private readonly renamed: RenamedStream | undefined
 
   constructor(options: StreamOptions) {
     this.options = options
@@ -106,6 +111,7 @@ export class StreamTransformer {
       translatesTo === "openai"
         ? new EventsToChunks(options.head, options.createdSeconds, options.includeUsage)
         : undefined
+    this.renamed = this.rewrites || options.rename === undefined ? undefined : new RenamedStream(options.rename)
   }
 
   /** Whether the usage covers all of the output: a report is premature if output follows it, or if it counts none. */
@@ -140,20 +146,21 @@ export class StreamTransformer {
       this.isUntold ||= this.failure === undefined
       this.failure ??= { status: 502, message: "The provider sent an event without end.", code: "provider-error" }
     }
-    if (!this.rewrites) return this.passedOn(bytes)
+    if (!this.rewrites) return this.passedOn(this.renamed?.push(bytes) ?? bytes)
     const isSign = out === "" && (isComment(bytes) || events.some(({ event }) => event === "ping"))
     return isSign ? this.signOfLife : utf8.encode(out)
   }
 
   /** The rest of the stream: `usage` if the provider reported none, or the error. */
   end(usage: TokenUsage, failure: DialectError | undefined): Uint8Array {
+    const left = this.renamed === undefined ? "" : utf8Text(this.passedOn(this.renamed.end()))
     const rest = this.reader
       .end()
       .map((event) => this.take(event))
       .join("")
     const isCut = this.pending.length > 0 && this.lacksEnd
     this.isHeldBack ||= isCut
-    const own = this.rewrites ? rest : isCut ? "" : latin1(this.pending)
+    const own = this.rewrites ? rest : left + (isCut ? "" : latin1(this.pending))
     if (this.failure !== undefined && !this.translates && !this.isUntold) return utf8.encode(own)
     const broken = this.failure ?? failure ?? (this.finished ? undefined : brokenOff)
     return utf8.encode(
@@ -209,6 +216,10 @@ export class StreamTransformer {
     return this.options.from === "openai" ? this.takeChunk(value, data) : this.takeEvent(value, event)
   }
 
+  private rename(data: string, value: unknown): string {
+    return this.options.rename?.(data, value) ?? data
+  }
+
   private finish(reason: string, choice: number): void {
     this.finished = true
     this.facts.finished(choice, reason)
@@ -233,7 +244,7 @@ export class StreamTransformer {
       this.countedBytes = this.textBytes
     }
     if (!this.isRenaming) return ""
-    return `${name === "message" ? "" : `event: ${name}\n`}${dataText(events.renamed(data, value))}`
+    return `${name === "message" ? "" : `event: ${name}\n`}${dataText(this.rename(data, value))}`
   }
 
   private takeChunk(value: unknown, data: string): string {
@@ -253,7 +264,7 @@ export class StreamTransformer {
       return Option.isNone(decoded) ? "" : written(this.toEvents.push(decoded.value))
     }
     const tellsUsageAlone = isJson(chunk.usage) && choices.length === 0
-    return this.hidesUsage && !tellsUsageAlone ? dataText(data) : ""
+    return this.hidesUsage && !tellsUsageAlone ? dataText(this.rename(data, value)) : ""
   }
 
   private takeChoice({ delta, finish_reason: reason, index, text }: Json): void {

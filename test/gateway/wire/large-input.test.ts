@@ -1,6 +1,6 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { renamedResponse } from "../../../src/gateway/translation/openai-responses/native-events.ts"
+import { renaming, responsesScope } from "../../../src/gateway/json/kept-ids.ts"
 import { ask, configure, model, provider, spender } from "../../support/gateway.ts"
 import { sse, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
@@ -106,7 +106,7 @@ const itemsWith = (named: (id: string) => string) =>
 describe("ids in an answer", () => {
   it("are renamed in one pass, as members and not in texts", () => {
     const response = { id: "resp_1", output: itemsWith((id) => id) }
-    const renamed = renamedResponse(JSON.stringify(response), response, rename)
+    const renamed = renaming(responsesScope, rename)(JSON.stringify(response), response)
     assert.deepStrictEqual(JSON.parse(renamed), { id: "our_resp_1", output: itemsWith(rename) })
   })
 })

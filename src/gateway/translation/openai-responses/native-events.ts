@@ -1,34 +1,9 @@
 import { lookupTable } from "../../../kernel/lookup-table.ts"
 import { isJson, listIn, parsedJson, textIn, type Json } from "../../../kernel/json/parsed-json.ts"
+import { type Renaming } from "../../json/kept-ids.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type DialectError, readError } from "../errors.ts"
 import { usageOfResponse } from "./usage.ts"
-
-type Rename = (id: string) => string
-
-/** The id of a response or of an item, as a member. Quotes within texts are escaped, so what this finds is none of a text. */
-const idMember = /("(?:id|item_id|previous_response_id|approval_request_id|first_id|last_id)"\s*:\s*")([^"\\]+)(?=")/g
-
-const idsOfItem = (item: unknown): ReadonlyArray<unknown> => (isJson(item) ? [item.id, item.approval_request_id] : [])
-
-const idsOfResponse = (response: unknown): ReadonlyArray<unknown> =>
-  isJson(response) ? [response.id, response.previous_response_id, ...listIn(response.output).flatMap(idsOfItem)] : []
-
-/** Renames the ids that a text has as members, if they are among the given ones; the rest stays byte for byte. */
-const renamed = (json: string, ids: ReadonlyArray<unknown>, rename: Rename): string => {
-  const known = new Set(ids)
-  return json.replace(idMember, (found, member: string, id: string) =>
-    known.has(id) ? `${member}${rename(id)}` : found
-  )
-}
-
-/** The text of a response with other ids. */
-export const renamedResponse = (json: string, response: unknown, rename: Rename): string =>
-  renamed(json, idsOfResponse(response), rename)
-
-/** The text of a list of items with other ids. */
-export const renamedItems = (json: string, list: unknown, rename: Rename): string =>
-  renamed(json, isJson(list) ? listIn(list.data).flatMap(idsOfItem) : [], rename)
 
 /** The texts that a model wrote in a response, with the names of the functions that it calls. */
 export const textsOfResponse = (response: unknown): ReadonlyArray<string> =>
@@ -61,9 +36,9 @@ export class NativeEvents {
   /** The response as its provider reported it last. */
   private response: Json = { object: "response", output: [] }
   private sequence = -1
-  private readonly rename: Rename | undefined
+  private readonly rename: Renaming | undefined
 
-  constructor(rename: Rename | undefined) {
+  constructor(rename: Renaming | undefined) {
     this.rename = rename
   }
 
@@ -88,21 +63,13 @@ export class NativeEvents {
     }
   }
 
-  /** The text of an event with the gateway's ids. */
-  renamed(json: string, event: unknown): string {
-    if (this.rename === undefined || !isJson(event)) return json
-    const { item, item_id: id, response } = event
-    const ids = isJson(response) ? idsOfResponse(response) : isJson(item) ? idsOfItem(item) : []
-    return id === undefined && ids.length === 0 ? json : renamed(json, [id, ...ids], this.rename)
-  }
-
   /** The event that ends a stream which its provider broke off. */
   failed({ code, message }: DialectError): string {
     const { rename, response } = this
     const failed = { ...response, status: "failed", error: { code: code ?? "server_error", message } }
     const event = { type: "response.failed", sequence_number: this.sequence + 1, response: failed }
     const json = JSON.stringify(event)
-    return `event: response.failed\ndata: ${rename === undefined ? json : renamedResponse(json, response, rename)}\n\n`
+    return `event: response.failed\ndata: ${rename?.(json, event) ?? json}\n\n`
   }
 }
 

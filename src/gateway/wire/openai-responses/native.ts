@@ -4,30 +4,27 @@ import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { type TenantId } from "../../../kernel/identifier.ts"
 import { GatewayConfiguration } from "../../configuration/service.ts"
-import { type GatewaySnapshot, type ServedModel } from "../../configuration/gateway-snapshot.ts"
-import { SealedIds, type Holder, type OpenedId } from "../../conversations/sealed-ids.ts"
+import { type ServedModel } from "../../configuration/gateway-snapshot.ts"
+import { keptElsewhere, RequestIds } from "../../conversations/request-ids.ts"
+import { referencesIn } from "../../conversations/opened-request.ts"
+import { type Holder } from "../../conversations/sealed-ids.ts"
 import {
-  GatewayError,
+  type GatewayError,
   gatewayError,
   type GatewayProblem,
   invalidMember,
   providerError,
   unreadableAnswer
 } from "../../errors/gateway-error.ts"
+import { renaming, responsesScope } from "../../json/kept-ids.ts"
 import { type Call } from "../../pipeline/call-request.ts"
 import { type StoredRequest } from "../../providers/provider.ts"
 import { speaks } from "../../routing/resolve-model.ts"
-import { renamedItems, renamedResponse } from "../../translation/openai-responses/native-events.ts"
-import { nativeRequest } from "./native-request.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 
 type Failure = GatewayError<GatewayProblem>
 type Incoming = Omit<Call, "dialect" | "operation">
-
-/** Providers that speak the Responses API, and may store responses. */
-const storing = ({ providers }: GatewaySnapshot): ReadonlyArray<string> =>
-  [...providers.values()].flatMap(({ apis, id }) => (apis.has("responses") ? [id] : []))
 
 /** Whether a target that speaks the Responses API is among the first that a call is sent to. */
 const leads = ({ targets }: ServedModel): boolean => {
@@ -49,23 +46,8 @@ const holderOf = (tenantId: TenantId) => Effect.map(CurrentPrincipal, (principal
 
 const make = Effect.gen(function* () {
   const configuration = yield* GatewayConfiguration
-  const ids = yield* SealedIds
+  const ids = yield* RequestIds
   const { maxReferences } = (yield* Settings).llm.gateway.storedResponses
-
-  const opener = (holder: Holder) => {
-    let providers: ReadonlyArray<string> | undefined
-    return (id: string): OpenedId | undefined => ids.open(holder, (providers ??= storing(configuration.snapshot())), id)
-  }
-
-  /** The gateway's ids for those of a provider; each is sealed once. */
-  const idsOf = (holder: Holder, known: ReadonlyMap<string, string>) => (provider: string) => {
-    const sealed = new Map(known)
-    return (id: string): string => {
-      let made = sealed.get(id)
-      if (made === undefined) sealed.set(id, (made = ids.seal(holder, provider, id)))
-      return made
-    }
-  }
 
   /** The call of a request that a provider serves itself; undefined where it has to be translated. */
   const prepare = Effect.fnUntraced(function* (
@@ -74,33 +56,19 @@ const make = Effect.gen(function* () {
   ): Effect.fn.Return<Call | undefined, Failure> {
     const { body, caller } = incoming
     const model = configuration.snapshot().modelNamed(String(body.model))
-    const holder = yield* holderOf(caller.subject.tenantId)
-    const open = opener(holder)
-    const references = referencesOf(body)
-    if (references.length > maxReferences) return yield* tooManyReferences(maxReferences)
-    const held = references.map(open).find((one) => one !== undefined)
+    const open = ids.opener(yield* holderOf(caller.subject.tenantId), model)
+    const conversation = referencesOf(body)
+    if (conversation.length > maxReferences) return yield* tooManyReferences(maxReferences)
+    const held = conversation.map(open).find((one) => one !== undefined)
     if (model === undefined || !speaks(model, operation)) {
-      if (held === undefined) return undefined
-      return yield* heldElsewhere(held.provider, body.model)
+      return held === undefined ? undefined : yield* keptElsewhere("previous_response_id", held.provider, body.model)
     }
     // What the gateway stores itself is sent as items, whatever the provider.
-    if (held === undefined && (!leads(model) || references.some((id) => ownId.test(id)))) return undefined
+    const isHeld = held !== undefined || referencesIn(body, responsesScope).some((id) => open(id) !== undefined)
+    if (!isHeld && (!leads(model) || conversation.some((id) => ownId.test(id)))) return undefined
     const impossible = unsupported(body)
     if (impossible !== undefined) return yield* impossible
-    const request = nativeRequest(incoming, open)
-    if (request instanceof GatewayError) return yield* request
-    const { bytes, known, provider } = request
-    if (provider !== undefined && !model.targets.some((target) => target.provider.id === provider)) {
-      return yield* heldElsewhere(provider, body.model)
-    }
-    return {
-      ...incoming,
-      bytes,
-      dialect: "openai",
-      operation,
-      onlyProvider: provider,
-      idsFor: idsOf(holder, known)
-    }
+    return yield* ids.opened<Call>({ ...incoming, dialect: "openai", operation }, responsesScope)
   })
 
   /** What a provider answers about a response that it stores; undefined if the id is none of a provider's. */
@@ -108,40 +76,44 @@ const make = Effect.gen(function* () {
     tenantId: TenantId,
     responseId: string,
     method: StoredRequest["method"],
-    suffix: string
+    action: string,
+    asked: URLSearchParams
   ): Effect.fn.Return<Option.Option<Uint8Array>, Failure, Scope.Scope> {
     const holder = yield* holderOf(tenantId)
-    const open = opener(holder)
+    const open = ids.opener(holder, undefined)
     const held = open(responseId)
     if (held === undefined) return Option.none()
     const target = configuration.snapshot().providers.get(held.provider)?.provider
     if (target?.stored === undefined) return Option.none()
-    const path = `/${encodeURIComponent(held.id)}${suffix}`
+    const query = new URLSearchParams()
+    for (const [name, value] of method === "GET" ? asked : []) {
+      if (!passedQuery.has(name)) continue
+      const item = name === "after" ? open(value) : undefined
+      if (name === "after" && item?.provider !== held.provider) return yield* notStored(value, "after")
+      query.append(name, item?.id ?? value)
+    }
+    const path = `/${encodeURIComponent(held.id)}${action}${query.size === 0 ? "" : `?${query.toString()}`}`
     const { body } = yield* Effect.mapError(target.stored({ method, path }), (failure) =>
       failure.received === 404 ? notStored(responseId) : providerError(failure, held.provider)
     )
     const text = body instanceof Uint8Array ? utf8Text(body) : ""
     const answer = parsedJson(text)
     if (answer === undefined) return yield* unreadableAnswer(held.provider)
-    const rename = idsOf(holder, new Map([[held.id, responseId]]))(held.provider)
-    const named = suffix.startsWith("/input_items")
-      ? renamedItems(text, answer, rename)
-      : renamedResponse(text, answer, rename)
-    return Option.some(new TextEncoder().encode(named))
+    const rename = renaming(responsesScope, ids.idsFor(holder, new Map([[held.id, responseId]]))(held.provider))
+    return Option.some(new TextEncoder().encode(rename(text, answer)))
   })
 
-  /** The provider's id of an item in a query, such as `after`. */
-  const itemId = (tenantId: TenantId, id: string) =>
-    Effect.map(holderOf(tenantId), (holder) => opener(holder)(id)?.id ?? id)
-
-  return { itemId, prepare, stored }
+  return { prepare, stored }
 })
+
+/** What a query about a stored response may ask of its provider. */
+const passedQuery = new Set(["after", "limit", "order", "include", "include[]"])
 
 /** The Responses API of providers that speak it: requests and answers pass unchanged, but for their ids. */
 export class NativeResponses extends Context.Service<NativeResponses, Effect.Success<typeof make>>()(
   "app/gateway/NativeResponses"
 ) {
-  static readonly layer = Layer.effect(NativeResponses, make).pipe(Layer.provide(SealedIds.layer))
+  static readonly layer = Layer.effect(NativeResponses, make)
 }
 
 /** What the gateway serves nowhere: the caller waits for each answer, and has no conversations by id. */
@@ -163,17 +135,8 @@ const tooManyReferences = (most: number): Failure =>
     `input: Expected at most ${most} references to stored responses and items (Llm:Gateway:StoredResponses:MaxReferences); send previous_response_id, or the items themselves`
   )
 
-const heldElsewhere = (provider: string, model: unknown): Failure =>
-  invalidMember(
-    "previous_response_id",
-    `previous_response_id: The provider ${provider} stores this conversation, and does not serve the model ${String(model)} by the Responses API; send all items of the conversation`
-  )
-
-const notStored = (id: string): Failure =>
+const notStored = (id: string, param = "response_id"): Failure =>
   gatewayError(
     new RouteNotFound({ detail: `No response with the id ${id} is stored: it never was, expired, or was deleted.` }),
-    {
-      code: "response_not_found",
-      param: "response_id"
-    }
+    { code: param === "after" ? "item_not_found" : "response_not_found", param }
   )

@@ -97,11 +97,8 @@ export const OpenAiResponsesLayer = Layer.unwrap(
               const tenantId = yield* tenantOf()
               const asked = new URL(request.url, "http://localhost").searchParams
               if (asked.get("stream") === "true") return yield* notStreamed
-              const after = asked.get("after")
-              if (after !== null) asked.set("after", yield* natives.itemId(tenantId, after))
-              const query = method === "GET" && asked.size > 0 ? `?${asked.toString()}` : ""
-              const suffix = `${path.slice("/v1/responses/:id".length)}${query}`
-              const held = yield* natives.stored(tenantId, id, method, suffix)
+              const action = path.slice("/v1/responses/:id".length)
+              const held = yield* natives.stored(tenantId, id, method, action, asked)
               const headers = { "request-id": requestId }
               return Option.isSome(held)
                 ? HttpServerResponse.uint8Array(held.value, { contentType: "application/json", headers })
