@@ -184,14 +184,26 @@ const providerProblem = (
   return status >= 500 ? new ProviderUnavailable({ detail }) : new ProviderRefused({ detail })
 }
 
-/** The provider's headers that callers receive: its rate limits, and its request id. */
+/** Each vendor's headers about its limits on requests and tokens. */
+const limitHeaders = new Set([
+  ...["limit", "remaining", "reset"].flatMap((what) => [
+    `x-ratelimit-${what}-requests`,
+    `x-ratelimit-${what}-tokens`,
+    ...["requests", "tokens", "input-tokens", "output-tokens"].map((unit) => `anthropic-ratelimit-${unit}-${what}`)
+  ])
+])
+
+/**
+ * The provider's headers that callers receive: its limits, and its request id. Others name the operator's organization,
+ * project or workspace, or say how its subscription stands.
+ */
 export const forwardedResponseHeaders = (
   headers: Readonly<Record<string, string>>
 ): Readonly<Record<string, string>> => {
   const forwarded: Record<string, string> = {}
   for (const name in headers) {
     const value = headers[name]!
-    if (name.startsWith("x-ratelimit-") || name.startsWith("anthropic-ratelimit-")) forwarded[name] = value
+    if (limitHeaders.has(name)) forwarded[name] = value
     if (name === "x-request-id" || name === "request-id") forwarded["x-upstream-request-id"] = value
   }
   return forwarded
@@ -209,11 +221,13 @@ const named = (message: string, provider: string): string =>
 /** The failure of a provider, by its id, with the forwarded headers of its response. */
 export const providerError = (
   { error: unnamed, headers = {}, retryAfterSeconds }: ProviderFailure,
-  provider: string
+  provider: string,
+  more: GatewayError["headers"] = {}
 ): GatewayError => {
   const { message, status } = unnamed
   const error = { ...unnamed, message: status < 500 ? message : named(message, provider) }
   const forwarded = {
+    ...more,
     ...forwardedResponseHeaders(headers),
     ...(retryAfterSeconds === undefined ? {} : retryAfter(retryAfterSeconds))
   }

@@ -361,8 +361,7 @@ export const chatBound = (
     extraOutputTokens: dialect === "openai" ? bytesOf(body.prediction ?? undefined) : 0,
     choices: dialect === "openai" ? (positive(body.n) ?? 1) : compacts ? 2 : 1,
     tools: found.tools,
-    askedOutputTokens:
-      dialect === "openai" ? askedOfOpenAi(body) : body.max_tokens === 0 ? 0 : positive(body.max_tokens),
+    askedOutputTokens: dialect === "openai" ? askedOfOpenAi(body) : askedOfAnthropic(body),
     unbounded: walk.unbounded
   }
 }
@@ -371,6 +370,13 @@ const askedOfOpenAi = (body: Json): number | undefined => {
   const asked = [positive(body.max_completion_tokens), positive(body.max_tokens)].filter((limit) => limit !== undefined)
   // A provider may apply either limit, so the larger one counts.
   return asked.length === 0 ? undefined : Math.max(...asked)
+}
+
+/** Interleaved thoughts have a budget of their own where it is larger than the limit. */
+const askedOfAnthropic = ({ max_tokens: limit, thinking }: Json): number | undefined => {
+  const asked = limit === 0 ? 0 : positive(limit)
+  const budget = isJson(thinking) ? (positive(thinking.budget_tokens) ?? 0) : 0
+  return asked !== undefined && budget > asked ? asked + budget : asked
 }
 
 /** The maximum usage of an embedding request, which has no output tokens. */

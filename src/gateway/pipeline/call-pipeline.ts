@@ -7,6 +7,7 @@ import { CurrentRequest, type RequestInfo } from "../../platform/http/request.ts
 import { Settings } from "../../platform/settings/settings.ts"
 import { Overloaded } from "../../kernel/problems/problems.ts"
 import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
+import { type Betas, betasOf } from "../catalog/betas.ts"
 import { ProviderTimeout } from "../configuration/domain.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
 import { RequestIds } from "../conversations/request-ids.ts"
@@ -46,12 +47,15 @@ interface ResolvedCall {
   readonly model: ServedModel
   readonly candidates: ReadonlyArray<Candidate>
   readonly terms: Omit<EstimateTerms, "constraints">
+  readonly betas: Betas
 }
 
 /** A provider's response, and the target that gave it. */
 interface RoutedAnswer {
   readonly target: ModelTarget
   readonly answer: ProviderAnswer
+  /** Betas of the caller that were not sent. */
+  readonly omitted: ReadonlyArray<string>
 }
 
 /** The maximum usage and cost of a call, and what the applicable caps leave. */
@@ -118,13 +122,15 @@ export class CallPipeline extends Context.Service<
         const targets = candidates.map(({ target }) => target)
         // A fallback may have a longer context than the model.
         const contexts = models.flatMap(({ contextTokens: length }) => (length === null ? [] : [length]))
-        const contextTokens = contexts.length < models.length ? null : Math.max(...contexts)
+        const betas = betasOf(call.headers, gateway.betaOf)
+        const contextTokens = contexts.length < models.length ? null : Math.max(...contexts, betas.contextTokens ?? 0)
         const bound = boundOf(call, model.maxOutputTokens, contextTokens, targets)
         return {
           call,
           gateway,
           model,
           candidates,
+          betas,
           terms: {
             model,
             targets,
@@ -166,7 +172,7 @@ export class CallPipeline extends Context.Service<
         claimed: ClaimedCall,
         info: RequestInfo | undefined
       ): Effect.fn.Return<RoutedAnswer, GatewayError, Scope.Scope> {
-        const { call, candidates, gateway, terms } = resolved
+        const { betas, call, candidates, gateway, terms } = resolved
         const { routing } = gateway
         const deadline = meter.startedAt + routing.timeoutSeconds * 1000
         const { caller } = call
@@ -174,6 +180,7 @@ export class CallPipeline extends Context.Service<
         let last: ProviderFailure | undefined
         let estimate: Estimate | undefined
         let before: Candidate | undefined
+        let omitted: ReadonlyArray<string> = []
         for (const candidate of candidates) {
           const { target } = candidate
           info?.limit(acquireTimeoutSeconds, ledgerLate)
@@ -189,7 +196,7 @@ export class CallPipeline extends Context.Service<
             if (estimate === undefined || !meter.isReservedFor(target)) {
               const here = { ...terms, model: candidate.model, constraints }
               const { perTurnNanoUsd } = caller
-              const countable = countableRequest(call, target)
+              const countable = countableRequest({ ...call, headers: betas.bounded }, target)
               const request = { body: call.body, metadata: call.metadata, perTurnNanoUsd, reservation, countable }
               info?.limit(acquireTimeoutSeconds, ledgerLate)
               estimate = yield* admission.admit(meter, subject, target, here, request)
@@ -199,9 +206,13 @@ export class CallPipeline extends Context.Service<
             // Providers have a deadline of their own.
             info?.limit(undefined)
             const body = yield* providerRequest(call, target, estimate)
+            const omits =
+              betas.unbounded.length > 0 && (yield* constraintsOf(subject, caller, caller.reservation)).byHard
+            const sent = omits ? { ...call, headers: betas.bounded } : call
+            omitted = omits ? betas.unbounded : []
             if (info !== undefined) info.isCounted = true
-            const made = yield* attempt(call, target, body, meter, routing, deadline)
-            if (made._tag === "Success") return { target, answer: made.success }
+            const made = yield* attempt(sent, target, body, meter, routing, deadline)
+            if (made._tag === "Success") return { target, answer: made.success, omitted }
             const { failure } = made
             last = failure
             if (failure.sent) meter.chargeFullReservation(failure.error.status)
@@ -211,7 +222,9 @@ export class CallPipeline extends Context.Service<
             if (now >= deadline || !mayFailOver(failure)) {
               meter.release()
               yield* logFailure(target, failure)
-              return yield* now >= deadline ? outOfTime : providerError(failure, target.provider.id)
+              return yield* now >= deadline
+                ? outOfTime
+                : providerError(failure, target.provider.id, omittedBetas(omitted))
             }
             const pause =
               mayRepeat(failure) && tries <= routing.retries
@@ -226,7 +239,7 @@ export class CallPipeline extends Context.Service<
         }
         meter.release()
         if (last === undefined || before === undefined) return yield* noTarget(resolved)
-        return yield* providerError(last, before.target.provider.id)
+        return yield* providerError(last, before.target.provider.id, omittedBetas(omitted))
       })
 
       /** One request to one target, which the meter records. */
@@ -301,7 +314,11 @@ export class CallPipeline extends Context.Service<
         const routed = yield* Scope.provide(route(resolved, meter, claimed, info), exchange)
         const { reservationId = "" } = meter
         // Step 5: translated, metered, and settled at its end.
-        const relayed = yield* relayResponse(call, routed.target, routed.answer, meter)
+        const answered = yield* relayResponse(call, routed.target, routed.answer, meter)
+        const relayed =
+          routed.omitted.length === 0
+            ? answered
+            : { ...answered, headers: { ...answered.headers, ...omittedBetas(routed.omitted) } }
         const { dialect, operation, bytes: request } = call
         const recorded = transcripts.isRecording
           ? {
@@ -345,6 +362,10 @@ export class CallPipeline extends Context.Service<
     })
   )
 }
+
+/** The header that names what a call under a hard cap went without. */
+const omittedBetas = (betas: ReadonlyArray<string>): Readonly<Record<string, string>> =>
+  betas.length === 0 ? {} : { "x-omitted-betas": betas.join(", ") }
 
 /** The upper bound of a call's tokens at any of its targets. */
 const boundOf = (

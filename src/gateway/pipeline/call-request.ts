@@ -7,8 +7,10 @@ import { headersOf } from "../../platform/http/request.ts"
 import { bytesOf, declaresMoreThan, encoded, exceeds, isEncoded, repeats } from "../../platform/http/request-body.ts"
 import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
 import { ProviderRefused } from "../configuration/domain.ts"
-import { gatewayError, type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
+import { betaMembers, withBetas } from "../catalog/betas.ts"
+import { gatewayError, type GatewayError, invalidMember, invalidMembers } from "../errors/gateway-error.ts"
 import { excessIn, foldedName, repeatedMember } from "../../kernel/json/json-scanner.ts"
+import { edited, mergePatch } from "../json/json-edits.ts"
 import { type Operation } from "../providers/provider.ts"
 import { type Dialect } from "../translation/domain.ts"
 import { type DialectError } from "../translation/errors.ts"
@@ -91,6 +93,32 @@ export const parseRequest = (
   })
 }
 
+/** The header that a member of a request with betas belongs into. */
+const betaHeader = (member: string, dialect: Dialect): string =>
+  member === "betas" && dialect === "openai" ? "openai-beta" : "anthropic-beta"
+
+const maxBetas = 100
+const isBeta = (beta: unknown): boolean => typeof beta === "string" && /^[\x21-\x7e]{0,100}$/.test(beta)
+
+/** A request whose betas are in its headers alone, where all of them are read. */
+export const withoutBetaMembers = <R extends Pick<Call, "body" | "bytes" | "dialect" | "headers">>(
+  request: R
+): R | GatewayError => {
+  const { body, bytes, dialect } = request
+  const given = betaMembers.filter((name) => Object.hasOwn(body, name))
+  if (given.length === 0) return request
+  let { headers } = request
+  for (const name of given) {
+    const betas = body[name] ?? []
+    const isList = Array.isArray(betas) && betas.length <= maxBetas && betas.every(isBeta)
+    if (!isList) return invalidMember(name, `${name}: Expected a list of up to ${maxBetas} betas`)
+    headers = withBetas(headers, betaHeader(name, dialect), betas)
+  }
+  const without = Object.fromEntries(given.map((name) => [name, null]))
+  const rest = Object.fromEntries(Object.entries(body).filter(([name]) => !given.includes(name)))
+  return { ...request, body: rest, bytes: edited(bytes, mergePatch(bytes, body, without)), headers }
+}
+
 const isLimit = (value: unknown, least: number, most: number): boolean =>
   value === undefined || value === null || (Number.isInteger(value) && Number(value) >= least && Number(value) <= most)
 
@@ -119,7 +147,8 @@ const metered = new Set(
     "conversation",
     "instructions",
     "prompt",
-    "best_of"
+    "best_of",
+    ...betaMembers
   ])
 )
 

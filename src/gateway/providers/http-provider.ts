@@ -86,7 +86,9 @@ export const makeHttpProvider = (
   const url = URL.parse(baseUrl)
   const origin = url?.origin ?? ""
   const base = url?.pathname.replace(/\/+$/, "") ?? ""
-  const fixed = { ...headers, ...(apiKey === undefined ? {} : vendor.authorize(Redacted.value(apiKey))) }
+  // In small letters, as those of callers are, so that none is sent twice.
+  const configured = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+  const fixed = { ...configured, ...(apiKey === undefined ? {} : vendor.authorize(Redacted.value(apiKey))) }
   const secrets = [...(apiKey === undefined ? [] : [Redacted.value(apiKey)]), ...Object.values(headers)].filter(
     ({ length }) => length >= shortestSecret
   )

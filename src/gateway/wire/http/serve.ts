@@ -8,13 +8,13 @@ import { CurrentRequest, headersOf, type RequestInfo, tookTooLong } from "../../
 import { Settings } from "../../../platform/settings/settings.ts"
 import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
 import {
+  GatewayError,
   gatewayError,
-  type GatewayError,
   type GatewayProblem,
   invalidMember,
   overloaded
 } from "../../errors/gateway-error.ts"
-import { type Call, parseRequest } from "../../pipeline/call-request.ts"
+import { type Call, parseRequest, withoutBetaMembers } from "../../pipeline/call-request.ts"
 import { CallPipeline } from "../../pipeline/call-pipeline.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
@@ -33,14 +33,16 @@ export interface CallRoute {
 type Request = HttpServerRequest.HttpServerRequest
 
 /**
- * The caller's headers that are forwarded to a provider; credentials, cookies and the gateway's own headers are omitted.
+ * The caller's headers that a provider gets, of which the pipeline leaves out betas that it cannot bound. No other says
+ * what a model is to do; some select whose account, project or workspace of the gateway's key is billed and limited.
  */
+const passedHeaders = ["accept", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta"]
+
 const forwardedRequestHeaders = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
   const forwarded: Record<string, string> = {}
-  for (const name in headers) {
-    if (name === "user-agent" || name === "accept" || name.startsWith("anthropic-") || name.startsWith("openai-")) {
-      forwarded[name] = headers[name]!
-    }
+  for (const name of passedHeaders) {
+    const value = headers[name]
+    if (value !== undefined) forwarded[name] = value
   }
   return forwarded
 }
@@ -158,9 +160,9 @@ export const makeCallReader = Effect.gen(function* () {
       return Effect.flatMapEager(authentication.attribute(declared), (caller) => {
         // A body takes as long as its sender.
         info?.limit(undefined)
-        return Effect.map(parseRequest(request, maxBodyBytes), ({ body, bytes }): Call => {
+        return Effect.flatMap(parseRequest(request, maxBodyBytes), ({ body, bytes }) => {
           info?.limit(database.acquireTimeoutSeconds, ledgerLate)
-          return {
+          const call = withoutBetaMembers<Call>({
             dialect,
             operation,
             body,
@@ -170,7 +172,8 @@ export const makeCallReader = Effect.gen(function* () {
             cache: cache === undefined ? undefined : cache === "true",
             idempotency: key === undefined ? undefined : { route: `POST ${path}`, key },
             writeError: (error) => errors.event(error, requestId)
-          }
+          })
+          return call instanceof GatewayError ? Effect.fail(call) : Effect.succeed(call)
         })
       })
     })

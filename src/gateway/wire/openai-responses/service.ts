@@ -3,6 +3,7 @@ import { SecureRandom } from "effect/crypto"
 import { HttpServerResponse } from "effect/http"
 import { type TenantId } from "../../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
+import { withBetas } from "../../catalog/betas.ts"
 import { SealedThoughts } from "../../conversations/sealed-thoughts.ts"
 import { Conversations } from "../../conversations/service.ts"
 import {
@@ -79,10 +80,8 @@ const ownToolsOf = ({ targets }: ServedModel): ReadonlySet<BilledTool> =>
   )
 
 /** Anthropic's API takes MCP servers with this header. */
-const withMcp = (headers: Call["headers"]): Call["headers"] => ({
-  ...headers,
-  "anthropic-beta": [headers["anthropic-beta"], "mcp-client-2025-11-20"].filter((beta) => beta !== undefined).join(",")
-})
+const withMcp = (headers: Call["headers"]): Call["headers"] =>
+  withBetas(headers, "anthropic-beta", ["mcp-client-2025-11-20"])
 
 const make = Effect.gen(function* () {
   const conversations = yield* Conversations
