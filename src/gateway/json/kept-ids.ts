@@ -23,7 +23,18 @@ export interface IdScope {
 export const answerScope: IdScope = {
   root: false,
   lists: new Set(),
-  others: new Set(["message", "content_block", "delta", "function", "item", "response", "user", "error", "usage"])
+  others: new Set([
+    "message",
+    "content_block",
+    "delta",
+    "function",
+    "item",
+    "response",
+    "user",
+    "error",
+    "usage",
+    "x_groq"
+  ])
 }
 
 /** Messages whose ids a later request may send as `diagnostics.previous_message_id`. */
@@ -44,6 +55,7 @@ export const responsesScope: IdScope = {
 const otherIds = new Set([
   ...["call_id", "tool_call_id", "tool_use_id", "tool_id", "caller_id"],
   ...["user_id", "session_id", "request_id", "event_id", "client_id", "trace_id", "span_id", "parent_span_id"],
+  ...["litellm_call_id", "litellm_session_id", "litellm_trace_id"],
   // Of a browser that the caller runs.
   ...["tab_id", "download_id", "document_ids"]
 ])
@@ -53,7 +65,7 @@ const things = /^(?:container|conversation|vector_store|memory_store)s?$/
 
 /** JSON of the caller's, of a tool's or of a schema's own making, whose names mean nothing to a provider. */
 const freeJson = new Set([
-  ...["metadata", "attributes", "headers", "env", "trace", "logit_bias", "chat_template_kwargs"],
+  ...["metadata", "client_metadata", "attributes", "headers", "env", "trace", "logit_bias", "chat_template_kwargs"],
   ...["parameters", "input_schema", "output_schema", "schema", "guided_json", "input_examples"],
   ...["arguments", "structured_content", "structuredcontent", "_meta"]
 ])
