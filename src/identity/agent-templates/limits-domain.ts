@@ -12,6 +12,7 @@ export const AgentDescription = text(0, 1000).annotate({ examples: ["Reads invoi
 
 /** The most that any credential of the agent may do; empty means nothing at all. */
 export const ScopeCeiling = Scopes.annotate({
+  component: "ScopeCeiling",
   description: "The most that a credential may ever be granted; empty means no scope at all",
   examples: [["llm:complete", "agents:read"]]
 })
@@ -27,7 +28,10 @@ const TaskType = name(100).annotate({ component: "TaskType", examples: ["extract
 export const TaskTypes = Schema.Array(TaskType).pipe(Schema.check(Schema.isMaxLength(100)))
 export const DefaultTaskType = Schema.NullOr(TaskType)
 
-const Budget = Schema.NullOr(Usd).annotate({ description: "US dollars that one LLM call may reserve; null: no limit" })
+const Budget = Schema.NullOr(Usd).annotate({
+  component: "PerTurnBudget",
+  description: "US dollars that one LLM call may reserve; null: no limit"
+})
 const StoredBudget = Schema.NullOr(Schema.BigInt)
 
 /** Nano-dollars in the database, dollars on the wire. */

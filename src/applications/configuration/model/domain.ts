@@ -25,10 +25,12 @@ export type NodeType = typeof NodeType.Type
 export const Content = storable(Schema.String.annotate({ examples: ['{ "retries": 3 }\n'] }))
 
 const ParentId = Schema.NullOr(ConfigurationId).annotate({
+  component: "ConfigurationParentId",
   description: "The folder that contains it; null at the root",
   examples: [null]
 })
 const SchemaId = Schema.NullOr(ConfigurationId).annotate({
+  component: "ConfigurationSchemaId",
   description: "The JSON Schema file that its content is checked against",
   examples: [null]
 })
