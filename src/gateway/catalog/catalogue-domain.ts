@@ -37,15 +37,15 @@ const ToolFact = Schema.Struct({
 }).annotate({ identifier: "CatalogueTools" })
 
 const BetaFact = Schema.Struct({
-  provider: describe(Vendor, "The vendor whose beta header has it: `anthropic` or `openai`"),
+  provider: describe(Vendor, "The vendor whose beta header has it"),
   beta: describe(text(1, 200).annotate({ examples: ["context-1m-2025-08-07"] }), "A value of the header"),
   changes: describe(
-    Schema.Literals(["nothing", "context", "cost"]).annotate({ examples: ["context"] }),
-    "What it changes of what a call may cost: nothing, how long requests may be, or what has no bound"
+    Schema.Literals(["nothing", "context", "cost"]),
+    "Nothing of what a call may cost, how long requests may be, or what has no bound"
   ),
-  contextTokens: describe(optional(Tokens), "The longest request with it; not known unless given"),
-  source: describe(optional(Source), "Where the fact is from; the catalogue's source unless given"),
-  asOf: describe(optional(Day), "When it was read")
+  contextTokens: describe(optional(Tokens), "The longest request with it"),
+  source: optional(Source),
+  asOf: optional(Day)
 }).annotate({ identifier: "CatalogueBeta" })
 export type BetaFact = typeof BetaFact.Type
 

@@ -78,7 +78,7 @@ export const ConfiguredProvider = Schema.Struct({
     optional(Schema.Array(text(1, 500)).pipe(Schema.check(Schema.isMaxLength(1000)))).annotate({
       examples: [["vs_68f1"]]
     }),
-    "Ids of files, vector stores, prompts and other things in its account that every tenant may use as they are; none unless given"
+    "Ids of files, prompts and the like in its account that every tenant may use as they are; none unless given"
   ),
   timeoutSeconds: member(
     optional(between(1, 3600)),

@@ -185,13 +185,15 @@ const providerProblem = (
 }
 
 /** Each vendor's headers about its limits on requests and tokens. */
-const limitHeaders = new Set([
-  ...["limit", "remaining", "reset"].flatMap((what) => [
-    `x-ratelimit-${what}-requests`,
-    `x-ratelimit-${what}-tokens`,
-    ...["requests", "tokens", "input-tokens", "output-tokens"].map((unit) => `anthropic-ratelimit-${unit}-${what}`)
-  ])
-])
+const limitHeaders = new Set(
+  ["limit", "remaining", "reset"].flatMap((what) =>
+    ["requests", "tokens"]
+      .map((unit) => `x-ratelimit-${what}-${unit}`)
+      .concat(
+        ["requests", "tokens", "input-tokens", "output-tokens"].map((unit) => `anthropic-ratelimit-${unit}-${what}`)
+      )
+  )
+)
 
 /**
  * The provider's headers that callers receive: its limits, and its request id. Others name the operator's organization,

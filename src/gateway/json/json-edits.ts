@@ -123,7 +123,7 @@ export const editsAt = (json: Uint8Array, changes: ReadonlyArray<Change>, from =
     ...places.flatMap(({ end, value }, index) => {
       const here = own[index] ?? []
       if (here.length === 0 || isCut(index)) return []
-      const [whole] = here.filter(({ path }) => path.length === 1)
+      const whole = here.find(({ path }) => path.length === 1)
       if (whole?.text !== undefined) return [{ start: value, end, text: whole.text }]
       return editsAt(
         json,

@@ -51,32 +51,34 @@ export const responsesScope: IdScope = {
   others: new Set(["delta", "function", "user", "error", "usage"])
 }
 
-/** Names that end like an id's, and name calls, users or a client's own things. */
-const otherIds = new Set([
-  ...["call_id", "tool_call_id", "tool_use_id", "tool_id", "caller_id"],
-  ...["user_id", "session_id", "request_id", "event_id", "client_id", "trace_id", "span_id", "parent_span_id"],
-  ...["litellm_call_id", "litellm_session_id", "litellm_trace_id"],
-  // Of a browser that the caller runs.
-  ...["tab_id", "download_id", "document_ids"]
-])
+/** Names that end like an id's: those of calls, of users and other labels of callers, and of a browser that the caller runs. */
+const otherIds = new Set(
+  (
+    "call_id tool_call_id tool_use_id tool_id caller_id tab_id download_id document_ids " +
+    "user_id session_id request_id event_id client_id trace_id span_id parent_span_id " +
+    "litellm_call_id litellm_session_id litellm_trace_id"
+  ).split(" ")
+)
 
 /** Members whose text is an id, or whose object has one. */
 const things = /^(?:container|conversation|vector_store|memory_store)s?$/
 
 /** JSON of the caller's, of a tool's or of a schema's own making, whose names mean nothing to a provider. */
-const freeJson = new Set([
-  ...["metadata", "client_metadata", "attributes", "headers", "env", "trace", "logit_bias", "chat_template_kwargs"],
-  ...["parameters", "input_schema", "output_schema", "schema", "guided_json", "input_examples"],
-  ...["arguments", "structured_content", "structuredcontent", "_meta"]
-])
+const freeJson = new Set(
+  (
+    "metadata client_metadata attributes headers env trace logit_bias chat_template_kwargs " +
+    "parameters input_schema output_schema inputschema outputschema schema guided_json input_examples " +
+    "arguments structured_content structuredcontent _meta"
+  ).split(" ")
+)
 
-type NameKind = "id" | "things" | "plain" | "free" | "map" | "input" | "other"
+type NameKind = "id" | "things" | "plain" | "free" | "map" | "list" | "other"
 
 const readName = (written: string): NameKind => {
   // Some servers ignore the case of names.
   const name = foldedName(written)
   if (name === "id") return "plain"
-  if (name === "input") return "input"
+  if (name === "input" || name === "annotations") return "list"
   if (name === "variables") return "map"
   if (freeJson.has(name)) return "free"
   if (things.test(name)) return "things"
@@ -153,9 +155,9 @@ export const keptIds = (root: unknown, { lists, others, root: hasRoot }: IdScope
           if (hasId) add(member, at)
           push(member, "id", false, at)
           break
-        case "input":
-          // An object is what a tool is called with, a list the items of a request.
-          if (Array.isArray(member)) push(member, "input", false, at)
+        case "list":
+          // A list has items or citations; an object is what a tool is called with, or what its server says of it.
+          if (Array.isArray(member)) push(member, foldedName(key), false, at)
           break
         case "map":
           if (isJson(member)) {

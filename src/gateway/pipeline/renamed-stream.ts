@@ -66,7 +66,7 @@ export class RenamedStream {
     const json = dataOf(given)
     const renamed = this.rename(json, parsedJson(json))
     if (renamed === json) return block
-    const [first = ""] = given.filter((line) => data.test(line))
+    const first = given.find((line) => data.test(line)) ?? ""
     const end = first.slice(first.search(/[\r\n]*$/))
     const written = renamed.split("\n").map((line) => `data: ${line}${end}`)
     return given.flatMap((line) => (line === first ? written.splice(0) : data.test(line) ? [] : [line])).join("")

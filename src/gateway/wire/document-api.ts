@@ -258,7 +258,8 @@ const paths: Json = {
     {
       operationId: "messages",
       summary: "Complete a conversation in Anthropic's format",
-      description: "Anthropic's messages, served by any provider of the model. Streams if `stream` is true.",
+      description:
+        "Anthropic's messages, served by any provider of the model. Streams if `stream` is true. Betas that have no bound are left out under a hard cap, and listed in the header `x-omitted-betas`.",
       capability: "llm:complete",
       component: "AnthropicError"
     },

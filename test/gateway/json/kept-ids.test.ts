@@ -106,6 +106,12 @@ describe("ids of what a provider keeps", () => {
     ["a request, as Groq's answers name it", { x_groq: { id: "req_1" } }],
     ["labels of the caller", { user_id: "u", session_id: "s", trace: { trace_id: "t", generation_id: "g" } }],
     ["attributes of a file", { results: [{ attributes: { file_id: "f" } }] }],
+    [
+      "what a server says of its tools",
+      {
+        output: [{ tools: [{ annotations: { file_id: "f", container: { id: "c" } }, inputSchema: { file_id: "f" } }] }]
+      }
+    ],
     ["environment variables", { action: { env: { CONTAINER_ID: "c" } } }],
     ["texts", { content: '{"container_id":"c"}', text: "file_id" }],
     ["nothing", { container: null, file_id: null, audio: null, container_id: 7 }]

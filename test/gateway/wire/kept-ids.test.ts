@@ -75,6 +75,11 @@ const completion = {
 const streamed = (events: ReadonlyArray<Any>) =>
   events.map((one) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`)
 
+const chunk = (delta: object, finish_reason: string | null) => ({
+  id: "chatcmpl-1",
+  choices: [{ index: 0, delta, finish_reason }]
+})
+
 /** A provider of each API, whose answers have ids of what it keeps. */
 const keeper: Answerer = ({ body, path }, answer) => {
   if (path.endsWith("/count_tokens")) return json(answer, 200, { input_tokens: 7 })
@@ -98,10 +103,6 @@ const keeper: Answerer = ({ body, path }, answer) => {
     return answer.end()
   }
   if (body.stream !== true) return json(answer, 200, completion)
-  const chunk = (delta: object, finish_reason: string | null) => ({
-    id: "chatcmpl-1",
-    choices: [{ index: 0, delta, finish_reason }]
-  })
   sse(answer, [
     chunk({ audio: { id: "audio_1", data: "" } }, null),
     chunk({ tool_calls: [{ index: 0, id: "call_1", function: { name: "f", arguments: "{}" } }] }, "stop"),
@@ -184,13 +185,14 @@ const ownIds = Effect.fnUntraced(function* (service: TestService["Service"], key
 
 type Ids = Effect.Success<ReturnType<typeof ownIds>>
 
+const file = (id: string) => ({ role: "user", content: [{ type: "input_file", file_id: id }] })
+const user = (part: object) => ({ messages: [{ role: "user", content: [{ type: "text", text: "Hi" }, part] }] })
+
 /** Requests that refer to what a provider keeps, on each wire, and the provider's member that gets the id. */
 const references = (
   ids: Ids
 ): ReadonlyArray<readonly [what: string, wire: Wire, body: object, at: string, id: string]> => {
   const { anthropicContainer, anthropicFile, audio, cited, container } = ids
-  const file = (id: string) => ({ role: "user", content: [{ type: "input_file", file_id: id }] })
-  const user = (part: object) => ({ messages: [{ role: "user", content: [{ type: "text", text: "Hi" }, part] }] })
   return [
     ["a container", "responses", { tools: [{ type: "code_interpreter", container }] }, "tools.0.container", container],
     [
