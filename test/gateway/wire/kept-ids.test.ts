@@ -122,12 +122,14 @@ const setUp = Effect.gen(function* () {
     [
       provider("k-oa", one, { apis, sharedIds: ["vs_shared", "file-shared", "pmpt_shared"] }),
       provider("k-oa2", two, { apis }),
+      provider("k-chat", two, { apis: ["chat"] }),
       { id: "k-an", dialect: "anthropic", baseUrl: one.url },
       { id: "k-an2", dialect: "anthropic", baseUrl: two.url }
     ],
     [
       model("gpt", ["k-oa"]),
       model("gpt-other", ["k-oa2"]),
+      model("bridged", ["k-chat"]),
       model("gpt-both", ["k-oa2", "k-oa"]),
       model("claude", ["k-an"]),
       model("claude-both", ["k-an2", "k-an"])
@@ -430,6 +432,26 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       })
       assert.strictEqual(other.status, 404)
       assert.strictEqual(one.requests.length, before)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("does not reach the provider of a translated request either", () =>
+    Effect.gen(function* () {
+      const { key, one, service, two } = yield* setUp
+      const { cited } = yield* ownIds(service, key)
+      const asked = [one.requests.length, two.requests.length]
+      for (const model of ["bridged", "claude"]) {
+        for (const file_id of [cited, "cfile_1"]) {
+          const input = [{ role: "user", content: [{ type: "input_file", file_id }] }]
+          const answer = yield* send(service, key, "responses", { model, input })
+          assert.include([400, 404], answer.status, answer.text)
+          const tools = [{ type: "code_interpreter", container: file_id }]
+          yield* send(service, key, "responses", { model, input: "Hi", tools, tool_choice: tools[0] })
+        }
+      }
+      for (const { body } of [one.requests.slice(asked[0]), two.requests.slice(asked[1])].flat()) {
+        assert.notInclude(JSON.stringify(body), "cfile_1")
+      }
     }).pipe(Effect.scoped)
   )
 
