@@ -33,7 +33,8 @@ export const answerScope: IdScope = {
     "user",
     "error",
     "usage",
-    "x_groq"
+    "x_groq",
+    "prompt"
   ])
 }
 
@@ -44,11 +45,14 @@ export const diagnosedScope: IdScope = {
   others: new Set([...answerScope.others].filter((name) => name !== "message"))
 }
 
-/** The Responses API, whose responses and items are stored. */
+/**
+ * The Responses API, whose responses and items are stored. Its prompt templates are written by the owner of the account, and
+ * hold nothing of a caller's.
+ */
 export const responsesScope: IdScope = {
   root: true,
   lists: new Set(["input", "output", "data"]),
-  others: new Set(["delta", "function", "user", "error", "usage"])
+  others: new Set(["delta", "function", "user", "error", "usage", "prompt"])
 }
 
 /** Names that end like an id's: those of calls, of users and other labels of callers, and of a browser that the caller runs. */

@@ -39,7 +39,7 @@ class ItemWalk extends BoundWalk {
   part(part: unknown, at: Fault["path"], depth = 0): void {
     if (!isJson(part)) return
     if (depth > deepest) return this.refuse(at, "What is nested so deeply has no bound")
-    const type = part.type === undefined ? "message" : textIn(part.type)
+    const type = part.type === undefined ? untypedItem(part) : textIn(part.type)
     switch (type) {
       case "item_reference":
         return this.remotely(at, "stored")
@@ -64,6 +64,10 @@ class ItemWalk extends BoundWalk {
     for (const [index, part] of listIn(parts).entries()) this.part(part, [...at, index], depth)
   }
 }
+
+/** An item without a type is a message, or only the id of what is stored. */
+const untypedItem = ({ content, role }: Json): string =>
+  content === undefined && role === undefined ? "item_reference" : "message"
 
 const deepest = 8
 

@@ -69,7 +69,7 @@ describe("ids of what a provider keeps", () => {
     ["audio as it is streamed", { choices: [{ delta: { audio: { id: "a" } } }] }, ["choices.0.delta.audio.id=a"]],
     ["a voice of the account's own", { audio: { voice: { id: "voice_1" } } }, ["audio.voice.id=voice_1"]],
     [
-      "vector stores, servers and prompts",
+      "vector stores, servers and what fills a prompt template, whose own id is none",
       {
         tools: [
           { type: "file_search", vector_store_ids: ["vs_1"] },
@@ -80,7 +80,6 @@ describe("ids of what a provider keeps", () => {
         prompt: { id: "pmpt_1", variables: { file_id: "a text", other: { type: "input_file", file_id: "f" } } }
       },
       [
-        "prompt.id=pmpt_1",
         "prompt.variables.other.file_id=f",
         "tools.0.vector_store_ids.0=vs_1",
         "tools.2.connector_id=connector_1",

@@ -120,7 +120,7 @@ const setUp = Effect.gen(function* () {
   yield* configure(
     service,
     [
-      provider("k-oa", one, { apis, sharedIds: ["vs_shared", "file-shared", "pmpt_shared"] }),
+      provider("k-oa", one, { apis, sharedIds: ["vs_shared", "file-shared"] }),
       provider("k-oa2", two, { apis }),
       provider("k-chat", two, { apis: ["chat"] }),
       { id: "k-an", dialect: "anthropic", baseUrl: one.url },
@@ -249,7 +249,6 @@ const references = (
       "input.0.content.0.annotations.0.container_id",
       container
     ],
-    ["a prompt", "responses", { prompt: { id: cited } }, "prompt.id", cited],
     ["a container", "messages", { container: anthropicContainer }, "container", anthropicContainer],
     [
       "a container by its id",
@@ -488,7 +487,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   it.effect("may be shared by the operator, by its id", () =>
     Effect.gen(function* () {
       const { key, one, service, stranger } = yield* setUp
-      const tools = { tools: [{ type: "file_search", vector_store_ids: ["vs_shared"] }], prompt: { id: "pmpt_shared" } }
+      const tools = { tools: [{ type: "file_search", vector_store_ids: ["vs_shared"] }], prompt: { id: "pmpt_1" } }
       for (const holder of [key, stranger]) {
         const answer = yield* send(service, holder, "responses", { ...tools, model: "gpt-both" })
         assert.strictEqual(answer.status, 200, answer.text)
