@@ -88,6 +88,7 @@ import { SyntheticPrincipals } from "./operations/synthetic-principals/service.t
 import { Security } from "./operations/security/service.ts"
 import { BackgroundJobs } from "./platform/runtime/background-jobs.ts"
 import { DigestLayer, SecureRandomLayer } from "./platform/crypto/node-crypto.ts"
+import { PreconditionsLayer } from "./platform/preconditions/service.ts"
 import { routerConfig } from "./platform/http/allowed-methods.ts"
 import { edgeLayer } from "./platform/http/edge.ts"
 import { InFlight, Shutdown } from "./platform/http/in-flight.ts"
@@ -202,6 +203,7 @@ const Handlers = Layer.mergeAll(
 
 const Middleware = Layer.mergeAll(
   ValidationLayer,
+  PreconditionsLayer,
   AccessLayer,
   IdempotencyLayer,
   FlushSettlementsLayer,

@@ -109,7 +109,7 @@ export const benchConfiguration = Effect.gen(function* () {
         VALUES (${index}, 1, ${content}, ${digest}, ${new Date()}, 'bench')`
     )
   const inTransaction = (index: number) => database.transaction("all", plain(index))
-  const save = (index: number) => asSystem(saves.save(idAt(index), content, undefined))
+  const save = (index: number) => asSystem(saves.save(idAt(index), content))
   const overHttp = (index: number) => call(`${url}/api/configuration/${idAt(index)}`, "PUT", { content })
   const kinds = [plain, inTransaction, save, overHttp]
   yield* Effect.forEach(kinds, rateOf)

@@ -2,6 +2,7 @@ import { Clock, Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal, system } from "../../kernel/authority/principal.ts"
 import { type AuditAction } from "../../kernel/authority/audit-action.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
+import { CurrentPrecondition } from "../../kernel/http/precondition.ts"
 import { type Slice, slice } from "../../kernel/http/page.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
@@ -63,6 +64,7 @@ export class Audit extends Context.Service<
       const change = <A, E, R>(work: Effect.Effect<Changed<A>, E, R>): Effect.Effect<A, E, Exclude<R, Change>> =>
         Effect.gen(function* () {
           const principal = yield* CurrentPrincipal
+          const precondition = yield* CurrentPrecondition
           const now = yield* DateTime.now
           return yield* database.transaction(
             scopeOf(principal),
@@ -70,6 +72,9 @@ export class Audit extends Context.Service<
               const { value, entries } = yield* Effect.provideService(work, Change, {
                 occurredAt: DateTime.toDateUtc(now)
               })
+              if (precondition !== undefined && !precondition.isEvaluated) {
+                return yield* Effect.die(new Error("The change has not evaluated the precondition of its request"))
+              }
               yield* repository.insert(yield* rowsOf(entries))
               return value
             })

@@ -1,5 +1,6 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
+import { rowLock } from "../../platform/database/database.ts"
 import { Change } from "../log/domain.ts"
 import { AttestationKey, AttestationKeyExists, AttestationKeyId, AttestationKeyNotFound } from "./domain.ts"
 
@@ -29,6 +30,12 @@ export class AttestationKeysRepository extends Context.Service<AttestationKeysRe
         execute: ({ after, limit }) => sql`
           SELECT * FROM attestation_keys WHERE ${after === undefined ? sql`true` : sql`id > ${after}`}
           ORDER BY id LIMIT ${limit}`
+      })
+      const selectOne = SqlSchema.findOneOption({
+        Request: AttestationKeyId,
+        Result: AttestationKey,
+        execute: (id) =>
+          Effect.flatMap(rowLock(sql), (lock) => sql`SELECT * FROM attestation_keys WHERE id = ${id} ${lock}`)
       })
       const selectLocked = SqlSchema.findOneOption({
         Request: AttestationKeyId,
@@ -82,14 +89,9 @@ export class AttestationKeysRepository extends Context.Service<AttestationKeysRe
         list: Effect.fn("AttestationKeysRepository.list")((after: AttestationKeyId | undefined, limit: number) =>
           Effect.orDie(selectPage({ after, limit }))
         ),
-        get: (id: AttestationKeyId) =>
-          model.findById(id).pipe(
-            Effect.catchTags({
-              NoSuchElementError: () => new AttestationKeyNotFound({}),
-              SqlError: Effect.die,
-              SchemaError: Effect.die
-            })
-          ),
+        get: Effect.fn("AttestationKeysRepository.get")((id: AttestationKeyId) =>
+          Effect.flatMap(Effect.orDie(selectOne(id)), found)
+        ),
         /** The row locked FOR UPDATE until the transaction ends. */
         lock: Effect.fn("AttestationKeysRepository.lock")((id: AttestationKeyId) =>
           Change.use(() => Effect.flatMap(Effect.orDie(selectLocked(id)), found))

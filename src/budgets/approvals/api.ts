@@ -21,6 +21,7 @@ import { page } from "../../kernel/http/page.ts"
 
 const approve = requires("budgets:approve")
 const id = { reservationId: ReservationId }
+const reservation = "/api/spend/reservations/:reservationId"
 
 export class ApprovalsApi extends HttpApiGroup.make("approvals")
   .add(
@@ -36,6 +37,8 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
     }),
     endpoint
       .post("approve", "/:reservationId/approve", {
+        actsOn: reservation,
+        evaluation: "in-turn",
         summary: "Approve a held reservation",
         description:
           "Admits it once more. Without room it is 409; `override` then raises caps of mode approval by exactly what is short (budgets:write), never a hard one, nor one over all tenants unless a system caller says so. Neither the requester nor a principal of the same holder can approve it.",
@@ -56,6 +59,8 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
       .annotate(HandlesIdempotency, true),
     endpoint
       .post("deny", "/:reservationId/deny", {
+        actsOn: reservation,
+        evaluation: "in-turn",
         summary: "Deny a held reservation",
         description: "Ends it. Again answers the same.",
         access: approve,

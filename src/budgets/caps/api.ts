@@ -31,7 +31,6 @@ import { Instant } from "../../kernel/instant.ts"
 import { Created } from "../../kernel/http/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
 import { integerParameter } from "../../kernel/http/parameter.ts"
-import { IfMatch, VersionMismatch } from "../../kernel/http/precondition.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
 
@@ -104,10 +103,9 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
         "Name, limit, mode, thresholds and status; what is absent of the last three stays. A limit below what is used refuses new reservations and cancels none.",
       access: write,
       params: id,
-      headers: { "if-match": Schema.optionalKey(IfMatch) },
       payload: CapUpdate,
       success: Tagged,
-      error: [CapNotFound, CapImmutable, ValidationFailed, VersionMismatch]
+      error: [CapNotFound, CapImmutable, ValidationFailed]
     }),
     endpoint.delete("delete", "/caps/:id", {
       summary: "Delete a budget cap",

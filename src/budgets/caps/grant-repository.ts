@@ -1,7 +1,8 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
+import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
+import { rowLock } from "../../platform/database/database.ts"
 import { CapId, type StoredCap } from "../ledger/domain.ts"
 import { GrantId } from "./domain.ts"
 
@@ -52,16 +53,20 @@ export class GrantsRepository extends Context.Service<GrantsRepository>()("app/b
             ${grant.createdAt}, ${grant.createdBy})
           RETURNING ${columns}`
     })
-    const selecting = (locking: string) =>
+    const selecting = (locking: Effect.Effect<Statement.Fragment>) =>
       SqlSchema.findOneOption({
         Request: Schema.Struct({ tenantId: Schema.String, capId: CapId, id: GrantId }),
         Result: StoredGrant,
-        execute: ({ capId, id, tenantId }) => sql`
-            SELECT ${columns} FROM budget_grants
-            WHERE tenant_id = ${tenantId} AND cap_id = ${capId} AND id = ${id} ${sql.literal(locking)}`
+        execute: ({ capId, id, tenantId }) =>
+          Effect.flatMap(
+            locking,
+            (lock) => sql`
+              SELECT ${columns} FROM budget_grants
+              WHERE tenant_id = ${tenantId} AND cap_id = ${capId} AND id = ${id} ${lock}`
+          )
       })
-    const selectOne = selecting("")
-    const selectLocked = selecting("FOR UPDATE")
+    const selectOne = selecting(rowLock(sql))
+    const selectLocked = selecting(Effect.succeed(sql.literal("FOR UPDATE")))
 
     return {
       list: Effect.fn("GrantsRepository.list")(

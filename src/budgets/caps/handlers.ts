@@ -25,8 +25,7 @@ export const BudgetCapsHandlers = groupHandlers(
         caps.list({ agentId, apiKeyId, applicationId, tenantId }, page),
       get: ({ params }) => Effect.map(caps.get(params.id), tagged),
       create: ({ payload }) => Effect.map(caps.create(payload), createdCap),
-      update: ({ headers, params, payload }) =>
-        Effect.map(caps.update(params.id, payload, headers["if-match"]), tagged),
+      update: ({ params, payload }) => Effect.map(caps.update(params.id, payload), tagged),
       delete: ({ params }) => caps.delete(params.id),
       status: ({ query: { cursor, limit = pageLimitDefault, sort, ...filter } }) =>
         sort === undefined

@@ -8,6 +8,7 @@ import { TenantId } from "../../kernel/identifier.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
 import { CapId, StoredCap } from "../ledger/domain.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
+import { rowLock } from "../../platform/database/database.ts"
 import { makeList } from "../../platform/database/list.ts"
 import { readRows } from "../../platform/database/table.ts"
 import { capListing, TooManyCaps } from "./domain.ts"
@@ -36,7 +37,11 @@ export class CapsRepository extends Context.Service<CapsRepository>()("app/budge
     const selectOne = SqlSchema.findOneOption({
       Request: CapId,
       Result: StoredCap,
-      execute: (id) => sql`SELECT ${all} FROM budget_caps WHERE id = ${id} AND deleted_at IS NULL`
+      execute: (id) =>
+        Effect.flatMap(
+          rowLock(sql),
+          (lock) => sql`SELECT ${all} FROM budget_caps WHERE id = ${id} AND deleted_at IS NULL ${lock}`
+        )
     })
     const selectLocked = SqlSchema.findOneOption({
       Request: CapId,

@@ -5,7 +5,7 @@ import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
 import { emptySlice } from "../../kernel/http/page.ts"
-import { entityTag, type IfMatch, meets, VersionMismatch } from "../../kernel/http/precondition.ts"
+import { entityTag } from "../../kernel/http/precondition.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
@@ -104,15 +104,10 @@ export class BudgetCaps extends Context.Service<BudgetCaps>()("app/budgets/Budge
       return { value: toCap(cap), entries: [{ ...entry, tenantId: recordedIn(cap) }] }
     }, audit.change)
 
-    const update = Effect.fn("BudgetCaps.update")(function* (
-      id: CapId,
-      given: CapUpdate,
-      ifMatch: IfMatch | undefined
-    ) {
+    const update = Effect.fn("BudgetCaps.update")(function* (id: CapId, given: CapUpdate) {
       const input = given.scope === undefined ? given : { ...given, scope: ofModels(given.scope) }
       const before = yield* take(id)
       yield* AgentCapPolicy.requireOwn(before.scope)
-      if (!meets(ifMatch, before.version)) return yield* new VersionMismatch({ version: before.version })
       const differing = immutable.filter(
         (member) => input[member] !== undefined && !same(input[member], before[member])
       )

@@ -67,6 +67,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
     }),
     endpoint
       .post("extend", "/:planId/extend", {
+        evaluation: "in-turn",
         summary: "Extend the budget of a plan",
         description:
           "On all caps that govern it now, in their periods of now, or on none: 400 says what each has left. What the plan held on periods that are over moves to those of now; what its open calls give back later stays with theirs, and the plan's budget is the less.",
@@ -87,6 +88,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
       .annotate(HandlesIdempotency, true),
     endpoint
       .post("complete", "/:planId/complete", {
+        evaluation: "in-turn",
         summary: "Complete a plan",
         description: "Gives back what is not spent. Refused while calls are open; again answers the same.",
         access: write,
@@ -97,6 +99,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
       .annotate(HandlesIdempotency, true),
     endpoint
       .post("abort", "/:planId/abort", {
+        evaluation: "in-turn",
         summary: "Abort a plan",
         description:
           "Gives back what is not spent, and releases its open reservations. Calls in flight settle late and are charged. Again answers the same.",
@@ -108,6 +111,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
       .annotate(HandlesIdempotency, true),
     endpoint
       .post("heartbeat", "/:planId/heartbeat", {
+        evaluation: "in-turn",
         summary: "Keep a plan alive",
         description:
           "Says until when it lives on; revives one that is suspended. A plan of an agent that is suspended or retired is not kept alive.",

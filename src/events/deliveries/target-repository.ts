@@ -1,9 +1,10 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
+import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
+import { rowLock } from "../../platform/database/database.ts"
 import { makeList } from "../../platform/database/list.ts"
 import { readRows, violations } from "../../platform/database/table.ts"
 import { maxTargets, Target, TargetId, type TargetKind, targetListing, TooManyEventTargets } from "./domain.ts"
@@ -35,9 +36,9 @@ export class TargetRepository extends Context.Service<TargetRepository>()("app/e
       hasTenant: true,
       text: "lower(t.name || ' ' || t.url)"
     })
-    const one = (kinds: Kinds, id: TargetId, lock: string) =>
+    const one = (kinds: Kinds, id: TargetId, lock: Statement.Fragment) =>
       Effect.map(
-        rows(sql`SELECT ${all} FROM event_targets WHERE id = ${id} AND kind = ANY(${kinds}) ${sql.literal(lock)}`),
+        rows(sql`SELECT ${all} FROM event_targets WHERE id = ${id} AND kind = ANY(${kinds}) ${lock}`),
         ([target]) => Option.fromNullishOr(target)
       )
     const deliverable = SqlSchema.findAll({
@@ -78,17 +79,19 @@ export class TargetRepository extends Context.Service<TargetRepository>()("app/e
         (kinds: Kinds, tenantId: TenantId | undefined, request: ListRequest<TargetId>) =>
           page([sql`kind = ANY(${kinds})`, ...(tenantId === undefined ? [] : [sql`tenant_id = ${tenantId}`])], request)
       ),
-      find: Effect.fn("TargetRepository.find")((kinds: Kinds, id: TargetId) => one(kinds, id, "")),
+      find: Effect.fn("TargetRepository.find")((kinds: Kinds, id: TargetId) =>
+        Effect.flatMap(rowLock(sql), (lock) => one(kinds, id, lock))
+      ),
       /** Locked in the order of a dispatch, which holds its place and then refers to targets: no deadlock between them. */
       lock: (kinds: Kinds, id: TargetId) =>
         Change.use(() =>
           Effect.andThen(
             Effect.orDie(sql`SELECT revision FROM event_dispatch FOR UPDATE`),
-            one(kinds, id, "FOR NO KEY UPDATE")
+            one(kinds, id, sql.literal("FOR NO KEY UPDATE"))
           )
         ),
       /** Keeps it from being deleted. Dispatch goes on, since deliveries of every tenant wait for that. */
-      hold: (kinds: Kinds, id: TargetId) => Change.use(() => one(kinds, id, "FOR KEY SHARE")),
+      hold: (kinds: Kinds, id: TargetId) => Change.use(() => one(kinds, id, sql.literal("FOR KEY SHARE"))),
       /** With it its tenant has at most {@link maxTargets}. */
       insert: (target: Target, sealedSecret: Uint8Array | null) =>
         Change.use(() =>
@@ -124,13 +127,17 @@ export class TargetRepository extends Context.Service<TargetRepository>()("app/e
             Effect.orDie
           )
         ),
-      /** The secret in use becomes the previous one; what was the previous one no longer signs. */
-      rotateSecret: (id: TargetId, sealedSecret: Uint8Array, previousUntil: DateTime.Utc) =>
+      /**
+       * The secret in use becomes the previous one; what was the previous one no longer signs. No answer shows a secret, so
+       * `updatedAt` moves in any case: the target has another tag.
+       */
+      rotateSecret: (id: TargetId, sealedSecret: Uint8Array, previousUntil: DateTime.Utc, at: DateTime.Utc) =>
         Change.use(() =>
           announce.pipe(
             Effect.andThen(sql`
               UPDATE event_targets SET sealed_previous_secret = sealed_secret, sealed_secret = ${sealedSecret},
-                previous_secret_until = ${date(previousUntil)}
+                previous_secret_until = ${date(previousUntil)},
+                updated_at = greatest(${date(at)}, updated_at + interval '1 millisecond')
               WHERE id = ${id}`),
             Effect.asVoid,
             Effect.orDie

@@ -68,6 +68,7 @@ export class IntegrationsApi extends HttpApiGroup.make("integrations")
       })
       .annotate(OneTimeSecrets, ["secret"]),
     endpoint.patch("update", "/:id", {
+      evaluation: "by-service",
       summary: "Change an integration",
       description: "One that becomes active again gets what comes next; `replay` brings what it missed.",
       access: send,
@@ -77,6 +78,7 @@ export class IntegrationsApi extends HttpApiGroup.make("integrations")
       error: [IntegrationNotFound, ValidationFailed]
     }),
     endpoint.delete("delete", "/:id", {
+      evaluation: "by-service",
       summary: "Delete an integration",
       description: "Its deliveries are deleted too; those that wait are not made.",
       access: write,
@@ -84,6 +86,7 @@ export class IntegrationsApi extends HttpApiGroup.make("integrations")
       error: IntegrationNotFound
     }),
     endpoint.post("test", "/:id/test", {
+      evaluation: "in-turn",
       summary: "Test an integration",
       description: "Sends an event `com.application-manager.integration.tested` now; 200 also when that fails.",
       access: write,
@@ -93,6 +96,7 @@ export class IntegrationsApi extends HttpApiGroup.make("integrations")
     }),
     endpoint
       .post("rotateSecret", "/:id/rotate-secret", {
+        evaluation: "by-service",
         summary: "Rotate the secret of an integration",
         description:
           "Returns a new secret. The one in use signs too until the overlap has passed, so that receivers can change it; one that it replaced before signs no longer.",

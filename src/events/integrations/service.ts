@@ -5,6 +5,7 @@ import { type Changed } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { Tenants } from "../../identity/tenants/service.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { requireUnchanged } from "../../kernel/http/precondition.ts"
 import { patched } from "../../kernel/http/server-set.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database, statementMoment } from "../../platform/database/database.ts"
@@ -56,7 +57,7 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
       })
     )
     const find = (id: TargetId) => found(database.asCaller(targets.find(integrationKinds, id)))
-    const lock = (id: TargetId) => found(targets.lock(integrationKinds, id))
+    const lock = (id: TargetId) => Effect.tap(found(targets.lock(integrationKinds, id)), requireUnchanged)
     const hold = (id: TargetId) => found(targets.hold(integrationKinds, id))
     const create = Effect.fn("Integrations.create")(
       function* (input: IntegrationCreation) {
@@ -117,8 +118,9 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
     ) {
       const target = yield* lock(id)
       const secret = yield* newSecret(random)
-      const until = DateTime.add(yield* DateTime.now, { seconds: overlapSeconds })
-      yield* targets.rotateSecret(id, yield* deliveries.sealSecret(id, secret), until)
+      const now = yield* DateTime.now
+      const until = DateTime.add(now, { seconds: overlapSeconds })
+      yield* targets.rotateSecret(id, yield* deliveries.sealSecret(id, secret), until, now)
       return acted("IntegrationSecretRotated", target, { secret }, { overlapSeconds })
     }, audit.change)
 

@@ -45,6 +45,7 @@ export class EventSubscriptionsApi extends HttpApiGroup.make("eventSubscriptions
       error: [TenantNotFound, TooManyEventTargets, ValidationFailed, Forbidden]
     }),
     endpoint.put("update", "/:id", {
+      evaluation: "by-service",
       summary: "Change an event subscription",
       description: "Asks the sink again. Absent members become empty.",
       access: send,
@@ -54,6 +55,7 @@ export class EventSubscriptionsApi extends HttpApiGroup.make("eventSubscriptions
       error: [EventSubscriptionNotFound, ValidationFailed]
     }),
     endpoint.delete("delete", "/:id", {
+      evaluation: "by-service",
       summary: "Delete an event subscription",
       description: "Events that wait are not delivered.",
       access: write,

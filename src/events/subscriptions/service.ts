@@ -28,6 +28,7 @@ import {
   toSubscription
 } from "./domain.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
+import { requireUnchanged } from "../../kernel/http/precondition.ts"
 
 const kinds = ["subscription"] as const
 const timeoutSeconds = 5
@@ -100,13 +101,17 @@ export class EventSubscriptions extends Context.Service<EventSubscriptions>()("a
       )
     }, Effect.tap(deliveries.wake))
 
+    const lock = (id: TargetId) => Effect.tap(found(targets.lock(kinds, id)), requireUnchanged)
+
     const update = Effect.fn("EventSubscriptions.update")(function* (id: TargetId, input: EventSubscriptionUpdate) {
       yield* requireTargetAddress(input.sink, "sink", allowPrivate)
       yield* found(database.asCaller(targets.find(kinds, id)))
+      // Neither is the sink asked for a change that is not made.
+      yield* requireUnchanged
       const status = input.status === "disabled" ? "disabled" : (yield* consent(input.sink)) ? "active" : "refused"
       return yield* audit.change(
         Effect.gen(function* () {
-          const before = yield* found(targets.lock(kinds, id))
+          const before = yield* lock(id)
           const { secret } = input.config ?? {}
           if (secret === redactedSecret && before.config.secret === undefined) return yield* noSecretYet
           const now = yield* DateTime.now
@@ -115,7 +120,7 @@ export class EventSubscriptions extends Context.Service<EventSubscriptions>()("a
           if (secret === undefined) yield* targets.removeSecrets(id)
           else if (secret !== redactedSecret) {
             const until = DateTime.add(now, { seconds: overlapSecondsDefault })
-            yield* targets.rotateSecret(id, yield* deliveries.sealSecret(id, secret), until)
+            yield* targets.rotateSecret(id, yield* deliveries.sealSecret(id, secret), until, now)
           }
           const { EventSubscriptionUpdated } = eventSubscriptionActions
           const { entries } = changes.updated(EventSubscriptionUpdated, toAudited(before), toAudited(after))
@@ -125,7 +130,7 @@ export class EventSubscriptions extends Context.Service<EventSubscriptions>()("a
     }, Effect.tap(deliveries.wake))
 
     const remove = Effect.fn("EventSubscriptions.delete")(function* (id: TargetId) {
-      const before = yield* found(targets.lock(kinds, id))
+      const before = yield* lock(id)
       yield* targets.delete(id)
       return changes.deleted(eventSubscriptionActions.EventSubscriptionDeleted, toAudited(before))
     }, audit.change)

@@ -9,7 +9,6 @@ import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { LinkedArray } from "../../kernel/http/location.ts"
 import { arrayQuery } from "../../kernel/http/page.ts"
-import { IfMatch, VersionMismatch } from "../../kernel/http/precondition.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { CatalogueDocument } from "../catalog/catalogue-domain.ts"
@@ -18,14 +17,11 @@ import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"
 const admin = requires("llm:admin", { systemOnly: true })
 const writeBodyBytes = 8_388_608
 
-const ifMatch = { "if-match": Schema.optionalKey(IfMatch) }
 const tag = {
-  etag: Schema.optionalKey(
-    Schema.String.annotate({
-      description: "The version in quotes, for If-Match; absent while none was ever written",
-      examples: ['"1"']
-    })
-  )
+  etag: Schema.String.annotate({
+    description: 'The version in quotes; `"0"` while none was ever written',
+    examples: ['"1"']
+  })
 }
 const Tagged = HttpApiSchema.WithHeaders(GatewayDocument, tag)
 const TaggedCatalogue = HttpApiSchema.WithHeaders(CatalogueDocument, tag)
@@ -37,6 +33,7 @@ export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
       description:
         "With its ETag. While none was ever written, what runs of the environment. No key is ever shown: only references to keys.",
       access: admin,
+      answersResource: true,
       success: Tagged
     }),
     endpoint.put("putConfiguration", "/config", {
@@ -45,10 +42,10 @@ export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
         "The document is validated as a whole and every fault is reported. A valid document becomes a new version and takes effect here at once, on other replicas soon after. A literal key is encrypted and replaced by `secret:<id>`.",
       access: admin,
       maxBodyBytes: writeBodyBytes,
-      headers: ifMatch,
+      evaluation: "by-service",
       payload: GatewayDocument,
       success: Tagged,
-      error: [PayloadTooLarge, ValidationFailed, VersionMismatch]
+      error: [PayloadTooLarge, ValidationFailed]
     }),
     endpoint.get("versions", "/config/versions", {
       summary: "List the versions of the gateway's configuration",
@@ -63,15 +60,16 @@ export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
       summary: "Roll the gateway's configuration back",
       description: "Adds a version with the content of an earlier one, checked again, and runs it.",
       access: admin,
-      headers: ifMatch,
+      evaluation: "by-service",
       payload: Schema.Struct({ version: VersionNumber }),
       success: Tagged,
-      error: [ConfigurationVersionNotFound, PayloadTooLarge, ValidationFailed, VersionMismatch]
+      error: [ConfigurationVersionNotFound, PayloadTooLarge, ValidationFailed]
     }),
     endpoint.get("getCatalogue", "/catalogue", {
       summary: "Get the catalogue of models",
       description: "The one that was written last, with its ETag; the built-in one while none was ever written.",
       access: admin,
+      answersResource: true,
       success: TaggedCatalogue
     }),
     endpoint.put("putCatalogue", "/catalogue", {
@@ -80,10 +78,10 @@ export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
         "In the form of the built-in catalogue, whose other models stay. It becomes a new version and takes effect here at once, on other replicas soon after; calls that have begun keep their prices.",
       access: admin,
       maxBodyBytes: writeBodyBytes,
-      headers: ifMatch,
+      evaluation: "by-service",
       payload: CatalogueDocument,
       success: TaggedCatalogue,
-      error: [PayloadTooLarge, ValidationFailed, VersionMismatch]
+      error: [PayloadTooLarge, ValidationFailed]
     }),
     endpoint.get("catalogueVersions", "/catalogue/versions", {
       summary: "List the versions of the catalogue",

@@ -5,7 +5,7 @@ import { type ConfigurationVersionNotFound, type ShownVersion } from "../../appl
 import { type SystemOwnedContent, SystemOwnedFiles } from "../../applications/configuration/files/system-owned-files.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type Slice } from "../../kernel/http/page.ts"
-import { type IfMatch, type VersionMismatch } from "../../kernel/http/precondition.ts"
+import { type VersionMismatch } from "../../kernel/http/precondition.ts"
 import { type PayloadTooLarge, ValidationFailed } from "../../kernel/problems/problems.ts"
 import { type CatalogueDocument } from "../catalog/catalogue-domain.ts"
 import { Notifications } from "../../platform/database/notifications.ts"
@@ -40,17 +40,11 @@ export class GatewayConfiguration extends Context.Service<
     /** The active configuration; every call reads it. */
     readonly snapshot: () => GatewaySnapshot
     readonly get: Effect.Effect<VersionedDocument>
-    put(document: GatewayDocument, ifMatch: IfMatch | undefined): Effect.Effect<VersionedDocument, Unwriteable>
+    put(document: GatewayDocument): Effect.Effect<VersionedDocument, Unwriteable>
     versions(before: number | undefined, limit: number): Effect.Effect<Slice<ShownVersion, number>>
-    rollback(
-      version: number,
-      ifMatch: IfMatch | undefined
-    ): Effect.Effect<VersionedDocument, Unwriteable | ConfigurationVersionNotFound>
+    rollback(version: number): Effect.Effect<VersionedDocument, Unwriteable | ConfigurationVersionNotFound>
     readonly catalogue: Effect.Effect<VersionedCatalogue>
-    putCatalogue(
-      document: CatalogueDocument,
-      ifMatch: IfMatch | undefined
-    ): Effect.Effect<VersionedCatalogue, Unwriteable>
+    putCatalogue(document: CatalogueDocument): Effect.Effect<VersionedCatalogue, Unwriteable>
     catalogueVersions(before: number | undefined, limit: number): Effect.Effect<Slice<ShownVersion, number>>
     /** Reads the configuration and all keys again, in every replica. */
     readonly reload: Effect.Effect<GatewayReload, PayloadTooLarge | ValidationFailed>
@@ -125,16 +119,12 @@ export class GatewayConfiguration extends Context.Service<
         }
       })
 
-      const write = Effect.fnUntraced(function* (
-        given: GatewayDocument,
-        ifMatch: IfMatch | undefined,
-        restoredFrom: number | undefined
-      ) {
+      const write = Effect.fnUntraced(function* (given: GatewayDocument, restoredFrom: number | undefined) {
         const document =
           given.providers === undefined
             ? given
             : { ...given, providers: yield* Effect.forEach(given.providers, withKeptKeys) }
-        const { after, before, version } = yield* file.write(textOf(document), ifMatch, restoredFrom)
+        const { after, before, version } = yield* file.write(textOf(document), restoredFrom)
         yield* notifications.notify(topic, String(version))
         // Others may wait for a connection in their turn to activate, so no transaction waits for a turn.
         yield* sql.afterCommit(resync)
@@ -145,22 +135,16 @@ export class GatewayConfiguration extends Context.Service<
         return { value: { version, document }, entries: [{ action, entityId: "llm-gateway", before, after }] }
       }, audit.change)
 
-      const put = Effect.fn("GatewayConfiguration.put")(function* (
-        document: GatewayDocument,
-        ifMatch: IfMatch | undefined
-      ) {
+      const put = Effect.fn("GatewayConfiguration.put")(function* (document: GatewayDocument) {
         yield* check(document)
-        return yield* write(document, ifMatch, undefined)
+        return yield* write(document, undefined)
       })
 
-      const rollback = Effect.fn("GatewayConfiguration.rollback")(function* (
-        version: number,
-        ifMatch: IfMatch | undefined
-      ) {
+      const rollback = Effect.fn("GatewayConfiguration.rollback")(function* (version: number) {
         const { content } = yield* file.version(version)
         const { document } = versioned({ content, version })
         yield* check(document)
-        return yield* write(document, ifMatch, version)
+        return yield* write(document, version)
       })
 
       /** Imports the file of `Llm:ConfigFile` if it is to be imported and differs from the stored configuration. */
@@ -171,7 +155,7 @@ export class GatewayConfiguration extends Context.Service<
         if (stored.version !== null && textOf(seeded.value) === textOf(stored.document)) return
         yield* check(seeded.value)
         // A write without a precondition cannot fail with VersionMismatch.
-        yield* Effect.catchTag(write(seeded.value, undefined, undefined), "VersionMismatch", Effect.die)
+        yield* Effect.catchTag(write(seeded.value, undefined), "VersionMismatch", Effect.die)
       }, asSystem)
 
       const reload = Effect.gen(function* () {
@@ -200,7 +184,7 @@ export class GatewayConfiguration extends Context.Service<
         versions: Effect.fn("GatewayConfiguration.versions")(file.versions),
         rollback,
         catalogue: catalogues.get,
-        putCatalogue: (document, ifMatch) => catalogues.put(document, ifMatch, resync),
+        putCatalogue: (document) => catalogues.put(document, resync),
         catalogueVersions: catalogues.versions,
         reload
       })

@@ -7,7 +7,7 @@ import { asSystem, Audit } from "../../audit/log/service.ts"
 import { type Slice } from "../../kernel/http/page.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
-import { type IfMatch, type VersionMismatch } from "../../kernel/http/precondition.ts"
+import { type VersionMismatch } from "../../kernel/http/precondition.ts"
 import { type PayloadTooLarge, ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Notifications } from "../../platform/database/notifications.ts"
 import { faultsOf } from "../../platform/http/validation.ts"
@@ -33,11 +33,7 @@ export class StoredCatalogue extends Context.Service<
     /** The catalogue that calls are priced by, and its version. */
     readonly current: Effect.Effect<{ readonly version: number | null; readonly catalogue: Catalogue }>
     /** Writes a document; `committed` runs here when it is stored, and every replica is notified. */
-    put(
-      document: CatalogueDocument,
-      ifMatch: IfMatch | undefined,
-      committed: Effect.Effect<void>
-    ): Effect.Effect<VersionedCatalogue, Unwriteable>
+    put(document: CatalogueDocument, committed: Effect.Effect<void>): Effect.Effect<VersionedCatalogue, Unwriteable>
     versions(before: number | undefined, limit: number): Effect.Effect<Slice<ShownVersion, number>>
     /** Imports the file of `Llm:CatalogueFile` if it has changed. */
     readonly takeFile: Effect.Effect<void, PayloadTooLarge | ValidationFailed>
@@ -72,12 +68,8 @@ export class StoredCatalogue extends Context.Service<
         Option.match({ onNone: () => ({ version: null, document: builtInDocument }), onSome: versioned })
       )
 
-      const write = Effect.fnUntraced(function* (
-        document: CatalogueDocument,
-        ifMatch: IfMatch | undefined,
-        committed: Effect.Effect<void>
-      ) {
-        const { after, before, version } = yield* file.write(encode(document), ifMatch)
+      const write = Effect.fnUntraced(function* (document: CatalogueDocument, committed: Effect.Effect<void>) {
+        const { after, before, version } = yield* file.write(encode(document))
         yield* notifications.notify(topic, String(version))
         yield* sql.afterCommit(committed)
         const action = catalogueActions.GatewayCatalogueUpdated
@@ -86,12 +78,11 @@ export class StoredCatalogue extends Context.Service<
 
       const put = Effect.fn("StoredCatalogue.put")(function* (
         document: CatalogueDocument,
-        ifMatch: IfMatch | undefined,
         committed: Effect.Effect<void>
       ) {
         const errors = faultsIn(document)
         if (errors.length > 0) return yield* new ValidationFailed({ errors })
-        return yield* write(document, ifMatch, committed)
+        return yield* write(document, committed)
       })
 
       const detail = "The file of Llm:CatalogueFile cannot be taken on."
@@ -119,7 +110,7 @@ export class StoredCatalogue extends Context.Service<
         const isStored = Option.exists(stored, ({ content }) => content === encode(document))
         if (isStored || !(yield* isFileFirst(stored))) return
         // A write without a precondition cannot fail with VersionMismatch.
-        yield* Effect.catchTag(put(document, undefined, Effect.void), "VersionMismatch", Effect.die)
+        yield* Effect.catchTag(put(document, Effect.void), "VersionMismatch", Effect.die)
       }, asSystem)
 
       return StoredCatalogue.of({

@@ -1,6 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option, Predicate, Schema, Struct } from "effect"
 import { SqlClient, type SqlError, SqlSchema } from "effect/sql"
 import { type ListRequest } from "../../kernel/http/listing.ts"
+import { rowLock } from "../../platform/database/database.ts"
 import { indexedText, makeList } from "../../platform/database/list.ts"
 import { readRows } from "../../platform/database/table.ts"
 import { Change } from "../../audit/log/domain.ts"
@@ -64,7 +65,8 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
     const selectOne = SqlSchema.findOneOption({
       Request: AccountId,
       Result: Account,
-      execute: (id) => sql`SELECT ${columns} FROM accounts t WHERE t.id = ${id}`
+      execute: (id) =>
+        Effect.flatMap(rowLock(sql, "t"), (lock) => sql`SELECT ${columns} FROM accounts t WHERE t.id = ${id} ${lock}`)
     })
     const selectLocked = SqlSchema.findOneOption({
       Request: AccountId,

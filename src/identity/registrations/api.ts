@@ -11,10 +11,12 @@ import { ApplicationNotPending, RegistrationApproval, RegistrationNotFound, Regi
 const read = requires("applications:read", { systemOnly: true })
 const write = requires("applications:write", { systemOnly: true })
 const params = { id: integerParameter(ApplicationId) }
+const registration = "/api/applications/:id/registration"
 
 export class RegistrationsApi extends HttpApiGroup.make("registrations")
   .add(
     endpoint.get("get", "/registration", {
+      answersResource: true,
       summary: "Get the registration of an application",
       description: "What an application that registered itself said, and which scopes it requests. Never its secrets.",
       access: read,
@@ -23,6 +25,7 @@ export class RegistrationsApi extends HttpApiGroup.make("registrations")
       error: [ApplicationNotFound, RegistrationNotFound]
     }),
     endpoint.post("approve", "/approve", {
+      actsOn: registration,
       summary: "Approve the registration of an application",
       description:
         "Issues an API key of the tenant, which the application reads once at its registration URI, or widens the key that it has. The caller needs every scope that it grants, and the key ends with the caller's own authority at the latest.",
@@ -40,6 +43,7 @@ export class RegistrationsApi extends HttpApiGroup.make("registrations")
       ]
     }),
     endpoint.post("reject", "/reject", {
+      actsOn: registration,
       summary: "Reject the registration of an application",
       description:
         "The application stays, rejected, and gets no key. One that was approved before and requests more keeps what it has, and is active again.",

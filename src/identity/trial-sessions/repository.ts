@@ -1,8 +1,9 @@
-import { Context, Effect, Layer, Schema } from "effect"
+import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { type TrialUserId } from "../trial-users/domain.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
+import { rowLock } from "../../platform/database/database.ts"
 import { makeList } from "../../platform/database/list.ts"
 import { readRows } from "../../platform/database/table.ts"
 import { Session, SessionId, sessionListing, SessionNotFound } from "./domain.ts"
@@ -42,15 +43,19 @@ export class SessionsRepository extends Context.Service<SessionsRepository>()("a
           RETURNING *`
     })
 
+    const selectOne = SqlSchema.findOneOption({
+      Request: SessionId,
+      Result: Session,
+      execute: (id) => Effect.flatMap(rowLock(sql), (lock) => sql`SELECT * FROM sessions WHERE id = ${id} ${lock}`)
+    })
+
     return {
-      get: (id: SessionId) =>
-        model.findById(id).pipe(
-          Effect.catchTags({
-            NoSuchElementError: () => new SessionNotFound({}),
-            SqlError: Effect.die,
-            SchemaError: Effect.die
-          })
-        ),
+      get: Effect.fn("SessionsRepository.get")((id: SessionId) =>
+        Effect.flatMap(
+          Effect.orDie(selectOne(id)),
+          Option.match({ onNone: () => Effect.fail(new SessionNotFound({})), onSome: (found) => Effect.succeed(found) })
+        )
+      ),
       list: Effect.fn("SessionsRepository.list")(
         (
           { active, userId }: { readonly userId: TrialUserId | undefined; readonly active: boolean | undefined },

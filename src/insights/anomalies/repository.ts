@@ -4,6 +4,7 @@ import { Change } from "../../audit/log/domain.ts"
 import { type AgentId } from "../../identity/agents/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
+import { rowLock } from "../../platform/database/database.ts"
 import { readRows } from "../../platform/database/table.ts"
 import { usageDimensions, type UsageFilter } from "../usage/domain.ts"
 import { AnomalyDimension, AnomalyId, AnomalyKind, AnomalyNotFound, AnomalyStatus, Contributor } from "./domain.ts"
@@ -100,7 +101,9 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
             ])} ORDER BY id DESC LIMIT ${limit}`)
       ),
 
-      get: Effect.fn("AnomaliesRepository.get")((id: AnomalyId) => one(sql`SELECT * FROM anomalies WHERE id = ${id}`)),
+      get: Effect.fn("AnomaliesRepository.get")((id: AnomalyId) =>
+        Effect.flatMap(rowLock(sql), (lock) => one(sql`SELECT * FROM anomalies WHERE id = ${id} ${lock}`))
+      ),
 
       lock: Effect.fn("AnomaliesRepository.lock")((id: AnomalyId) =>
         Effect.andThen(Change, one(sql`SELECT * FROM anomalies WHERE id = ${id} FOR UPDATE`))

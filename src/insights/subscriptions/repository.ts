@@ -1,9 +1,10 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
+import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
+import { rowLock } from "../../platform/database/database.ts"
 import { makeList } from "../../platform/database/list.ts"
 import { readRows, violations } from "../../platform/database/table.ts"
 import { usageDimensions } from "../usage/domain.ts"
@@ -41,14 +42,15 @@ export class SubscriptionsRepository extends Context.Service<SubscriptionsReposi
         hasTenant: true,
         text: "lower(t.name || ' ' || t.provider || ' ' || coalesce(t.plan, ''))"
       })
-      const find = (lock: string) =>
+      const find = (locking: Effect.Effect<Statement.Fragment>) =>
         SqlSchema.findOneOption({
           Request: SubscriptionId,
           Result: StoredSubscription,
-          execute: (id) => sql`SELECT ${all} FROM subscriptions WHERE id = ${id} ${sql.literal(lock)}`
+          execute: (id) =>
+            Effect.flatMap(locking, (lock) => sql`SELECT ${all} FROM subscriptions WHERE id = ${id} ${lock}`)
         })
-      const findOne = find("")
-      const findLocked = find("FOR UPDATE")
+      const findOne = find(rowLock(sql))
+      const findLocked = find(Effect.succeed(sql.literal("FOR UPDATE")))
       const insert = SqlSchema.findOne({
         Request: Schema.Struct({ text: Schema.Any, createdBy: Schema.String }),
         Result: StoredSubscription,

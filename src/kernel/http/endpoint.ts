@@ -3,6 +3,7 @@ import { type HttpMethod, type HttpRouter } from "effect/http"
 import { HttpApiEndpoint, type HttpApiSchema, OpenApi } from "effect/http-api"
 import { type RequiredCapability } from "../authority/access.ts"
 import { AnswersIn, MaxBodyBytes } from "../problems/validation.ts"
+import { ActsOn, AnswersResource, Evaluation, Preconditions } from "./precondition.ts"
 
 /** What an endpoint declares beside its schemas. */
 interface Declaration {
@@ -14,6 +15,12 @@ interface Declaration {
   readonly answersIn?: ReadonlyArray<string>
   /** The largest body that it reads, if it is not `Api:MaxBodyBytes`. */
   readonly maxBodyBytes?: number
+  /** Of a GET whose path does not end in a parameter: whether it answers one resource all the same, which has an entity tag. */
+  readonly answersResource?: boolean
+  /** Where the resource is read that it acts on, with its own parameters, if that is neither its path nor the one above. */
+  readonly actsOn?: HttpRouter.PathInput
+  /** Who evaluates its precondition, if that is not done around the handler. */
+  readonly evaluation?: typeof Evaluation.Service
 }
 
 const declaring = <Method extends HttpMethod.HttpMethod>(method: Method) => {
@@ -40,13 +47,20 @@ const declaring = <Method extends HttpMethod.HttpMethod>(method: Method) => {
       readonly error?: Error
     }
   ) => {
-    const { access, answersIn, description, maxBodyBytes, summary } = options
+    const { access, actsOn, answersIn, answersResource, description, evaluation, maxBodyBytes, summary } = options
+    const annotations = [
+      access ?? Context.empty(),
+      ...(answersIn === undefined ? [] : [Context.make(AnswersIn, answersIn)]),
+      ...(maxBodyBytes === undefined ? [] : [Context.make(MaxBodyBytes, maxBodyBytes)]),
+      ...(answersResource === undefined ? [] : [Context.make(AnswersResource, answersResource)]),
+      ...(actsOn === undefined ? [] : [Context.make(ActsOn, actsOn)]),
+      ...(evaluation === undefined ? [] : [Context.make(Evaluation, evaluation)])
+    ]
     // The compiler cannot tell that a generic error is no stream.
     return make<Identifier, Path, Params, Query, Payload, Headers, Success, Error>(identifier, path, options as never)
-      .annotateMerge(access ?? Context.empty())
-      .annotateMerge(answersIn === undefined ? Context.empty() : Context.make(AnswersIn, answersIn))
-      .annotateMerge(maxBodyBytes === undefined ? Context.empty() : Context.make(MaxBodyBytes, maxBodyBytes))
+      .annotateMerge(Context.mergeAll(...annotations))
       .annotateMerge(OpenApi.annotations({ summary, description }))
+      .middleware(Preconditions)
   }
 }
 

@@ -44,6 +44,7 @@ const phrases: Readonly<Record<number, string>> = {
   415: "Unsupported Media Type",
   417: "Expectation Failed",
   422: "Unprocessable Content",
+  428: "Precondition Required",
   429: "Too Many Requests",
   431: "Request Header Fields Too Large",
   500: "Internal Server Error",

@@ -7,6 +7,7 @@ import { Capability } from "../../kernel/authority/capability.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
+import { rowLock } from "../../platform/database/database.ts"
 import { readRows, violations } from "../../platform/database/table.ts"
 import {
   FindingId,
@@ -353,8 +354,19 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
       ),
 
       finding: Effect.fn("SecurityRepository.finding")((id: FindingId, now: Date) =>
-        Effect.flatMap(findings(selectFindings(now, sql`f.id = ${id}`)), ([found]) =>
-          found === undefined ? Effect.fail(new SecurityFindingNotFound({})) : Effect.succeed(found)
+        rowLock(sql, "f").pipe(
+          Effect.flatMap((lock) => findings(selectFindings(now, sql`f.id = ${id} ${lock}`))),
+          Effect.flatMap(([found]) =>
+            found === undefined ? Effect.fail(new SecurityFindingNotFound({})) : Effect.succeed(found)
+          )
+        )
+      ),
+
+      /** Locks a finding until the transaction ends: what was decided of it is in another table, and read under the lock. */
+      lockFinding: Effect.fn("SecurityRepository.lockFinding")((id: FindingId) =>
+        Effect.andThen(
+          Change,
+          Effect.orDie(Effect.asVoid(sql`SELECT FROM security_findings WHERE id = ${id} FOR NO KEY UPDATE`))
         )
       ),
 

@@ -199,6 +199,7 @@ export class Security extends Context.Service<Security>()("app/security/Security
     const decide = Effect.fn("Security.decide")(function* (id: FindingId, patch: FindingPatch) {
       const at = yield* DateTime.now
       const now = DateTime.toDateUtc(at)
+      yield* repository.lockFinding(id)
       const before = yield* repository.finding(id, now)
       const status = patch.status ?? before.status
       const isOpen = status === "open"

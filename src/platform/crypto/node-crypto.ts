@@ -35,3 +35,6 @@ export const DigestLayer = Layer.succeed(Digest.Digest, {
     Effect.sync(() => hash(nodeNames[algorithm.name], data, "buffer") as Uint8Array<ArrayBuffer>),
   digestHex: (algorithm, data) => Effect.sync(() => hash(nodeNames[algorithm.name], data, "hex"))
 })
+
+/** 128 bits of the SHA-256 of a text or of bytes, as an entity tag has them. */
+export const shortDigest = (data: string | Uint8Array): string => hash("sha256", data, "base64url").slice(0, 22)

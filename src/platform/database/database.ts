@@ -1,6 +1,6 @@
 import { Clock, Context, DateTime, Effect, Fiber, Layer, Predicate, String as Text } from "effect"
 import { PgClient } from "@effect/sql-pg"
-import { SqlClient, type SqlError } from "effect/sql"
+import { SqlClient, type SqlError, type Statement } from "effect/sql"
 import "../../kernel/json/json-parse.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
@@ -40,6 +40,22 @@ export const tenantInScope = Effect.map(CurrentScope, (scope) => (scope === "all
 /** Whether a transaction is under way, which holds a connection. */
 export const isInTransaction = Effect.map(CurrentScope, (scope) => scope !== undefined)
 
+/** Set while a request's precondition is evaluated: reads lock the rows that they find, and note here that they have. */
+export const LocksRows = Context.Reference<{ isLocked: boolean } | undefined>("app/platform/LocksRows", {
+  defaultValue: () => undefined
+})
+
+/**
+ * The end of the statement that reads a resource by its id: locks its row (of the table with this alias) where a change
+ * follows that depends on what was read.
+ */
+export const rowLock = (sql: SqlClient.SqlClient, alias?: string): Effect.Effect<Statement.Fragment> =>
+  Effect.map(LocksRows, (locks) => {
+    if (locks === undefined) return sql.literal("")
+    locks.isLocked = true
+    return sql.literal(alias === undefined ? "FOR NO KEY UPDATE" : `FOR NO KEY UPDATE OF ${alias}`)
+  })
+
 /**
  * The transactions of the service. Row-level security shows a tenant-scoped table only inside {@link Database.transaction},
  * which sets the tenant in PostgreSQL; statements outside one see no tenant's rows.
@@ -53,6 +69,13 @@ export class Database extends Context.Service<
     snapshot<A, E, R>(scope: TenantScope, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
     /** A transaction for the rows that the caller may see. */
     asCaller<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
+    /**
+     * The same around a whole handler, which may need further connections: half of them are left for that, and a handler that
+     * asks other servers delays its own tenant alone.
+     */
+    aroundHandler<A, E, R>(handler: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
+    /** Runs an effect outside of the transaction under way. */
+    outside<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
   }
 >()("app/platform/Database") {
   /**
@@ -65,6 +88,11 @@ export class Database extends Context.Service<
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const inTurn = yield* makeTurns({ atOnce: maxConnections, ofOne: Math.max(1, maxConnections - 2) })
+        const handlersAtOnce = Math.max(1, Math.floor(maxConnections / 2))
+        const handlerInTurn = yield* makeTurns({
+          atOnce: handlersAtOnce,
+          ofOne: Math.max(2, Math.ceil(handlersAtOnce / 2))
+        })
         const enter = (scope: TenantScope) =>
           sql`SELECT set_config('app.tenant_id', ${scope === "all" ? "*" : scope}, true)`.values
 
@@ -105,7 +133,17 @@ export class Database extends Context.Service<
         return Database.of({
           transaction,
           snapshot: (scope, effect) => run(true, scope, effect),
-          asCaller: (effect) => Effect.flatMap(CurrentPrincipal, (principal) => transaction(scopeOf(principal), effect))
+          asCaller: (effect) =>
+            Effect.flatMap(CurrentPrincipal, (principal) => transaction(scopeOf(principal), effect)),
+          aroundHandler: (handler) =>
+            Effect.contextWith((context: Context.Context<never>) => {
+              const scope = scopeOf(Context.get(context, CurrentPrincipal))
+              const changed = transaction(scope, handler)
+              const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
+              return isInner ? changed : handlerInTurn(scope, changed)
+            }),
+          outside: (effect) =>
+            Effect.updateContext(effect, (context) => Context.omit(sql.transactionService)(context) as typeof context)
         })
       })
     )

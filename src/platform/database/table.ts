@@ -6,7 +6,7 @@ import { pageLimitDefault, type Slice } from "../../kernel/http/page.ts"
 import { underFreeSlug } from "../../kernel/slug.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { makeBatcher } from "./batcher.ts"
-import { violatedConstraint } from "./database.ts"
+import { rowLock, violatedConstraint } from "./database.ts"
 import { type ListSource, makeList } from "./list.ts"
 
 type Problems = Readonly<Record<string, new (props: Record<never, never>) => unknown>>
@@ -96,14 +96,17 @@ export const makeTable = Effect.fnUntraced(function* <
             )
         })
 
-  const getOne = (id: Row["id"]): Effect.Effect<Row, NotFound> => one(sql`SELECT * FROM ${sql(name)} WHERE id = ${id}`)
+  const getOne = (id: Row["id"]): Effect.Effect<Row, NotFound> =>
+    Effect.flatMap(rowLock(sql), (lock) => one(sql`SELECT * FROM ${sql(name)} WHERE id = ${id} ${lock}`))
   // What holds a connection must not wait for that of the batch.
   const get = (id: Row["id"]): Effect.Effect<Row, NotFound> =>
     Effect.flatMap(Effect.serviceOption(sql.transactionService), ({ _tag }) =>
       batch === undefined || _tag === "Some" ? getOne(id) : Effect.flatMap(batch.submit(id), found)
     )
   const getBy = (filter: Filter<Row>): Effect.Effect<Row, NotFound> =>
-    one(sql`SELECT * FROM ${sql(name)} WHERE ${sql.and(conditions(filter))}`)
+    Effect.flatMap(rowLock(sql), (lock) =>
+      one(sql`SELECT * FROM ${sql(name)} WHERE ${sql.and(conditions(filter))} ${lock}`)
+    )
   const page = makeList(sql, rows, options.list?.as ?? unsorted, {
     from: name,
     hasTenant: "tenantId" in model.fields,

@@ -11,6 +11,7 @@ const corsFor = (allowedOrigins: ReadonlyArray<string>) =>
       "Content-Type",
       "Idempotency-Key",
       "If-Match",
+      "If-None-Match",
       "Last-Event-ID",
       "X-Api-Key",
       "X-Request-Id",

@@ -4,6 +4,9 @@ import { Problem } from "../../kernel/problems/problem.ts"
 /** Whether a text may be an Idempotency-Key: 1 to 255 printable ASCII characters. */
 export const isIdempotencyKey = (text: string): boolean => /^[\x20-\x7e]{1,255}$/.test(text)
 
+/** How long the answer to a request under a key is kept. */
+export const keyRetention = { hours: 24 } as const
+
 /** The stored response to a POST under a key, for replay. */
 export interface StoredResponse {
   readonly requestSha256: Uint8Array

@@ -3,11 +3,9 @@ import { Mac } from "effect/crypto"
 import { Headers, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { repeatJob } from "../runtime/background-jobs.ts"
-import { scopeOf, Database } from "../database/database.ts"
-import { makeTurns } from "../runtime/turns.ts"
+import { Database } from "../database/database.ts"
 import { headersOf } from "../http/request.ts"
 import { Sealing } from "../crypto/sealing.ts"
-import { Settings } from "../settings/settings.ts"
 import { Idempotency } from "./api.ts"
 import {
   CurrentRepeatable,
@@ -15,6 +13,7 @@ import {
   IdempotencyKeyInvalid,
   IdempotencyKeyReused,
   isIdempotencyKey,
+  keyRetention,
   HandlesIdempotency,
   type StoredResponse,
   OneTimeSecrets
@@ -22,8 +21,6 @@ import {
 import { IdempotencyRepository } from "./repository.ts"
 
 type KeyProblem = IdempotencyInProgress | IdempotencyKeyInvalid | IdempotencyKeyReused
-
-const retention = { hours: 24 } as const
 
 /**
  * Runs a POST under its Idempotency-Key: the key's row is written in the transaction of the change, so that either both
@@ -35,13 +32,9 @@ export const IdempotencyLayer = Layer.effect(
     const database = yield* Database
     const repository = yield* IdempotencyRepository
     const { fingerprint } = yield* Sealing
-    const { maxConnections } = (yield* Settings).database
-    const atOnce = Math.max(1, Math.floor(maxConnections / 2))
-    // A handler may ask other servers while it holds its connection.
-    const inTurn = yield* makeTurns({ atOnce, ofOne: Math.max(2, Math.ceil(atOnce / 2)) })
 
     yield* DateTime.now.pipe(
-      Effect.flatMap((now) => repository.purge(DateTime.subtract(now, retention))),
+      Effect.flatMap((now) => repository.purge(DateTime.subtract(now, keyRetention))),
       (purge) => repeatJob("remove old idempotency keys", "1 hour", purge)
     )
 
@@ -70,11 +63,10 @@ export const IdempotencyLayer = Layer.effect(
           return isReplayed ? HttpServerResponse.setHeader(response, "idempotency-replayed", "true") : response
         }
         const slot = { principal: principal.name, route, key }
-        const changed = database.transaction(
-          scopeOf(principal),
+        return yield* database.aroundHandler(
           Effect.gen(function* () {
             if (!(yield* repository.claim(slot))) return yield* new IdempotencyInProgress({})
-            const earlier = yield* repository.find(slot, DateTime.subtract(now, retention))
+            const earlier = yield* repository.find(slot, DateTime.subtract(now, keyRetention))
             if (earlier._tag === "Some") {
               return Mac.timingSafeEqual(earlier.value.requestSha256, requestSha256)
                 ? replay(earlier.value)
@@ -86,7 +78,6 @@ export const IdempotencyLayer = Layer.effect(
             return response
           })
         )
-        return yield* inTurn(scopeOf(principal), changed)
       })
       const withoutKey: Effect.Effect<
         Effect.Success<typeof httpEffect>,

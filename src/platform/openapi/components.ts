@@ -59,7 +59,8 @@ const hoistParameters = (path: Record<string, unknown>): void => {
   const common = Arr.takeWhile(
     others.length === 0 ? [] : (first.parameters ?? []),
     (parameter, index) =>
-      parameter.in === "path" && others.every((other) => Equal.equals(other.parameters?.[index], parameter))
+      (parameter.in === "path" || parameter.in === "header") &&
+      others.every((other) => Equal.equals(other.parameters?.[index], parameter))
   )
   for (const operation of operations) {
     const own = (operation.parameters ?? []).slice(common.length)
@@ -89,7 +90,7 @@ const responseName = ({ content }: Json, status: string, places: ReadonlyArray<P
   const schemas = Object.values((content ?? {}) as Record<string, { readonly schema: Json }>).flatMap(
     ({ schema }) => (schema.anyOf as ReadonlyArray<Json> | undefined) ?? [schema]
   )
-  if (schemas.length === 0) return "NoContent"
+  if (schemas.length === 0) return status === "204" ? "NoContent" : status
   const names = schemas.map(({ $ref }) => (typeof $ref === "string" ? $ref.split("/").at(-1) : undefined))
   if (names.includes(undefined)) return `${String(places[0]?.operationId)}.${status}`
   return names.length > maxNames ? `${names[0]}Or${names.length - 1}Others` : names.join("Or")

@@ -1,3 +1,4 @@
+import { conditionalPattern } from "../../kernel/http/precondition.ts"
 import { type Json } from "./schemas.ts"
 
 /** The request header of every idempotent operation. */
@@ -6,6 +7,32 @@ export const idempotencyKey = {
   in: "header",
   description: "Makes the request repeatable: for 24 hours the first response is returned again.",
   schema: { type: "string", pattern: "^[ -~]{1,255}$", examples: ["8e03978e-40d5-43dd-bc93-6894a57f9324"] }
+}
+
+const tags = { type: "string", pattern: conditionalPattern }
+
+/** The request headers of every operation on a resource, and of every one that changes something. */
+export const ifMatch = {
+  name: "If-Match",
+  in: "header",
+  description:
+    "Makes the request only if the current ETag of the resource is one of these, or, with `*`, if it is there; otherwise 412 (RFC 9110 §13.1.1). Weak tags never match.",
+  schema: { ...tags, examples: ['"1"', "*"] }
+}
+export const ifNoneMatch = {
+  name: "If-None-Match",
+  in: "header",
+  description:
+    "A GET answers 304 if the current ETag of the resource is one of these; what changes something answers 412 then, or, with `*`, if the resource is there (RFC 9110 §13.1.2)",
+  schema: { ...tags, examples: ['"1"', "*"] }
+}
+
+/** The response header of what shows a resource that is read by its id. */
+export const entityTag = {
+  description:
+    "The entity tag of the resource, for If-Match and If-None-Match (RFC 9110 §8.8.3). What follows a `~` is of its last use alone, which If-Match does not compare.",
+  required: true,
+  schema: { type: "string", examples: ['"GKot5hBsd81kMupNCXHaqb"'] }
 }
 
 /** The response header of what browsers save as a file. */

@@ -1,9 +1,10 @@
 import { Equal, SchemaAST } from "effect"
-import { type HttpApi, OpenApi } from "effect/http-api"
+import { type HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { anyCredential } from "../../kernel/authority/access.ts"
+import { answersResource, makeResources } from "../../kernel/http/resources.ts"
 import { statusPhrase } from "../../kernel/problems/problem.ts"
 import { withSharedComponents, sorted } from "./components.ts"
-import { attachment, headersOf, idempotencyKey } from "./headers.ts"
+import { attachment, entityTag, headersOf, idempotencyKey, ifMatch, ifNoneMatch } from "./headers.ts"
 import { withoutVariants } from "./variants.ts"
 import { withPages } from "./pages.ts"
 import { anyProblem, keepProblems, problemSchema } from "./problems.ts"
@@ -54,10 +55,12 @@ export const inlineDocument = (served: HttpApi.Constraint, serverUrl: string): J
     })
   )
   const raw = OpenApi.fromApi(api, options) as unknown as Json
+  const conditions = conditionsOf(served)
   const document = withoutVariants(mapSchemas(raw, (object) => problemSchema(simplified(object)))) as Document
   for (const methods of Object.values(document.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
       if (Equal.equals(operation.security, anyCredential)) delete operation.security
+      conditions(operation)
       if (operation["x-foreign-format"] !== true) finish(operation, method, document.components.schemas)
       addHeaders(operation)
     }
@@ -97,7 +100,9 @@ const finish = (operation: Operation, method: string, components: Json): void =>
   }))
   const validated = requestBody !== undefined || operation.parameters.length > 0
   const repeatable = method === "post" && responses["422"] !== undefined
+  const conditional = operation.parameters.some(({ name }) => name === ifNoneMatch.name)
   keepProblems(responses, components, (slug) => {
+    if (slug === "version-mismatch") return conditional
     if (slug.startsWith("idempotency-")) return repeatable
     // The body of an idempotent request is read even if the endpoint has no payload.
     if (slug === "payload-too-large") return requestBody !== undefined || repeatable
@@ -114,6 +119,30 @@ const finish = (operation: Operation, method: string, components: Json): void =>
       if (isText(type) && isBinary(media.schema)) media.schema = { type: "string" }
     }
     if (status.startsWith("2")) response.description = successes[status] ?? statusPhrase(Number(status))
+  }
+}
+
+/** Adds to an operation the conditional headers that it takes, and the entity tags of its answers. */
+const conditionsOf = (served: HttpApi.Constraint) => {
+  const endpoints = Object.values(untyped(served).groups).flatMap((group) =>
+    Object.values(group.endpoints).map((endpoint) => [`${group.identifier}.${endpoint.identifier}`, endpoint] as const)
+  )
+  const resources = makeResources<true>()
+  for (const [, endpoint] of endpoints) resources.add(endpoint, true)
+  const byId = new Map<string, HttpApiEndpoint.Top>(endpoints)
+  return (operation: Operation): void => {
+    const endpoint = byId.get(String(operation.operationId))
+    if (endpoint === undefined || (endpoint.method === "GET" && !answersResource(endpoint))) return
+    operation.parameters.push(ifMatch, ifNoneMatch)
+    for (const [status, response] of Object.entries(operation.responses)) {
+      const { etag, ...headers } = (response.headers ?? {}) as Json
+      const isTagged =
+        status.startsWith("2") &&
+        (etag !== undefined || answersResource(endpoint) || resources.shownBy(endpoint) !== undefined)
+      if (isTagged) response.headers = { ...headers, ETag: etag ?? entityTag }
+    }
+    if (endpoint.method === "GET")
+      operation.responses[304] = { description: "Not Modified", headers: { ETag: entityTag } }
   }
 }
 

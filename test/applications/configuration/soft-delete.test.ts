@@ -68,16 +68,16 @@ layer(ServicesLayer, { timeout: "60 seconds" })("deleted configuration", (it) =>
       const early = yield* makeFile(applicationId, "early.txt", folder)
       yield* makeFile(applicationId, "late.txt", folder)
       yield* makeFile(applicationId, "stays.txt")
-      yield* configuration.delete(early, undefined)
+      yield* configuration.delete(early)
       yield* HandClock.setTime("2026-01-05T00:00:00Z")
-      yield* configuration.delete(folder, undefined)
+      yield* configuration.delete(folder)
 
       yield* HandClock.setTime("2026-01-31T00:00:00Z")
       assert.strictEqual(yield* softDelete.purge, 0)
       yield* HandClock.setTime("2026-01-31T00:00:00.001Z")
       assert.strictEqual(yield* softDelete.purge, 1)
       yield* configuration.restore(folder)
-      yield* configuration.delete(folder, undefined)
+      yield* configuration.delete(folder)
       yield* HandClock.setTime("2026-03-02T00:00:00.001Z")
       assert.strictEqual(yield* softDelete.purge, 0)
       yield* HandClock.setTime("2026-03-03T00:00:00Z")
@@ -104,9 +104,9 @@ layer(ServicesLayer, { timeout: "60 seconds" })("deleted configuration", (it) =>
       for (let index = 0; index < 30; index++) {
         const folder = (yield* configuration.create({ applicationId, name: `${index}`, type: "folder" })).id
         const file = yield* makeFile(applicationId, "a.txt")
-        yield* configuration.move(file, { parentId: folder }, undefined)
-        yield* configuration.delete(file, undefined)
-        yield* configuration.delete(folder, undefined)
+        yield* configuration.move(file, { parentId: folder })
+        yield* configuration.delete(file)
+        yield* configuration.delete(folder)
       }
       yield* HandClock.setTime("2026-05-02T00:00:00Z")
       yield* asSuperuser(database, (sql) =>
@@ -149,9 +149,9 @@ layer(ServicesLayer, { timeout: "60 seconds" })("deleted configuration", (it) =>
             nodes.push(made.value.id)
             if (kind === "folder") folders.push(made.value.id)
           } else if (id !== undefined) {
-            if (kind === "delete") yield* Effect.ignore(configuration.delete(id, undefined))
+            if (kind === "delete") yield* Effect.ignore(configuration.delete(id))
             if (kind === "restore") yield* Effect.ignore(configuration.restore(id))
-            if (kind === "move") yield* Effect.ignore(configuration.move(id, { parentId }, undefined))
+            if (kind === "move") yield* Effect.ignore(configuration.move(id, { parentId }))
           }
           moments.push(yield* DateTime.now)
         }

@@ -24,7 +24,7 @@ const PostgresWorld = Layer.effect(
           Effect.provideService(BudgetCaps, caps)
         ),
       changeCap: (id, members) =>
-        caps.update(id, { name: "changed", ...members }, undefined).pipe(Effect.orDie, asSystem, Effect.asVoid),
+        caps.update(id, { name: "changed", ...members }).pipe(Effect.orDie, asSystem, Effect.asVoid),
       grant: (id, amount) => grants.create(id, { amount, reason: "more" }).pipe(Effect.orDie, asSystem, Effect.asVoid),
       utilization: (id: CapId) =>
         utilizationOf(id).pipe(

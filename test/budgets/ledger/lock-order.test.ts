@@ -68,7 +68,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the counters of a cap", (it) =>
         const awaited = yield* makeCap(tenantId, { limit: 1000, scope: { model: "large" } })
         const changed = yield* makeCap(tenantId, members)
         const change = (to: Partial<CapUpdate>) =>
-          Effect.orDie(asSystem(caps.update(changed.id, { name: "a cap", ...before, ...to }, undefined)))
+          Effect.orDie(asSystem(caps.update(changed.id, { name: "a cap", ...before, ...to })))
         if (status === "paused") yield* change({ status })
         const both = () => reserveItem(tenantId, 45n * nano, { dimensions: { model: "large" } })
         yield* ledger.reserveBatch([{ ...both(), amount: 1n }])
@@ -104,7 +104,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the counters of a cap", (it) =>
         Effect.gen(function* () {
           const waiting = yield* Effect.forkDetach(ledger.reserveBatch([reserveItem(tenantId, 45n * nano)]))
           yield* TestClock.withLive(untilBlocked(sql))
-          yield* Effect.orDie(asSystem(caps.update(cap.id, { name: "a cap", limit: 40 }, undefined)))
+          yield* Effect.orDie(asSystem(caps.update(cap.id, { name: "a cap", limit: 40 })))
           return waiting
         })
       )

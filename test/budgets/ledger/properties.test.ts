@@ -194,7 +194,7 @@ const runProgram = Effect.fnUntraced(function* (dice: Dice) {
         trail.push(`edit ${cap.id.slice(-4)} to ${limit} ${cap.paused}`)
         const status = cap.paused ? ("paused" as const) : ("active" as const)
         yield* caps
-          .update(cap.id as CapId, { name: "edited", limit, status }, undefined)
+          .update(cap.id as CapId, { name: "edited", limit, status })
           .pipe(Effect.orDie, asSystem, Effect.asVoid)
       })
     ],

@@ -7,7 +7,6 @@ import { endpoint } from "../../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../../platform/idempotency/api.ts"
 import { arrayQuery } from "../../../kernel/http/page.ts"
 import { integerParameter } from "../../../kernel/http/parameter.ts"
-import { IfMatch, VersionMismatch } from "../../../kernel/http/precondition.ts"
 import { LinkedArray } from "../../../kernel/http/location.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems/problems.ts"
 import {
@@ -41,20 +40,21 @@ const writeBodyBytes = 8_388_608
 
 const id = { id: integerParameter(ConfigurationId) }
 const application = { applicationId: integerParameter(ApplicationId) }
-const ifMatch = { "if-match": Schema.optionalKey(IfMatch) }
 const EntityTag = Schema.String.annotate({
-  description: "The version of a file in quotes, for If-Match; absent of a folder",
+  description:
+    "The version of a file in quotes (0 of a folder), with a suffix once the node was moved, renamed or given another schema",
   examples: ['"1"']
 })
-const Tagged = HttpApiSchema.WithHeaders(ConfigurationFile, { etag: Schema.optionalKey(EntityTag) })
+const Tagged = HttpApiSchema.WithHeaders(ConfigurationFile, { etag: EntityTag })
 const CreatedFile = HttpApiSchema.WithHeaders(ConfigurationFile.pipe(HttpApiSchema.status(201)), {
   location: Schema.String.annotate({ description: "Path of the new node", examples: ["/api/configuration/42"] }),
-  etag: Schema.optionalKey(EntityTag)
+  etag: EntityTag
 })
 
 export class ConfigurationApi extends HttpApiGroup.make("configuration")
   .add(
     endpoint.get("getByPath", "/by-path", {
+      answersResource: true,
       summary: "Find a file or folder by its path",
       description: "A file comes with its content and its ETag. Names are compared exactly.",
       access: read,
@@ -103,17 +103,10 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
       access: write,
       maxBodyBytes: writeBodyBytes,
       params: id,
-      headers: ifMatch,
+      evaluation: "by-service",
       payload: ConfigurationContent,
       success: Tagged,
-      error: [
-        ConfigurationManaged,
-        ConfigurationNoFile,
-        ConfigurationNotFound,
-        PayloadTooLarge,
-        ValidationFailed,
-        VersionMismatch
-      ]
+      error: [ConfigurationManaged, ConfigurationNoFile, ConfigurationNotFound, PayloadTooLarge, ValidationFailed]
     }),
     endpoint.patch("move", "/:id", {
       summary: "Rename or move a file or folder",
@@ -121,7 +114,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
       access: write,
       maxBodyBytes: writeBodyBytes,
       params: id,
-      headers: ifMatch,
+      evaluation: "by-service",
       payload: ConfigurationPatch,
       success: Tagged,
       error: [
@@ -132,8 +125,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
         ConfigurationParentUnfit,
         ConfigurationSchemaUnfit,
         ConfigurationTooDeep,
-        ValidationFailed,
-        VersionMismatch
+        ValidationFailed
       ]
     }),
     endpoint.delete("delete", "/:id", {
@@ -141,10 +133,11 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
       description: "A folder with everything below it. For 30 days it can be restored; then it is gone for good.",
       access: write,
       params: id,
-      headers: ifMatch,
-      error: [ConfigurationManaged, ConfigurationNotFound, ConfigurationSchemaInUse, VersionMismatch]
+      evaluation: "by-service",
+      error: [ConfigurationManaged, ConfigurationNotFound, ConfigurationSchemaInUse]
     }),
     endpoint.post("restore", "/:id/restore", {
+      evaluation: "by-service",
       summary: "Restore what was deleted",
       description:
         "Restores everything that was deleted with it, in its place; a node that is not deleted stays as it is.",
@@ -204,7 +197,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
       description: "Adds a version with the content of an earlier one; nothing of the history is lost.",
       access: rollback,
       params: id,
-      headers: ifMatch,
+      evaluation: "by-service",
       payload: Schema.Struct({ version: VersionNumber }),
       success: Tagged,
       error: [
@@ -212,8 +205,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
         ConfigurationNoFile,
         ConfigurationNotFound,
         ConfigurationVersionNotFound,
-        ValidationFailed,
-        VersionMismatch
+        ValidationFailed
       ]
     }),
     endpoint.get("watch", "/:id/watch", {

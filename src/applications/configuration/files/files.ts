@@ -1,13 +1,14 @@
 import { Context, Effect, Layer } from "effect"
 import { asSystem, Audit, auditOrigin } from "../../../audit/log/service.ts"
 import { makeBatcher } from "../../../platform/database/batcher.ts"
-import { type IfMatch, versionsIn } from "../../../kernel/http/precondition.ts"
+import { CurrentPrecondition, type Precondition } from "../../../kernel/http/precondition.ts"
 import { Contents, type Passed, requireValid } from "../schema-validation/contents.ts"
 import {
   configurationActions,
   type ConfigurationId,
   ConfigurationNoFile,
-  type ConfigurationVersion
+  type ConfigurationVersion,
+  versionTag
 } from "../model/domain.ts"
 import { Diffs } from "../diffs/diffs.ts"
 import { ConfigurationLocks, stamp } from "../model/locks.ts"
@@ -57,10 +58,9 @@ export class ConfigurationFiles extends Context.Service<ConfigurationFiles>()("a
       id: ConfigurationId,
       content: StoredContent,
       restoredFrom: number | null,
-      ifMatch: IfMatch | undefined,
       passed: Passed
     ) {
-      const before = yield* holds.node(id, ifMatch)
+      const before = yield* holds.node(id)
       if (before.type === "folder") return yield* new ConfigurationNoFile({})
       yield* requireValid({ name: before.name, content: content.content }, before, passed)
       const after = yield* versions.add(id, content, restoredFrom, yield* stamp)
@@ -72,17 +72,14 @@ export class ConfigurationFiles extends Context.Service<ConfigurationFiles>()("a
       return { value: { ...shown(after), content: content.content }, entries: [entry] }
     }, audit.change)
 
-    const save = Effect.fn("ConfigurationFiles.save")(function* (
-      id: ConfigurationId,
-      content: string,
-      ifMatch: IfMatch | undefined
-    ) {
+    const save = Effect.fn("ConfigurationFiles.save")(function* (id: ConfigurationId, content: string) {
       const stored = yield* contents.measure(content)
-      if (stored.size <= maxBytesTogether) {
-        const saved = yield* quickly.submit({ id, stored, versions: versionsIn(ifMatch), origin: yield* auditOrigin })
+      const versions = versionsIn(yield* CurrentPrecondition)
+      if (stored.size <= maxBytesTogether && versions !== undefined) {
+        const saved = yield* quickly.submit({ id, stored, versions, origin: yield* auditOrigin })
         if (saved !== undefined) return { ...shown(saved), content }
       }
-      return yield* contents.whenValid((passed) => holds.inTurnOfNode(id, write(id, stored, null, ifMatch, passed)))
+      return yield* contents.whenValid((passed) => holds.inTurnOfNode(id, write(id, stored, null, passed)))
     })
 
     const fileOf = Effect.fnUntraced(function* (id: ConfigurationId) {
@@ -91,15 +88,11 @@ export class ConfigurationFiles extends Context.Service<ConfigurationFiles>()("a
       return { ...node, version: node.version }
     })
 
-    const rollback = Effect.fn("ConfigurationFiles.rollback")(function* (
-      id: ConfigurationId,
-      version: number,
-      ifMatch: IfMatch | undefined
-    ) {
+    const rollback = Effect.fn("ConfigurationFiles.rollback")(function* (id: ConfigurationId, version: number) {
       yield* fileOf(id)
       const { content } = yield* versions.version(id, version)
       const stored = yield* Effect.orDie(contents.measure(content))
-      return yield* contents.whenValid((passed) => holds.inTurnOfNode(id, write(id, stored, version, ifMatch, passed)))
+      return yield* contents.whenValid((passed) => holds.inTurnOfNode(id, write(id, stored, version, passed)))
     })
 
     const list = Effect.fn("ConfigurationFiles.versions")(function* (
@@ -168,5 +161,15 @@ export class ConfigurationFiles extends Context.Service<ConfigurationFiles>()("a
 const maxTogether = 64
 const maxBytesTogether = 65_536
 const longestTogether = "10 seconds"
+
+/** The versions of a file that a precondition admits (null: any); undefined where they do not say it all. */
+const versionsIn = (precondition: Precondition | undefined): ReadonlyArray<number> | null | undefined => {
+  if (precondition === undefined) return null
+  const { ifMatch, ifNoneMatch } = precondition
+  if (ifNoneMatch !== undefined || ifMatch === undefined) return undefined
+  return ifMatch === "*"
+    ? null
+    : ifMatch.flatMap((tag) => (/^"[1-9]\d{0,8}"$/.test(versionTag(tag)) ? [Number(versionTag(tag).slice(1, -1))] : []))
+}
 
 const textOf = ({ content, version }: ConfigurationVersion) => ({ content, version })

@@ -7,9 +7,8 @@ import { versionStream } from "./watch.ts"
 import { ConfigurationApi } from "./api.ts"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiSchema } from "effect/http-api"
-import { entityTag } from "../../../kernel/http/precondition.ts"
 import { prefers } from "../../../platform/http/negotiation.ts"
-import { type ConfigurationDiff, type ConfigurationFile } from "../model/domain.ts"
+import { type ConfigurationDiff, tagOf, type TaggedFile } from "../model/domain.ts"
 
 const versionsLimitDefault = 100
 
@@ -24,34 +23,26 @@ export const ConfigurationHandlers = groupHandlers(
       deleted: ({ query }) => configuration.deleted(query.applicationId),
       get: ({ params }) => Effect.map(configuration.get(params.id), tagged),
       create: ({ payload }) => Effect.map(configuration.create(payload), createdFile),
-      save: ({ headers, params, payload }) =>
-        Effect.map(files.save(params.id, payload.content, headers["if-match"]), tagged),
-      move: ({ headers, params, payload }) =>
-        Effect.map(configuration.move(params.id, payload, headers["if-match"]), tagged),
-      delete: ({ headers, params }) => configuration.delete(params.id, headers["if-match"]),
+      save: ({ params, payload }) => Effect.map(files.save(params.id, payload.content), tagged),
+      move: ({ params, payload }) => Effect.map(configuration.move(params.id, payload), tagged),
+      delete: ({ params }) => configuration.delete(params.id),
       restore: ({ params }) => Effect.map(configuration.restore(params.id), tagged),
       versions: ({ params, query, request }) =>
         Effect.map(files.versions(params.id, query.cursor, query.limit ?? versionsLimitDefault), linkedPage(request)),
       version: ({ params }) => files.version(params.id, params.version),
       diff: ({ params, query, request }) => Effect.map(files.diff(params.id, query.from, query.to), diffFor(request)),
-      rollback: ({ headers, params, payload }) =>
-        Effect.map(files.rollback(params.id, payload.version, headers["if-match"]), tagged),
+      rollback: ({ params, payload }) => Effect.map(files.rollback(params.id, payload.version), tagged),
       watch: ({ params, request }) => watch(request, params.id)
     })
   })
 )
 
-const headersOf = ({ version }: ConfigurationFile) => (version === null ? {} : { etag: entityTag(version) })
+/** Answers a node with its tag. */
+export const tagged = (body: TaggedFile) => HttpApiSchema.withHeaders({ body, headers: { etag: tagOf(body) } })
 
-/** Answers a node, a file with its tag. */
-export const tagged = (body: ConfigurationFile) => HttpApiSchema.withHeaders({ body, headers: headersOf(body) })
-
-/** Answers a new node with its address, a file with its tag. */
-export const createdFile = (body: ConfigurationFile) =>
-  HttpApiSchema.withHeaders({
-    body,
-    headers: { location: `/api/configuration/${body.id}`, ...headersOf(body) }
-  })
+/** Answers a new node with its address and its tag. */
+export const createdFile = (body: TaggedFile) =>
+  HttpApiSchema.withHeaders({ body, headers: { location: `/api/configuration/${body.id}`, etag: tagOf(body) } })
 
 /** Answers a diff as text, or as JSON where the caller prefers it. */
 export const diffFor = (request: HttpServerRequest.HttpServerRequest) => (diff: ConfigurationDiff) =>

@@ -2,14 +2,12 @@ import { Context, Effect, Layer } from "effect"
 import { type ApplicationId } from "../../applications/domain.ts"
 import { Applications } from "../../applications/service.ts"
 import { Audit } from "../../../audit/log/service.ts"
-import { type IfMatch } from "../../../kernel/http/precondition.ts"
 import { ValidationFailed } from "../../../kernel/problems/problems.ts"
 import { given } from "../../../kernel/http/server-set.ts"
 import { Contents, type Passed, requireValid } from "../schema-validation/contents.ts"
 import {
   configurationActions,
   ConfigurationCycle,
-  type ConfigurationFile,
   type ConfigurationId,
   ConfigurationParentUnfit,
   type ConfigurationPatch,
@@ -17,7 +15,8 @@ import {
   ConfigurationSchemaUnfit,
   ConfigurationTooDeep,
   type ConfigurationTreeNodeEncoded,
-  type NewConfiguration
+  type NewConfiguration,
+  type TaggedFile
 } from "../model/domain.ts"
 import { ConfigurationLocks, requireLive, requireMatch } from "../model/locks.ts"
 import { maximumDepth, namesIn } from "../model/path-domain.ts"
@@ -110,12 +109,11 @@ export class Configuration extends Context.Service<Configuration>()("app/configu
       applicationId: ApplicationId,
       id: ConfigurationId,
       patch: ConfigurationPatch,
-      ifMatch: IfMatch | undefined,
       passed: Passed
     ) {
       const { node: before, stamp } = yield* holds.inTree(applicationId, id)
       yield* requireLive(before)
-      yield* requireMatch(before, ifMatch)
+      yield* requireMatch(before)
       const wanted = { ...before, ...given(patch, placed) }
       if (placed.every((key) => before[key] === wanted[key])) return { value: yield* get(id), entries: [] }
       const isMoved = before.parentId !== wanted.parentId
@@ -143,24 +141,16 @@ export class Configuration extends Context.Service<Configuration>()("app/configu
       return { value: yield* get(id), entries: [entryOf(action, { before, after })] }
     }, audit.change)
 
-    const move = Effect.fn("Configuration.move")(function* (
-      id: ConfigurationId,
-      patch: ConfigurationPatch,
-      ifMatch: IfMatch | undefined
-    ) {
+    const move = Effect.fn("Configuration.move")(function* (id: ConfigurationId, patch: ConfigurationPatch) {
       return yield* contents.whenValid((passed) =>
-        holds.inTurnAround(id, (applicationId) => place(applicationId, id, patch, ifMatch, passed))
+        holds.inTurnAround(id, (applicationId) => place(applicationId, id, patch, passed))
       )
     })
 
-    const removeIn = Effect.fnUntraced(function* (
-      applicationId: ApplicationId,
-      id: ConfigurationId,
-      ifMatch: IfMatch | undefined
-    ) {
+    const removeIn = Effect.fnUntraced(function* (applicationId: ApplicationId, id: ConfigurationId) {
       const { node: before, stamp } = yield* holds.inTree(applicationId, id)
       yield* requireLive(before)
-      yield* requireMatch(before, ifMatch)
+      yield* requireMatch(before)
       const ids = (yield* repository.below(id)).map(({ id }) => id)
       if (yield* repository.isSchemaOutside(ids)) return yield* new ConfigurationSchemaInUse({})
       const nodes = yield* placements.delete(id, ids, stamp)
@@ -168,12 +158,13 @@ export class Configuration extends Context.Service<Configuration>()("app/configu
       return { value: undefined, entries: nodes.map(deletedEntry(before.applicationId)) }
     }, audit.change)
 
-    const remove = Effect.fn("Configuration.delete")((id: ConfigurationId, ifMatch: IfMatch | undefined) =>
-      holds.inTurnAround(id, (applicationId) => removeIn(applicationId, id, ifMatch))
+    const remove = Effect.fn("Configuration.delete")((id: ConfigurationId) =>
+      holds.inTurnAround(id, (applicationId) => removeIn(applicationId, id))
     )
 
     const restoreIn = Effect.fnUntraced(function* (applicationId: ApplicationId, id: ConfigurationId) {
       const { node: before, stamp } = yield* holds.inTree(applicationId, id)
+      yield* requireMatch(before)
       if (before.deletedAt === null) return { value: yield* get(id), entries: [] }
       if (before.deletedWith !== id) {
         return yield* new ConfigurationParentUnfit({
@@ -222,7 +213,7 @@ const parentUnfit = () => new ConfigurationParentUnfit({})
 
 const placed = ["name", "parentId", "schemaId"] as const
 
-const shownFile = ({ content, ...node }: NodeWithContent): ConfigurationFile => ({
+const shownFile = ({ content, ...node }: NodeWithContent): TaggedFile => ({
   ...shown(node),
   ...(content === null ? {} : { content })
 })

@@ -3,7 +3,7 @@ import { type ApplicationId } from "../../applications/domain.ts"
 import { Applications } from "../../applications/service.ts"
 import { type Change } from "../../../audit/log/domain.ts"
 import { type Slice } from "../../../kernel/http/page.ts"
-import { type IfMatch, type VersionMismatch } from "../../../kernel/http/precondition.ts"
+import { requireUnwritten, type VersionMismatch } from "../../../kernel/http/precondition.ts"
 import { type PayloadTooLarge } from "../../../kernel/problems/problems.ts"
 import { Contents } from "../schema-validation/contents.ts"
 import { ConfigurationVersionNotFound, type ShownVersion } from "../model/domain.ts"
@@ -26,7 +26,6 @@ export interface SystemOwnedFile {
   /** Adds a version within the change in hand, whose entry keeps how it was and is; the file is made where there is none. */
   write(
     content: string,
-    ifMatch: IfMatch | undefined,
     restoredFrom?: number
   ): Effect.Effect<
     { readonly version: number; readonly before: object | undefined; readonly after: object },
@@ -50,28 +49,26 @@ export class SystemOwnedFiles extends Context.Service<SystemOwnedFiles>()("app/c
     const fileOf = (applicationId: ApplicationId, name: string): SystemOwnedFile => {
       const find = Effect.option(repository.findByPath(applicationId, [name]))
 
-      const write: SystemOwnedFile["write"] = Effect.fn("SystemOwnedFile.write")(
-        function* (content, ifMatch, restoredFrom) {
-          const stored = yield* contents.measure(content)
-          yield* Effect.orDie(applications.lockShared(applicationId))
-          const { at, by } = yield* stamp
-          const placed = { at: yield* repository.lockTree(applicationId, at), by }
-          const found = yield* find
-          if (Option.isNone(found)) {
-            yield* requireMatch({ version: null }, ifMatch)
-            const node = { applicationId, parentId: null, name, type: "file", schemaId: null } as const
-            const id = yield* Effect.orDie(placements.insert(node, stored, placed))
-            const after = yield* Effect.orDie(repository.get(id))
-            return { version: 1, before: undefined, after: auditSnapshot(after) }
-          }
-          const before = yield* Effect.orDie(repository.lock(found.value.id))
-          yield* requireMatch(before, ifMatch)
-          const after = yield* versions.add(before.id, stored, restoredFrom ?? null, placed)
-          yield* watch.announce([after])
-          const record = { ...auditSnapshot(after), ...(restoredFrom === undefined ? {} : { restoredFrom }) }
-          return { version: after.version ?? 1, before: auditSnapshot(before), after: record }
+      const write: SystemOwnedFile["write"] = Effect.fn("SystemOwnedFile.write")(function* (content, restoredFrom) {
+        const stored = yield* contents.measure(content)
+        yield* Effect.orDie(applications.lockShared(applicationId))
+        const { at, by } = yield* stamp
+        const placed = { at: yield* repository.lockTree(applicationId, at), by }
+        const found = yield* find
+        if (Option.isNone(found)) {
+          yield* requireUnwritten
+          const node = { applicationId, parentId: null, name, type: "file", schemaId: null } as const
+          const id = yield* Effect.orDie(placements.insert(node, stored, placed))
+          const after = yield* Effect.orDie(repository.get(id))
+          return { version: 1, before: undefined, after: auditSnapshot(after) }
         }
-      )
+        const before = yield* Effect.orDie(repository.lock(found.value.id))
+        yield* requireMatch(before)
+        const after = yield* versions.add(before.id, stored, restoredFrom ?? null, placed)
+        yield* watch.announce([after])
+        const record = { ...auditSnapshot(after), ...(restoredFrom === undefined ? {} : { restoredFrom }) }
+        return { version: after.version ?? 1, before: auditSnapshot(before), after: record }
+      })
 
       const versionNotFound = new ConfigurationVersionNotFound({})
 

@@ -4,6 +4,7 @@ import { ApplicationId } from "../../applications/domain.ts"
 import { auditActions } from "../../../kernel/authority/audit-action.ts"
 import { generatedId, IntegerId } from "../../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../../kernel/instant.ts"
+import { entityTag } from "../../../kernel/http/precondition.ts"
 import { serverSet } from "../../../kernel/http/server-set.ts"
 import { storable } from "../../../kernel/text.ts"
 import { NodeName } from "./path-domain.ts"
@@ -67,6 +68,16 @@ export const ConfigurationFile = Schema.Struct({
   content: Schema.optionalKey(Content).pipe(Schema.annotateKey({ description: "Absent of a folder" }))
 }).annotate({ identifier: "ConfigurationFile" })
 export type ConfigurationFile = typeof ConfigurationFile.Type
+
+/** A node as it is shown alone, with what its entity tag has beside its version. */
+export type TaggedFile = ConfigurationFile & { readonly placement: string | null }
+
+/** The entity tag of a node: its version, and once it was moved, renamed or given another schema, a digest of that. */
+export const tagOf = ({ placement, version }: Pick<TaggedFile, "placement" | "version">): string =>
+  entityTag(placement === null ? (version ?? 0) : `${version ?? 0}-${placement}`)
+
+/** A tag without the placement, which a new content does not depend on. */
+export const versionTag = (tag: string): string => tag.replace(/^"(\d+)-\w+"$/, '"$1"')
 
 /** A node of the tree, with the nodes below it in the order of their names. */
 export interface ConfigurationTreeNode extends Schema.Struct.Type<typeof ConfigurationNode.json.fields> {

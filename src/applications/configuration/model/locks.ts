@@ -5,8 +5,8 @@ import { Change } from "../../../audit/log/domain.ts"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { isInTransaction } from "../../../platform/database/database.ts"
 import { makeTurns } from "../../../platform/runtime/turns.ts"
-import { type IfMatch, meets, VersionMismatch } from "../../../kernel/http/precondition.ts"
-import { type ConfigurationId, ConfigurationManaged, ConfigurationNotFound } from "./domain.ts"
+import { entityTag, requireTag, type VersionMismatch } from "../../../kernel/http/precondition.ts"
+import { type ConfigurationId, ConfigurationManaged, ConfigurationNotFound, tagOf, versionTag } from "./domain.ts"
 import { ConfigurationRepository } from "./repository.ts"
 import { type LockedNode, type Stamp } from "./row-domain.ts"
 
@@ -60,11 +60,11 @@ export class ConfigurationLocks extends Context.Service<ConfigurationLocks>()("a
     ) =>
       Effect.flatMap(repository.getAny(id), ({ applicationId }) => inTurnOfTree(applicationId, change(applicationId)))
 
-    const node = Effect.fn("ConfigurationLocks.node")(function* (id: ConfigurationId, ifMatch: IfMatch | undefined) {
+    const node = Effect.fn("ConfigurationLocks.node")(function* (id: ConfigurationId) {
       const locked = yield* repository.lock(id)
       yield* requireLive(locked)
       yield* refuseManaged(locked.applicationId)
-      yield* requireMatch(locked, ifMatch)
+      yield* requireTag(entityTag(locked.version ?? 0), versionTag)
       return locked
     })
 
@@ -81,7 +81,7 @@ export class ConfigurationLocks extends Context.Service<ConfigurationLocks>()("a
       tree,
       /** Locks the tree of an application and a node, deleted or not. */
       inTree,
-      /** Locks a node that is not deleted. */
+      /** Locks a node that is not deleted, for a new content. */
       node
     }
   })
@@ -94,11 +94,9 @@ export class ConfigurationLocks extends Context.Service<ConfigurationLocks>()("a
 export const requireLive = (node: LockedNode): Effect.Effect<void, ConfigurationNotFound> =>
   node.deletedAt === null ? Effect.void : Effect.fail(new ConfigurationNotFound({}))
 
-export const requireMatch = (
-  { version }: { readonly version: number | null },
-  ifMatch: IfMatch | undefined
-): Effect.Effect<void, VersionMismatch> =>
-  meets(ifMatch, version) ? Effect.void : Effect.fail(new VersionMismatch({ version }))
+/** Evaluates the precondition of the request against a locked node. */
+export const requireMatch = (node: LockedNode): Effect.Effect<void, VersionMismatch> =>
+  requireTag(node.deletedAt === null ? tagOf(node) : undefined)
 
 /** Who makes the change in hand, and when. */
 export const stamp: Effect.Effect<Stamp, never, Change> = Effect.gen(function* () {

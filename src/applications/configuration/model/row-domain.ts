@@ -3,9 +3,12 @@ import { type ApplicationId } from "../../applications/domain.ts"
 import { InstantFromDate } from "../../../kernel/instant.ts"
 import { ConfigurationId, ConfigurationNode, NodeType } from "./domain.ts"
 
+/** A node, with a digest of where it was placed; null of a file that is where it was created. */
+const TaggedNode = Schema.Struct({ ...ConfigurationNode.fields, placement: Schema.NullOr(Schema.String) })
+
 /** A node as a change finds it: with the digest of its content, in hex, and whether it is deleted. */
 export const LockedNode = Schema.Struct({
-  ...ConfigurationNode.fields,
+  ...TaggedNode.fields,
   sha256: Schema.NullOr(Schema.String),
   deletedAt: Schema.NullOr(InstantFromDate),
   deletedBy: Schema.NullOr(Schema.String),
@@ -30,7 +33,7 @@ export const WrittenNode = Schema.Struct({
 export type WrittenNode = typeof WrittenNode.Type
 
 /** A node with its content; null of a folder. */
-export const NodeWithContent = Schema.Struct({ ...ConfigurationNode.fields, content: Schema.NullOr(Schema.String) })
+export const NodeWithContent = Schema.Struct({ ...TaggedNode.fields, content: Schema.NullOr(Schema.String) })
 export type NodeWithContent = typeof NodeWithContent.Type
 
 /** The depth of a node below another one, counting both. */
@@ -142,7 +145,9 @@ export interface NewTreeNode {
 /** The columns of a node but its path, of `configuration_nodes n`. */
 export const nodeColumns = `
   n.id, n.application_id, n.parent_id, n.name, n.type, n.version, n.size, n.schema_id,
-  n.created_at, n.created_by, n.updated_at, n.updated_by`
+  n.created_at, n.created_by, n.updated_at, n.updated_by,
+  CASE WHEN n.type = 'folder' OR n.placed_at <> n.created_at
+    THEN left(md5(concat_ws('/', n.placed_at, n.parent_id, n.schema_id, n.name)), 10) END AS placement`
 
 /** The column with a node's path. */
 export const pathColumn = "configuration_path(n.id) AS path"
