@@ -155,7 +155,8 @@ export const attempts: ReadonlyArray<Attempt> = [
   {
     operationId: "registrations.approve",
     about: "an application that requests more",
-    prepare: (service) => Effect.map(makeRegistration(service, beyond), ({ client_id: id }) => on({ id }, {}))
+    prepare: (service) =>
+      Effect.map(makeRegistration(service, beyond), ({ client_id: id }) => on({ id }, { scopes: beyond }))
   },
   {
     operationId: "registrations.approve",
@@ -168,10 +169,10 @@ export const attempts: ReadonlyArray<Attempt> = [
     about: "an application that had more",
     prepare: Effect.fnUntraced(function* (service) {
       const registered = yield* makeRegistration(service, beyond)
-      yield* service.call("POST", `/api/applications/${registered.client_id}/approve`, { body: {} })
+      yield* service.call("POST", `/api/applications/${registered.client_id}/approve`, { body: { scopes: beyond } })
       yield* registered.put({ scope: "agents:read" })
       yield* registered.put({ scope: "agents:read dashboard:read" })
-      return on({ id: registered.client_id }, {})
+      return on({ id: registered.client_id }, { scopes: ["agents:read", "dashboard:read"] })
     })
   },
   {

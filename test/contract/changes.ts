@@ -205,7 +205,7 @@ export const changesByOperation: Readonly<
   "registrations.approve": (service) =>
     Effect.map(makeRegistration(service, ["llm:complete"]), ({ client_id: id }) => ({
       parameters: { id },
-      body: {},
+      body: { scopes: ["llm:complete"] },
       entries: ({ body }) => [
         entry("ApiKey", "ApiKeyCreated", body.apiKeyId, "after"),
         entry("Application", "ApplicationApproved", id, "both")

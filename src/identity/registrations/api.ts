@@ -2,6 +2,7 @@ import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { ApplicationId, ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
+import { PreconditionRequired } from "../../kernel/http/precondition.ts"
 import { integerParameter } from "../../kernel/http/parameter.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { ApiKeyInactive, ApiKeyRotated } from "../api-keys/domain.ts"
@@ -28,7 +29,7 @@ export class RegistrationsApi extends HttpApiGroup.make("registrations")
       actsOn: registration,
       summary: "Approve the registration of an application",
       description:
-        "Issues an API key of the tenant, which the application reads once at its registration URI, or widens the key that it has. The caller needs every scope that it grants, and the key ends with the caller's own authority at the latest.",
+        "Grants the `scopes` that it names; without them, what is requested, which needs If-Match with the ETag of the registration that was read. Issues an API key of the tenant, which the application reads once at its registration URI, or widens the key that it has. The caller needs every scope that it grants, and the key ends with the caller's own authority at the latest.",
       access: write,
       params,
       payload: RegistrationApproval,
@@ -38,6 +39,7 @@ export class RegistrationsApi extends HttpApiGroup.make("registrations")
         RegistrationNotFound,
         ApplicationNotPending,
         TenantNotFound,
+        PreconditionRequired,
         ApiKeyInactive,
         ApiKeyRotated
       ]

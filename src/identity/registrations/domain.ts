@@ -179,7 +179,11 @@ export type RegistrationView = typeof RegistrationView.Type
 
 export const RegistrationApproval = Schema.Struct({
   tenantId: Schema.optionalKey(TenantId.annotate({ description: "Of the key; the default tenant when absent" })),
-  scopes: Schema.optionalKey(Scopes.annotate({ description: "What is granted; what was requested when absent" }))
+  scopes: Schema.optionalKey(
+    Scopes.annotate({
+      description: "What is granted; when absent, what is requested, if If-Match names the registration that was read"
+    })
+  )
 }).annotate({ identifier: "RegistrationApproval", examples: [{ scopes: ["llm:complete"] }] })
 export type RegistrationApproval = typeof RegistrationApproval.Type
 

@@ -9,6 +9,7 @@ import { type AuditDraft, type AuditOrigin } from "../../audit/log/domain.ts"
 import { asSystem, Audit, auditOrigin } from "../../audit/log/service.ts"
 import { callerBounds } from "../../kernel/authority/authority.ts"
 import { type Capability, distinct, missing } from "../../kernel/authority/capability.ts"
+import { requireSeen } from "../../kernel/http/precondition.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { slugFrom } from "../../kernel/slug.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
@@ -314,6 +315,8 @@ export class Registrations extends Context.Service<Registrations>()("app/identit
 
     const approve = Effect.fn("Registrations.approve")(function* (id: ApplicationId, input: RegistrationApproval) {
       const { application, registration, state } = yield* takePending(id)
+      // The client may have asked for more since the caller looked.
+      if (input.scopes === undefined) yield* requireSeen
       const scopes = distinct(input.scopes ?? registration.requestedScopes)
       const current = state.keys.at(-1)
       const isWidened = current !== undefined && current.status === "active"

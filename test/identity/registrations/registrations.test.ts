@@ -20,11 +20,24 @@ import { asSuperuser } from "../../support/statements.ts"
 
 type Service = TestService["Service"]
 
-const decide = (service: Service, id: string | number, decision: "approve" | "reject", body?: unknown, key?: string) =>
-  service.call("POST", `/api/applications/${id}/${decision}`, {
-    ...(body === undefined && decision === "reject" ? {} : { body: body ?? {} }),
-    ...(key === undefined ? {} : { key })
+/** Decides about a registration; an approval that names no scopes is of what is read before. */
+const decide = Effect.fnUntraced(function* (
+  service: Service,
+  id: string | number,
+  decision: "approve" | "reject",
+  body: object = {},
+  key?: string
+) {
+  const etag =
+    decision === "reject" || "scopes" in body
+      ? null
+      : (yield* service.call("GET", `/api/applications/${id}/registration`)).headers.get("etag")
+  return yield* service.call("POST", `/api/applications/${id}/${decision}`, {
+    ...(decision === "reject" ? {} : { body }),
+    ...(key === undefined ? {} : { key }),
+    ...(etag === null ? {} : { headers: { "if-match": etag } })
   })
+})
 
 /** The service's answer to a token that does not count, whatever the reason. */
 const assertRefused = (answer: Answer): void => {
@@ -351,6 +364,43 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("an approval grants what the approver saw, of a registration and of a widened one", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const client = yield* makeRegistration(service, ["agents:read"])
+      const path = `/api/applications/${client.client_id}`
+      const read = service.call("GET", `${path}/registration`)
+      const approve = (body: object, etag?: string) =>
+        service.call("POST", `${path}/approve`, {
+          body,
+          ...(etag === undefined ? {} : { headers: { "if-match": etag } })
+        })
+      for (const [before, widened] of [
+        ["agents:read", "*:*"],
+        ["agents:read dashboard:read", "agents:read llm:complete"]
+      ] as const) {
+        yield* client.put({ scope: before })
+        const seen = (yield* read).headers.get("etag") ?? ""
+        for (const blind of [
+          approve({}),
+          approve({}, "*"),
+          approve({ tenantId: "0198a5b0-7c00-7000-8000-00000000002a" })
+        ]) {
+          assertProblem(yield* blind, 428, "precondition-required")
+        }
+        yield* client.put({ scope: widened })
+        assertProblem(yield* approve({}, seen), 412, "version-mismatch")
+        assertProblem(yield* approve({ scopes: ["agents:read"] }, seen), 412, "version-mismatch")
+        assert.strictEqual(yield* statusOf(service, client.client_id), "pending")
+        yield* client.put({ scope: before })
+        const now = (yield* read).headers.get("etag") ?? ""
+        const approved = yield* approve({}, now)
+        assert.deepStrictEqual([approved.status, approved.body.grantedScopes], [200, before.split(" ")], approved.text)
+        assert.strictEqual(approved.headers.get("etag"), (yield* read).headers.get("etag"))
+      }
+    })
+  )
+
   it.effect("an application that did not register itself has nothing to approve", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -476,9 +526,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         const client = yield* makeRegistration(service, ["agents:read"])
         const [approved, rejected, again, deleted] = yield* Effect.all(
           [
-            decide(service, client.client_id, "approve", {}),
+            decide(service, client.client_id, "approve", { scopes: ["agents:read"] }),
             decide(service, client.client_id, "reject"),
-            decide(service, client.client_id, "approve", {}),
+            decide(service, client.client_id, "approve", { scopes: ["agents:read"] }),
             client.delete
           ],
           { concurrency: "unbounded" }
