@@ -4,6 +4,7 @@ import { SqlError } from "effect/sql"
 import { EmbeddedPostgresError } from "../platform/embedded-postgres/system.ts"
 import { EncryptionKeyUnusable } from "../platform/crypto/encryption-key.ts"
 import { DatabaseNotOwned, RoleNotGranted, UnsupportedDatabase } from "../platform/database/migrations.ts"
+import { refusalOf } from "../platform/database/sessions.ts"
 import * as Logging from "../platform/observability/logging.ts"
 import { environmentName, SettingsError } from "../platform/settings/settings-reader.ts"
 import { Settings } from "../platform/settings/settings.ts"
@@ -30,6 +31,10 @@ const databaseMistakes: Readonly<Record<string, readonly [wrong: string, remedy:
   "28000": ["refused the user", "correct Database:Url, or let the server's pg_hba.conf admit the user from here"],
   "3D000": ["does not exist", "create it, with the user as its owner, or correct its name in Database:Url"],
   "42501": ["denied a right to the user", "let an administrator make the user the owner of the database"],
+  "08P01": [
+    "is behind a connection pooler that admits no such session",
+    "let Database:Url name PostgreSQL itself; PgBouncer's ignore_startup_parameters would drop the role that keeps tenants apart"
+  ],
   "25006": ["is read-only", "name the primary server in Database:Url"],
   "53300": ["has no connection left", "raise its max_connections, or lower Database:MaxConnections"]
 }
@@ -63,6 +68,8 @@ const explanationOf = (error: unknown): string | undefined => {
   if (error instanceof HttpServerError.ServeError) {
     return `The service cannot listen (Api:Host, Api:Port): ${rootOf(error.cause)}`
   }
+  const refusal = refusalOf(error)
+  if (refusal !== undefined) return refusal.message
   const mistake = databaseMistake(error)
   if (mistake !== undefined || !SqlError.isSqlError(error)) return mistake
   switch (error.reason._tag) {

@@ -1,5 +1,6 @@
 import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
 import { areFunctionsCurrent, requiredSchema } from "../../platform/database/migrations.ts"
+import { DatabaseSessions } from "../../platform/database/sessions.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Shutdown } from "../../platform/http/in-flight.ts"
 import { serviceName, serviceVersion } from "../../platform/runtime/version.ts"
@@ -10,6 +11,7 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/health/He
   make: Effect.gen(function* () {
     const clock = yield* Clock.Clock
     const repository = yield* HealthRepository
+    const sessions = yield* DatabaseSessions
     const shutdown = yield* Shutdown
     const required = yield* requiredSchema
     const migrationsOf = (applied: AppliedSchema) => {
@@ -50,13 +52,22 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/health/He
 
     const ready = Effect.gen(function* () {
       const found = yield* applied
+      const refusal = yield* Effect.timeoutOrElse(sessions.refusal, {
+        duration: "2 seconds",
+        orElse: () => Effect.succeed(undefined)
+      })
       const migrations = Option.map(found, ({ schema }) => migrationsOf(schema))
       const draining = yield* shutdown.isDraining
       const checks: ReadonlyArray<ReadinessCheck> = [
         {
           name: "database",
-          ready: Option.isSome(migrations),
-          detail: Option.isSome(migrations) ? "reachable" : "not reachable"
+          ready: Option.isSome(migrations) && refusal === undefined,
+          detail:
+            refusal === undefined
+              ? Option.isSome(migrations)
+                ? "reachable"
+                : "not reachable"
+              : `connections refused: ${refusal.summary} (a connection pooler?)`
         },
         {
           name: "migrations",

@@ -1,9 +1,10 @@
-import { PgClient } from "@effect/sql-pg"
+import { type PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Option, Predicate, Schedule } from "effect"
 import { SqlError } from "effect/sql"
 import { connection as embeddedConnection, join, start } from "../embedded-postgres/embedded-postgres.ts"
 import { maxMessageSize, poolLayer } from "./database.ts"
 import { migrate } from "./migrations.ts"
+import { sessionPoolLayer } from "./sessions.ts"
 import { Settings, type SettingsValues } from "../settings/settings.ts"
 
 /** Where the database is: the one that `Database:Url` names, or an embedded one that lives as long as the service. */
@@ -84,12 +85,12 @@ const poolWith = (timeouts: { readonly statementTimeoutSeconds?: number } = {}) 
 /** The owner of the database, as whom migrations run: the service's own role writes no usage. */
 export const OwnerLayer = Layer.unwrap(
   Effect.map(DatabaseConnection, ({ options }) =>
-    PgClient.layer({
+    sessionPoolLayer({
       ...options,
       maxMessageSize,
       maxConnections: 1,
       applicationName: "application-manager-owner",
-      startupParameters: { timezone: "UTC" },
+      settings: { timezone: "UTC", jit: "off" },
       transformResultNames: (name) => name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
     })
   )

@@ -1,10 +1,11 @@
 import { Clock, Context, DateTime, Effect, Fiber, Layer, Predicate, String as Text } from "effect"
-import { PgClient } from "@effect/sql-pg"
+import { type PgClient } from "@effect/sql-pg"
 import { SqlClient, type SqlError, type Statement } from "effect/sql"
 import "../../kernel/json/json-parse.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { applicationRole } from "./migrations.ts"
+import { DatabaseSessions, sessionPoolLayer, singleSessionLayer } from "./sessions.ts"
 import { makeTurns } from "../runtime/turns.ts"
 
 /** The moment that a statement judges time by; undefined for that of the database. */
@@ -93,19 +94,32 @@ export class Database extends Context.Service<
           atOnce: handlersAtOnce,
           ofOne: Math.max(2, Math.ceil(handlersAtOnce / 2))
         })
-        const enter = (scope: TenantScope) =>
-          sql`SELECT set_config('app.tenant_id', ${scope === "all" ? "*" : scope}, true)`.values
+        const sessions = yield* DatabaseSessions
+        const fingerprint = sql.literal(sessions.fingerprint)
+        const set = (scope: TenantScope) => sql`set_config('app.tenant_id', ${scope === "all" ? "*" : scope}, true)`
+        const enter = (scope: TenantScope) => sql`SELECT ${set(scope)}`.values
+        // The answer to the first statement says whether the transaction runs in the session that was checked.
+        const begin = (scope: TenantScope) =>
+          Effect.flatMap(sql`SELECT ${set(scope)}, ${fingerprint}`.values, ([row]) =>
+            Effect.contextWith((context: Context.Context<never>) =>
+              sessions.verify(Context.getOrUndefined(context, sql.transactionService)?.[0], row?.[1])
+            )
+          )
 
         // PostgreSQL takes it before the first query alone.
         const beginSnapshot = sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY`
 
         const within = <A, E, R>(
+          isInner: boolean,
           outer: TenantScope | undefined,
           scope: TenantScope,
           effect: Effect.Effect<A, E, R>
         ): Effect.Effect<A, E | SqlError.SqlError, R> => {
           if (outer === scope) return effect
-          const entered = Effect.andThen(enter(scope), Effect.provideService(effect, CurrentScope, scope))
+          const entered = Effect.andThen(
+            isInner ? enter(scope) : begin(scope),
+            Effect.provideService(effect, CurrentScope, scope)
+          )
           // A setting made in a savepoint outlives its release; only a rollback reverts it.
           return outer === undefined ? entered : Effect.tap(entered, () => enter(outer))
         }
@@ -119,7 +133,7 @@ export class Database extends Context.Service<
             // An effect that runs after the commit has the scope it was registered in, but no transaction.
             const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
             const outer = isInner ? Context.get(context, CurrentScope) : undefined
-            const scoped = within(outer, scope, effect)
+            const scoped = within(isInner, outer, scope, effect)
             const transaction = Effect.catchIf(
               sql.withTransaction(isSnapshot && !isInner ? Effect.andThen(beginSnapshot, scoped) : scoped),
               isSqlError,
@@ -182,28 +196,35 @@ export interface PoolOptions {
  */
 export const maxMessageSize = 2 ** 30
 
-/** Every session runs as the application's role, which owns nothing and bypasses no policy. */
+ * Every session runs as the application's role, which owns nothing and bypasses no policy. What the server, the database or
+ * the user has by default matters for none of these.
+ */
 const clientOptions = (connection: PgClient.PgClientConfig, statementTimeoutSeconds: number) => ({
   ...connection,
   maxMessageSize,
   applicationName: "application-manager",
   connectTimeout: "5 seconds" as const,
-  startupParameters: {
+  settings: {
     role: applicationRole,
+    row_security: "on",
+    search_path: "public, pg_temp",
+    default_transaction_isolation: "read committed",
     statement_timeout: `${statementTimeoutSeconds}s`,
     idle_in_transaction_session_timeout: `${statementTimeoutSeconds * 2}s`,
-    timezone: "UTC"
+    timezone: "UTC",
+    datestyle: "ISO, MDY",
+    // Compiling takes seconds that the statements of this service do not have to spare.
+    jit: "off"
   },
   transformQueryNames: memoized(Text.camelToSnake),
-  transformResultNames: memoized(Text.snakeToCamel),
-  transformJson: false
+  transformResultNames: memoized(Text.snakeToCamel)
 })
 
 /** The pool that requests share. */
 export const poolLayer = (options: PoolOptions) =>
   Database.layer(options.maxConnections).pipe(
     Layer.provideMerge(
-      PgClient.layer({
+      sessionPoolLayer({
         ...clientOptions(options.connection, options.statementTimeoutSeconds),
         maxConnections: options.maxConnections,
         // An interruption does not wait for the database, which only multiplexing allows; but a statement would wait for a
@@ -220,19 +241,12 @@ export const poolLayer = (options: PoolOptions) =>
  */
 export const sessionLayer = (connection: PgClient.PgClientConfig) => {
   const options = clientOptions(connection, 30)
-  return PgClient.layerFrom(
-    PgClient.makeClient({
-      ...options,
-      applicationName: "application-manager-session",
-      startupParameters: {
-        ...options.startupParameters,
-        "app.tenant_id": "*",
-        tcp_keepalives_idle: "2",
-        tcp_keepalives_interval: "1",
-        tcp_keepalives_count: "3"
-      }
-    })
-  )
+  return singleSessionLayer({
+    ...options,
+    applicationName: "application-manager-session",
+    startupParameters: { tcp_keepalives_idle: "2", tcp_keepalives_interval: "1", tcp_keepalives_count: "3" },
+    tenantId: "*"
+  })
 }
 
 /** The name of the constraint that a statement violated; undefined when the database gives none. */

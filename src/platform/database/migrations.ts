@@ -148,9 +148,13 @@ const requireUsable = Effect.gen(function* () {
 export const migrate = (connection: PgClient.PgClientConfig) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    yield* sql`SET lock_timeout = '60s'`
     const applied = yield* sql.withTransaction(
       Effect.gen(function* () {
+        // A pooler keeps no settings of sessions, and the user may have the service's role as a default.
+        yield* sql`
+          SELECT set_config('lock_timeout', '60s', true), set_config('statement_timeout', '0', true),
+            set_config('jit', 'off', true),
+            CASE WHEN current_user = ${applicationRole} THEN set_config('role', 'none', true) END`
         yield* sql`SELECT pg_advisory_xact_lock(hashtext('application_manager_migrations'))`
         // Functions name tables and each other, whatever the order that they are created in.
         yield* sql`SET LOCAL check_function_bodies = off`
@@ -165,7 +169,7 @@ export const migrate = (connection: PgClient.PgClientConfig) =>
       Request: Schema.String,
       Result: Schema.Struct({ name: Schema.String, isMember: Schema.Boolean }),
       execute: (role) =>
-        sql`SELECT current_user::text AS name, pg_has_role(current_user, ${role}, 'MEMBER') AS "isMember"`
+        sql`SELECT session_user::text AS name, pg_has_role(session_user, ${role}, 'MEMBER') AS "isMember"`
     })(applicationRole)
     if (!isMember) return yield* new RoleNotGranted({ user: name })
     return applied

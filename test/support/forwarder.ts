@@ -1,0 +1,52 @@
+import { Effect } from "effect"
+import * as net from "node:net"
+import * as path from "node:path"
+import { type TestDatabase } from "./database.ts"
+
+interface Target {
+  readonly host: string
+  readonly port: number
+}
+
+const connect = ({ host, port }: Target) =>
+  host.startsWith("/") ? net.connect(path.join(host, `.s.PGSQL.${port}`)) : net.connect(port, host)
+
+/** A place that forwards connections to a server of the test, and from one moment on to another one. */
+export const makeForwarder = Effect.fnUntraced(function* (first: TestDatabase) {
+  let target: Target = first
+  const sockets = new Set<net.Socket>()
+  const server = net.createServer((inner) => {
+    const outer = connect(target)
+    for (const [one, other] of [
+      [inner, outer],
+      [outer, inner]
+    ] as const) {
+      sockets.add(one)
+      one.pipe(other)
+      one.on("error", () => void other.destroy())
+      one.on("close", () => {
+        sockets.delete(one)
+        other.destroy()
+      })
+    }
+  })
+  yield* Effect.acquireRelease(
+    Effect.callback<void>((resume) => void server.listen(0, "127.0.0.1", () => resume(Effect.void))),
+    () =>
+      Effect.sync(() => {
+        server.close()
+        for (const socket of sockets) socket.destroy()
+      })
+  )
+  const { port } = server.address() as net.AddressInfo
+  const database: TestDatabase = { ...first, host: "127.0.0.1", port }
+  return {
+    database,
+    /** Sends connections elsewhere from now on; those that are open stay. */
+    leadTo: (other: Target) => Effect.sync(() => void (target = other)),
+    /** Ends all connections. */
+    cut: Effect.sync(() => {
+      for (const socket of sockets) socket.destroy()
+    })
+  }
+})
