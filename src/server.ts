@@ -1,8 +1,7 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { ByteSize, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { ByteSize, Duration, Effect, Layer } from "effect"
 import { HttpIncomingMessage, HttpRouter } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
-import { RateLimiter } from "effect/persistence"
 import { Api } from "./api.ts"
 import { AgentKeysHandlers } from "./identity/agent-keys/handlers.ts"
 import { AgentKeys } from "./identity/agent-keys/service.ts"
@@ -101,8 +100,9 @@ import { ServedApi, untyped } from "./platform/http/served-api.ts"
 import { FrontPageLayer } from "./platform/openapi/front-page.ts"
 import { ProblemPagesLayer } from "./platform/openapi/problem-pages.ts"
 import { PrometheusLayer } from "./platform/observability/metrics.ts"
+import { SharedRedis } from "./platform/redis/shared-redis.ts"
 import { Sealing } from "./platform/crypto/sealing.ts"
-import { redisPrefix, requireServable, Settings } from "./platform/settings/settings.ts"
+import { requireServable, Settings } from "./platform/settings/settings.ts"
 import { SwaggerLayer } from "./platform/openapi/swagger.ts"
 import { ValidationLayer } from "./platform/http/validation.ts"
 import { RolesHandlers } from "./applications/roles/handlers.ts"
@@ -210,19 +210,6 @@ const Middleware = Layer.mergeAll(
   OAuthRequestsLayer
 )
 
-// Redis' client is loaded by those who use it only.
-const RateLimitStore = Layer.unwrap(
-  Effect.gen(function* () {
-    const settings = yield* Settings
-    const { url } = settings.redis
-    if (Option.isNone(url)) return RateLimiter.layerStoreMemory
-    const NodeRedis = yield* Effect.promise(() => import("@effect/platform-node/NodeRedis"))
-    return RateLimiter.layerStoreRedis({ prefix: redisPrefix(settings, "rate-limit") }).pipe(
-      Layer.provide(NodeRedis.layer({ url: Redacted.value(url.value) }))
-    )
-  })
-)
-
 // What proves the log and gives it away, beside what writes it.
 const AuditProof = Layer.mergeAll(
   AuditChainer.layer,
@@ -315,7 +302,8 @@ const Services = SyntheticPrincipals.layer.pipe(
   Layer.provideMerge(Rejections.layer),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthCacheInvalidation.layer, Sealing.layer)),
   Layer.provideMerge(Notifications.layer),
-  Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
+  Layer.provideMerge(RateLimits.layer),
+  Layer.provideMerge(SharedRedis.layer),
   Layer.provideMerge(
     Layer.mergeAll(SecureRandomLayer, DigestLayer, BackgroundJobs.layer, Downloads.layer, OutboundHttp.layer)
   )

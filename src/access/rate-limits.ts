@@ -1,7 +1,8 @@
-import { Cause, Clock, Context, Duration, Effect, Layer } from "effect"
-import { RateLimiter } from "effect/persistence"
+import { Cause, Clock, Context, Duration, Effect, Layer, Option } from "effect"
+import { RateLimiter, Redis } from "effect/persistence"
+import { SharedRedis } from "../platform/redis/shared-redis.ts"
 import { CurrentRequest } from "../platform/http/request.ts"
-import { Settings } from "../platform/settings/settings.ts"
+import { redisPrefix, Settings } from "../platform/settings/settings.ts"
 import { RateLimited } from "../kernel/authority/principal.ts"
 
 /** What this replica knows of a principal's rate. */
@@ -27,6 +28,23 @@ const refuse = (limit: number, millis: number) => {
   return Effect.andThen(show(limit, 0, retryAfterSeconds), Effect.fail(new RateLimited({ retryAfterSeconds })))
 }
 
+/** Counts in Redis, and in this process while Redis is away: a limit then holds for each replica. */
+const StoreLayer = Layer.effect(
+  RateLimiter.RateLimiterStore,
+  Effect.gen(function* () {
+    const own = Context.get(yield* Layer.build(RateLimiter.layerStoreMemory), RateLimiter.RateLimiterStore)
+    const { redis } = yield* SharedRedis
+    if (Option.isNone(redis)) return own
+    const shared = yield* Effect.provideService(RateLimiter.makeStoreRedis({ prefix: redisPrefix(yield* Settings, "rate-limit") }), Redis.Redis, redis.value)
+    return RateLimiter.RateLimiterStore.of({
+      fixedWindow: (use) => Effect.catch(shared.fixedWindow(use), () => own.fixedWindow(use)),
+      tokenBucket: (use) => Effect.catch(shared.tokenBucket(use), () => own.tokenBucket(use)),
+      adaptiveConsume: (use) => Effect.catch(shared.adaptiveConsume(use), () => own.adaptiveConsume(use)),
+      adaptiveFeedback: (use) => Effect.catch(shared.adaptiveFeedback(use), () => own.adaptiveFeedback(use))
+    })
+  })
+)
+
 /** How many requests a minute a principal, or a network without one, is granted. */
 export class RateLimits extends Context.Service<
   RateLimits,
@@ -46,7 +64,7 @@ export class RateLimits extends Context.Service<
     readonly anonymous: Effect.Effect<void, RateLimited>
   }
 >()("app/access/RateLimits") {
-  static readonly layer = Layer.effect(
+  static readonly layerNoDeps = Layer.effect(
     RateLimits,
     Effect.gen(function* () {
       const clock = yield* Clock.Clock
@@ -76,8 +94,7 @@ export class RateLimits extends Context.Service<
               onLast(Duration.toMillis(retryAfter))
               return refuse(limit, Duration.toMillis(retryAfter))
             },
-            // A shared store that is away must not stop the service: requests are let through until it is back.
-            () => Effect.void
+            (_, error) => Effect.die(error)
           )
         )
 
@@ -138,4 +155,6 @@ export class RateLimits extends Context.Service<
       })
     })
   )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(RateLimiter.layer), Layer.provide(StoreLayer))
 }

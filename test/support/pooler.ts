@@ -1,10 +1,9 @@
 import { Effect, Redacted } from "effect"
-import { type ChildProcess, spawn } from "node:child_process"
 import * as fs from "node:fs"
-import * as net from "node:net"
 import * as os from "node:os"
 import * as path from "node:path"
 import { type TestDatabase } from "./database.ts"
+import { accepts, freePort, serverProcess } from "./server-process.ts"
 import { eventually } from "./waiting.ts"
 
 const program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"].find((file) =>
@@ -31,44 +30,12 @@ export const startupParameters = [
   "tcp_keepalives_count"
 ]
 
-/** A port of this machine that nobody listens on. */
-export const freePort = Effect.callback<number>((resume) => {
-  const server = net.createServer().listen(0, "127.0.0.1", () => {
-    const { port } = server.address() as net.AddressInfo
-    server.close(() => resume(Effect.succeed(port)))
-  })
-})
-
-export const accepts = (port: number) =>
-  Effect.callback<boolean>((resume) => {
-    const socket = net.connect(port, "127.0.0.1")
-    socket.once("connect", () => {
-      socket.destroy()
-      resume(Effect.succeed(true))
-    })
-    socket.once("error", () => resume(Effect.succeed(false)))
-  })
-
 /** PgBouncer refuses to run as root, so there it runs as who owns the server's socket. */
 const accountFor = ({ host }: TestDatabase) => {
   if (process.getuid?.() !== 0) return {}
   const { gid, uid } = fs.statSync(host.startsWith("/") ? host : "/")
   return uid === 0 ? { uid: 65_534, gid: 65_534 } : { uid, gid }
 }
-
-/** Runs a server program until the scope closes. */
-export const serverProcess = (command: string, words: ReadonlyArray<string>, options: { uid?: number; gid?: number }) =>
-  Effect.acquireRelease(
-    Effect.sync(() => spawn(command, words, { ...options, stdio: "ignore", cwd: "/" })),
-    endOf
-  )
-
-export const endOf = (child: ChildProcess) =>
-  Effect.callback<void>((resume) => {
-    if (child.exitCode !== null || child.signalCode !== null) return resume(Effect.void)
-    child.once("exit", () => resume(Effect.void))
-    child.kill("SIGKILL")
-  })
 
 type PoolerSettings = Readonly<Record<string, string | number>>
 

@@ -1,5 +1,6 @@
-import { Clock, Context, Duration, Effect, Exit, Layer, Option, Redacted, type Scope } from "effect"
-import { CircuitBreaker } from "effect/persistence"
+import { Clock, Context, Duration, Effect, Exit, Layer, Option, type Scope } from "effect"
+import { CircuitBreaker, Redis } from "effect/persistence"
+import { SharedRedis } from "../../platform/redis/shared-redis.ts"
 import { redisPrefix, Settings } from "../../platform/settings/settings.ts"
 import { type BreakerState } from "../configuration/domain.ts"
 import { ProviderFailure } from "../providers/provider.ts"
@@ -31,6 +32,32 @@ const cutOff = (error: CircuitBreaker.CircuitBreakerError): ProviderFailure =>
   })
 
 const states = { Closed: "closed", Open: "open", HalfOpen: "half-open" } as const
+
+/** The state in Redis, and in this process while Redis is away. What was admitted by the one is recorded by the same. */
+const StoreLayer = Layer.effect(
+  CircuitBreaker.CircuitBreakerStore,
+  Effect.gen(function* () {
+    const build = <R>(store: Layer.Layer<CircuitBreaker.CircuitBreakerStore, never, R>) =>
+      Effect.map(Layer.build(store), (context) => Context.get(context, CircuitBreaker.CircuitBreakerStore))
+    const own = yield* build(CircuitBreaker.layerStoreMemory())
+    const { redis } = yield* SharedRedis
+    if (Option.isNone(redis)) return own
+    const shared = yield* Effect.provideService(build(CircuitBreaker.layerStoreRedis({ prefix: redisPrefix(yield* Settings, "breaker") })), Redis.Redis, redis.value)
+    const isAway = ({ reason }: CircuitBreaker.CircuitBreakerError) => reason._tag === "CircuitBreakerStoreError"
+    // Redis' generations are never negative, so these say which store admitted a call.
+    const ofOwn = (generation: number) => -1 - generation
+    const admitAlone = (key: string) =>
+      Effect.map(own.admit(key), (admission) => ({ ...admission, generation: ofOwn(admission.generation) }))
+    return CircuitBreaker.CircuitBreakerStore.of({
+      admit: (key) => Effect.catchIf(shared.admit(key), isAway, () => admitAlone(key)),
+      record: (outcome) =>
+        outcome.generation < 0
+          ? own.record({ ...outcome, generation: ofOwn(outcome.generation) })
+          : Effect.catchIf(shared.record(outcome), isAway, () => Effect.undefined),
+      state: (key) => Effect.catchIf(shared.state(key), isAway, () => own.state(key))
+    })
+  })
+)
 
 /** Keeps calls from providers that are down, per provider and model; replicas with Redis share the breakers' state. */
 export class Breakers extends Context.Service<
@@ -121,20 +148,5 @@ export class Breakers extends Context.Service<
     })
   )
 
-  // The Redis client is loaded only where it is used.
-  static readonly layer = this.layerNoDeps.pipe(
-    Layer.provide(
-      Layer.unwrap(
-        Effect.gen(function* () {
-          const settings = yield* Settings
-          const { url } = settings.redis
-          if (Option.isNone(url)) return CircuitBreaker.layerStoreMemory()
-          const NodeRedis = yield* Effect.promise(() => import("@effect/platform-node/NodeRedis"))
-          return CircuitBreaker.layerStoreRedis({ prefix: redisPrefix(settings, "breaker") }).pipe(
-            Layer.provide(NodeRedis.layer({ url: Redacted.value(url.value) }))
-          )
-        })
-      )
-    )
-  )
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(StoreLayer))
 }

@@ -2,7 +2,8 @@ import * as fs from "node:fs/promises"
 import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
 import { AuditVerification } from "../../audit/chain/verification.ts"
 import { Deliveries } from "../../events/deliveries/service.ts"
-import { HealthChecks } from "../health/service.ts"
+import { HealthChecks, redisDetails } from "../health/service.ts"
+import { SharedRedis } from "../../platform/redis/shared-redis.ts"
 import { BackgroundJobs, type JobReport } from "../../platform/runtime/background-jobs.ts"
 import { DatabaseConnection } from "../../platform/database/connection.ts"
 import { serviceVersion } from "../../platform/runtime/version.ts"
@@ -34,6 +35,7 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/dashb
     const jobs = yield* BackgroundJobs
     const checks = yield* HealthChecks
     const { embeddedIn } = yield* DatabaseConnection
+    const redis = yield* SharedRedis
     const repository = yield* DashboardRepository
     const startedAt = yield* DateTime.now
 
@@ -88,6 +90,11 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/dashb
         : degraded(troubled.map(({ failures, name }) => `${name}: ${failures} failures in a row`).join("; "))
     })
 
+    const sharing = Effect.sync(() => {
+      const state = redis.state()
+      return state === "unused" ? [] : [(state === "away" ? degraded : healthy)(redisDetails[state])]
+    })
+
     const report = Effect.gen(function* () {
       const results = yield* Effect.all(
         [
@@ -97,7 +104,8 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/dashb
           run("audit-chain", auditChain),
           run("event-deliveries", eventDeliveries),
           run("disk", disk),
-          run("background-jobs", backgroundJobs)
+          run("background-jobs", backgroundJobs),
+          ...(yield* sharing).map((finding) => run("redis", Effect.succeed(finding)))
         ],
         { concurrency: "unbounded" }
       )

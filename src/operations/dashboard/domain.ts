@@ -73,7 +73,8 @@ export const HealthCheck = Schema.Struct({
     "audit-chain",
     "event-deliveries",
     "disk",
-    "background-jobs"
+    "background-jobs",
+    "redis"
   ]),
   status: HealthStatus,
   durationMs: Count.annotate({ description: "Milliseconds that the check took", examples: [3] }),

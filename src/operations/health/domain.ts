@@ -4,7 +4,9 @@ import { Problem } from "../../kernel/problems/problem.ts"
 
 /** That the process serves. */
 export const Health = Schema.Struct({
-  status: Schema.Literal("Healthy"),
+  status: Schema.Literals(["Healthy", "Degraded"]).annotate({
+    description: "`Degraded` while replicas cannot share rate limits and breakers over Redis, and keep their own"
+  }),
   timestamp: Instant,
   service: Schema.String.annotate({ examples: ["application-manager"] }),
   version: Schema.String.annotate({ examples: ["0.1.0"] })
@@ -13,7 +15,7 @@ export type Health = typeof Health.Type
 
 /** One question that readiness asks. */
 export const ReadinessCheck = Schema.Struct({
-  name: Schema.Literals(["database", "migrations", "draining", "clock"]),
+  name: Schema.Literals(["database", "migrations", "draining", "clock", "redis"]),
   ready: Schema.Boolean,
   detail: Schema.String.annotate({ examples: ["reachable"] })
 }).annotate({ identifier: "ReadinessCheck" })

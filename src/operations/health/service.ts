@@ -1,6 +1,7 @@
 import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
 import { areFunctionsCurrent, requiredSchema } from "../../platform/database/migrations.ts"
 import { DatabaseSessions } from "../../platform/database/sessions.ts"
+import { SharedRedis } from "../../platform/redis/shared-redis.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Shutdown } from "../../platform/http/in-flight.ts"
 import { serviceName, serviceVersion } from "../../platform/runtime/version.ts"
@@ -12,6 +13,7 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/health/He
     const clock = yield* Clock.Clock
     const repository = yield* HealthRepository
     const sessions = yield* DatabaseSessions
+    const redis = yield* SharedRedis
     const shutdown = yield* Shutdown
     const required = yield* requiredSchema
     const migrationsOf = (applied: AppliedSchema) => {
@@ -23,11 +25,17 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/health/He
         : { ready: false, detail: `${applied.migration} applied, functions of another build` }
     }
 
-    let last = healthAt(DateTime.makeUnsafe(0))
+    let last = healthAt(0, "Healthy")
     const health = Effect.sync(() => {
       const now = clock.currentTimeMillisUnsafe()
-      if (last.timestamp.epochMilliseconds !== now) last = healthAt(DateTime.makeUnsafe(now))
+      const status = redis.state() === "away" ? "Degraded" : "Healthy"
+      if (last.timestamp.epochMilliseconds !== now || last.status !== status) last = healthAt(now, status)
       return last
+    })
+    /** A replica without Redis goes on serving. */
+    const redisChecks = Effect.sync((): ReadonlyArray<ReadinessCheck> => {
+      const state = redis.state()
+      return state === "unused" ? [] : [{ name: "redis", ready: true, detail: redisDetails[state] }]
     })
 
     /** The applied schema, and by how much this machine's clock is ahead of the database's. */
@@ -79,7 +87,8 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/health/He
         },
         { name: "draining", ready: !draining, detail: draining ? "shutting down" : "no" },
         // Budgets are judged by the database's clock, so a replica whose own is wrong goes on serving.
-        { name: "clock", ready: true, detail: clockDetail(found) }
+        { name: "clock", ready: true, detail: clockDetail(found) },
+        ...(yield* redisChecks)
       ]
       if (checks.some((check) => !check.ready)) return yield* new NotReady({ checks })
       return { status: "Ready" as const, timestamp: yield* DateTime.now, checks }
@@ -114,9 +123,15 @@ const clockDetail = (found: Option.Option<ClockComparison>): string => {
   return `${Math.abs(aheadSeconds)} s ${aheadSeconds > 0 ? "ahead of" : "behind"} the database`
 }
 
-const healthAt = (timestamp: DateTime.Utc): Health => ({
-  status: "Healthy",
-  timestamp,
+const healthAt = (millis: number, status: Health["status"]): Health => ({
+  status,
+  timestamp: DateTime.makeUnsafe(millis),
   service: serviceName,
   version: serviceVersion
 })
+
+/** What the states of Redis mean for the service. */
+export const redisDetails = {
+  connected: "connected",
+  away: "degraded: cannot be used; this replica keeps rate limits and breakers for itself"
+}

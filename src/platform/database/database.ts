@@ -196,6 +196,7 @@ export interface PoolOptions {
  */
 export const maxMessageSize = 2 ** 30
 
+/**
  * Every session runs as the application's role, which owns nothing and bypasses no policy. What the server, the database or
  * the user has by default matters for none of these.
  */

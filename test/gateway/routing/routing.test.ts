@@ -9,6 +9,7 @@ import { type Provider, providerCredentials, ProviderFailure } from "../../../sr
 import { routeOrder } from "../../../src/gateway/routing/resolve-model.ts"
 import { gatewaySnapshot, type ModelTarget, usualApis } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { ProviderHealth } from "../../../src/gateway/routing/router.ts"
+import { SharedRedis } from "../../../src/platform/redis/shared-redis.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 import { repeatableLoopback, runningLoopback } from "../../support/loopback.ts"
 
@@ -119,6 +120,7 @@ describe("another try", () => {
 
 const layers = Router.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(Breakers.layer, Bulkheads.layer, ProviderHealth.layer)),
+  Layer.provide(SharedRedis.layer),
   Layer.provide(Settings.layerMemory())
 )
 const { routing } = gatewaySnapshot(
