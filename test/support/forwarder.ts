@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import * as net from "node:net"
 import * as path from "node:path"
-import { type TestDatabase } from "./database.ts"
 
 interface Target {
   readonly host: string
@@ -12,8 +11,9 @@ const connect = ({ host, port }: Target) =>
   host.startsWith("/") ? net.connect(path.join(host, `.s.PGSQL.${port}`)) : net.connect(port, host)
 
 /** A place that forwards connections to a server of the test, and from one moment on to another one. */
-export const makeForwarder = Effect.fnUntraced(function* (first: TestDatabase) {
-  let target: Target = first
+export const makeForwarder = Effect.fnUntraced(function* (first: Target) {
+  let target = first
+  let delayMillis = 0
   const sockets = new Set<net.Socket>()
   const server = net.createServer((inner) => {
     const outer = connect(target)
@@ -22,7 +22,10 @@ export const makeForwarder = Effect.fnUntraced(function* (first: TestDatabase) {
       [outer, inner]
     ] as const) {
       sockets.add(one)
-      one.pipe(other)
+      one.on("data", (chunk) => {
+        if (delayMillis === 0) other.write(chunk)
+        else setTimeout(() => other.write(chunk), delayMillis)
+      })
       one.on("error", () => void other.destroy())
       one.on("close", () => {
         sockets.delete(one)
@@ -39,11 +42,13 @@ export const makeForwarder = Effect.fnUntraced(function* (first: TestDatabase) {
       })
   )
   const { port } = server.address() as net.AddressInfo
-  const database: TestDatabase = { ...first, host: "127.0.0.1", port }
   return {
-    database,
+    host: "127.0.0.1",
+    port,
     /** Sends connections elsewhere from now on; those that are open stay. */
     leadTo: (other: Target) => Effect.sync(() => void (target = other)),
+    /** Delays what is forwarded from now on. */
+    delay: (millis: number) => Effect.sync(() => void (delayMillis = millis)),
     /** Ends all connections. */
     cut: Effect.sync(() => {
       for (const socket of sockets) socket.destroy()

@@ -274,7 +274,8 @@ describe.runIf(hasPooler)("a connection pooler", { timeout: 120_000 }, () => {
         const database = yield* makeDatabase
         const forwarder = yield* makeForwarder(database)
         const pooler = yield* makePooler(database)
-        const service = { ...(yield* startService(forwarder.database)), database }
+        const { host, port } = forwarder
+        const service = { ...(yield* startService({ ...database, host, port })), database }
         const tenants = yield* makeCase(service)
         yield* assertApart(tenants)
         yield* forwarder.leadTo(pooler.database)

@@ -1,7 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Logger } from "effect"
+import { Effect, Layer, Logger, type Scope } from "effect"
+import * as net from "node:net"
+import { type GatewaySnapshot } from "../../../src/gateway/configuration/gateway-snapshot.ts"
+import { ProviderFailure } from "../../../src/gateway/providers/provider.ts"
+import { Breakers } from "../../../src/gateway/routing/breakers.ts"
+import { SharedRedis } from "../../../src/platform/redis/shared-redis.ts"
+import { Settings } from "../../../src/platform/settings/settings.ts"
 import { makeKey } from "../../support/authority.ts"
 import { makeDatabase } from "../../support/database.ts"
+import { makeForwarder } from "../../support/forwarder.ts"
 import { hasRedis, makeRedis } from "../../support/redis.ts"
 import { startService, type TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
@@ -33,20 +40,27 @@ const redisCheck = (service: Running) =>
     ...body.checks.find(({ name }: { readonly name: string }) => name === "redis")
   }))
 
-const lines: Array<string> = []
-const logger = Logger.make<unknown, void>(({ message }) => void lines.push(String(message)))
-const redisLines = () => lines.filter((line) => line.includes("Redis"))
+/** Collects what a service logs of Redis. */
+const makeLog = () => {
+  const lines: Array<string> = []
+  const logger = Logger.make<unknown, void>(({ message }) => {
+    if (String(message).includes("Redis")) lines.push(String(message))
+  })
+  return { lines, logger }
+}
 
 const until = (service: Running, status: string) => eventually(statusOf(service), (found) => found === status)
 
-type Redis = Effect.Success<typeof makeRedis>
-const faults: ReadonlyArray<
-  readonly [
-    string,
-    (redis: Redis) => Effect.Effect<unknown>,
-    (redis: Redis) => Effect.Effect<unknown, never, import("effect").Scope.Scope>
-  ]
-> = [
+/** A Redis, and a way to it that may become slow. */
+const makePlace = Effect.gen(function* () {
+  const redis = yield* makeRedis
+  const { delay, port } = yield* makeForwarder({ host: "127.0.0.1", port: redis.port })
+  return { ...redis, delay, slowUrl: `redis://127.0.0.1:${port}` }
+})
+type Place = Effect.Success<typeof makePlace>
+type Step = (place: Place) => Effect.Effect<unknown, never, Scope.Scope>
+
+const faults: ReadonlyArray<readonly [string, Step, Step]> = [
   ["killed", ({ kill }) => kill, ({ startAgain }) => startAgain],
   ["frozen", ({ freeze }) => freeze, ({ thaw }) => thaw],
   [
@@ -73,6 +87,23 @@ const faults: ReadonlyArray<
     ({ command }) => command("CLIENT", "PAUSE", "600000", "ALL"),
     ({ kill, startAgain }) => Effect.andThen(kill, startAgain)
   ],
+  ["slow", ({ delay }) => delay(200), ({ delay }) => delay(0)],
+  [
+    "at its limit of clients",
+    ({ command, port }) =>
+      Effect.gen(function* () {
+        yield* command("CLIENT", "KILL", "TYPE", "normal")
+        // The one client that is admitted.
+        yield* Effect.acquireRelease(
+          Effect.callback<net.Socket>((resume) => {
+            const socket = net.connect(port, "127.0.0.1", () => resume(Effect.succeed(socket))).on("error", () => {})
+          }),
+          (socket) => Effect.sync(() => socket.destroy())
+        )
+        yield* command("CONFIG", "SET", "maxclients", "1")
+      }),
+    ({ kill, startAgain }) => Effect.andThen(kill, startAgain)
+  ],
   ["without its scripts, which are loaded again", ({ command }) => command("SCRIPT", "FLUSH"), () => Effect.void]
 ]
 
@@ -80,17 +111,19 @@ describe.runIf(hasRedis)("Redis that is", { timeout: 120_000 }, () => {
   for (const [what, fail, mend] of faults) {
     it.live(what, () =>
       Effect.gen(function* () {
-        const redis = yield* makeRedis
-        yield* redis.startAgain
-        lines.length = 0
+        const place = yield* makePlace
+        yield* place.startAgain
+        const { lines, logger } = makeLog()
         const database = yield* makeDatabase
-        const one = yield* startService(database, settings(redis.url), [logger])
-        const other = yield* startService(database, settings(redis.url))
+        const url = what === "slow" ? place.slowUrl : place.url
+        const one = yield* startService(database, settings(url), [logger])
+        const other = yield* startService(database, settings(url))
         assert.strictEqual(yield* served(one, other), perMinute)
         assert.deepStrictEqual(yield* redisCheck(one), { status: 200, name: "redis", ready: true, detail: "connected" })
 
-        yield* fail(redis)
-        if (!what.startsWith("without")) {
+        yield* fail(place)
+        const staysAway = !what.startsWith("without")
+        if (staysAway) {
           // Each replica counts for itself, at once.
           assert.isAtLeast(yield* served(one, other), 2 * perMinute - 1)
           yield* until(one, "Degraded")
@@ -99,18 +132,82 @@ describe.runIf(hasRedis)("Redis that is", { timeout: 120_000 }, () => {
           const check = yield* redisCheck(one)
           assert.strictEqual(check.status, 200)
           assert.match(check.detail, /^degraded: /u)
+          const { body } = yield* one.call("GET", "/api/dashboard/health")
+          assert.deepInclude(
+            body.checks.map(({ name, status }: { readonly name: string; readonly status: string }) => ({
+              name,
+              status
+            })),
+            { name: "redis", status: "Degraded" }
+          )
           const metrics = yield* one.call("GET", "/metrics")
-          assert.match(metrics.text, /^app_redis_failures_total \d+$/mu)
-          assert.lengthOf(redisLines(), 1)
-          assert.match(redisLines()[0] ?? "", /^Redis \(Redis:Url\) cannot be used: .+\. Each replica keeps/u)
+          assert.match(metrics.text, /^app_redis_failures_total [1-9]\d*$/mu)
+          assert.lengthOf(lines, 1)
+          assert.match(lines[0] ?? "", /^Redis \(Redis:Url\) cannot be used: .+\. Each replica keeps/u)
         }
 
-        yield* mend(redis)
+        yield* mend(place)
         yield* until(one, "Healthy")
         yield* until(other, "Healthy")
         assert.strictEqual(yield* served(one, other), perMinute)
-        assert.lengthOf(redisLines(), what.startsWith("without") ? 0 : 2)
+        assert.lengthOf(lines, staysAway ? 2 : 0)
       }).pipe(Effect.scoped)
     )
   }
+
+  it.live("away at the start is used once it is there", () =>
+    Effect.gen(function* () {
+      const place = yield* makePlace
+      const database = yield* makeDatabase
+      const service = yield* startService(database, settings(place.url))
+      assert.strictEqual(yield* statusOf(service), "Degraded")
+      assert.strictEqual(yield* served(service), perMinute)
+      yield* place.startAgain
+      yield* until(service, "Healthy")
+      assert.strictEqual(yield* served(service), perMinute)
+      assert.match(yield* place.command("KEYS", "ratelimiter:*"), /principal/u)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("frozen keeps no breaker from opening, and no service from ending", () =>
+    Effect.gen(function* () {
+      const place = yield* makePlace
+      yield* place.startAgain
+      const build = Breakers.layer.pipe(
+        Layer.provideMerge(SharedRedis.layer),
+        Layer.provide(Settings.layerMemory({ environment: { Redis__Url: place.url } }))
+      )
+      yield* Effect.gen(function* () {
+        const breakers = yield* Breakers
+        const routing = { breakerFailures: 2, breakerOpenSeconds: 60 } as GatewaySnapshot["routing"]
+        const call = (provider: string) =>
+          breakers.guard(
+            provider,
+            "model",
+            routing,
+            Effect.fail(
+              new ProviderFailure({
+                reason: "connection",
+                sent: false,
+                error: { status: 503, message: "x", code: null }
+              })
+            )
+          )
+        const open = Effect.fnUntraced(function* (provider: string) {
+          for (const _ of [1, 2]) assert.strictEqual((yield* Effect.flip(call(provider))).reason, "connection")
+          assert.strictEqual((yield* Effect.flip(call(provider))).reason, "breaker-open")
+          assert.strictEqual(yield* breakers.state(provider, "model"), "open")
+        })
+        yield* open("shared")
+        yield* place.freeze
+        yield* open("own")
+        assert.strictEqual(yield* breakers.state("shared", "model"), "closed")
+        yield* place.thaw
+        const { state } = yield* SharedRedis
+        yield* eventually(Effect.sync(state), (found) => found === "connected")
+        assert.strictEqual(yield* breakers.state("shared", "model"), "open")
+        yield* place.freeze
+      }).pipe(Effect.provide(build))
+    }).pipe(Effect.scoped)
+  )
 })
