@@ -86,8 +86,8 @@ export interface OtlpExport {
   readonly body: string
 }
 
-/** `"silent"` takes exports and never answers. */
-export type OtlpAnswer = number | "silent"
+/** `"silent"` takes exports and never answers, `"dripping"` never ends its answer, `"busy"` asks to come again in an hour. */
+export type OtlpAnswer = number | "silent" | "dripping" | "busy"
 
 /**
  * A collector on loopback that speaks OTLP/HTTP with JSON. `take` waits for the next export; the rest reads what has come
@@ -103,6 +103,12 @@ export const makeOtlpReceiver = (answer: OtlpAnswer = 200) =>
         exports.push(received)
         Queue.offerUnsafe(queue, received)
         if (answer === "silent") return
+        if (answer === "busy") return void response.writeHead(503, { "retry-after": "3600" }).end()
+        if (answer === "dripping") {
+          response.writeHead(200, { "content-type": "application/json" })
+          const drip = setInterval(() => response.write(" "), 50)
+          return void response.once("close", () => clearInterval(drip))
+        }
         response.writeHead(request.headers["content-type"] === "application/json" ? answer : 415, {
           "content-type": "application/json"
         })

@@ -216,23 +216,26 @@ describe("telemetry", () => {
     })
   )
 
-  it.live("answers requests and closes while the collector is down or silent", () =>
-    Effect.gen(function* () {
-      const silent = yield* makeOtlpReceiver("silent")
-      const closed = new URL(`http://127.0.0.1:${yield* unusedPort}`)
-      const statuses = yield* Effect.forEach(
-        [silent.endpoint, closed],
-        (endpoint) =>
-          withServer(telemetry(endpoint).pipe(Layer.provide(captured(() => {}))), (get) => get("/things/1")),
-        { concurrency: "unbounded" }
-      )
-      assert.deepStrictEqual(
-        statuses.map(({ status }) => status),
-        [200, 200]
-      )
-      assert.isAbove(silent.exports().length, 0)
-    })
-  )
+  for (const how of ["silent", "dripping", "busy", "down"] as const) {
+    it.live(`answers requests and closes while the collector is ${how}`, () =>
+      Effect.gen(function* () {
+        const receiver = how === "down" ? undefined : yield* makeOtlpReceiver(how)
+        const endpoint = receiver?.endpoint ?? new URL(`http://127.0.0.1:${yield* unusedPort}`)
+        const statuses = yield* withServer(telemetry(endpoint).pipe(Layer.provide(captured(() => {}))), (get) =>
+          Effect.gen(function* () {
+            // More than the queues hold: what does not fit is dropped.
+            yield* Effect.forEach(Array.from({ length: 20_000 }), () => Effect.withSpan(Effect.void, "Things.idle"))
+            return yield* Effect.forEach([1, 2, 3], () => get("/things/1"))
+          })
+        )
+        assert.deepStrictEqual(
+          statuses.map(({ status }) => status),
+          [200, 200, 200]
+        )
+        if (receiver !== undefined) assert.isAbove(receiver.exports().length, 0)
+      })
+    )
+  }
 
   it.effect("warns of failed exports at most once a minute", () =>
     Effect.gen(function* () {
