@@ -35,7 +35,11 @@ const StoreLayer = Layer.effect(
     const own = Context.get(yield* Layer.build(RateLimiter.layerStoreMemory), RateLimiter.RateLimiterStore)
     const { redis } = yield* SharedRedis
     if (Option.isNone(redis)) return own
-    const shared = yield* Effect.provideService(RateLimiter.makeStoreRedis({ prefix: redisPrefix(yield* Settings, "rate-limit") }), Redis.Redis, redis.value)
+    const shared = yield* Effect.provideService(
+      RateLimiter.makeStoreRedis({ prefix: redisPrefix(yield* Settings, "rate-limit") }),
+      Redis.Redis,
+      redis.value
+    )
     return RateLimiter.RateLimiterStore.of({
       fixedWindow: (use) => Effect.catch(shared.fixedWindow(use), () => own.fixedWindow(use)),
       tokenBucket: (use) => Effect.catch(shared.tokenBucket(use), () => own.tokenBucket(use)),

@@ -33,6 +33,9 @@ const cutOff = (error: CircuitBreaker.CircuitBreakerError): ProviderFailure =>
 
 const states = { Closed: "closed", Open: "open", HalfOpen: "half-open" } as const
 
+/** Redis' generations are never negative, so these say which store admitted a call. */
+const ofOwn = (generation: number) => -1 - generation
+
 /** The state in Redis, and in this process while Redis is away. What was admitted by the one is recorded by the same. */
 const StoreLayer = Layer.effect(
   CircuitBreaker.CircuitBreakerStore,
@@ -42,10 +45,12 @@ const StoreLayer = Layer.effect(
     const own = yield* build(CircuitBreaker.layerStoreMemory())
     const { redis } = yield* SharedRedis
     if (Option.isNone(redis)) return own
-    const shared = yield* Effect.provideService(build(CircuitBreaker.layerStoreRedis({ prefix: redisPrefix(yield* Settings, "breaker") })), Redis.Redis, redis.value)
+    const shared = yield* Effect.provideService(
+      build(CircuitBreaker.layerStoreRedis({ prefix: redisPrefix(yield* Settings, "breaker") })),
+      Redis.Redis,
+      redis.value
+    )
     const isAway = ({ reason }: CircuitBreaker.CircuitBreakerError) => reason._tag === "CircuitBreakerStoreError"
-    // Redis' generations are never negative, so these say which store admitted a call.
-    const ofOwn = (generation: number) => -1 - generation
     const admitAlone = (key: string) =>
       Effect.map(own.admit(key), (admission) => ({ ...admission, generation: ofOwn(admission.generation) }))
     return CircuitBreaker.CircuitBreakerStore.of({

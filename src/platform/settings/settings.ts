@@ -360,6 +360,12 @@ export const requireServable = Effect.gen(function* () {
 export const lateDaysOf = ({ lateDays, retentionDays }: SettingsValues["usage"]): number =>
   retentionDays === 0 ? lateDays : Math.min(lateDays, retentionDays)
 
-/** What keys in Redis begin with: names of principals and providers are those of an installation, and several may share a Redis. */
+/** Where replicas on one host are, of which each has a port of its own. */
+const onLoopback = /^https?:\/\/(?:127\.\d+\.\d+\.\d+|localhost|\[::1\])(?::\d+)?(?:\/|$)/
+
+/**
+ * What keys in Redis begin with: several installations may share a Redis, and are told apart by their address. Replicas on
+ * loopback addresses share what they count.
+ */
 export const redisPrefix = ({ api }: Pick<SettingsValues, "api">, use: "rate-limit" | "breaker"): string =>
-  `application-manager:${api.publicUrl}:${use}:`
+  `application-manager:${onLoopback.test(api.publicUrl) ? "" : `${api.publicUrl}:`}${use}:`

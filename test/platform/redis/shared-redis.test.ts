@@ -165,7 +165,7 @@ describe.runIf(hasRedis)("Redis that is", { timeout: 120_000 }, () => {
       yield* place.startAgain
       yield* until(service, "Healthy")
       assert.strictEqual(yield* served(service), perMinute)
-      assert.match(yield* place.command("KEYS", "ratelimiter:*"), /principal/u)
+      assert.match(yield* place.command("KEYS", "application-manager:rate-limit:*"), /principal/u)
     }).pipe(Effect.scoped)
   )
 
