@@ -139,6 +139,8 @@ const expected = (sent: string, by: (typeof CutStream.Type)["by"]) => {
   const { bytes, hasInput, hasUsage, isFinished } = told(sent)
   // A caller that leaves after the end has the rest read for it.
   if (hasUsage || (by === "client" && isFinished)) return { method: "provider_usage", amount: String(costNanoUsd) }
+  // A provider that closes its stream in order and has told nothing gave no answer.
+  if (by === "provider" && bytes === 0 && !hasInput) return { state: "released", method: "released", amount: "0" }
   const said = Math.ceil(bytes / bytesPerToken)
   const input = hasInput
     ? (used.input - used.cached) * prices.inputUsdPerMTok * 1000 + used.cached * prices.cacheReadUsdPerMTok * 1000

@@ -60,6 +60,17 @@ export const ask = (service: Service, key: string, body: object = {}, headers: R
 export const asks = (service: Service, key: string, path: string, body: object) =>
   service.call("POST", path, { key, body: { messages: [{ role: "user", content: "What time is it?" }], ...body } })
 
+/** A call whose answer is read to its end, also where it is a stream. */
+export const readAll = ({ url }: Pick<Service, "url">, key: string, path: string, body: object, headers: object = {}) =>
+  Effect.promise(async () => {
+    const response = await fetch(`${url}${path}`, {
+      method: "POST",
+      headers: { "x-api-key": key, "content-type": "application/json", ...headers },
+      body: JSON.stringify(body)
+    })
+    return { status: response.status, headers: response.headers, text: await response.text() }
+  })
+
 /** Asks the database once everything is written that was used before, as whoever asks the service is told. */
 export const whenCharged = <A, E, R>(
   service: Pick<Service, "call" | "database">,

@@ -242,12 +242,12 @@ export class UsageMeter {
   }
 
   /** → ended: releases the whole reservation. */
-  release(): void {
+  release(status: number | null = this.attempts.at(-1)?.status ?? null): void {
     const reservation = this.end()
     this.endSpan()
     if (reservation === undefined) return
     released()
-    reservation.release(this.details(noUsage, "released", this.attempts.at(-1)?.status ?? null, this.now))
+    reservation.release(this.details(noUsage, "released", status, this.now))
   }
 
   /** → ended: releases the reservation of an admission that is made again, under which nothing was sent. */

@@ -215,7 +215,8 @@ export class CallPipeline extends Context.Service<
             if (made._tag === "Success") return { target, answer: made.success, omitted }
             const { failure } = made
             last = failure
-            if (failure.sent) meter.chargeFullReservation(failure.error.status)
+            if (failure.usage !== undefined) meter.settle(failure.usage, "provider_usage", failure.error.status)
+            else if (failure.sent) meter.chargeFullReservation(failure.error.status)
             // No cap limits how often a request is sent that its provider refuses.
             if (info !== undefined) info.isCounted = !isRefusal(failure)
             const now = clock.currentTimeMillisUnsafe()

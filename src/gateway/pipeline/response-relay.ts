@@ -1,109 +1,71 @@
-import { Cause, Effect, Option, type Pull, Result, Schema, Stream } from "effect"
-import { Message } from "../translation/anthropic-messages/domain.ts"
+import { Cause, Effect, type Pull, Stream } from "effect"
+import { readMessage } from "../translation/anthropic-messages/domain.ts"
 import { completionToMessage, messageToCompletion } from "../translation/anthropic-messages/answers.ts"
 import { type Dialect, noUsage, type TokenUsage } from "../translation/domain.ts"
-import { ChatCompletion } from "../translation/openai-chat/domain.ts"
+import { type DialectError } from "../translation/errors.ts"
+import { readCompletion } from "../translation/openai-chat/domain.ts"
 import { wordsIn } from "../translation/openai-chat/words.ts"
 import { textsOfResponse, wholeToEvents } from "../translation/openai-responses/native-events.ts"
-import { usageOfResponse } from "../translation/openai-responses/usage.ts"
 import { StreamToWhole } from "../translation/stream-to-whole.ts"
-import { plausibleUsage } from "../translation/usage.ts"
-import { toCompletionUsage, usageOfCompletion, usageOfEmbedding } from "../translation/openai-chat/usage.ts"
-import { toMessageUsage, usageOfMessage } from "../translation/anthropic-messages/usage.ts"
-import { type AnswerFacts, WholeFacts } from "../telemetry/answer-facts.ts"
+import { toCompletionUsage } from "../translation/openai-chat/usage.ts"
+import { toMessageUsage } from "../translation/anthropic-messages/usage.ts"
+import { WholeFacts } from "../telemetry/answer-facts.ts"
 import { type UsageMeter, type Progress } from "../metering/usage-meter.ts"
-import { type Bytes, type Operation, type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
-import { forwardedResponseHeaders, type GatewayError, unreadableAnswer } from "../errors/gateway-error.ts"
+import { answeredNothing, answerJson, holdsAnything, usageIn } from "../providers/answer-content.ts"
+import { type Bytes, type Operation, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts"
+import {
+  forwardedResponseHeaders,
+  type GatewayError,
+  providerError,
+  unreadableAnswer
+} from "../errors/gateway-error.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type Attempt } from "../routing/router.ts"
 import { wholeToStream } from "../translation/whole-to-stream.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { type Call } from "./call-request.ts"
-import { maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
-import { excessIn } from "../../kernel/json/json-scanner.ts"
-import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
+import { brokenOff, maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
+import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { type ToolUseReader, usageWithTools } from "../metering/tool-uses.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { answerScope, diagnosedScope, type IdScope, renaming, type Renaming, responsesScope } from "../json/kept-ids.ts"
 
-/** A complete response in its caller's dialect, and the usage that the provider reported. */
-interface Whole {
-  readonly bytes: Uint8Array
-  readonly usage: TokenUsage | undefined
-  readonly facts: AnswerFacts | undefined
-}
-
-const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
-const decodeMessage = Schema.decodeUnknownOption(Message)
-
-/** The usage that a response in OpenAI's dialect reports. */
-const usageIn = (value: unknown, operation: Operation): TokenUsage | undefined => {
-  if (typeof value !== "object" || value === null || !("usage" in value)) return undefined
-  return plausibleUsage(usageReaders[operation](value.usage))
-}
-
-const usageReaders: Readonly<Record<Operation, (usage: unknown) => TokenUsage>> = {
-  chat: usageOfCompletion,
-  "count-tokens": usageOfCompletion,
-  completions: usageOfCompletion,
-  embed: usageOfEmbedding,
-  responses: usageOfResponse,
-  "count-responses": usageOfResponse,
-  compact: usageOfResponse
-}
-
 const utf8 = new TextEncoder()
 
 /** The bytes of an answer, which is sent as it came where it has no id of what its provider keeps. */
-const renamedAnswer = (bytes: Uint8Array, text: string, value: unknown, rename: Renaming | undefined): Uint8Array => {
-  const renamed = rename?.(text, value) ?? text
-  return renamed === text ? bytes : utf8.encode(renamed)
+const renamedAnswer = (given: Uint8Array, value: Json, rename: Renaming | undefined): Uint8Array => {
+  if (rename === undefined) return given
+  const text = utf8Text(given)
+  const renamed = rename(text, value)
+  return renamed === text ? given : utf8.encode(renamed)
 }
 
-/** A complete response; JSON that cannot be parsed is passed on in its own dialect, and counted by its bytes. */
-const wholeAnswer = (
-  bytes: Uint8Array,
-  { createdSeconds, from, head, operation, rename, to }: Omit<StreamOptions, "includeUsage" | "keepsWords">,
-  provider: string
-): Result.Result<Whole, GatewayError> => {
-  // An empty response was broken off.
-  if (bytes.length === 0) return Result.fail(unreadableAnswer(provider))
-  const text = utf8Text(bytes)
-  if (from === "anthropic") {
-    const value = parsedJson(text)
-    const message = decodeMessage(value)
-    if (Option.isNone(message)) {
-      return to === from && value !== undefined
-        ? Result.succeed({ bytes: renamedAnswer(bytes, text, value, rename), usage: undefined, facts: undefined })
-        : Result.fail(unreadableAnswer(provider))
-    }
-    const usage = plausibleUsage(message.value.usage ? usageOfMessage(message.value.usage) : undefined)
-    const out =
-      to === from
-        ? renamedAnswer(bytes, text, value, rename)
-        : json(messageToCompletion(message.value, head, createdSeconds))
-    return Result.succeed({ bytes: out, usage, facts: new WholeFacts(message.value) })
-  }
-  if (to === from) {
-    const value = parsedJson(text)
-    if (value === undefined) return Result.fail(unreadableAnswer(provider))
-    const out = operation === "embed" ? bytes : renamedAnswer(bytes, text, value, rename)
-    return Result.succeed({ bytes: out, usage: usageIn(value, operation), facts: new WholeFacts(value) })
-  }
-  const completion = decodeCompletion(text)
-  if (Option.isNone(completion)) return Result.fail(unreadableAnswer(provider))
-  const usage = plausibleUsage(usageOfCompletion(completion.value.usage))
-  return Result.succeed({
-    bytes: json(completionToMessage(completion.value, head)),
-    usage,
-    facts: new WholeFacts(completion.value)
-  })
+/** A complete response in its caller's dialect. A translated one has the usage that is charged. */
+const answerBytes = (
+  given: Uint8Array,
+  value: Json,
+  usage: TokenUsage,
+  {
+    createdSeconds,
+    from,
+    head,
+    operation,
+    rename,
+    to
+  }: Pick<StreamOptions, "createdSeconds" | "from" | "head" | "operation" | "rename" | "to">
+): Uint8Array => {
+  if (to === from) return operation === "embed" ? given : renamedAnswer(given, value, rename)
+  const translated =
+    from === "anthropic"
+      ? messageToCompletion(readMessage(value) ?? {}, head, createdSeconds)
+      : completionToMessage(readCompletion(value) ?? {}, head)
+  return json({ ...translated, usage: writtenUsage[to](usage) })
 }
 
 /** The maximum size of an assembled response. */
 const maxGatheredBytes = 134_217_728
 
-/** Assembles a stream that the provider sent instead of a complete response; empty if it broke off. */
+/** Assembles a stream that the provider sent instead of a complete response. */
 const gatheredAnswer = Effect.fnUntraced(function* (
   { first, rest }: Exclude<ProviderAnswer["body"], Uint8Array>,
   dialect: Dialect,
@@ -120,8 +82,9 @@ const gatheredAnswer = Effect.fnUntraced(function* (
     }
     read = gathering.done ? undefined : yield* Effect.orElseSucceed(rest, () => undefined)
   }
-  const whole = read === undefined ? gathering.end() : undefined
-  return whole === undefined ? new Uint8Array() : json(whole)
+  const value = gathering.end()
+  const failure = read === undefined && gathering.isComplete ? undefined : (gathering.failure ?? brokenOff)
+  return { value, failure }
 })
 
 const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
@@ -139,9 +102,7 @@ const progressOf = (
 })
 
 /** The text of a response, for counting; undefined if it cannot be extracted. */
-const extractText = (bytes: Uint8Array, dialect: Dialect, operation: Operation): ReadonlyArray<string> | undefined => {
-  const text = utf8Text(bytes)
-  const answer = parsedJson(text)
+const extractText = (answer: unknown, dialect: Dialect, operation: Operation): ReadonlyArray<string> | undefined => {
   if (!isJson(answer)) return undefined
   const said = operation === "chat" || operation === "completions" ? saidIn[dialect](answer) : textsOfResponse(answer)
   return said?.filter((one) => typeof one === "string")
@@ -170,13 +131,6 @@ const writtenUsage: Readonly<Record<Dialect, (usage: TokenUsage) => object>> = {
 /** What the ids of answers begin with. */
 const idPrefixes: Readonly<Record<Dialect, string>> = { openai: "chatcmpl", anthropic: "msg" }
 
-/** Adds the usage to a translated response whose provider reported none. */
-const withUsage = (bytes: Uint8Array, dialect: Dialect, usage: TokenUsage): Uint8Array =>
-  json({
-    ...(JSON.parse(utf8Text(bytes)) as object),
-    usage: writtenUsage[dialect](usage)
-  })
-
 /** How long the rest of a response is read, so that its connection can be reused. */
 const restPatience = "1 second"
 
@@ -196,13 +150,19 @@ const streamedAnswer = (
   /** Settles the call, and returns the last bytes. */
   const end = Effect.fnUntraced(function* (failure: ProviderFailure | undefined) {
     ended = true
+    const unanswered = relay.told || failure !== undefined ? undefined : answeredNothing().error
+    if (unanswered !== undefined) {
+      relay.fail(unanswered)
+      meter.release(unanswered.status)
+      return relay.end(noUsage, unanswered)
+    }
     const complete = relay.finished && relay.isCounted
     const usage =
       complete && relay.usage !== undefined ? relay.usage : yield* meter.estimate(progressOf(relay, options.toolUses))
     const last = relay.end(usage, failure?.error)
-    const broken = relay.failure ?? failure?.error
-    if (complete && failure === undefined && relay.failure === undefined) meter.completedUsage = usage
-    meter.settle(usage, complete ? "provider_usage" : "estimated", broken?.status ?? (relay.finished ? 200 : 502))
+    const broken = relay.failure ?? (relay.finished ? undefined : (failure?.error ?? brokenOff))
+    if (complete && broken === undefined) meter.completedUsage = usage
+    meter.settle(usage, complete ? "provider_usage" : "estimated", broken?.status ?? 200)
     return last
   })
 
@@ -212,13 +172,26 @@ const streamedAnswer = (
       return out.length > 0 ? Effect.succeed([out] as const) : next
     })
 
+  const push = (read: ReadonlyArray<Uint8Array>) => Buffer.concat(read.map((bytes) => relay.push(bytes)))
+
+  /** The end of a stream follows an error of its provider, and may have the usage. */
+  const endingAfterError = (bytes: Uint8Array) => {
+    const out = [bytes]
+    const read: Bytes = Effect.flatMap(rest, (more) => {
+      out.push(push(more))
+      return relay.done ? Cause.done() : read
+    })
+    return Effect.flatMap(Effect.exit(Effect.timeoutOption(read, restPatience)), () => endingWith(Buffer.concat(out)))
+  }
+
   const next: Pull.Pull<readonly [Uint8Array, ...Array<Uint8Array>]> = Effect.suspend(() => {
     if (ended) return over
     if (waiting.length > 0) {
-      const out = Buffer.concat(waiting.map((bytes) => relay.push(bytes)))
+      const out = push(waiting)
       waiting = []
       // Callers close the connection at the last event, so the call is settled before it is sent.
-      if (relay.done || relay.failure !== undefined) return endingWith(out)
+      if (relay.done) return endingWith(out)
+      if (relay.failure !== undefined) return relay.isUnreadable ? endingWith(out) : endingAfterError(out)
       return out.length > 0 ? Effect.succeed([out] as const) : next
     }
     return Effect.matchEffect(rest, {
@@ -359,25 +332,16 @@ const streamOf = (
   }
 }
 
-/** Answers of so many bytes are looked at before they are parsed. */
-const smallAnswerBytes = 65_536
-/** Above what the log probabilities of the longest answers have. */
-const maxAnswerValues = 4_000_000
-
-/** Whether a complete response can be parsed without keeping the thread for long; vectors have millions of numbers. */
-const isParseable = (given: Uint8Array, { operation }: Call): boolean =>
-  operation === "embed" || given.length <= smallAnswerBytes || excessIn(given, maxAnswerValues) === undefined
-
 /** The basis for counting a complete response without a usage: its text, or all of its bytes; vectors have neither. */
 const progressIn = (
   given: Uint8Array,
-  isParsed: boolean,
+  value: unknown,
   { operation }: Call,
   target: ModelTarget,
   meter: UsageMeter
 ): Progress => {
   if (operation === "embed") return { usage: undefined, finished: true, textBytes: 0, texts: [] }
-  const text = isParsed ? extractText(given, target.provider.dialect, operation) : undefined
+  const text = extractText(value, target.provider.dialect, operation)
   if (text === undefined) {
     const textBytes = Math.max(given.length, meter.answeredBytes)
     return { usage: undefined, finished: true, textBytes, texts: [] }
@@ -390,43 +354,42 @@ const progressIn = (
   }
 }
 
+/** A complete answer, or as much of it as there is where the provider failed after it had begun. */
 const wholeOf = (
   call: Call,
   target: ModelTarget,
   { headers, status }: ProviderAnswer,
   given: Uint8Array,
+  value: unknown,
+  failure: DialectError | undefined,
   meter: UsageMeter
 ): Effect.Effect<CallAnswer, GatewayError> => {
-  const { body, dialect } = call
+  const { body, dialect, operation } = call
   const { includeUsage, options, report } = answerOptions(call, target, meter)
-  const isParsed = isParseable(given, call)
-  const whole = isParsed
-    ? wholeAnswer(given, options, target.provider.id)
-    : Result.fail(unreadableAnswer(target.provider.id))
-  const read = Result.getOrElse(whole, () => ({ usage: undefined, facts: undefined }))
-  meter.describe(read.facts)
+  const answer = isJson(value) ? value : undefined
+  const reported = usageIn(answer, target.provider.dialect, operation)
+  meter.describe(answer === undefined ? undefined : new WholeFacts(answer))
   const toolUses = meter.makeToolUseReader()
-  if (isParsed) toolUses?.read(parsedJson(utf8Text(given)))
-  const told = usageWithTools(read.usage, toolUses)
+  toolUses?.read(answer)
+  const told = usageWithTools(reported, toolUses)
   const used =
-    told === undefined
-      ? meter.estimate({ ...progressIn(given, isParsed, call, target, meter), toolUses: toolUses?.uses })
+    told === undefined || failure !== undefined
+      ? meter.estimate({ ...progressIn(given, value, call, target, meter), usage: told, toolUses: toolUses?.uses })
       : Effect.succeed(told)
   return Effect.flatMapEager(used, (usage) => {
     const remaining = meter.remaining(meter.cost(usage))
-    const cost = meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", status)
-    if (Result.isFailure(whole)) return Effect.fail(whole.failure)
-    // A translated response always contains a usage, so it contains the one that is charged.
-    const bytes =
-      read.usage === undefined && options.from !== options.to
-        ? withUsage(whole.success.bytes, dialect, usage)
-        : whole.success.bytes
+    const method = reported === undefined || failure !== undefined ? "estimated" : "provider_usage"
+    const cost = meter.settle(usage, method, failure?.status ?? status)
+    if (failure !== undefined) return Effect.fail(brokenAnswer(failure, target.provider.id))
+    if (answer === undefined) return Effect.fail(unreadableAnswer(target.provider.id))
+    const bytes = answerBytes(given, answer, usage, options)
+    const asked = includeUsage ? writtenUsage[dialect](usage) : undefined
     const streamed =
       body.stream !== true
         ? undefined
-        : call.operation === "responses"
+        : operation === "responses"
           ? wholeToEvents(utf8Text(bytes))
-          : wholeToStream(utf8Text(bytes), dialect, includeUsage)
+          : wholeToStream(utf8Text(bytes), dialect, asked)
     return Effect.succeed({
       status,
       headers: {
@@ -447,6 +410,10 @@ const wholeOf = (
   })
 }
 
+/** The failure of a provider whose answer cannot be given. */
+const brokenAnswer = (error: DialectError, provider: string): GatewayError =>
+  providerError(new ProviderFailure({ reason: "broken-off", sent: true, error }), provider)
+
 /** A provider's answer in the dialect of the call, which is settled: a whole one at once, a stream when it ends. */
 export const relayResponse = (
   call: Call,
@@ -454,12 +421,22 @@ export const relayResponse = (
   answer: ProviderAnswer,
   meter: UsageMeter
 ): Effect.Effect<CallAnswer, GatewayError> => {
-  const given = answer.body
-  if (given instanceof Uint8Array) return wholeOf(call, target, answer, given, meter)
-  if (call.body.stream === true) {
-    return Effect.succeed(streamOf(call, target, answer, given, meter))
+  const { body } = answer
+  const { operation } = call
+  if (body instanceof Uint8Array) {
+    return wholeOf(call, target, answer, body, answer.value ?? answerJson(body, operation), undefined, meter)
   }
-  return Effect.flatMap(gatheredAnswer(given, target.provider.dialect, meter), (gathered) =>
-    wholeOf(call, target, answer, gathered, meter)
-  )
+  if (call.body.stream === true) {
+    return Effect.succeed(streamOf(call, target, answer, body, meter))
+  }
+  const { dialect, id } = target.provider
+  return Effect.flatMap(gatheredAnswer(body, dialect, meter), ({ failure, value }) => {
+    if (failure === undefined && !holdsAnything(value, dialect, operation)) {
+      const { error, usage } = answeredNothing(usageIn(value, dialect, operation))
+      if (usage === undefined) meter.release(error.status)
+      else meter.settle(usage, "provider_usage", error.status)
+      return Effect.fail(brokenAnswer(error, id))
+    }
+    return wholeOf(call, target, answer, json(value), value, failure, meter)
+  })
 }

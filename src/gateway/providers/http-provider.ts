@@ -3,6 +3,7 @@ import { EventReader } from "../translation/event-reader.ts"
 import { type Dialect } from "../translation/domain.ts"
 import { readErrorIn } from "../translation/errors.ts"
 import { type ProviderClient } from "./clients.ts"
+import { answeredNothing, answerJson, holdsAnything, untilItSays, usageIn } from "./answer-content.ts"
 import { type ExchangeRequest } from "./exchange.ts"
 import {
   type Operation,
@@ -13,7 +14,7 @@ import {
   type ProviderModel
 } from "./provider.ts"
 import { bad, failure } from "./transport-failures.ts"
-import { isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
+import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { lookupTable } from "../../kernel/lookup-table.ts"
 
@@ -95,15 +96,15 @@ export const makeHttpProvider = (
   /** Some providers repeat credentials of the request in their errors. */
   const withoutSecrets = (text: string) => secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), text)
 
-  const answered = (request: Omit<ExchangeRequest, "origin" | "timeoutSeconds">) =>
+  const answered = (request: Omit<ExchangeRequest, "origin" | "timeoutSeconds">, operation?: Operation) =>
     Effect.flatMap(client.send({ ...request, origin, timeoutSeconds }), (answer) => {
       const isSuccess = answer.status >= 200 && answer.status < 300
-      if (isSuccess && isEmptyAnswer(answer)) return Effect.fail(nothing)
+      if (isSuccess && isEmptyAnswer(answer)) return Effect.fail(answeredNothing())
       const refused = isSuccess ? errorInAnswer(answer) : answer
       return refused === undefined
         ? Effect.succeed(answer)
         : Effect.flatMap(Clock.currentTimeMillis, (now) =>
-            Effect.fail(parseProviderError(vendor.dialect, refused, withoutSecrets, now))
+            Effect.fail(parseProviderError(vendor.dialect, operation, refused, withoutSecrets, now))
           )
     })
 
@@ -112,13 +113,28 @@ export const makeHttpProvider = (
     if (path === undefined) {
       return Effect.fail(failure("status", bad(400, `The provider ${id} has no such operation.`, "unsupported"), false))
     }
-    return answered({
-      method: "POST",
-      path: base + path,
-      headers: { ...vendor.headers, ...passed, ...fixed, "content-type": "application/json" },
-      body,
-      deadline
-    })
+    const headers = { ...vendor.headers, ...passed, ...fixed, "content-type": "application/json" }
+    const made = answered({ method: "POST", path: base + path, headers, body, deadline }, operation)
+    return operation === "count-tokens" || operation === "count-responses"
+      ? made
+      : Effect.flatMap(made, (answer) => holding(answer, operation))
+  }
+
+  /** An answer that holds something; of a stream, once it says something. */
+  const holding = (answer: ProviderAnswer, operation: Operation): Effect.Effect<ProviderAnswer, ProviderFailure> => {
+    const { body, headers } = answer
+    const { dialect } = vendor
+    if (!(body instanceof Uint8Array)) return untilItSays(answer, body, dialect, operation)
+    const value = answerJson(body, operation)
+    // What cannot be parsed may hold anything, but for white space.
+    if (value === undefined ? !isBlank(body) : holdsAnything(value, dialect, operation)) {
+      return Effect.succeed({ ...answer, value })
+    }
+    if (!isJson(value) || !value.error) return Effect.fail(answeredNothing(usageIn(value, dialect, operation)))
+    const refused = { status: statusOf(value.error), headers, body }
+    return Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      Effect.fail(parseProviderError(dialect, operation, refused, withoutSecrets, now))
+    )
   }
 
   const listModels = Effect.gen(function* () {
@@ -153,12 +169,10 @@ export const makeHttpProvider = (
   return { id, dialect: vendor.dialect, send, ...(stored === undefined ? {} : { stored }), listModels }
 }
 
-/** The cost is unknown, as after a broken connection. */
-const nothing = failure("broken-off", bad(502, "The provider answered nothing.", "provider-unavailable"), true)
-
 /** Parses an unsuccessful response. */
 const parseProviderError = (
   dialect: Dialect,
+  operation: Operation | undefined,
   { body, headers, status: received }: ProviderAnswer,
   withoutSecrets: (text: string) => string,
   now: number
@@ -185,7 +199,8 @@ const parseProviderError = (
   return failure("status", error, false, {
     headers,
     received,
-    retryAfterSeconds: retryAfterSeconds(headers, now)
+    retryAfterSeconds: retryAfterSeconds(headers, now),
+    usage: operation === undefined ? undefined : usageIn(said, dialect, operation)
   })
 }
 
@@ -204,6 +219,8 @@ const looksLikeError = /"error"\s*:\s*[{"]|"(?:type|object)"\s*:\s*"error"/
 const beginsWithError = /^(?:\s|:[^\n]*\n)*(?:event:\s*error\b|data:\s*\{\s*"(?:error"\s*:\s*[{"]|type"\s*:\s*"error"))/
 const longestHead = 1024
 
+const isBlank = (bytes: Uint8Array): boolean => bytes.length < longestHead && utf8Text(bytes).trim() === ""
+
 /** Whether a response ended before its first byte. */
 export const isEmptyAnswer = ({ body }: ProviderAnswer): boolean =>
   body instanceof Uint8Array ? body.length === 0 : body.first.length === 0
@@ -216,7 +233,8 @@ export const errorInAnswer = ({ body, headers }: ProviderAnswer): ProviderAnswer
   const data = body instanceof Uint8Array ? whole(body) : firstEvent(body.first)
   const error = errorIn(data)
   if (error === undefined) return undefined
-  return { status: statusOf(error), headers, body: new TextEncoder().encode(JSON.stringify({ error })) }
+  const { usage } = data as Json
+  return { status: statusOf(error), headers, body: new TextEncoder().encode(JSON.stringify({ error, usage })) }
 }
 
 /** Some providers do not nest the error's members under `error`. */

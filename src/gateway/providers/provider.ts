@@ -1,5 +1,5 @@
 import { type Array, type Effect, Data, type Pull, type Scope } from "effect"
-import { type Dialect } from "../translation/domain.ts"
+import { type Dialect, type TokenUsage } from "../translation/domain.ts"
 import { type DialectError } from "../translation/errors.ts"
 
 /** The operation that a provider performs, named alike in both dialects. */
@@ -45,6 +45,8 @@ export interface ProviderAnswer {
   readonly headers: Readonly<Record<string, string>>
   /** Complete, or a stream of Server-Sent Events whose first bytes have arrived. */
   readonly body: Uint8Array | { readonly first: ReadonlyArray<Uint8Array>; readonly rest: Bytes }
+  /** The JSON of a complete body, where it was parsed already. */
+  readonly value?: unknown
 }
 
 /** The code of a failure between the gateway and its provider: the key is rejected, or the account is not paid for. */
@@ -60,6 +62,8 @@ export class ProviderFailure extends Data.TaggedError("ProviderFailure")<{
   /** The status of the provider's response, which `error` may hide from callers. */
   readonly received?: number | undefined
   readonly retryAfterSeconds?: number | undefined
+  /** What the provider reports that the failed attempt used. */
+  readonly usage?: TokenUsage | undefined
   /** The headers of the provider's response, if there was one. */
   readonly headers?: ProviderAnswer["headers"] | undefined
 }> {

@@ -9,7 +9,7 @@ export const failure = (
   reason: ProviderFailure["reason"],
   error: DialectError,
   sent: boolean,
-  answer: Partial<Pick<ProviderFailure, "headers" | "received" | "retryAfterSeconds">> = {}
+  answer: Partial<Pick<ProviderFailure, "headers" | "received" | "retryAfterSeconds" | "usage">> = {}
 ) => new ProviderFailure({ reason, error, sent, ...answer })
 
 const late = new Set(["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT", "ERR_DEADLINE"])

@@ -1,7 +1,9 @@
 import { type Dialect } from "./domain.ts"
-import { EventReader } from "./event-reader.ts"
+import { type DialectError, readError } from "./errors.ts"
+import { EventReader, isLastEvent, isTerminator, type ServerEvent, typeOf } from "./event-reader.ts"
 import { StreamedCalls } from "./streamed-calls.ts"
-import { isJson, parsedJson, textIn, type Json } from "../../kernel/json/parsed-json.ts"
+import { laterUsage } from "./usage.ts"
+import { isJson, parsedJson, type Json } from "../../kernel/json/parsed-json.ts"
 
 type Members = Record<string, unknown>
 
@@ -19,9 +21,6 @@ const add = (whole: Members, members: Json): void => {
   }
 }
 
-/** The last event of the Responses API. */
-const endsResponse = /^response\.(?:completed|incomplete|failed)$/
-
 interface Choice {
   readonly message: Members
   readonly calls: Map<number, Members>
@@ -34,13 +33,17 @@ interface Choice {
 export class StreamToWhole {
   /** Whether the last event has arrived. */
   done = false
-  private failed = false
-  /** Of the Responses API, whose last event has all of it. */
+  /** The error that the provider sent in its stream. */
+  failure: DialectError | undefined
+  /** Of the Responses API: the response as it was reported last, and what was written of it. */
   private response: Json | undefined
+  private written = ""
   private readonly head: Members = {}
   private readonly choices = new Map<number, Choice>()
   private readonly reasons = new Map<number, unknown>()
   private readonly blocks = new Map<number, { readonly block: Members; json: string }>()
+  /** The place of the block that was written last. */
+  private place = -1
   private readonly dialect: Dialect
   private readonly reader = new EventReader()
 
@@ -49,32 +52,49 @@ export class StreamToWhole {
   }
 
   push(bytes: Uint8Array): void {
-    for (const { data } of this.reader.push(bytes)) this.take(data)
+    for (const event of this.reader.push(bytes)) this.take(event)
   }
 
-  /** The response in its provider's dialect; undefined if the stream broke off. */
-  end(): Json | undefined {
-    for (const { data } of this.reader.end()) this.take(data)
-    if (this.failed || this.reader.failure !== undefined) return undefined
-    if (this.response !== undefined) return this.response
-    return this.dialect === "openai" ? this.completion() : this.message()
+  /** What there is of the response, in its provider's dialect. */
+  end(): Json {
+    for (const event of this.reader.end()) this.take(event)
+    if (this.response === undefined) return this.dialect === "openai" ? this.completion() : this.message()
+    const content = [{ type: "output_text", text: this.written }]
+    return this.done ? this.response : { ...this.response, output: [{ type: "message", content }] }
   }
 
-  private take(data: string): void {
-    if (data === "[DONE]") this.done = true
-    const event = parsedJson(data)
-    if (!isJson(event)) return
-    if (event.error) this.failed = true
-    if (isJson(event.response) && endsResponse.test(textIn(event.type))) {
-      this.done = true
-      this.response = event.response
+  /** Whether the model reported its end, so that the response is complete. */
+  get isComplete(): boolean {
+    if (this.reader.failure !== undefined) return false
+    if (this.response !== undefined) return this.done
+    const isFinished =
+      this.dialect === "openai"
+        ? this.choices.size > 0 && this.reasons.size >= this.choices.size
+        : typeof this.head.stop_reason === "string"
+    return this.failure === undefined && (this.done || isFinished)
+  }
+
+  private take(event: ServerEvent): void {
+    if (isTerminator(event)) this.done ||= this.response === undefined
+    const value = parsedJson(event.data)
+    if (!isJson(value) || this.done) return
+    const type = typeOf(event, value)
+    if (type === "error") this.failure = readError(502, value)
+    if (isJson(value.response)) {
+      this.response = value.response
+      this.done = isLastEvent(event, value)
+    } else if (this.response !== undefined) this.written += typeof value.delta === "string" ? value.delta : ""
+    else if (this.dialect === "openai") this.takeChunk(value)
+    else {
+      this.done = isLastEvent(event, value)
+      this.takeEvent(value, type)
     }
-    if (this.dialect === "openai") this.takeChunk(event)
-    else this.takeEvent(event)
   }
 
-  private takeChunk({ choices, ...head }: Json): void {
+  private takeChunk({ choices, error, usage, ...head }: Json): void {
+    if (error) this.failure = readError(502, { error })
     add(this.head, head)
+    if (isJson(usage)) this.head.usage = usage
     for (const choice of list(choices)) {
       const place = placeOf(choice)
       const known: Choice = this.choices.get(place) ?? {
@@ -84,17 +104,17 @@ export class StreamToWhole {
       }
       this.choices.set(place, known)
       if (choice.finish_reason) this.reasons.set(place, choice.finish_reason)
-      if (typeof choice.text === "string") known.text = (known.text ?? "") + choice.text
-      const { tool_calls: calls, ...delta } = isJson(choice.delta) ? choice.delta : {}
+      const { delta: said } = choice
+      if (typeof choice.text === "string" && !isJson(said)) known.text = (known.text ?? "") + choice.text
+      const { tool_calls: calls, ...delta } = isJson(said) ? said : { content: typeof said === "string" ? said : null }
       add(known.message, delta)
       for (const call of list(calls)) takeCall(known, call)
     }
   }
 
-  private completion(): Json | undefined {
-    if (this.choices.size === 0 || this.reasons.size < this.choices.size) return undefined
+  private completion(): Json {
     const choices = [...this.choices].map(([index, { calls, message, text }]) => {
-      const finish_reason = this.reasons.get(index)
+      const finish_reason = this.reasons.get(index) ?? (calls.size > 0 ? "tool_calls" : "stop")
       if (text !== undefined) return { index, text, finish_reason }
       const whole = calls.size === 0 ? message : { ...message, tool_calls: [...calls.values()] }
       return { index, message: whole, finish_reason }
@@ -103,27 +123,27 @@ export class StreamToWhole {
     return { ...this.head, object: isText ? "text_completion" : "chat.completion", choices }
   }
 
-  private takeEvent(event: Json): void {
-    const { content_block: block, delta, message, type, usage } = event
-    if (type === "message_stop") this.done = true
+  private takeEvent({ content_block: block, delta, index, message, usage }: Json, type: string): void {
     if (type === "message_start" && isJson(message)) Object.assign(this.head, message)
     if (type === "message_delta" && isJson(delta)) add(this.head, delta)
-    if (type === "message_delta" && isJson(usage)) {
-      const counted = isJson(this.head.usage) ? { ...this.head.usage } : {}
-      add(counted, usage)
-      this.head.usage = counted
-    }
-    if (type === "content_block_start" && isJson(block))
-      this.blocks.set(placeOf(event), { block: { ...block }, json: "" })
-    const open = this.blocks.get(placeOf(event))
-    if (type !== "content_block_delta" || open === undefined || !isJson(delta)) return
+    const reported = [usage, isJson(message) && type !== "message_start" ? message.usage : undefined].find(isJson)
+    const before = isJson(this.head.usage) ? this.head.usage : {}
+    if (reported !== undefined) this.head.usage = laterUsage(before, reported)
+    if (type !== "content_block_start" && type !== "content_block_delta") return
+    const isNew = type === "content_block_start" && isJson(block)
+    this.place = typeof index === "number" ? index : isNew ? this.place + 1 : this.place
+    if (isNew) this.blocks.set(this.place, { block: { ...block }, json: "" })
+    if (type !== "content_block_delta" || !isJson(delta)) return
     const { partial_json: json, type: _, ...pieces } = delta
-    if (typeof json === "string") open.json += json
+    const open = this.blocks.get(this.place)
+    if (open === undefined) {
+      // A text whose beginning is missing is a text.
+      if (typeof delta.text === "string") this.blocks.set(this.place, { block: { type: "text", ...pieces }, json: "" })
+    } else if (typeof json === "string") open.json += json
     else add(open.block, pieces)
   }
 
-  private message(): Json | undefined {
-    if (!this.done) return undefined
+  private message(): Json {
     const content = [...this.blocks.values()].map(({ block, json }) =>
       json === "" ? block : Object.assign(block, { input: parsedJson(json) ?? {} })
     )

@@ -2,21 +2,16 @@ import { type Dialect } from "./domain.ts"
 import { isJson, listIn, parsedJson, type Json } from "../../kernel/json/parsed-json.ts"
 
 /**
- * Converts a complete response to the stream that the caller requested: some providers never stream. Undefined if the
- * response cannot be parsed.
+ * Converts a complete response to the stream that the caller requested: some providers never stream. `usage` is told where
+ * the caller asked for it and the provider reported none. Undefined if the response cannot be parsed.
  */
-export const wholeToStream = (text: string, dialect: Dialect, includeUsage: boolean): string | undefined => {
+export const wholeToStream = (text: string, dialect: Dialect, usage: object | undefined): string | undefined => {
   const answer = parsedJson(text)
   if (!isJson(answer)) return undefined
-  return streams[dialect](answer, includeUsage)
+  return dialect === "openai" ? chunksOf(answer, usage) : eventsOf(answer)
 }
 
-const streams: Readonly<Record<Dialect, (answer: Json, includeUsage: boolean) => string | undefined>> = {
-  openai: (answer, includeUsage) => (Array.isArray(answer.choices) ? chunksOf(answer, includeUsage) : undefined),
-  anthropic: (answer) => (Array.isArray(answer.content) ? eventsOf(answer) : undefined)
-}
-
-const chunksOf = ({ choices, usage, ...head }: Json, includeUsage: boolean): string => {
+const chunksOf = ({ choices, usage, ...head }: Json, asked: object | undefined): string => {
   const isText = head.object === "text_completion"
   const chunk = (members: Json) => ({
     ...head,
@@ -27,13 +22,14 @@ const chunksOf = ({ choices, usage, ...head }: Json, includeUsage: boolean): str
   const said = given.map(({ index = 0, message, text }) =>
     isText ? { index, text, finish_reason: null } : { index, delta: deltaOf(message), finish_reason: null }
   )
-  const ended = given.map(({ finish_reason, index = 0 }) =>
-    isText ? { index, text: "", finish_reason } : { index, delta: {}, finish_reason }
-  )
+  const ended = given.map(({ finish_reason, index = 0, message }) => {
+    const reason = finish_reason ?? (isJson(message) && listIn(message.tool_calls).length > 0 ? "tool_calls" : "stop")
+    return isText ? { index, text: "", finish_reason: reason } : { index, delta: {}, finish_reason: reason }
+  })
   return [
     chunk({ choices: said }),
     chunk({ choices: ended }),
-    ...(includeUsage && isJson(usage) ? [chunk({ choices: [], usage })] : [])
+    ...(asked === undefined ? [] : [chunk({ choices: [], usage: isJson(usage) ? usage : asked })])
   ]
     .map((data) => `data: ${JSON.stringify(data)}\n\n`)
     .concat("data: [DONE]\n\n")
@@ -41,7 +37,7 @@ const chunksOf = ({ choices, usage, ...head }: Json, includeUsage: boolean): str
 }
 
 const deltaOf = (message: unknown): Json => {
-  if (!isJson(message)) return {}
+  if (!isJson(message)) return typeof message === "string" ? { content: message } : {}
   const { tool_calls: calls, ...rest } = message
   if (!Array.isArray(calls)) return rest
   return { ...rest, tool_calls: calls.filter(isJson).map((call, index) => Object.assign({ index }, call)) }
@@ -57,11 +53,17 @@ const eventsOf = (message: Json): string => {
     stop_sequence: null,
     usage: { ...counted, output_tokens: 0 }
   }
-  const blocks = listIn(content).filter(isJson)
+  const blocks = (typeof content === "string" ? [content] : listIn(content))
+    .map((block) => (typeof block === "string" ? { type: "text", text: block } : block))
+    .filter(isJson)
   return [
     { type: "message_start", message: started },
     ...blocks.flatMap(blockEvents),
-    { type: "message_delta", delta: { stop_reason, stop_sequence: stop_sequence ?? null }, usage: counted },
+    {
+      type: "message_delta",
+      delta: { stop_reason: stop_reason ?? "end_turn", stop_sequence: stop_sequence ?? null },
+      usage: counted
+    },
     { type: "message_stop" }
   ]
     .map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)

@@ -64,11 +64,11 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       }).pipe(Effect.scoped)
     )
 
-    it.effect("is told to have broken off where the model did not end, before the terminator and in each API", () =>
+    it.effect("is told to have broken off where neither the model nor the stream ended, in each API", () =>
       Effect.gen(function* () {
         const service = yield* TestService
         const standIn = yield* startProvider((_, response) => {
-          sse(response, [chunk("Noon."), "data: [DONE]\n\n"])
+          sse(response, [chunk("Noon.")])
           response.end()
         })
         yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])

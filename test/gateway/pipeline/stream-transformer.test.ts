@@ -28,7 +28,8 @@ describe("a stream of chunks is the same for its caller, wherever the network cu
   const streams = {
     "with its usage": [chunk("data"), chunk("", "stop"), used, "data: [DONE]"],
     "that tells no usage": [chunk("data"), chunk("", "stop"), "data: [DONE]"],
-    "that broke off before its terminator": [chunk("data"), "data: [DONE]"],
+    "that tells no finish reason": [chunk("data"), used, "data: [DONE]"],
+    "that tells its end twice": [chunk("data"), chunk("", "stop"), used, "data: [DONE]", "data: [DONE]", chunk("more")],
     "that has no terminator": [chunk("data"), chunk("", "stop"), used]
   }
   for (const [what, events] of Object.entries(streams)) {
@@ -37,7 +38,9 @@ describe("a stream of chunks is the same for its caller, wherever the network cu
         const stream = events.map((event) => event + lineEnd + lineEnd).join("")
         const whole = relayed(stream)
         if (what === "that tells no usage") assert.match(whole, /"usage":\{[^\n]*\n\ndata: \[DONE\]\n\n$/)
-        else if (what === "that broke off before its terminator") assert.notInclude(whole, "[DONE]")
+        else if (what === "that tells no finish reason")
+          assert.match(whole, /"finish_reason":"stop"\}\]\}\n\ndata: \[DONE\]\n\n$/)
+        else if (what === "that tells its end twice") assert.match(whole, /^[^]*?\[DONE\]\s*$/)
         else assert.strictEqual(whole, stream)
         for (let at = 1; at < stream.length; at++) {
           assert.strictEqual(relayed(stream.slice(0, at), stream.slice(at)), whole, `cut at ${at}`)

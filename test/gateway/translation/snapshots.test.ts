@@ -1,5 +1,5 @@
 import { assert, describe, expect, it } from "@effect/vitest"
-import { Effect, Option, Result, Schema } from "effect"
+import { Effect, Result, Schema } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { gatewaySnapshot } from "../../../src/gateway/configuration/gateway-snapshot.ts"
@@ -9,12 +9,17 @@ import {
   completionToMessage,
   messageToCompletion
 } from "../../../src/gateway/translation/anthropic-messages/answers.ts"
-import { Message, MessageEvent } from "../../../src/gateway/translation/anthropic-messages/domain.ts"
+import { readEvent, readMessage } from "../../../src/gateway/translation/anthropic-messages/domain.ts"
 import { type BilledTool, type Dialect, noUsage } from "../../../src/gateway/translation/domain.ts"
 import { type DialectError, errorInEvent, readErrorIn } from "../../../src/gateway/translation/errors.ts"
 import { EventReader } from "../../../src/gateway/translation/event-reader.ts"
-import { ChatChunk, ChatCompletion, ThinkingBlock } from "../../../src/gateway/translation/openai-chat/domain.ts"
-import { usageOfCompletion } from "../../../src/gateway/translation/openai-chat/usage.ts"
+import {
+  type ChatCompletion,
+  readChunk,
+  readCompletion,
+  ThinkingBlock
+} from "../../../src/gateway/translation/openai-chat/domain.ts"
+import { toCompletionUsage, usageOfCompletion } from "../../../src/gateway/translation/openai-chat/usage.ts"
 import {
   ChunksToResponse,
   type ResponseEvent
@@ -123,8 +128,8 @@ snapshots("requests", requests, {
 })
 
 const head = { model: "asked", id: "made" }
-const decodeCompletion = Schema.decodeUnknownSync(ChatCompletion)
-const decodeMessage = Schema.decodeUnknownSync(Message)
+const decodeCompletion = (given: unknown) => readCompletion(given) ?? {}
+const decodeMessage = (given: unknown) => readMessage(given) ?? {}
 
 const responseOf = (request: Json = { model: "asked" }): ChunksToResponse => {
   const asked = Schema.decodeUnknownSync(ResponsesRequest)(request)
@@ -151,18 +156,18 @@ const lines = (stream: string | undefined): string =>
 snapshots("answers", answers, {
   "completion-to-message": (given) => pretty(completionToMessage(decodeCompletion(given), head)),
   "completion-to-response": (given, { request }) => wholeResponse(decodeCompletion(given), request),
-  "completion-to-native": (given) => pretty(Option.getOrNull(saidIn(utf8.encode(JSON.stringify(given))))),
-  "completion-to-chunks": (given) => lines(wholeToStream(JSON.stringify(given), "openai", true)),
+  "completion-to-native": (given) => pretty(saidIn(utf8.encode(JSON.stringify(given))) ?? null),
+  "completion-to-chunks": (given) => lines(wholeToStream(JSON.stringify(given), "openai", toCompletionUsage(noUsage))),
   "message-to-completion": (given) => pretty(messageToCompletion(decodeMessage(given), head, 17)),
   "message-to-response": (given, { request }) => {
     const completion = messageToCompletion(decodeMessage(given), { ...head, keepsThoughts: true }, 17)
     return wholeResponse(decodeCompletion(completion), request)
   },
-  "message-to-events": (given) => wellFormed(lines(wholeToStream(JSON.stringify(given), "anthropic", true))),
+  "message-to-events": (given) => wellFormed(lines(wholeToStream(JSON.stringify(given), "anthropic", undefined))),
   "response-to-events": (given) => lines(wholeToEvents(JSON.stringify(given)))
 })
 
-const decodeEvent = Schema.decodeUnknownSync(Schema.fromJsonString(MessageEvent))
+const decodeEvent = (data: string | undefined) => readEvent(parsedJson(data ?? "")) ?? {}
 
 /** The events of a message, which has one start, and blocks without gaps that are open one at a time or to the end. */
 const wellFormed = (stream: string): string => {
@@ -210,7 +215,7 @@ const relayed = (stream: string, from: Dialect, to: Dialect, keepsThoughts: bool
   return Buffer.concat([begun, transformer.end(transformer.usage ?? noUsage, undefined)]).toString("utf8")
 }
 
-const decodeChunk = Schema.decodeUnknownSync(ChatChunk)
+const decodeChunk = (value: unknown) => readChunk(value) ?? {}
 
 /** What `wire/openai-responses` makes of the chunks of a completion. */
 const responseEvents = (stream: string, request: Json | undefined): string => {
@@ -239,7 +244,8 @@ const native = (stream: string): string => {
 const gathered = (dialect: Dialect, events: ReadonlyArray<Json>): string => {
   const whole = new StreamToWhole(dialect)
   whole.push(utf8.encode(streamOf(dialect, events)))
-  return pretty(whole.end() ?? null)
+  const answer = whole.end()
+  return pretty(whole.isComplete ? answer : null)
 }
 
 snapshots("streams", streams, {

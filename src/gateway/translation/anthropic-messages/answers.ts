@@ -1,10 +1,10 @@
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
-import { type Message, type MessageBlock } from "./domain.ts"
+import { type AnsweredBlock, type Message } from "./domain.ts"
 import { inputOf } from "./chat-to-messages.ts"
 import { noUsage } from "../domain.ts"
 import { thinkingBlockOf } from "./thinking.ts"
 import { toFinishReason, toStopReason } from "./finish.ts"
-import { type ChatCompletion, textOfWords, thoughtOf } from "../openai-chat/domain.ts"
+import { type ChatCompletion, thoughtOf } from "../openai-chat/domain.ts"
 import { toCompletionUsage, usageOfCompletion } from "../openai-chat/usage.ts"
 import { toMessageUsage, usageOfMessage } from "./usage.ts"
 
@@ -27,18 +27,19 @@ export const searchOf = ({
   input,
   name,
   type
-}: Pick<MessageBlock, "input" | "name" | "type">): { readonly query: string } | undefined =>
+}: Pick<AnsweredBlock, "input" | "name" | "type">): { readonly query: string } | undefined =>
   type === "server_tool_use" && name === "web_search"
     ? { query: isJson(input) && typeof input.query === "string" ? input.query : "" }
     : undefined
 
 /** Translates a message to a chat completion. */
 export const messageToCompletion = (message: Message, head: AnswerHead, createdSeconds: number): Json => {
-  const texts = message.content.flatMap((block) => (block.type === "text" ? [block.text ?? ""] : []))
-  const thoughts = message.content.flatMap((block) => (block.type === "thinking" ? [block.thinking ?? ""] : []))
-  const signed = head.keepsThoughts === true ? message.content.flatMap((block) => thinkingBlockOf(block) ?? []) : []
-  const searches = head.keepsThoughts === true ? message.content.flatMap((block) => searchOf(block) ?? []) : []
-  const calls = message.content.flatMap((block) =>
+  const blocks = message.content ?? []
+  const texts = blocks.flatMap((block) => (block.type === "text" ? [block.text ?? ""] : []))
+  const thoughts = blocks.flatMap((block) => (block.type === "thinking" ? [block.thinking ?? ""] : []))
+  const signed = head.keepsThoughts === true ? blocks.flatMap((block) => thinkingBlockOf(block) ?? []) : []
+  const searches = head.keepsThoughts === true ? blocks.flatMap((block) => searchOf(block) ?? []) : []
+  const calls = blocks.flatMap((block) =>
     block.type === "tool_use"
       ? [
           {
@@ -67,29 +68,35 @@ export const messageToCompletion = (message: Message, head: AnswerHead, createdS
           ...(calls.length === 0 ? {} : { tool_calls: calls })
         },
         logprobs: null,
-        finish_reason: toFinishReason(message.stop_reason)
+        finish_reason: toFinishReason(message.stop_reason, calls.length > 0)
       }
     ],
-    usage: toCompletionUsage(message.usage ? usageOfMessage(message.usage) : noUsage)
+    usage: toCompletionUsage(message.usage === undefined ? noUsage : usageOfMessage(message.usage))
   }
 }
 
 /** Translates a chat completion to a message; arguments that are not JSON are passed on unchanged, under `arguments`. */
 export const completionToMessage = (completion: ChatCompletion, head: AnswerHead): Json => {
-  const [choice] = completion.choices
-  const { content: words, refusal, tool_calls: calls } = choice?.message ?? {}
+  const [choice] = completion.choices ?? []
+  const { content, refusal, tool_calls: calls = [] } = choice?.message ?? {}
   const thought = thoughtOf(choice?.message)
-  const content = textOfWords(words)
+  const uses = calls.flatMap(({ function: called, id }, index) =>
+    called?.name === undefined
+      ? []
+      : [
+          {
+            type: "tool_use",
+            id: id || `${head.id}_${index}`,
+            name: called.name,
+            input: inputOf(called.arguments ?? "") ?? { arguments: called.arguments }
+          }
+        ]
+  )
   const blocks: ReadonlyArray<Json> = [
     ...(thought ? [{ type: "thinking", thinking: thought, signature: "" }] : []),
     ...(content ? [{ type: "text", text: content }] : []),
     ...(refusal ? [{ type: "text", text: refusal }] : []),
-    ...(calls ?? []).map(({ function: { arguments: text, name }, id }, index) => ({
-      type: "tool_use",
-      id: id || `${head.id}_${index}`,
-      name,
-      input: inputOf(text ?? "") ?? { arguments: text }
-    }))
+    ...uses
   ]
   return {
     id: completion.id ?? head.id,
@@ -97,8 +104,8 @@ export const completionToMessage = (completion: ChatCompletion, head: AnswerHead
     role: "assistant",
     model: head.model,
     content: blocks,
-    stop_reason: refusal ? "refusal" : toStopReason(choice?.finish_reason, (calls ?? []).length > 0),
+    stop_reason: refusal ? "refusal" : toStopReason(choice?.finish_reason, uses.length > 0),
     stop_sequence: null,
-    usage: toMessageUsage(completion.usage ? usageOfCompletion(completion.usage) : noUsage)
+    usage: toMessageUsage(completion.usage === undefined ? noUsage : usageOfCompletion(completion.usage))
   }
 }

@@ -49,7 +49,8 @@ export const chatToMessages = (
       case "assistant":
         say("assistant", [
           ...(message.thinking_blocks ?? []).flatMap((block) => thinkingBlockOf(block) ?? []),
-          ...blocksOf(message, at, refuse),
+          // What else another provider's model gave means nothing to Anthropic's.
+          ...blocksOf(message, at, leaveOut),
           ...toolUses(message, at, refuse)
         ])
         break
@@ -128,6 +129,7 @@ const trimBeginning = (turns: Array<Turn>): void => {
 const callId = (id: string): string => id.replaceAll(/[^a-zA-Z0-9_-]/g, "_")
 
 type Refuse = (path: Fault["path"], message: string) => void
+const leaveOut: Refuse = () => {}
 
 const textBlocks = (text: string): ReadonlyArray<Block> => (text === "" ? [] : [{ type: "text", text }])
 

@@ -1,13 +1,12 @@
 import { type AnswerHead } from "./answers.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { toStopReason } from "./finish.ts"
-import { type ChatChunk, textOfWords, thoughtOf } from "../openai-chat/domain.ts"
+import { type CallFragment, type ChatChunk, thoughtOf } from "../openai-chat/domain.ts"
 import { StreamedCalls } from "../streamed-calls.ts"
 import { toMessageUsage } from "./usage.ts"
 import { usageOfCompletion } from "../openai-chat/usage.ts"
 
 type Event = Readonly<Record<string, unknown>> & { readonly type: string }
-type Delta = NonNullable<NonNullable<NonNullable<ChatChunk["choices"]>[number]["delta"]>["tool_calls"]>[number]
 
 interface Call {
   id: string
@@ -47,13 +46,12 @@ export class ChunksToEvents {
   push(chunk: ChatChunk): ReadonlyArray<Event> {
     const events: Array<Event> = []
     this.start(events, chunk.id ?? this.head.id)
-    if (chunk.usage) this.usage = usageOfCompletion(chunk.usage)
+    if (chunk.usage !== undefined) this.usage = usageOfCompletion(chunk.usage)
     const choice = chunk.choices?.find(({ index }) => (index ?? 0) === 0)
     const delta = choice?.delta
     const thought = thoughtOf(delta)
     if (thought !== "") this.say(events, "thinking", thought)
-    const words = textOfWords(delta?.content)
-    if (words !== "") this.say(events, "text", words)
+    if (delta?.content) this.say(events, "text", delta.content)
     if (delta?.refusal) {
       this.say(events, "text", delta.refusal)
       this.refused = true
@@ -113,7 +111,7 @@ export class ChunksToEvents {
     this.open = undefined
   }
 
-  private call(events: Array<Event>, delta: Delta): void {
+  private call(events: Array<Event>, delta: CallFragment): void {
     const call = this.callOf(delta)
     // Some providers repeat the name in every chunk; the first one counts.
     if (call.name === "") call.name = delta.function?.name ?? ""
@@ -133,7 +131,7 @@ export class ChunksToEvents {
     call.sent = true
   }
 
-  private callOf(delta: Delta): Call {
+  private callOf(delta: CallFragment): Call {
     const place = this.streamedCalls.placeOf(delta)
     const call = this.calls.get(place) ?? { id: "", name: "", block: undefined, waiting: "", sent: false }
     this.calls.set(place, call)

@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { anything, list, members, object, place, type Reader, text } from "../../../kernel/json/readers.ts"
 
 /** Anthropic's messages, limited to the members that translation reads; other members are ignored. */
 const optional = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
@@ -12,7 +13,7 @@ const Source = Schema.Struct({
 })
 export type Source = typeof Source.Type
 
-const blockMembers = {
+const requestBlockMembers = {
   type: Schema.String,
   text: optional(Schema.String),
   source: optional(Schema.Union([Source, Schema.String])),
@@ -27,11 +28,16 @@ const blockMembers = {
   is_error: optional(Schema.Boolean)
 }
 
-const InnerBlock = Schema.Struct(blockMembers)
+const InnerBlock = Schema.Struct(requestBlockMembers)
+
+/** What a caller's tool gave. */
+export const ToolContent = Schema.NullOr(Schema.Union([Schema.String, Schema.Array(InnerBlock)]))
+
 /** A block of a message. The kinds that are not listed here keep their `type`, so that a fault can name it. */
 export const MessageBlock = Schema.Struct({
-  ...blockMembers,
-  content: optional(Schema.Union([Schema.String, Schema.Array(InnerBlock)]))
+  ...requestBlockMembers,
+  // The results of a provider's own tools have forms of their own.
+  content: Schema.optionalKey(Schema.Unknown)
 })
 export type MessageBlock = typeof MessageBlock.Type
 
@@ -78,56 +84,50 @@ export const MessagesRequest = Schema.Struct({
 })
 export type MessagesRequest = typeof MessagesRequest.Type
 
-export const MessageUsage = Schema.Struct({
-  input_tokens: optional(Schema.Finite),
-  output_tokens: optional(Schema.Finite),
-  cache_read_input_tokens: optional(Schema.Finite),
-  cache_creation_input_tokens: optional(Schema.Finite),
-  cache_creation: optional(Schema.Struct({ ephemeral_1h_input_tokens: optional(Schema.Finite) })),
-  output_tokens_details: optional(Schema.Struct({ thinking_tokens: optional(Schema.Finite) })),
-  iterations: Schema.optionalKey(Schema.Unknown)
+const blockMembers = members({
+  type: text,
+  id: text,
+  name: text,
+  text,
+  thinking: text,
+  signature: text,
+  data: text,
+  input: anything
 })
-export type MessageUsage = typeof MessageUsage.Type
+export type AnsweredBlock = NonNullable<ReturnType<typeof blockMembers>>
 
-export const Message = Schema.Struct({
-  id: optional(Schema.String),
-  model: optional(Schema.String),
-  content: Schema.Array(MessageBlock),
-  stop_reason: optional(Schema.String),
-  usage: optional(MessageUsage)
+/** A block of an answer; what has a text and no type is a text. */
+const block: Reader<AnsweredBlock> = (value) => {
+  if (typeof value === "string") return { type: "text", text: value }
+  const read = blockMembers(value)
+  return read?.type === undefined && read?.text !== undefined ? { ...read, type: "text" } : read
+}
+
+const blocks = list(block)
+
+/** A message. An answer is read member by member: what translation does not know fails none of it. */
+export const readMessage = members({
+  id: text,
+  content: (value) => (typeof value === "string" ? blocks([value]) : blocks(value)),
+  stop_reason: text,
+  usage: object
 })
-export type Message = typeof Message.Type
+export type Message = NonNullable<ReturnType<typeof readMessage>>
 
 /** An event of a streamed message, discriminated by `type`. */
-export const MessageEvent = Schema.Struct({
-  type: Schema.String,
-  index: optional(Schema.Int),
-  message: optional(
-    Schema.Struct({ id: optional(Schema.String), model: optional(Schema.String), usage: optional(MessageUsage) })
-  ),
-  content_block: optional(
-    Schema.Struct({
-      type: Schema.String,
-      id: optional(Schema.String),
-      name: optional(Schema.String),
-      text: optional(Schema.String),
-      thinking: optional(Schema.String),
-      signature: optional(Schema.String),
-      data: optional(Schema.String),
-      input: Schema.optionalKey(Schema.Unknown)
-    })
-  ),
-  delta: optional(
-    Schema.Struct({
-      type: optional(Schema.String),
-      text: optional(Schema.String),
-      thinking: optional(Schema.String),
-      signature: optional(Schema.String),
-      partial_json: optional(Schema.String),
-      stop_reason: optional(Schema.String)
-    })
-  ),
-  usage: optional(MessageUsage),
-  error: optional(Schema.Struct({ type: optional(Schema.String), message: optional(Schema.String) }))
+export const readEvent = members({
+  type: text,
+  index: place,
+  message: members({ id: text, usage: object }),
+  content_block: block,
+  delta: members({
+    type: text,
+    text,
+    thinking: text,
+    signature: text,
+    partial_json: text,
+    stop_reason: text
+  }),
+  usage: object
 })
-export type MessageEvent = typeof MessageEvent.Type
+export type MessageEvent = NonNullable<ReturnType<typeof readEvent>>

@@ -1,10 +1,11 @@
-import { type MessageEvent, type MessageUsage } from "./domain.ts"
+import { type AnsweredBlock, type MessageEvent } from "./domain.ts"
 import { type AnswerHead, searchOf } from "./answers.ts"
-import { parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { isJson, type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { thinkingBlockOf } from "./thinking.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { toFinishReason } from "./finish.ts"
-import { laterUsage, usageOfMessage } from "./usage.ts"
+import { laterUsage } from "../usage.ts"
+import { usageOfMessage } from "./usage.ts"
 import { toCompletionUsage } from "../openai-chat/usage.ts"
 
 type Chunk = Readonly<Record<string, unknown>>
@@ -18,7 +19,7 @@ interface Call {
 /** Translates the events of a message to the chunks of a chat completion. */
 export class EventsToChunks {
   /** The usage reported so far, in the provider's format. */
-  private reported: MessageUsage | undefined
+  private reported: Json | undefined
   private stopReason: string | undefined
   private readonly head: AnswerHead
   private readonly createdSeconds: number
@@ -32,7 +33,7 @@ export class EventsToChunks {
   private thought: { type: string; thinking: string; signature: string; data: string } | undefined
 
   /** The search that the provider runs, with its input as it is streamed, if searches are kept. */
-  private search: { readonly block: NonNullable<MessageEvent["content_block"]>; input: string } | undefined
+  private search: { readonly block: AnsweredBlock; input: string } | undefined
 
   constructor(head: AnswerHead, createdSeconds: number, includeUsage: boolean) {
     this.head = head
@@ -87,13 +88,14 @@ export class EventsToChunks {
     this.ended = true
     this.start(chunks)
     for (const call of this.calls.values()) this.complete(chunks, call)
-    chunks.push(this.chunk([{ index: 0, delta: {}, logprobs: null, finish_reason: toFinishReason(this.stopReason) }]))
+    const finish_reason = toFinishReason(this.stopReason, this.calls.size > 0)
+    chunks.push(this.chunk([{ index: 0, delta: {}, logprobs: null, finish_reason }]))
     if (this.includeUsage) chunks.push({ ...this.chunk([]), usage: toCompletionUsage(usage) })
     return chunks
   }
 
-  private report(usage: MessageUsage | null | undefined): void {
-    if (usage) this.reported = laterUsage(this.reported ?? {}, usage)
+  private report(usage: unknown): void {
+    if (isJson(usage)) this.reported = laterUsage(this.reported ?? {}, usage)
   }
 
   private start(chunks: Array<Chunk>): void {
@@ -106,7 +108,7 @@ export class EventsToChunks {
     this.start(chunks)
     if (block?.type === "text" && block.text) this.say(chunks, { content: block.text })
     if (block?.type === "thinking" && block.thinking) this.say(chunks, { reasoning_content: block.thinking })
-    if (this.head.keepsThoughts === true && block?.type.endsWith("thinking") === true) {
+    if (this.head.keepsThoughts === true && block?.type?.endsWith("thinking") === true) {
       const { data, signature, thinking, type } = block
       this.thought = { type, thinking: thinking ?? "", signature: signature ?? "", data: data ?? "" }
     }
@@ -120,21 +122,21 @@ export class EventsToChunks {
 
   private delta(chunks: Array<Chunk>, { delta, index }: MessageEvent): void {
     this.start(chunks)
-    switch (delta?.type) {
+    switch (delta?.type ?? (delta?.text === undefined ? undefined : "text_delta")) {
       case "text_delta":
-        this.say(chunks, { content: delta.text ?? "" })
+        this.say(chunks, { content: delta?.text ?? "" })
         break
       case "thinking_delta":
-        this.say(chunks, { reasoning_content: delta.thinking ?? "" })
-        if (this.thought !== undefined) this.thought.thinking += delta.thinking ?? ""
+        this.say(chunks, { reasoning_content: delta?.thinking ?? "" })
+        if (this.thought !== undefined) this.thought.thinking += delta?.thinking ?? ""
         break
       case "signature_delta":
-        if (this.thought !== undefined) this.thought.signature += delta.signature ?? ""
+        if (this.thought !== undefined) this.thought.signature += delta?.signature ?? ""
         break
       case "input_json_delta": {
         const call = this.calls.get(index ?? 0)
-        if (call !== undefined && delta.partial_json) this.argue(chunks, call, delta.partial_json)
-        if (this.search !== undefined) this.search.input += delta.partial_json ?? ""
+        if (call !== undefined && delta?.partial_json) this.argue(chunks, call, delta.partial_json)
+        if (this.search !== undefined) this.search.input += delta?.partial_json ?? ""
         break
       }
     }

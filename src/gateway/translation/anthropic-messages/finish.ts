@@ -11,9 +11,9 @@ const finishReasons = lookupTable<FinishReason>({
   refusal: "content_filter"
 })
 
-/** Maps Anthropic's `stop_reason` to OpenAI's `finish_reason`. */
-export const toFinishReason = (stopReason: string | null | undefined): FinishReason =>
-  finishReasons[stopReason ?? ""] ?? "stop"
+/** Maps Anthropic's `stop_reason` to OpenAI's `finish_reason`; where it is missing, calls are why the model stopped. */
+export const toFinishReason = (stopReason: string | undefined, callsTools: boolean): FinishReason =>
+  finishReasons[stopReason ?? (callsTools ? "tool_use" : "")] ?? "stop"
 
 const stopReasons = lookupTable<string>({
   stop: "end_turn",

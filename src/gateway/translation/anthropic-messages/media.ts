@@ -8,8 +8,8 @@ const dataUrl = /^data:([^;,]+);base64,/
 /** Translates an image or file of a chat message to Anthropic's block; a string explains why that is impossible. */
 export const toContentBlock = (part: ChatPart): Part | string => {
   if (part.type === "image_url" && part.image_url) {
-    const { url } = part.image_url
-    return { type: "image", source: imageSource(url) }
+    const { image_url: image } = part
+    return { type: "image", source: imageSource(typeof image === "string" ? image : image.url) }
   }
   if (part.type === "file" && part.file) {
     const { file_data: data, filename } = part.file

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto"
-import { Result } from "effect"
+import { Option, Result, Schema } from "effect"
 import { type Fault } from "../../../kernel/problems/problem.ts"
-import { type MessageBlock, type MessageParam, type MessagesRequest } from "./domain.ts"
+import { type MessageBlock, type MessageParam, type MessagesRequest, ToolContent } from "./domain.ts"
 import { type Untranslatable } from "../domain.ts"
 import { isStrict } from "../openai-chat/strict-schema.ts"
 import { toChatParts } from "./media.ts"
@@ -79,7 +79,7 @@ const chatMessages = (message: MessageParam, at: Fault["path"], refuse: Refuse):
   }
   if (typeof message.content === "string") return [{ role: message.role, content: message.content }]
   const blocks = message.content.map((block, index) => ({ block, at: [...at, "content", index] }))
-  return message.role === "assistant" ? [assistantMessage(blocks, refuse)] : userMessages(blocks, refuse)
+  return message.role === "assistant" ? assistantMessages(blocks) : userMessages(blocks, refuse)
 }
 
 interface Located {
@@ -87,34 +87,25 @@ interface Located {
   readonly at: Fault["path"]
 }
 
-const assistantMessage = (blocks: ReadonlyArray<Located>, refuse: Refuse): Part => {
+/** An assistant's turn; none if only what means nothing to another provider is in it. */
+const assistantMessages = (blocks: ReadonlyArray<Located>): ReadonlyArray<Part> => {
   const texts: Array<string> = []
   const calls: Array<Part> = []
-  for (const { block, at } of blocks) {
-    switch (block.type) {
-      case "text":
-        texts.push(block.text ?? "")
-        break
-      case "tool_use":
-        calls.push({
-          id: block.id ?? "",
-          type: "function",
-          function: { name: block.name ?? "", arguments: JSON.stringify(block.input ?? {}) }
-        })
-        break
-      // Chat completions have no member for earlier thinking and do not need it.
-      case "thinking":
-      case "redacted_thinking":
-        break
-      default:
-        refuse([...at, "type"], `A block of type ${block.type} is not translated`)
-    }
+  for (const { block } of blocks) {
+    if (block.type === "tool_use") {
+      calls.push({
+        id: block.id ?? "",
+        type: "function",
+        function: { name: block.name ?? "", arguments: JSON.stringify(block.input ?? {}) }
+      })
+    } else if (block.type === "text") texts.push(block.text ?? "")
+    // The summary of what came before it.
+    else if (block.type === "compaction" && typeof block.content === "string") texts.push(block.content)
+    // Thoughts, and what the provider's own tools did, are left out.
   }
-  return {
-    role: "assistant",
-    content: texts.length === 0 ? null : texts.join(""),
-    ...(calls.length === 0 ? {} : { tool_calls: calls })
-  }
+  if (texts.length + calls.length === 0) return []
+  const content = texts.length === 0 ? null : texts.join("")
+  return [{ role: "assistant", content, ...(calls.length === 0 ? {} : { tool_calls: calls }) }]
 }
 
 const userMessages = (blocks: ReadonlyArray<Located>, refuse: Refuse): ReadonlyArray<Part> => {
@@ -139,15 +130,21 @@ const userParts = (block: MessageBlock, at: Fault["path"], refuse: Refuse): Read
   return []
 }
 
+const decodeToolContent = Schema.decodeUnknownOption(ToolContent)
+
 /** A tool's result. A tool message holds only text, so images go into `parts`, the user message that follows. */
 const toolMessage = (block: MessageBlock, at: Fault["path"], parts: Array<Part>, refuse: Refuse): Part => {
-  const content = block.content ?? ""
+  const given = decodeToolContent(block.content ?? "")
+  if (Option.isNone(given)) refuse([...at, "content"], "Expected a text, or a list of blocks")
+  const content = Option.getOrElse(given, () => "") ?? ""
   const texts: Array<string> = block.is_error === true ? ["Error:"] : []
   if (typeof content === "string") texts.push(content)
   else {
     for (const [index, inner] of content.entries()) {
       if (inner.type === "text") texts.push(inner.text ?? "")
-      else for (const part of userParts(inner, [...at, "content", index], refuse)) parts.push(part)
+      // What a search of tools found means nothing to another provider.
+      else if (inner.type !== "tool_reference")
+        for (const part of userParts(inner, [...at, "content", index], refuse)) parts.push(part)
     }
   }
   return { role: "tool", tool_call_id: block.tool_use_id ?? "", content: texts.join("\n") }

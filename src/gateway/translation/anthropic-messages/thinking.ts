@@ -1,6 +1,5 @@
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { thinksAdaptively } from "./claude-models.ts"
-import { type MessageBlock } from "./domain.ts"
 import { type ChatRequest, type ThinkingBlock } from "../openai-chat/domain.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
 
@@ -57,7 +56,9 @@ export const thinkingBlockOf = ({
   signature,
   thinking,
   type
-}: Pick<MessageBlock, "data" | "signature" | "thinking" | "type">): ThinkingBlock | undefined => {
+}: {
+  readonly [Member in "data" | "signature" | "thinking" | "type"]?: string | null | undefined
+}): ThinkingBlock | undefined => {
   if (type === "redacted_thinking") return data ? { type, data } : undefined
   return type === "thinking" && signature ? { type, thinking: thinking ?? "", signature } : undefined
 }

@@ -1,11 +1,10 @@
-import { type Json } from "../../../kernel/json/parsed-json.ts"
+import { listIn } from "../../../kernel/json/parsed-json.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { count, member } from "../usage.ts"
-import { type MessageUsage } from "./domain.ts"
 
 /** Tokens of context compactions, which Anthropic charges in addition to the message's own usage and reports only here. */
-const compactionsIn = ({ iterations }: MessageUsage): ReadonlyArray<MessageUsage> =>
-  (Array.isArray(iterations) ? iterations : []).filter((iteration) => member(iteration, "type") === "compaction")
+const compactionsIn = (usage: unknown): ReadonlyArray<unknown> =>
+  listIn(member(usage, "iterations")).filter((iteration) => member(iteration, "type") === "compaction")
 
 const sumOf = (one: TokenUsage, other: TokenUsage): TokenUsage => ({
   inputTokens: one.inputTokens + other.inputTokens,
@@ -17,36 +16,24 @@ const sumOf = (one: TokenUsage, other: TokenUsage): TokenUsage => ({
 })
 
 /** The usage of a message with its compactions. */
-export const usageOfMessage = (usage: MessageUsage): TokenUsage =>
+export const usageOfMessage = (usage: unknown): TokenUsage =>
   compactionsIn(usage).map(usageOfIteration).reduce(sumOf, usageOfIteration(usage))
 
 /** Anthropic excludes cache reads and cache writes from `input_tokens`. */
-const usageOfIteration = (usage: MessageUsage): TokenUsage => {
-  const cachedInputTokens = count(usage.cache_read_input_tokens)
-  const cacheWriteTokens = count(usage.cache_creation_input_tokens)
-  const outputTokens = count(usage.output_tokens)
+const usageOfIteration = (usage: unknown): TokenUsage => {
+  const cachedInputTokens = count(member(usage, "cache_read_input_tokens"))
+  const cacheWriteTokens = count(member(usage, "cache_creation_input_tokens"))
+  const cacheWrite1hTokens = count(member(member(usage, "cache_creation"), "ephemeral_1h_input_tokens"))
+  const outputTokens = count(member(usage, "output_tokens"))
+  const reasoning = count(member(member(usage, "output_tokens_details"), "thinking_tokens"))
   return {
-    inputTokens: count(usage.input_tokens) + cachedInputTokens + cacheWriteTokens,
+    inputTokens: count(member(usage, "input_tokens")) + cachedInputTokens + cacheWriteTokens,
     outputTokens,
     cachedInputTokens,
     cacheWriteTokens,
-    cacheWrite1hTokens: Math.min(cacheWriteTokens, count(usage.cache_creation?.ephemeral_1h_input_tokens)),
-    reasoningTokens: Math.min(outputTokens, count(usage.output_tokens_details?.thinking_tokens))
+    cacheWrite1hTokens: Math.min(cacheWriteTokens, cacheWrite1hTokens),
+    reasoningTokens: Math.min(outputTokens, reasoning)
   }
-}
-
-const inputs = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"]
-
-/**
- * The usage of a streamed message so far. Reports are cumulative, so their members overwrite earlier ones; omitted members
- * keep their value, and the input does in a report that has none.
- */
-export const laterUsage = (before: MessageUsage, report: Json): MessageUsage => {
-  const tellsInput = inputs.some((name) => count(report[name]) > 0)
-  const given = Object.entries(report).filter(
-    ([name, value]) => value !== null && (tellsInput || !inputs.includes(name))
-  )
-  return { ...before, ...Object.fromEntries(given) }
 }
 
 export const toMessageUsage = (usage: TokenUsage = noUsage) => ({

@@ -1,4 +1,6 @@
-import { Schema } from "effect"
+import { Option, Schema } from "effect"
+import { isJson } from "../../../kernel/json/parsed-json.ts"
+import { list, members, object, place, type Reader, text } from "../../../kernel/json/readers.ts"
 
 /** OpenAI's chat completions, limited to the members that translation reads; other members are ignored. */
 const optional = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
@@ -15,7 +17,10 @@ export const ChatPart = Schema.Struct({
   type: Schema.String,
   text: optional(Schema.String),
   refusal: optional(Schema.String),
-  image_url: optional(Schema.Struct({ url: Schema.String, detail: optional(Schema.String) })),
+  // Some vendors take the URL itself.
+  image_url: optional(
+    Schema.Union([Schema.Struct({ url: Schema.String, detail: optional(Schema.String) }), Schema.String])
+  ),
   file: optional(
     Schema.Struct({
       file_data: optional(Schema.String),
@@ -37,9 +42,6 @@ export type ThinkingBlock = typeof ThinkingBlock.Type
 
 /** The member of a message that carries them between translations; no provider gets it. */
 const thinkingBlocks = { thinking_blocks: optional(Schema.Array(ThinkingBlock)) }
-
-/** The searches that a provider ran for an answer, for the translation to a response alone. */
-const webSearches = { web_searches: optional(Schema.Array(Schema.Struct({ query: Schema.String }))) }
 
 export const ChatMessage = Schema.Struct({
   ...thinkingBlocks,
@@ -114,83 +116,61 @@ export const ChatRequest = Schema.Struct({
 })
 export type ChatRequest = typeof ChatRequest.Type
 
-/** The text of a message; some providers send it in parts, of which the text parts are read. */
-const Words = Schema.Union([Schema.String, Schema.Array(ChatPart)])
+/** Parts of a text; those that have no type are texts, too. */
+const textTypes = new Set<unknown>([undefined, null, "text", "output_text"])
 
-export const textOfWords = (words: typeof Words.Type | null | undefined): string =>
-  typeof words === "string"
-    ? words
-    : (words ?? []).map(({ text, type }) => (type === "text" ? (text ?? "") : "")).join("")
+/** The text of a message; some providers send it in parts, of which the text parts are read. */
+const words: Reader<string> = (value) => {
+  if (typeof value === "string") return value
+  if (Array.isArray(value)) return value.map(words).join("")
+  return isJson(value) && textTypes.has(value.type) ? text(value.text) : undefined
+}
 
 /** The reasoning text, under either of its two member names. */
 export const thoughtOf = (
-  said: { readonly reasoning_content?: string | null; readonly reasoning?: unknown } | undefined | null
-) => said?.reasoning_content || (typeof said?.reasoning === "string" ? said.reasoning : "")
+  said: { readonly reasoning_content?: string | undefined; readonly reasoning?: string | undefined } | undefined
+): string => said?.reasoning_content || (said?.reasoning ?? "")
 
-/** A tool call; some providers send no id. */
-const AnsweredCall = Schema.Struct({
-  id: optional(Schema.String),
-  function: Schema.Struct({ name: Schema.String, arguments: optional(Schema.String) })
+/** The arguments of a call; some providers send the object itself. */
+const callArguments: Reader<string> = (value) => (isJson(value) ? JSON.stringify(value) : text(value))
+
+/** A call in an answer, or a fragment of one; some providers send no id. */
+const call = members({
+  index: place,
+  id: text,
+  function: members({ name: text, arguments: callArguments })
+})
+export type CallFragment = NonNullable<ReturnType<typeof call>>
+
+const decodeThinkingBlock = Schema.decodeUnknownOption(ThinkingBlock)
+
+const saidMembers = members({
+  thinking_blocks: list((value) => Option.getOrUndefined(decodeThinkingBlock(value))),
+  /** The searches that a provider ran for an answer, for the translation to a response alone. */
+  web_searches: list(members({ query: text })),
+  content: words,
+  refusal: text,
+  reasoning_content: text,
+  // The name that OpenRouter, Groq and newer servers use.
+  reasoning: text,
+  tool_calls: list(call)
 })
 
-export const ChatCompletion = Schema.Struct({
-  id: optional(Schema.String),
-  model: optional(Schema.String),
-  created: optional(Schema.Finite),
-  choices: Schema.Array(
-    Schema.Struct({
-      message: Schema.Struct({
-        ...thinkingBlocks,
-        ...webSearches,
-        content: optional(Words),
-        refusal: optional(Schema.String),
-        reasoning_content: optional(Schema.String),
-        reasoning: Schema.optionalKey(Schema.Unknown),
-        tool_calls: optional(Schema.Array(AnsweredCall))
-      }),
-      finish_reason: optional(Schema.String)
-    })
-  ),
-  // Decoded separately: usage formats vary most between providers, and an unknown format must not fail the response.
-  usage: Schema.optionalKey(Schema.Unknown)
-})
-export type ChatCompletion = typeof ChatCompletion.Type
+/** What a model said, in a message or in its part in a chunk; it may be a text alone. */
+const said: Reader<NonNullable<ReturnType<typeof saidMembers>>> = (value) =>
+  typeof value === "string" ? { content: value } : saidMembers(value)
 
-export const ChatChunk = Schema.Struct({
-  id: optional(Schema.String),
-  model: optional(Schema.String),
-  choices: optional(
-    Schema.Array(
-      Schema.Struct({
-        index: optional(Schema.Int),
-        /** Of a text completion. */
-        text: optional(Schema.String),
-        delta: optional(
-          Schema.Struct({
-            ...thinkingBlocks,
-            ...webSearches,
-            content: optional(Words),
-            refusal: optional(Schema.String),
-            reasoning_content: optional(Schema.String),
-            // The name that OpenRouter, Groq and newer servers use.
-            reasoning: Schema.optionalKey(Schema.Unknown),
-            tool_calls: optional(
-              Schema.Array(
-                Schema.Struct({
-                  index: optional(Schema.Int),
-                  id: optional(Schema.String),
-                  function: optional(
-                    Schema.Struct({ name: optional(Schema.String), arguments: optional(Schema.String) })
-                  )
-                })
-              )
-            )
-          })
-        ),
-        finish_reason: optional(Schema.String)
-      })
-    )
-  ),
-  usage: Schema.optionalKey(Schema.Unknown)
+/** A completion. An answer is read member by member: what translation does not know fails none of it. */
+export const readCompletion = members({
+  id: text,
+  choices: list(members({ message: said, finish_reason: text })),
+  usage: object
 })
-export type ChatChunk = typeof ChatChunk.Type
+export type ChatCompletion = NonNullable<ReturnType<typeof readCompletion>>
+
+export const readChunk = members({
+  id: text,
+  choices: list(members({ index: place, delta: said, finish_reason: text })),
+  usage: object
+})
+export type ChatChunk = NonNullable<ReturnType<typeof readChunk>>

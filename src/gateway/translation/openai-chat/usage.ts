@@ -1,14 +1,15 @@
 import { noUsage, type TokenUsage } from "../domain.ts"
-import { count, member } from "../usage.ts"
+import { count, inputOf, member } from "../usage.ts"
 
 /**
  * OpenAI includes cached and cache-write tokens in the prompt, and reasoning in the completion. xAI and Google count
  * reasoning separately from the completion, so only the total includes it.
  */
 export const usageOfCompletion = (usage: unknown): TokenUsage => {
-  const inputTokens = count(member(usage, "prompt_tokens"))
   const completionTokens = count(member(usage, "completion_tokens"))
-  const outputTokens = Math.max(completionTokens, count(member(usage, "total_tokens")) - inputTokens)
+  const totalTokens = count(member(usage, "total_tokens"))
+  const inputTokens = inputOf(member(usage, "prompt_tokens"), totalTokens, completionTokens)
+  const outputTokens = Math.max(completionTokens, totalTokens - inputTokens)
   const read = member(usage, "prompt_tokens_details")
   const cachedInputTokens = Math.min(inputTokens, count(member(read, "cached_tokens")))
   const reasoning = count(member(member(usage, "completion_tokens_details"), "reasoning_tokens"))

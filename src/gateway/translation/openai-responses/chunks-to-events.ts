@@ -1,9 +1,9 @@
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type TokenUsage } from "../domain.ts"
 import {
+  type CallFragment,
   type ChatChunk,
   type ChatCompletion,
-  textOfWords,
   type ThinkingBlock,
   thoughtOf
 } from "../openai-chat/domain.ts"
@@ -23,8 +23,6 @@ import {
 
 /** An event of a response's stream; `sequence_number` is added as it is written. */
 export type ResponseEvent = Json & { readonly type: string }
-
-type CallDelta = NonNullable<NonNullable<NonNullable<ChatChunk["choices"]>[number]["delta"]>["tool_calls"]>[number]
 
 interface Call {
   /** Its place in the output, once it has a name; until then its arguments are buffered. */
@@ -84,9 +82,8 @@ export class ChunksToResponse {
       const thought = thoughtOf(delta)
       if (thought) this.say(events, "reasoning", thought)
       if (delta?.thinking_blocks) this.sign(events, delta.thinking_blocks)
-      for (const { query } of delta?.web_searches ?? []) this.search(events, query)
-      const text = textOfWords(delta?.content)
-      if (text !== "") this.say(events, "text", text)
+      for (const { query } of delta?.web_searches ?? []) this.search(events, query ?? "")
+      if (delta?.content) this.say(events, "text", delta.content)
       if (delta?.refusal) this.say(events, "refusal", delta.refusal)
       for (const call of delta?.tool_calls ?? []) this.call(events, call)
       if (reason) this.finishReason = reason
@@ -95,21 +92,10 @@ export class ChunksToResponse {
   }
 
   /** A complete answer, as if it had been streamed. */
-  pushWhole({ choices: [choice] }: ChatCompletion): ReadonlyArray<ResponseEvent> {
-    const { content, refusal, tool_calls: calls, ...thoughts } = choice?.message ?? {}
-    return this.push({
-      choices: [
-        {
-          delta: {
-            ...thoughts,
-            content: textOfWords(content),
-            refusal,
-            tool_calls: calls?.map((call, index) => ({ index, id: call.id, function: call.function }))
-          },
-          finish_reason: choice?.finish_reason ?? "stop"
-        }
-      ]
-    } as ChatChunk)
+  pushWhole({ choices: [choice] = [] }: ChatCompletion): ReadonlyArray<ResponseEvent> {
+    const { tool_calls: calls = [], ...rest } = choice?.message ?? {}
+    const delta = { ...rest, tool_calls: calls.map((call, index) => Object.assign({}, call, { index })) }
+    return this.push({ choices: [{ delta, finish_reason: choice?.finish_reason ?? "stop" }] })
   }
 
   /** Ends the stream; the response is what is stored, and what a call that is not streamed answers with. */
@@ -257,7 +243,7 @@ export class ChunksToResponse {
     return isIncomplete(this.finishReason) ? "incomplete" : "completed"
   }
 
-  private call(events: Array<ResponseEvent>, delta: CallDelta): void {
+  private call(events: Array<ResponseEvent>, delta: CallFragment): void {
     const key = this.streamedCalls.placeOf(delta)
     const call = this.calls.get(key) ?? { place: undefined, id: "", name: "", arguments: "" }
     this.calls.set(key, call)

@@ -18,22 +18,23 @@ export const ResponsePart = Schema.Struct({
 })
 export type ResponsePart = typeof ResponsePart.Type
 
-const Content = Schema.Union([Schema.String, Schema.Array(ResponsePart)])
-
-/** An item of a conversation. The kinds that are not translated keep their `type`, so that a fault can name it. */
+/**
+ * An item of a conversation. The kinds that are not translated keep their `type`, so that a fault can name it. The members
+ * that have another form in each kind of item are read where the kind is translated.
+ */
 export const ResponseItem = Schema.Struct({
   type: optional(Schema.String),
   id: optional(Schema.String),
   status: optional(Schema.String),
   role: optional(Schema.Literals(["user", "assistant", "system", "developer"])),
-  content: optional(Schema.Union([Content, Schema.Array(Schema.Unknown)])),
+  content: Schema.optionalKey(Schema.Unknown),
   call_id: optional(Schema.String),
   name: optional(Schema.String),
   namespace: optional(Schema.String),
-  arguments: optional(Schema.String),
-  input: optional(Schema.String),
-  output: Schema.optionalKey(Schema.NullOr(Schema.Union([Content, Schema.Array(Schema.Unknown)]))),
-  summary: optional(Schema.Array(Schema.Struct({ text: optional(Schema.String) }))),
+  arguments: Schema.optionalKey(Schema.Unknown),
+  input: Schema.optionalKey(Schema.Unknown),
+  output: Schema.optionalKey(Schema.Unknown),
+  summary: Schema.optionalKey(Schema.Unknown),
   encrypted_content: optional(Schema.String)
 })
 export type ResponseItem = typeof ResponseItem.Type

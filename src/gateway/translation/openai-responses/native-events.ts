@@ -19,14 +19,10 @@ export const textsOfResponse = (response: unknown): ReadonlyArray<string> =>
 export interface ReadEvent {
   readonly said: ReadonlyArray<string>
   readonly response: Json | undefined
-  /** Set in the last event, if it has a usage. */
+  /** Set if the event has a usage. */
   readonly usage: TokenUsage | undefined
-  /** Whether it is the last event. */
-  readonly isLast: boolean
   readonly failure: DialectError | undefined
 }
-
-const lastEvents = new Set<unknown>(["response.completed", "response.incomplete", "response.failed"])
 
 /**
  * Reads the events of a response from a provider that speaks the Responses API. They pass unchanged but for the ids, which
@@ -46,7 +42,7 @@ export class NativeEvents {
     if (!isJson(event)) return nothing
     const { delta, item, sequence_number: sequence, type } = event
     if (typeof sequence === "number") this.sequence = sequence
-    if (type === "error") return { ...nothing, failure: readError(502, event), isLast: true }
+    if (type === "error") return { ...nothing, failure: readError(502, event) }
     if (typeof delta === "string") return { ...nothing, said: [delta] }
     if (type === "response.output_item.added" && isJson(item) && typeof item.name === "string") {
       return { ...nothing, said: [item.name] }
@@ -57,8 +53,7 @@ export class NativeEvents {
     return {
       said: [],
       response,
-      isLast: lastEvents.has(type),
-      usage: lastEvents.has(type) && isJson(response.usage) ? usageOfResponse(response.usage) : undefined,
+      usage: isJson(response.usage) ? usageOfResponse(response.usage) : undefined,
       failure: type === "response.failed" ? readError(502, response) : undefined
     }
   }
@@ -73,7 +68,7 @@ export class NativeEvents {
   }
 }
 
-const nothing: ReadEvent = { said: [], response: undefined, usage: undefined, isLast: false, failure: undefined }
+const nothing: ReadEvent = { said: [], response: undefined, usage: undefined, failure: undefined }
 
 /** What calls of tools are called with: the member, and its events. */
 const inputs = lookupTable<{ readonly member: string; readonly event: string }>({
@@ -114,6 +109,11 @@ export const wholeToEvents = (text: string): string | undefined => {
         const { refusal, text } = part
         const [kind, member, words] =
           typeof refusal === "string" ? ["refusal", "refusal", refusal] : ["output_text", "text", text]
+        if (typeof words !== "string") {
+          return ["added", "done"].map((stage) =>
+            event(`response.content_part.${stage}`, { ...at, content_index, part })
+          )
+        }
         const empty = { ...part, [textIn(member)]: "" }
         return [
           event("response.content_part.added", { ...at, content_index, part: empty }),

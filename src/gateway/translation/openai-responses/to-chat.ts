@@ -104,9 +104,10 @@ const messagesOf = (
   }
   for (const [index, item] of items.entries()) {
     const at = ["input", index]
-    const missing = (member: string, value: string | null | undefined): string => {
-      if (typeof value !== "string") refuse([...at, member], "Missing key")
-      return value ?? ""
+    const missing = (member: string, value: unknown): string => {
+      if (typeof value === "string") return value
+      refuse([...at, member], (value ?? null) === null ? "Missing key" : "Expected a text")
+      return ""
     }
     switch (item.type ?? "message") {
       case "message": {
@@ -128,7 +129,7 @@ const messagesOf = (
         break
       }
       case "function_call":
-        call(missing("call_id", item.call_id), chatName(item), missing("arguments", item.arguments))
+        call(missing("call_id", item.call_id), chatName(item), missing("arguments", argumentsOf(item)))
         break
       case "custom_tool_call":
         call(
@@ -178,12 +179,17 @@ const chatName = ({ name, namespace }: Pick<ResponseItem, "name" | "namespace">)
 /** The name of a namespace's function, as a chat completion knows it. */
 const joined = (namespace: string, name: string): string => `${namespace}__${name}`
 
-type Given = ResponseItem["content"]
+/** Some clients send the arguments of a call as the object itself. */
+const argumentsOf = ({ arguments: given }: ResponseItem): unknown => (isJson(given) ? JSON.stringify(given) : given)
 
-const partsOf = (content: Given, at: Fault["path"], refuse: Refuse): string | ReadonlyArray<Json> => {
+const partsOf = (content: unknown, at: Fault["path"], refuse: Refuse): string | ReadonlyArray<Json> => {
   if (content === undefined || content === null) return ""
   if (typeof content === "string") return content
-  const parts = content.flatMap((part, index) => {
+  if (!Array.isArray(content)) {
+    refuse(at, "Expected a text, or a list of content parts")
+    return ""
+  }
+  const parts = content.flatMap((part: unknown, index): ReadonlyArray<Json> => {
     if (isJson(part)) return partOf(part as ResponsePart, [...at, index], refuse)
     refuse([...at, index], "Expected a content part")
     return []

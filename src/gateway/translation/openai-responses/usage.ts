@@ -1,15 +1,14 @@
 import { type TokenUsage } from "../domain.ts"
-import { count, member } from "../usage.ts"
+import { count, inputOf, member } from "../usage.ts"
 
 /** Cached tokens are part of the input, and reasoning is part of the output. */
 export const usageOfResponse = (usage: unknown): TokenUsage => {
-  const inputTokens = count(member(usage, "input_tokens"))
+  const reported = count(member(usage, "output_tokens"))
+  const totalTokens = count(member(usage, "total_tokens"))
+  const inputTokens = inputOf(member(usage, "input_tokens"), totalTokens, reported)
   const read = member(usage, "input_tokens_details")
   const cachedInputTokens = Math.min(inputTokens, count(member(read, "cached_tokens")))
-  const outputTokens = Math.max(
-    count(member(usage, "output_tokens")),
-    count(member(usage, "total_tokens")) - inputTokens
-  )
+  const outputTokens = Math.max(reported, totalTokens - inputTokens)
   const reasoning = count(member(member(usage, "output_tokens_details"), "reasoning_tokens"))
   return {
     inputTokens,

@@ -94,11 +94,11 @@ export class Completions extends Context.Service<
         const answer = yield* pipeline.call(call)
         if (!(answer.body instanceof Uint8Array)) return streamed(answer.body, answer)
         const said = saidIn(answer.body)
-        if (Option.isNone(said)) return yield* unreadableAnswer(answer.report.provider)
+        if (said === undefined) return yield* unreadableAnswer(answer.report.provider)
         const { attempts, cached, costNanoUsd, latencyMs, model, provider, reservationId, upstreamLatencyMs, usage } =
           answer.report
         return {
-          ...said.value,
+          ...said,
           model,
           provider,
           usage: usageOf(usage),

@@ -1,14 +1,11 @@
-import { Option, Schema } from "effect"
 import { type TokenUsage } from "../../translation/domain.ts"
 import { parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { errorInEvent } from "../../translation/errors.ts"
 import { comment, EventReader, isComment } from "../../translation/event-reader.ts"
-import { ChatChunk, textOfWords } from "../../translation/openai-chat/domain.ts"
+import { readChunk } from "../../translation/openai-chat/domain.ts"
 import { StreamedCalls } from "../../translation/streamed-calls.ts"
 import { usageOfCompletion } from "../../translation/openai-chat/usage.ts"
 import { finishOf, usageOf } from "./translation.ts"
-
-const decode = Schema.decodeUnknownOption(ChatChunk)
 
 const written = (event: string, data: object): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
 
@@ -57,12 +54,12 @@ export class NativeEvents {
       this.failed = true
       return written("error", { code: error.code, message: error.message })
     }
-    const chunk = decode(event)
-    if (Option.isNone(chunk)) return ""
+    const chunk = readChunk(event)
+    if (chunk === undefined) return ""
     const out: Array<string> = []
-    for (const { delta, finish_reason: reason } of chunk.value.choices ?? []) {
+    for (const { delta, finish_reason: reason } of chunk.choices ?? []) {
       if (reason) this.finishReason = reason
-      const text = `${textOfWords(delta?.content)}${delta?.refusal ?? ""}`
+      const text = `${delta?.content ?? ""}${delta?.refusal ?? ""}`
       if (text !== "") out.push(written("delta", { text }))
       for (const call of delta?.tool_calls ?? []) {
         const { function: called, id } = call
@@ -73,8 +70,8 @@ export class NativeEvents {
         out.push(written("tool_call", { index, ...named, arguments: fragment }))
       }
     }
-    if (chunk.value.usage) {
-      const usage = usageOfCompletion(chunk.value.usage)
+    if (chunk.usage !== undefined) {
+      const usage = usageOfCompletion(chunk.usage)
       out.push(written("usage", { ...usageOf(usage), ...this.told(usage) }))
     }
     return out.join("")

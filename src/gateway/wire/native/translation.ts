@@ -1,7 +1,7 @@
-import { type Json } from "../../../kernel/json/parsed-json.ts"
+import { type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { Option, Schema } from "effect"
 import { type TokenUsage } from "../../translation/domain.ts"
-import { ChatCompletion, textOfWords } from "../../translation/openai-chat/domain.ts"
+import { readCompletion } from "../../translation/openai-chat/domain.ts"
 import { isStrict } from "../../translation/openai-chat/strict-schema.ts"
 import { withImagesBesideTools } from "../../translation/openai-chat/tool-images.ts"
 import { type EmbeddingRequest, type LlmMessage, type LlmPart, type LlmRequest } from "./request-domain.ts"
@@ -68,7 +68,6 @@ export const chatOf = (request: LlmRequest): Json =>
 export const embeddingsOf = ({ dimensions, input, model }: EmbeddingRequest): Json =>
   given({ model, input, dimensions, encoding_format: "float" })
 
-const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
 const decodeEmbeddings = Schema.decodeUnknownOption(
   Schema.fromJsonString(
     Schema.Struct({ data: Schema.Array(Schema.Struct({ embedding: Schema.Array(Schema.Finite) })) })
@@ -77,23 +76,26 @@ const decodeEmbeddings = Schema.decodeUnknownOption(
 
 const reasons = new Set(["stop", "length", "tool_calls", "content_filter"])
 
-/** Translates a completion to the native format. */
-export const saidIn = (bytes: Uint8Array) =>
-  Option.map(decodeCompletion(utf8Text(bytes)), ({ choices: [choice], id }) => {
-    const { content, refusal, tool_calls: calls } = choice?.message ?? {}
-    const text = textOfWords(content) || (refusal ?? "")
-    return {
-      id: id ?? "",
-      text,
-      content: text === "" ? [] : [{ type: "text" as const, text }],
-      toolCalls: (calls ?? []).map(({ function: { arguments: words, name }, id }, index) => ({
-        id: id || `call_${index}`,
-        name,
-        arguments: words || "{}"
-      })),
-      finishReason: finishOf(choice?.finish_reason, (calls ?? []).length > 0)
-    }
-  })
+/** Translates a completion to the native format; undefined if it is no object. */
+export const saidIn = (bytes: Uint8Array) => {
+  const completion = readCompletion(parsedJson(utf8Text(bytes)))
+  if (completion === undefined) return undefined
+  const [choice] = completion.choices ?? []
+  const { content, refusal, tool_calls: calls = [] } = choice?.message ?? {}
+  const text = content || (refusal ?? "")
+  const toolCalls = calls.flatMap(({ function: called, id }, index) =>
+    called?.name === undefined
+      ? []
+      : [{ id: id || `call_${index}`, name: called.name, arguments: called.arguments || "{}" }]
+  )
+  return {
+    id: completion.id ?? "",
+    text,
+    content: text === "" ? [] : [{ type: "text" as const, text }],
+    toolCalls,
+    finishReason: finishOf(choice?.finish_reason, toolCalls.length > 0)
+  }
+}
 
 /** Some providers send `stop` although tools are called. */
 export const finishOf = (reason: string | null | undefined, callsTools: boolean) => {

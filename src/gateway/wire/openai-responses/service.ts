@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Layer, Option, Result, Schema, type Scope, Stream } from "effect"
+import { Clock, Context, Effect, Layer, Result, Schema, type Scope, Stream } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { HttpServerResponse } from "effect/http"
 import { type TenantId } from "../../../kernel/identifier.ts"
@@ -21,8 +21,8 @@ import { bytesPerToken } from "../../metering/usage-meter.ts"
 import { resolveModel } from "../../routing/resolve-model.ts"
 import { type BilledTool, billedTools, noUsage, type TokenUsage } from "../../translation/domain.ts"
 import { errorInEvent } from "../../translation/errors.ts"
-import { comment, EventReader, isComment } from "../../translation/event-reader.ts"
-import { ChatChunk, ChatCompletion } from "../../translation/openai-chat/domain.ts"
+import { comment, EventReader, isComment, isTerminator, type ServerEvent } from "../../translation/event-reader.ts"
+import { readChunk, readCompletion } from "../../translation/openai-chat/domain.ts"
 import { usageOfCompletion } from "../../translation/openai-chat/usage.ts"
 import { type ResponseHead, responseOf as responseAt } from "../../translation/openai-responses/answers.ts"
 import { ChunksToResponse, type ResponseEvent } from "../../translation/openai-responses/chunks-to-events.ts"
@@ -39,8 +39,6 @@ import { faultOptions, faultsOf } from "../../../platform/http/validation.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
 
 const decodeRequest = Schema.decodeUnknownEffect(ResponsesRequest)
-const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
-const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
 
 const utf8 = new TextEncoder()
 
@@ -221,10 +219,10 @@ const make = Effect.gen(function* () {
         headers
       })
     }
-    const completion = decodeCompletion(utf8Text(answer.body))
-    if (Option.isNone(completion)) return yield* unreadableAnswer(answer.report.provider)
+    const completion = readCompletion(parsedJson(utf8Text(answer.body)))
+    if (completion === undefined) return yield* unreadableAnswer(answer.report.provider)
     const chunks = new ChunksToResponse(head)
-    chunks.pushWhole(completion.value)
+    chunks.pushWhole(completion)
     const { response } = chunks.end(answer.report.usage)
     return HttpServerResponse.jsonUnsafe(yield* keep(prepared, response), { headers })
   })
@@ -294,41 +292,50 @@ const streamed = (
   let usage: TokenUsage = noUsage
   let isOver = false
 
-  const take = (data: string): Effect.Effect<string> => {
+  /** Ends the response: at its terminator, or where a provider that sends none closes the stream. */
+  const complete = Effect.suspend(() => {
     if (isOver) return Effect.succeed("")
-    if (data === "[DONE]") {
-      isOver = true
-      const { events, response } = chunks.end(usage)
-      return Effect.map(keep(prepared, response), (kept) =>
-        written(kept === response ? events : [...events.slice(0, -1), { ...events.at(-1)!, response: kept }])
-      )
-    }
-    const event = parsedJson(data)
-    const failed = errorInEvent(event)
+    isOver = true
+    const { events, response } = chunks.end(usage)
+    return Effect.map(keep(prepared, response), (kept) =>
+      written(kept === response ? events : [...events.slice(0, -1), { ...events.at(-1)!, response: kept }])
+    )
+  })
+
+  const take = (event: ServerEvent): Effect.Effect<string> => {
+    if (isOver) return Effect.succeed("")
+    if (isTerminator(event)) return complete
+    const value = parsedJson(event.data)
+    const failed = errorInEvent(value)
     if (failed !== undefined) {
       isOver = true
       return Effect.succeed(written(chunks.fail({ code: failed.code ?? "server_error", message: failed.message })))
     }
-    const chunk = decodeChunk(event)
-    if (Option.isNone(chunk)) return Effect.succeed("")
-    if (chunk.value.usage) usage = usageOfCompletion(chunk.value.usage)
-    const text = written(chunks.push(chunk.value))
+    const chunk = readChunk(value)
+    if (chunk === undefined) return Effect.succeed("")
+    if (chunk.usage !== undefined) usage = usageOfCompletion(chunk.usage)
+    const text = written(chunks.push(chunk))
     if (!chunks.isTooLong) return Effect.succeed(text)
     isOver = true
     return Effect.succeed(text + written(chunks.fail({ code: "server_error", message: "The answer has no end." })))
   }
 
+  const takeAll = (events: ReadonlyArray<ServerEvent>): Effect.Effect<string> =>
+    Effect.map(Effect.forEach(events, take), (texts) => texts.join(""))
+
   const push = (bytes: Uint8Array): Effect.Effect<Uint8Array> =>
+    Effect.map(takeAll(reader.push(bytes)), (text) => utf8.encode(text === "" && isComment(bytes) ? comment : text))
+
+  const last = Effect.suspend(() =>
     Effect.map(
-      Effect.forEach(reader.push(bytes), ({ data }) => take(data)),
-      (texts) => {
-        const text = texts.join("")
-        return utf8.encode(text === "" && isComment(bytes) ? comment : text)
-      }
+      Effect.zipWith(takeAll(reader.end()), complete, (rest, ending) => rest + ending),
+      (text) => utf8.encode(text)
     )
+  )
 
   return Stream.mapEffect(body, push).pipe(
     Stream.takeUntil(() => isOver),
+    Stream.concat(Stream.fromEffect(last)),
     Stream.filter((bytes) => bytes.length > 0)
   )
 }
