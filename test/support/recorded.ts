@@ -1,0 +1,30 @@
+import * as fs from "node:fs"
+import * as path from "node:path"
+import * as zlib from "node:zlib"
+
+/** Recorded exchanges with providers, in the form of the README beside them; not a part of the project. */
+export const recordedFile =
+  process.env.RECORDED_EXCHANGES ??
+  path.resolve(import.meta.dirname, "../../../shared/data/recorded/exchanges.jsonl.gz")
+
+export const hasRecorded = fs.existsSync(recordedFile)
+
+/** A provider's answer as it was recorded. */
+export interface RecordedExchange {
+  readonly id: string
+  readonly vendor: string
+  readonly dialect: string
+  readonly streamed: boolean
+  readonly features: ReadonlyArray<string>
+  readonly status: number
+  readonly contentType: string
+  readonly body: string
+}
+
+export const readRecorded = (): ReadonlyArray<RecordedExchange> =>
+  zlib
+    .gunzipSync(fs.readFileSync(recordedFile))
+    .toString("utf8")
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as RecordedExchange)
