@@ -8,6 +8,7 @@ import { settingsTable } from "../../src/platform/settings/settings.ts"
 import { cached, urlOf } from "../support/command.ts"
 import { makeEmptyDatabase, type TestDatabase } from "../support/database.ts"
 import { makeDirectory, project, untilGone } from "../support/embedded-postgres.ts"
+import { hasPooler, makePooler } from "../support/pooler.ts"
 import { startProcess, untilDatabaseGone } from "../support/service-process.ts"
 import { encryptionKey } from "../support/service.ts"
 import { asSuperuser, countOf } from "../support/statements.ts"
@@ -46,6 +47,31 @@ it.live("a port that is taken is told in one line that names the settings", () =
     assert.deepStrictEqual(fs.readdirSync(directory), [])
   }).pipe(Effect.scoped)
 )
+
+for (const [how, settings, reason] of [
+  [
+    "refuses what the service sends",
+    { ignore_startup_parameters: "" },
+    /^The database \(Database:Url\) is behind a connection pooler/u
+  ],
+  ["drops the role", {}, /^A connection to the database \(Database:Url\) was refused: its role is \w+ instead of/u]
+] as const) {
+  it.live.runIf(hasPooler)(`a pooler that ${how} is named in one line`, () =>
+    Effect.gen(function* () {
+      const pooler = yield* makePooler(yield* makeEmptyDatabase, settings)
+      for (const command of ["src/main.ts", "src/cli/ledger-verify.ts"]) {
+        const { code, output } = yield* ran([command], {
+          Api__Port: "0",
+          Database__Url: urlOf(pooler.database),
+          Security__EncryptionKey: encryptionKey
+        })
+        assert.match(output, reason)
+        assert.match(output, /^[^\n]+To mend it, [^\n]+\n$/u)
+        assert.isAbove(code ?? 0, 0)
+      }
+    }).pipe(Effect.scoped)
+  )
+}
 
 for (const [when, sign] of [
   ["while it starts", "Embedded PostgreSQL started"],

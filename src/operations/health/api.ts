@@ -11,7 +11,7 @@ export class HealthApi extends HttpApiGroup.make("health")
     }),
     endpoint.get("ready", "/health/ready", {
       summary: "Get whether the service is ready for requests",
-      description: "The database is reached, migrations are applied, the process is not draining. No credential.",
+      description: "Database reached, migrations applied, not draining. No credential.",
       success: Readiness,
       error: NotReady
     })

@@ -4,9 +4,7 @@ import { Problem } from "../../kernel/problems/problem.ts"
 
 /** That the process serves. */
 export const Health = Schema.Struct({
-  status: Schema.Literals(["Healthy", "Degraded"]).annotate({
-    description: "`Degraded` while replicas cannot share rate limits and breakers over Redis, and keep their own"
-  }),
+  status: Schema.Literals(["Healthy", "Degraded"]),
   timestamp: Instant,
   service: Schema.String.annotate({ examples: ["application-manager"] }),
   version: Schema.String.annotate({ examples: ["0.1.0"] })

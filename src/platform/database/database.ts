@@ -100,9 +100,13 @@ export class Database extends Context.Service<
         const enter = (scope: TenantScope) => sql`SELECT ${set(scope)}`.values
         // The answer to the first statement says whether the transaction runs in the session that was checked.
         const begin = (scope: TenantScope) =>
-          Effect.flatMap(sql`SELECT ${set(scope)}, ${fingerprint}`.values, ([row]) =>
-            Effect.contextWith((context: Context.Context<never>) =>
-              sessions.verify(Context.getOrUndefined(context, sql.transactionService)?.[0], row?.[1])
+          Effect.contextWith((context: Context.Context<never>) =>
+            sql`SELECT ${set(scope)}, ${fingerprint}`.values.pipe(
+              Effect.map(([row]) => row?.[1]),
+              Effect.catchIf(isStatementLost, () => Effect.undefined),
+              Effect.flatMap((found) =>
+                sessions.verify(Context.getOrUndefined(context, sql.transactionService)?.[0], found)
+              )
             )
           )
 
@@ -170,6 +174,10 @@ const interruptedWithoutWaiting = <A, E, R>(transaction: Effect.Effect<A, E, R>)
       Effect.onInterrupt(restore(Fiber.join(fiber)), () => Effect.sync(() => fiber.interruptUnsafe()))
     )
   )
+
+/** Whether a session does not know what was prepared in it, which ends a transaction: it is another one. */
+const isStatementLost = ({ reason: { cause } }: SqlError.SqlError): boolean =>
+  Predicate.hasProperty(cause, "code") && (cause.code === "26000" || cause.code === "25P02")
 
 const isSqlError = (error: unknown): error is SqlError.SqlError =>
   typeof error === "object" && error !== null && "_tag" in error && error._tag === "SqlError"

@@ -252,16 +252,21 @@ const makePool = Effect.fnUntraced(function* (options: ClientOptions) {
   const pool = yield* PgPool.make(config)
   const known = new WeakMap<PgConnection.PgConnection, SessionConnection>()
   let last: SessionRefused | undefined
+  /** A start that is refused says so itself. */
+  let hasStarted = false
 
   const refused = (refusal: SessionRefused) =>
     Effect.suspend(() => {
       const isNew = last?.summary !== refusal.summary
       last = refusal
-      return isNew ? Effect.logWarning(refusal.message) : Effect.void
+      return isNew && hasStarted ? Effect.logWarning(refusal.message) : Effect.void
     })
   const noting = <A, R>(checked: Effect.Effect<A, SqlError.SqlError, R>) =>
     Effect.onExit(checked, (exit) => {
-      if (Exit.isSuccess(exit)) last = undefined
+      if (Exit.isSuccess(exit)) {
+        last = undefined
+        hasStarted = true
+      }
       const refusal = Option.getOrUndefined(Option.map(Exit.findErrorOption(exit), refusalOf))
       return refusal === undefined ? Effect.void : refused(refusal)
     })

@@ -35,6 +35,7 @@ describe("a session", () => {
     ["no time limit of transactions", "SET idle_in_transaction_session_timeout = 0"],
     ["another time zone", "SET timezone = 'Asia/Tokyo'"],
     ["dates in another order", "SET datestyle = 'SQL, DMY'"],
+    ["none of its statements", "DEALLOCATE ALL"],
     ["another isolation", "SET default_transaction_isolation = 'serializable'"]
   ] as const
   for (const [what, statement] of hostile) {
@@ -264,6 +265,29 @@ describe.runIf(hasPooler)("a connection pooler", { timeout: 120_000 }, () => {
         yield* end
         yield* untilRefused(service, false)
         yield* assertApart(tenants)
+      })
+    )
+  )
+
+  it.live("of sessions lets the owner migrate, whose role is that of the service by default", () =>
+    through(
+      Effect.gen(function* () {
+        const database = yield* makeEmptyDatabase
+        const { login } = yield* makeLogin(database, settings)
+        yield* asSuperuser(database, (sql) =>
+          sql.unsafe(`ALTER DATABASE ${database.database} OWNER TO ${login.username}`)
+        )
+        yield* Effect.addFinalizer(() =>
+          asSuperuser(database, (sql) =>
+            Effect.all([
+              sql.unsafe(`REASSIGN OWNED BY ${login.username} TO ${database.username}`),
+              sql.unsafe(`DROP OWNED BY ${login.username}`)
+            ])
+          )
+        )
+        const pooler = yield* makePooler(login)
+        assert.isAbove((yield* migrate(pooler.database)).length, 0)
+        yield* Layer.build(pool(pooler.database))
       })
     )
   )
