@@ -33,15 +33,18 @@ const cutOff = (error: CircuitBreaker.CircuitBreakerError): ProviderFailure =>
 
 const states = { Closed: "closed", Open: "open", HalfOpen: "half-open" } as const
 
-/** Redis' generations are never negative, so these say which store admitted a call. */
+const build = <R>(store: Layer.Layer<CircuitBreaker.CircuitBreakerStore, never, R>) =>
+  Effect.map(Layer.build(store), (context) => Context.get(context, CircuitBreaker.CircuitBreakerStore))
+
+const isAway = ({ reason }: CircuitBreaker.CircuitBreakerError) => reason._tag === "CircuitBreakerStoreError"
+
+/** The generation of a call that this process admitted: those of Redis are never negative. Its own inverse. */
 const ofOwn = (generation: number) => -1 - generation
 
 /** The state in Redis, and in this process while Redis is away. What was admitted by the one is recorded by the same. */
 const StoreLayer = Layer.effect(
   CircuitBreaker.CircuitBreakerStore,
   Effect.gen(function* () {
-    const build = <R>(store: Layer.Layer<CircuitBreaker.CircuitBreakerStore, never, R>) =>
-      Effect.map(Layer.build(store), (context) => Context.get(context, CircuitBreaker.CircuitBreakerStore))
     const own = yield* build(CircuitBreaker.layerStoreMemory())
     const { redis } = yield* SharedRedis
     if (Option.isNone(redis)) return own
@@ -50,7 +53,6 @@ const StoreLayer = Layer.effect(
       Redis.Redis,
       redis.value
     )
-    const isAway = ({ reason }: CircuitBreaker.CircuitBreakerError) => reason._tag === "CircuitBreakerStoreError"
     const admitAlone = (key: string) =>
       Effect.map(own.admit(key), (admission) => ({ ...admission, generation: ofOwn(admission.generation) }))
     return CircuitBreaker.CircuitBreakerStore.of({

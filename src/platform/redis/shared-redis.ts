@@ -127,8 +127,6 @@ export class SharedRedis extends Context.Service<
         ),
         Effect.andThen(Deferred.succeed(tried, undefined))
       )
-      // A server that does not answer keeps a connection from being closed in time.
-      const closeLater = (scope: Scope.Closeable) => Effect.asVoid(Effect.forkDetach(Scope.close(scope, Exit.void)))
       yield* Effect.acquireUseRelease(Scope.make(), (scope) => Scope.provide(attempt, scope), closeLater).pipe(
         Effect.andThen(Effect.sleep(pause)),
         Effect.forever,
@@ -159,6 +157,9 @@ export class SharedRedis extends Context.Service<
     })
   )
 }
+
+/** A server that does not answer keeps a connection from being closed in time. */
+const closeLater = (scope: Scope.Closeable) => Effect.asVoid(Effect.forkDetach(Scope.close(scope, Exit.void)))
 
 /** An effect, or its failure once requests do not wait for it any longer. */
 const within = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | Redis.RedisError, R> =>
