@@ -150,20 +150,24 @@ export class BoundWalk {
   /** A document as data. What it is packed from may be much larger than its bytes, so only its provider can count it. */
   document(data: string, path: Fault["path"]): void {
     if (embeddedText.test(data)) return
-    if (embedded.test(data)) this.payloadBytes += data.length
+    if (embedded.test(data)) return this.pdf(data)
     this.media(documentTokens(data))
     this.remotely(path, "stored")
+  }
+
+  /** The pages of a PDF are bounded where the context is not known. */
+  private pdf(data: string): void {
+    this.payloadBytes += data.length
+    this.media(documentTokens(data))
+    this.elsewhere ??= "stored"
   }
 
   /** A document of Anthropic's. */
   source(source: unknown, path: Fault["path"]): void {
     const data = base64Of(source)
     const type = isJson(source) ? source.type : undefined
-    if (data !== undefined) {
-      this.payloadBytes += data.length
-      this.media(documentTokens(data))
-      this.remotely(path, "stored")
-    } else if (type !== "text") this.remotely(path, type === "file" || type === "base64" ? "stored" : "fetched")
+    if (data !== undefined) this.pdf(data)
+    else if (type !== "text") this.remotely(path, type === "file" || type === "base64" ? "stored" : "fetched")
   }
 
   media(tokens: number): void {

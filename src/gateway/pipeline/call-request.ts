@@ -12,7 +12,7 @@ import { gatewayError, type GatewayError, invalidMember, invalidMembers } from "
 import { excessIn, foldedName, repeatedMember } from "../../kernel/json/json-scanner.ts"
 import { edited, mergePatch } from "../json/json-edits.ts"
 import { type Operation } from "../providers/provider.ts"
-import { type Dialect } from "../translation/domain.ts"
+import { type Dialect, maxMessages } from "../translation/domain.ts"
 import { type DialectError } from "../translation/errors.ts"
 import { isUtf8 } from "node:buffer"
 
@@ -125,8 +125,6 @@ const isLimit = (value: unknown, least: number, most: number): boolean =>
 /** Above the output of any model, and small enough for the ledger to store the cost. */
 const maxOutputTokens = 2_147_483_647
 const maxChoices = 1024
-/** Anthropic's own limit, by its documentation of the Messages API; each message takes microseconds. */
-export const maxMessages = 100_000
 /** How many faults of a request are looked for; a list may have a million. */
 const maxFaults = 5000
 

@@ -42,3 +42,6 @@ export type Untranslatable = ReadonlyArray<Fault>
 
 /** Why a model stopped, as OpenAI's `finish_reason`. */
 export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter"
+
+/** Anthropic's own limit, by its documentation of the Messages API; each message takes microseconds. */
+export const maxMessages = 100_000
