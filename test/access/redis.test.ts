@@ -1,56 +1,15 @@
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
-import * as fs from "node:fs"
-import * as net from "node:net"
-import { type AddressInfo } from "node:net"
 import { makeDatabase } from "../support/database.ts"
+import { hasRedis, makeRedis } from "../support/redis.ts"
 import { startService } from "../support/service.ts"
-import { eventually } from "../support/waiting.ts"
 
-const program = "/usr/bin/redis-server"
-
-const freePort = Effect.promise(
-  () =>
-    new Promise<number>((resolve) => {
-      const server = net.createServer().listen(0, "127.0.0.1", () => {
-        const { port } = server.address() as AddressInfo
-        server.close(() => resolve(port))
-      })
-    })
-)
-
-const answers = (port: number) =>
-  Effect.callback<boolean>((resume) => {
-    const socket = net.connect(port, "127.0.0.1", () => resume(Effect.succeed(true)))
-    socket.on("error", () => resume(Effect.succeed(false)))
-    return Effect.sync(() => socket.destroy())
-  })
-
-/** A Redis that keeps nothing, on a free port, until the scope closes. */
-const startRedis = Effect.gen(function* () {
-  const port = yield* freePort
-  yield* Effect.acquireRelease(
-    Effect.sync(() =>
-      spawn(program, ["--port", `${port}`, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"], {
-        stdio: "ignore"
-      })
-    ),
-    (redis) =>
-      Effect.promise(() => {
-        const ended = new Promise((resolve) => redis.once("exit", resolve))
-        redis.kill()
-        return ended
-      })
-  )
-  yield* eventually(answers(port), (isThere) => isThere)
-  return `redis://127.0.0.1:${port}`
-})
-
-it.live.runIf(fs.existsSync(program))("replicas share a count in Redis, and two installations do not", () =>
+it.live.runIf(hasRedis)("replicas share a count in Redis, and two installations do not", () =>
   Effect.gen(function* () {
+    const redis = yield* makeRedis
+    yield* redis.startAgain
     const settings = {
-      Redis__Url: yield* startRedis,
+      Redis__Url: redis.url,
       Api__RateLimit__Enabled: "true",
       Api__RateLimit__PerMinute: "4"
     }

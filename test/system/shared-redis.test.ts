@@ -1,0 +1,3 @@
+import { survivesRedis } from "../support/redis-faults.ts"
+
+survivesRedis()
