@@ -3,7 +3,7 @@ import { utf8Text } from "../../kernel/utf8.ts"
 import { ProviderRefused } from "../configuration/domain.ts"
 import { gatewayError, type GatewayError, invalidMember } from "../errors/gateway-error.ts"
 import { type Change, edited, editsAt } from "../json/json-edits.ts"
-import { type IdScope, type KeptId, keptIds } from "../json/kept-ids.ts"
+import { type IdScope, type KeptId, keptIds, mayHoldIds } from "../json/kept-ids.ts"
 import { type OpenedId } from "./sealed-ids.ts"
 
 /** A request with its provider's own ids. */
@@ -68,7 +68,7 @@ export const openedRequest = (
   scope: IdScope,
   open: (id: string) => OpenedId | undefined
 ): OpenedRequest | GatewayError => {
-  const found = keptIds(body, scope)
+  const found = mayHoldIds(bytes) ? keptIds(body, scope) : []
   if (found.length === 0) return { body, bytes, provider: undefined, param: "", known: new Map() }
   const known = new Map<string, string>()
   const changes: Array<Change> = []

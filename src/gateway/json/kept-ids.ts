@@ -67,6 +67,16 @@ const otherIds = new Set(
 /** Members whose text is an id, or whose object has one. */
 const things = /^(?:container|conversation|vector_store|memory_store)s?$/
 
+/** In a larger request the search for ids costs less than to look for their names in its text. */
+const mostLookedAt = 65_536
+/** What a name has that may be an id's, in any case; an escaped name may be any. */
+const mayBeNamed = /_id|container|conversation|_store|"id"|\\u/i
+
+/** Whether the JSON of a request may hold ids. */
+export const mayHoldIds = (json: Uint8Array): boolean =>
+  json.length > mostLookedAt ||
+  mayBeNamed.test(Buffer.from(json.buffer, json.byteOffset, json.length).toString("latin1"))
+
 /** JSON of the caller's, of a tool's or of a schema's own making, whose names mean nothing to a provider. */
 const freeJson = new Set(
   (

@@ -1,5 +1,12 @@
 import { assert, describe, it } from "vitest"
-import { answerScope, diagnosedScope, keptIds, renaming, responsesScope } from "../../../src/gateway/json/kept-ids.ts"
+import {
+  answerScope,
+  diagnosedScope,
+  keptIds,
+  mayHoldIds,
+  renaming,
+  responsesScope
+} from "../../../src/gateway/json/kept-ids.ts"
 
 const found = (value: unknown, scope = answerScope) =>
   keptIds(value, scope)
@@ -92,6 +99,14 @@ describe("ids of what a provider keeps", () => {
     ["a conversation", { conversation: { id: "conv_1" } }, ["conversation.id=conv_1"]]
   ]
   for (const [what, value, ids] of cases) it(`are ${what}`, () => assert.deepStrictEqual(found(value), ids))
+
+  it("are looked for wherever a name may be one, also an escaped one", () => {
+    for (const [, value, ids] of cases) {
+      if (ids.length > 0) assert.isTrue(mayHoldIds(Buffer.from(JSON.stringify(value))), JSON.stringify(value))
+    }
+    assert.isTrue(mayHoldIds(Buffer.from('{"fil\\u0065\\u005fid":"f"}')))
+    assert.isFalse(mayHoldIds(Buffer.from('{"model":"m","messages":[{"role":"user","content":"Hi"}]}')))
+  })
 
   const none: ReadonlyArray<readonly [what: string, value: object]> = [
     ["calls of tools", { tool_calls: [{ id: "call_1", function: { name: "f", arguments: '{"file_id":"f"}' } }] }],
