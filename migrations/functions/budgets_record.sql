@@ -10,7 +10,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET enable_material = off AS $$
 DECLARE
-  fresh integer[]; fresh_tenants uuid[]; counters uuid[]; outcome json;
+  fresh integer[]; fresh_tenants uuid[]; counters uuid[]; outcome json; is_given boolean := moment IS NOT NULL;
 BEGIN
   moment := budget_moment(moment);
   IF revision <> (SELECT coalesce(sum(k.caps_version), 0) FROM budget_books k WHERE k.tenant_id = ANY (tenants)) THEN
@@ -29,6 +29,8 @@ BEGIN
   -- Whoever makes a bill that is to be signed waits for what is on its way into the range of the bill.
   IF EXISTS (SELECT FROM unnest(closings) c WHERE c.happened_at IS NOT NULL) THEN
     PERFORM pg_advisory_xact_lock_shared(hashtext('billing-closings'));
+    -- What has waited for a bill is booked after the range of the bill, which ended while it waited.
+    IF NOT is_given THEN moment := greatest(moment, date_trunc('milliseconds', clock_timestamp())); END IF;
   END IF;
   PERFORM budget_lock_plans(
     ARRAY(SELECT q.tenant_id FROM unnest(requests) q WHERE q.plan_id IS NOT NULL),

@@ -207,7 +207,11 @@ const setUp = Effect.fnUntraced(function* (client: keyof typeof packages, way: k
     [of(standIn)],
     [
       // Codex offers the search of its provider in every request, and a hard cap admits no tool of an unknown fee.
-      model("gpt-5.5", ["p"], { aliases: ["claude-sonnet-5"], prices: { ...prices, toolUses: { webSearch: 0.01 } } })
+      model("gpt-5.5", ["p"], {
+        aliases: ["claude-sonnet-5"],
+        contextTokens: 50_000,
+        prices: { ...prices, toolUses: { webSearch: 0.01 } }
+      })
     ]
   )
   const home = yield* directory

@@ -15,14 +15,20 @@ export const requireForeign = ({ source, type }: CloudEvent, publicUrl: string):
 const isOwnType = (type: string): boolean =>
   type !== usageRecorded && `${type.normalize("NFKC").toLowerCase()}.`.startsWith(ownTypePrefix)
 
+/** Encoded characters, of one octet or several; an octet that is no UTF-8 stays as it is. */
+const encoded = /%[0-7][0-9a-f]|%[c-f][0-9a-f](?:%[89ab][0-9a-f]){1,3}/gi
+const decodedOnce = (octets: string): string => {
+  try {
+    return decodeURIComponent(octets)
+  } catch {
+    return octets
+  }
+}
+
 /** Without any percent-encoding, however often it was encoded. */
 const decoded = (text: string): string => {
-  try {
-    const once = decodeURIComponent(text)
-    return once === text ? text : decoded(once)
-  } catch {
-    return text
-  }
+  const once = text.replace(encoded, decodedOnce)
+  return once === text ? text : decoded(once)
 }
 
 /**

@@ -97,6 +97,9 @@ const tooLong = (param: string, what: string, setting: string) =>
     tooLongCode
   )
 
+/** More than sealing adds to what is stored. */
+const sealingBytes = 64
+
 const tooLarge = (bytes: number, maxBytes: number) =>
   invalidMember(
     "input",
@@ -323,7 +326,8 @@ const make = Effect.gen(function* () {
       turn: { readonly bytes: number; readonly isNeeded: boolean }
     ) {
       if (!storeResponses) return false
-      if (turn.bytes > maxTurnBytes) return yield* tooLarge(turn.bytes, maxTurnBytes)
+      const stored = turn.bytes + sealingBytes
+      if (stored > maxTurnBytes) return yield* tooLarge(stored, maxTurnBytes)
       const { bytes } = yield* Cache.get(used, tenantId)
       if (bytes < maxTenantBytes) return true
       return turn.isNeeded ? yield* tooManyStored(bytes, maxTenantBytes) : false
@@ -336,7 +340,7 @@ const make = Effect.gen(function* () {
       turn: Turn
     ) {
       const text = new TextEncoder().encode(encode(turn))
-      if (text.length > maxTurnBytes) return false
+      if (text.length + sealingBytes > maxTurnBytes) return false
       const id = uuidOf(idForm.exec(responseId)?.[1] ?? "")
       const sealed = yield* sealing.seal(Redacted.make(text), belongsTo(tenantId, id))
       const previousId = previous === null ? null : uuidOf(idForm.exec(previous)?.[1] ?? "")

@@ -204,7 +204,9 @@ const messagesTools = (body: Json, api: ToolApi, terms: ToolTerms): FoundTools =
     return name?.startsWith("web_") === true && Number(version) >= firstWithFreeCode
   })
   for (const [tool, path] of placed) {
-    const type = tool.type === undefined ? "custom" : textIn(tool.type)
+    // A tool without a type is the caller's own: Anthropic's by its name, OpenAI's by its function.
+    const isOwn = api === "messages" || isJson(tool.function) || typeof tool.name === "string"
+    const type = tool.type === undefined ? (isOwn ? "custom" : "") : textIn(tool.type)
     const match = versionOf(tool)
     if (match === null) {
       const isCallers = type === "custom" || type === "function" || runByMessagesCaller.test(type)

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer"
 import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Dialect } from "../translation/domain.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
@@ -52,7 +53,7 @@ export const perImage = 12_000
 const dearImages = /gpt-4o-mini/
 const perDearImage = 48_169
 
-/** The maximum tokens of an image for any of these models, by their providers' names. */
+/** The maximum tokens of an image for any of these models, by their names with the gateway and with their providers. */
 export const imageTokensOf = (models: ReadonlyArray<string>): number =>
   models.some((model) => dearImages.test(model)) ? perDearImage : perImage
 /** A page of a document counts as an image and as text. */
@@ -87,8 +88,12 @@ const embeddedImage = /^data:image\/[^,]*;base64,/
 const embeddedPdf = /^data:application\/pdf[^,]*;base64,/
 /** An image or a PDF that is part of a request: its bytes are not text. */
 export const embedded = /^data:(?:image\/|application\/pdf)[^,]*;base64,/
-/** A text file that is part of a request: its bytes bound its tokens. */
-const embeddedText = /^data:text\/[a-z0-9.+-]+[^,]*,/
+/** A text file that is part of a request: its bytes bound its tokens, unless they are no text. */
+const embeddedText = /^data:text\/[a-z0-9.+-]+[^,]*?(;base64)?,/
+const isEmbeddedText = (data: string): boolean => {
+  const found = embeddedText.exec(data)
+  return found !== null && (found[1] === undefined || isUtf8(Buffer.from(data.slice(found[0].length), "base64")))
+}
 
 /** Members of a message in OpenAI's dialect whose text stands in the request; another one that is no text may refer to something. */
 const messageMembers: ReadonlySet<string> = new Set(
@@ -104,7 +109,7 @@ const messageMembers: ReadonlySet<string> = new Set(
     "metadata"
   ].concat(
     ["reasoning", "reasoning_content", "reasoning_details", "thinking_blocks", "extra_content", "cache_control"],
-    ["prefix", "partial"]
+    ["prefix", "partial", "parsed", "citations", "search_results", "provider_specific_fields"]
   )
 )
 const namesAReference = /(?:_|^)(?:ids?|urls?|uri)$|(?:Id|Url|Uri)s?$/
@@ -149,25 +154,21 @@ export class BoundWalk {
 
   /** A document as data. What it is packed from may be much larger than its bytes, so only its provider can count it. */
   document(data: string, path: Fault["path"]): void {
-    if (embeddedText.test(data)) return
-    if (embedded.test(data)) return this.pdf(data)
+    if (isEmbeddedText(data)) return
+    if (embedded.test(data)) this.payloadBytes += data.length
     this.media(documentTokens(data))
     this.remotely(path, "stored")
-  }
-
-  /** The pages of a PDF are bounded where the context is not known. */
-  private pdf(data: string): void {
-    this.payloadBytes += data.length
-    this.media(documentTokens(data))
-    this.elsewhere ??= "stored"
   }
 
   /** A document of Anthropic's. */
   source(source: unknown, path: Fault["path"]): void {
     const data = base64Of(source)
     const type = isJson(source) ? source.type : undefined
-    if (data !== undefined) this.pdf(data)
-    else if (type !== "text") this.remotely(path, type === "file" || type === "base64" ? "stored" : "fetched")
+    if (data !== undefined) {
+      this.payloadBytes += data.length
+      this.media(documentTokens(data))
+      this.remotely(path, "stored")
+    } else if (type !== "text") this.remotely(path, type === "file" || type === "base64" ? "stored" : "fetched")
   }
 
   media(tokens: number): void {
@@ -175,8 +176,9 @@ export class BoundWalk {
     this.mediaTokens += tokens
   }
 
-  /** An image of Anthropic's. */
-  imageOf(source: unknown): void {
+  /** An image of Anthropic's; what is called a PDF is one to other providers. */
+  imageOf(source: unknown, path: Fault["path"]): void {
+    if (isJson(source) && source.media_type === "application/pdf") return this.source(source, path)
     this.payloadBytes += base64Of(source)?.length ?? 0
     this.media(this.imageTokens)
   }
@@ -190,7 +192,7 @@ export class BoundWalk {
       }
     }
     for (const member in body) {
-      if (!readsElsewhere.test(member) || boundMembers.has(member) || idle.has(body[member])) continue
+      if (!readsElsewhere.test(member) || boundMembers.has(member) || isIdle(body[member])) continue
       this.refuse([member], "A member that may have the provider read or run something has no bound")
     }
   }
@@ -211,7 +213,10 @@ export class BoundWalk {
 const readsElsewhere =
   /search|plugin|connector|data_?source|retriev|knowledge|brows|crawl|mcp|skill|extra_body|assistant|agent/i
 const boundMembers: ReadonlySet<string> = new Set(["web_search_options", "mcp_servers", "search_parameters", "plugins"])
-const idle: ReadonlySet<unknown> = new Set([null, undefined, false, "none", "off", ""])
+const idle: ReadonlySet<unknown> = new Set([false, "none", "off"])
+const isEmpty = (value: unknown): boolean =>
+  (value ?? "") === "" || (typeof value === "object" && Object.keys(value ?? {}).length === 0)
+const isIdle = (value: unknown): boolean => idle.has(value) || isEmpty(value)
 
 /** The data of an image or a PDF; anything else is text, and bounded by its bytes. */
 export const base64Of = (source: unknown): string | undefined =>
@@ -238,7 +243,7 @@ class MessageWalk extends BoundWalk {
     if (this.dialect !== "openai") return
     for (const name in message) {
       const value = message[name]
-      if (messageMembers.has(name) || value === null) continue
+      if (messageMembers.has(name) || isEmpty(value)) continue
       const isReference = name !== "id" && namesAReference.test(name)
       if (typeof value === "object" || isReference) this.refuse([...at, name], "What this refers to has no bound")
     }
@@ -261,7 +266,7 @@ class MessageWalk extends BoundWalk {
         return data.startsWith("data:") ? this.document(data, at) : this.remotely(at, "fetched")
       }
       case "image":
-        return this.imageOf(part.source)
+        return this.imageOf(part.source, at)
       case "document": {
         const { source } = part
         if (isJson(source) && source.type === "content") return this.content(source.content, at, depth + 1)
@@ -306,6 +311,10 @@ export const priced: Readonly<Record<Dialect, ReadonlyArray<readonly [member: st
       ["search_parameters", []],
       ["models", []],
       ["provider", []],
+      // LiteLLM, Vercel's gateway and OpenRouter call other models by these.
+      ["fallbacks", []],
+      ["providerOptions", []],
+      ["preset", []],
       ["plugins", []]
     ],
     anthropic: [
@@ -315,6 +324,25 @@ export const priced: Readonly<Record<Dialect, ReadonlyArray<readonly [member: st
       ["billing_policy", []]
     ]
   }
+
+/** How much longer a number may be written than with an exponent: 100000000000000000000.0 for 1e20. */
+const perExponent = 19
+const [lowerE, upperE, zero, nine] = [0x65, 0x45, 0x30, 0x39]
+
+/**
+ * The bytes of a request, and those that numbers in it may gain where they are written anew: by a translation, in arguments
+ * as well, or by a provider.
+ */
+export const writtenBytes = (json: Uint8Array): number => {
+  let exponents = 0
+  for (let at = 1; at < json.length; at++) {
+    const byte = json[at]
+    if (byte !== lowerE && byte !== upperE) continue
+    const before = json[at - 1] ?? 0
+    if ((before >= zero && before <= nine) || before === 0x2e) exponents++
+  }
+  return json.length + perExponent * exponents
+}
 
 const bytesOf = (value: unknown): number => (value === undefined ? 0 : Buffer.byteLength(JSON.stringify(value) ?? ""))
 
@@ -363,7 +391,7 @@ export const chatBound = (
     elsewhere,
     readings: compacts ? 2 : 1,
     extraOutputTokens: dialect === "openai" ? bytesOf(body.prediction ?? undefined) : 0,
-    choices: dialect === "openai" ? (positive(body.n) ?? 1) : compacts ? 2 : 1,
+    choices: dialect === "openai" ? Math.max(positive(body.n) ?? 1, positive(body.best_of) ?? 1) : compacts ? 2 : 1,
     tools: found.tools,
     askedOutputTokens: dialect === "openai" ? askedOfOpenAi(body) : askedOfAnthropic(body),
     unbounded: walk.unbounded

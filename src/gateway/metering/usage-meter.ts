@@ -62,8 +62,9 @@ type Phase = "unreserved" | "reserved" | "sent" | "streaming" | "ended"
  */
 export class UsageMeter {
   readonly attempts: Array<Attempt> = []
-  /** The usage of a stream that was completed. */
+  /** The usage of a stream that was completed, and the bytes of its text. */
   completedUsage: TokenUsage | undefined
+  saidBytes = 0
   private phase: Phase = "unreserved"
   /** Returns the output of the model so far. */
   private progress: () => Progress = noProgress
@@ -153,6 +154,16 @@ export class UsageMeter {
     return this.progress().textBytes
   }
 
+  /** Whether a stream has said anything. */
+  get hasSaid(): boolean {
+    return this.saidBytes > 0
+  }
+
+  /** Whether the answer did not end with an error. */
+  get endedWell(): boolean {
+    return this.facts?.finishReasons.some((reason) => failedEnds.has(reason)) !== true
+  }
+
   get now(): number {
     return this.clock.currentTimeMillisUnsafe()
   }
@@ -235,10 +246,11 @@ export class UsageMeter {
     return cost
   }
 
-  /** → ended: charges the whole reservation, for a request that was sent and got no response. */
-  chargeFullReservation(status: number): void {
+  /** → ended: charges the whole reservation, for a request that was sent and got no response; returns its amount. */
+  chargeFullReservation(status: number): bigint {
     const { amountNanoUsd = 0n, tokens = 0 } = this.reservation ?? {}
     this.close(undefined, "unanswered", { costNanoUsd: amountNanoUsd, tokens }, status)
+    return amountNanoUsd
   }
 
   /** → ended: releases the whole reservation. */
@@ -385,6 +397,17 @@ export class UsageMeter {
     })
   }
 }
+
+/** How answers end that a provider failed or gave up. */
+const failedEnds: ReadonlySet<string> = new Set([
+  "error",
+  "failed",
+  "cancelled",
+  "canceled",
+  "abort",
+  "in_progress",
+  "queued"
+])
 
 const noTexts: RequestTexts = { texts: [], tokens: 0, bytes: 0 }
 

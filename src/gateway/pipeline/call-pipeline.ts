@@ -23,7 +23,13 @@ import {
   responsesBound,
   usualCompletionTokens
 } from "../metering/responses-upper-bound.ts"
-import { chatBound, embeddingBound, imageTokensOf, type TokenUpperBound } from "../metering/token-upper-bound.ts"
+import {
+  chatBound,
+  embeddingBound,
+  imageTokensOf,
+  type TokenUpperBound,
+  writtenBytes
+} from "../metering/token-upper-bound.ts"
 import { UsageMeter } from "../metering/usage-meter.ts"
 import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
 import { PrepaidQuotas } from "../routing/prepaid-quotas.ts"
@@ -176,7 +182,12 @@ export class CallPipeline extends Context.Service<
         const { routing } = gateway
         const deadline = meter.startedAt + routing.timeoutSeconds * 1000
         const { caller } = call
-        let { reservation } = caller
+        let { perTurnNanoUsd, reservation } = caller
+        /** What a turn's budget, or an approved reservation, has left after an attempt that is charged. */
+        const charge = (costNanoUsd: bigint) => {
+          const most = leastOf(perTurnNanoUsd, caller.reservation?.amountNanoUsd ?? null)
+          perTurnNanoUsd = most === null ? null : most - costNanoUsd
+        }
         let last: ProviderFailure | undefined
         let estimate: Estimate | undefined
         let before: Candidate | undefined
@@ -195,7 +206,6 @@ export class CallPipeline extends Context.Service<
             // A reservation that is still held was made with this estimate, and a larger one would not fit it.
             if (estimate === undefined || !meter.isReservedFor(target)) {
               const here = { ...terms, model: candidate.model, constraints }
-              const { perTurnNanoUsd } = caller
               const countable = countableRequest({ ...call, headers: betas.bounded }, target)
               const request = { body: call.body, metadata: call.metadata, perTurnNanoUsd, reservation, countable }
               info?.limit(acquireTimeoutSeconds, ledgerLate)
@@ -215,8 +225,8 @@ export class CallPipeline extends Context.Service<
             if (made._tag === "Success") return { target, answer: made.success, omitted }
             const { failure } = made
             last = failure
-            if (failure.usage !== undefined) meter.settle(failure.usage, "provider_usage", failure.error.status)
-            else if (failure.sent) meter.chargeFullReservation(failure.error.status)
+            if (failure.usage !== undefined) charge(meter.settle(failure.usage, "provider_usage", failure.error.status))
+            else if (failure.sent) charge(meter.chargeFullReservation(failure.error.status))
             // No cap limits how often a request is sent that its provider refuses.
             if (info !== undefined) info.isCounted = !isRefusal(failure)
             const now = clock.currentTimeMillisUnsafe()
@@ -368,6 +378,9 @@ export class CallPipeline extends Context.Service<
 const omittedBetas = (betas: ReadonlyArray<string>): Readonly<Record<string, string>> =>
   betas.length === 0 ? {} : { "x-omitted-betas": betas.join(", ") }
 
+const leastOf = (one: bigint | null, other: bigint | null): bigint | null =>
+  one === null ? other : other === null || one < other ? one : other
+
 /** The upper bound of a call's tokens at any of its targets. */
 const boundOf = (
   { body, bytes, dialect, operation }: Call,
@@ -375,22 +388,23 @@ const boundOf = (
   contextTokens: number | null,
   targets: ReadonlyArray<ModelTarget>
 ): TokenUpperBound => {
-  const perImage = () => imageTokensOf(targets.map(({ model }) => model))
+  const perImage = () => imageTokensOf([String(body.model), ...targets.map(({ model }) => model)])
   const terms = {
     models: targets.map(({ model }) => model),
     mcpServers: [...new Set(targets.map(({ provider }) => provider.mcpServers))]
   }
+  const length = writtenBytes(bytes)
   switch (operation) {
     case "embed":
-      return embeddingBound(body, bytes.length)
+      return embeddingBound(body, length)
     case "completions":
-      return completionsBound(body, bytes.length, terms)
+      return completionsBound(body, length, terms)
     case "compact":
-      return compactionBound(body, bytes.length, perImage(), contextTokens, maxOutputTokens, terms)
+      return compactionBound(body, length, perImage(), contextTokens, maxOutputTokens, terms)
     case "responses":
-      return responsesBound(body, bytes.length, perImage(), contextTokens, terms)
+      return responsesBound(body, length, perImage(), contextTokens, terms)
     default:
-      return chatBound(dialect, body, bytes.length, perImage(), contextTokens, terms)
+      return chatBound(dialect, body, length, perImage(), contextTokens, terms)
   }
 }
 

@@ -5,6 +5,9 @@ import { type Dialect, type TokenUsage } from "../translation/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Call } from "./call-request.ts"
 import { type CallAnswer } from "./response-relay.ts"
+import { parsedJson } from "../../kernel/json/parsed-json.ts"
+import { utf8Text } from "../../kernel/utf8.ts"
+import { says } from "../providers/answer-content.ts"
 import { type UsageMeter } from "../metering/usage-meter.ts"
 import { type GatewaySnapshot, type ServedModel } from "../configuration/gateway-snapshot.ts"
 
@@ -111,6 +114,7 @@ export class ResponseCache extends Context.Service<
         const { body, report } = answer
         const missed = { ...answer, headers: { ...answer.headers, "x-cache": "miss" } }
         if (body instanceof Uint8Array) {
+          if (!meter.endedWell || !says(parsedJson(utf8Text(body)))) return Effect.succeed(missed)
           return Effect.as(store(answer, body, false, report.usage, report.costNanoUsd), missed)
         }
         const parts: Array<Uint8Array> = []
@@ -121,7 +125,7 @@ export class ResponseCache extends Context.Service<
           return bytes
         })
         const ended = Effect.suspend(() =>
-          meter.completedUsage === undefined || length > largestAnswerBytes
+          meter.completedUsage === undefined || !meter.endedWell || !meter.hasSaid || length > largestAnswerBytes
             ? Effect.void
             : store(answer, Buffer.concat(parts), true, meter.completedUsage, report.costOf(meter.completedUsage))
         )

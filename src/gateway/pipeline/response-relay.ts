@@ -161,7 +161,10 @@ const streamedAnswer = (
       complete && relay.usage !== undefined ? relay.usage : yield* meter.estimate(progressOf(relay, options.toolUses))
     const last = relay.end(usage, failure?.error)
     const broken = relay.failure ?? (relay.finished ? undefined : (failure?.error ?? brokenOff))
-    if (complete && broken === undefined) meter.completedUsage = usage
+    if (complete && broken === undefined) {
+      meter.completedUsage = usage
+      meter.saidBytes = relay.textBytes
+    }
     meter.settle(usage, complete ? "provider_usage" : "estimated", broken?.status ?? 200)
     return last
   })

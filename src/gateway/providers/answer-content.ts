@@ -56,6 +56,13 @@ const saysAnything = (value: unknown): boolean => {
   return false
 }
 
+/** Whether an answer, in any dialect, has content: a text, a call, an image, or vectors. */
+export const says = (value: unknown): boolean =>
+  isJson(value) &&
+  (listIn(value.choices).some(choiceSays) ||
+    [value.content, value.output].some((list) => saysAnything(list)) ||
+    listIn(value.data).length > 0)
+
 const choiceSays = (choice: unknown): boolean =>
   isJson(choice) && (saysAnything(choice.message) || saysAnything(choice.delta) || saysAnything(choice.text))
 

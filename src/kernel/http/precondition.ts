@@ -52,7 +52,8 @@ export const entityTag = (version: number | string): string => `"${version}"`
 
 /** The entity tag of a representation by what can be edited, and by what use alone changes, where it has that. */
 export const entityTagOf = (edited: string, used: string | undefined): string =>
-  entityTag(used === undefined ? edited : `${edited}~${used}`)
+  // Begins with a letter, so that no digest is taken for a version.
+  entityTag(used === undefined ? `h${edited}` : `h${edited}~${used}`)
 
 /** A tag without what use changes: whoever edits a resource need not have seen its last use. */
 const edited = (text: string): string => text.replace(/~[^~"]*"$/u, '"')

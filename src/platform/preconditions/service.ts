@@ -20,6 +20,8 @@ import { type ValidationFailed } from "../../kernel/problems/problems.ts"
 import { shortDigest } from "../crypto/node-crypto.ts"
 import { Database, LocksRows } from "../database/database.ts"
 import { headersOf } from "../http/request.ts"
+import { makeTurns } from "../runtime/turns.ts"
+import { Settings } from "../settings/settings.ts"
 import { CurrentRepeatable, keyRetention } from "../idempotency/domain.ts"
 import { IdempotencyRepository } from "../idempotency/repository.ts"
 import { PreconditionsRepository } from "./repository.ts"
@@ -49,6 +51,10 @@ export const PreconditionsLayer = Layer.effect(
     const keys = yield* IdempotencyRepository
     const repository = yield* PreconditionsRepository
     const resources = makeResources<Resource>()
+    const { maxConnections } = (yield* Settings).database
+    // One that holds a turn needs a second connection of its tenant for its handler.
+    const turns = Math.floor((maxConnections - 2) / 2)
+    const holdsTurn = yield* makeTurns({ atOnce: Math.max(1, turns), ofOne: Math.max(1, turns) })
 
     /** The current tag of a resource, read as a GET of the caller would. */
     const readTag = Effect.fnUntraced(function* ({ parameters, read, tagOf }: Resource) {
@@ -103,13 +109,22 @@ export const PreconditionsLayer = Layer.effect(
           // A repeated request is answered as the first was.
           if (kept._tag === "Some") return yield* handler
         }
-        return yield* database.aroundHandler(
-          Effect.gen(function* () {
-            const { params } = yield* HttpRouter.RouteContext
-            yield* repository.lock(Object.values(params).join("/"))
-            const current = yield* readTag(resource)
-            return holds(precondition, current) ? yield* database.outside(handler) : yield* mismatchOf(current)
-          })
+        const check = Effect.flatMap(readTag(resource), (current) =>
+          holds(precondition, current) ? Effect.void : Effect.fail(mismatchOf(current))
+        )
+        // A pool that has no second connection to spare evaluates it before the change, and not in turn.
+        if (turns === 0) return yield* Effect.andThen(database.aroundHandler(check), handler)
+        const { name } = yield* CurrentPrincipal
+        return yield* holdsTurn(
+          name,
+          database.aroundHandler(
+            Effect.gen(function* () {
+              const { params } = yield* HttpRouter.RouteContext
+              yield* repository.lock(Object.values(params).join("/"))
+              yield* check
+              return yield* database.outside(handler)
+            })
+          )
         )
       })
 

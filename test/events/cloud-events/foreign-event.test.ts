@@ -21,6 +21,7 @@ describe("the source of an event of others", () => {
     "system",
     "./system",
     "../system",
+    "/%73ystem/%ff",
     "/%73ystem",
     "/%2573ystem",
     "/system%3Fx",

@@ -1,5 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { chatBound, embeddingBound, imageTokensOf } from "../../../src/gateway/metering/token-upper-bound.ts"
+import {
+  chatBound,
+  embeddingBound,
+  imageTokensOf,
+  writtenBytes
+} from "../../../src/gateway/metering/token-upper-bound.ts"
 import { maxDepth } from "../../../src/kernel/json/json-scanner.ts"
 import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
 
@@ -20,6 +25,17 @@ describe("the bound of a request", () => {
       assert.isAtLeast(bound("openai", says(text)).inputTokens, Buffer.byteLength(text))
       assert.isAtLeast(bound("anthropic", says(text)).inputTokens, Buffer.byteLength(text))
     }
+  })
+
+  it("has room for numbers that are written without an exponent where they are written anew", () => {
+    for (const given of ['{"a":[1e20,-1E20,1.e5]}', '{"arguments":"{\\"a\\":[1e20,1e20]}"}']) {
+      const written = JSON.stringify(JSON.parse(given.replace("1.e5", "1e5"))).replaceAll(
+        "1e20",
+        "100000000000000000000"
+      )
+      assert.isAtLeast(writtenBytes(Buffer.from(given)), Buffer.byteLength(written))
+    }
+    assert.strictEqual(writtenBytes(Buffer.from('{"text":"one e, two"}')), 21)
   })
 
   it("counts an image by what vendors take for one at most, not by its bytes", () => {
@@ -148,15 +164,19 @@ describe("the bound of a request", () => {
       ["openai", { type: "file", file: { file_id: "file_1" } }, "stored"],
       ["openai", { type: "file", file: { file_data: "https://example.com/a.pdf" } }, "fetched"],
       ["openai", { type: "file", file: { file_data: pdf } }, "stored"],
-      // Some providers take a PDF for an image.
+      // Some providers take a PDF for an image, and what is called text may be packed.
+      [
+        "anthropic",
+        { type: "image", source: { type: "base64", media_type: "application/pdf", data: "JVBERi0=" } },
+        "stored"
+      ],
+      ["openai", { type: "file", file: { file_data: "data:text/plain;base64,/w==" } }, "stored"],
       ["openai", { type: "image_url", image_url: { url: pdf } }, "stored"]
     ] as const
     for (const [dialect, part, elsewhere] of remote) {
       const known = chatBound(dialect, says([part]), 100, undefined, 200_000)
       assert.deepStrictEqual([known.elsewhere, known.unbounded], [elsewhere, []], JSON.stringify(part).slice(0, 200))
-      // The pages of a PDF are bounded without it.
-      const isPdf = JSON.stringify(part).includes("application/pdf")
-      assert.lengthOf(chatBound(dialect, says([part]), 100).unbounded, isPdf ? 0 : 1)
+      assert.lengthOf(chatBound(dialect, says([part]), 100).unbounded, 1)
     }
   })
 

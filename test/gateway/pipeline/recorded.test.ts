@@ -38,8 +38,10 @@ const reported = (exchange: RecordedExchange) => {
     const given = event.usage ?? event.message?.usage ?? event.response?.usage ?? {}
     for (const [name, value] of Object.entries(given)) if (value !== null) usage[name] = value
   }
-  const compactions = (usage.iterations ?? []).filter(({ type }: Json) => type === "compaction")
-  const sum = (name: string) => [usage, ...compactions].reduce((all, one) => all + (one[name] ?? 0), 0)
+  const besides = (usage.iterations ?? []).filter(
+    ({ type }: Json) => type === "compaction" || type === "advisor_message"
+  )
+  const sum = (name: string) => [usage, ...besides].reduce((all, one) => all + (one[name] ?? 0), 0)
   const input =
     usage.prompt_tokens ?? sum("input_tokens") + sum("cache_read_input_tokens") + sum("cache_creation_input_tokens")
   const output = Math.max(usage.completion_tokens ?? sum("output_tokens"), (usage.total_tokens ?? 0) - input)

@@ -210,18 +210,20 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
 const answer = (bytes: Uint8Array) =>
   ({ status: 200, headers: {}, body: bytes, report: { provider: "p", model: "m" } }) as unknown as CallAnswer
 
+const saying = (content: string) => Buffer.from(JSON.stringify({ choices: [{ message: { content } }] }))
+
 describe("what the response cache keeps", () => {
   const gateway = gatewaySnapshot({ cache: { ttlSeconds: 60, maxEntries: 2 } }, 1, runningLoopback, [], [])
   const loopback = gateway.modelNamed("loopback-1") ?? assert.fail("no model")
   const tenantId = TenantId.make("0198a5b0-7c00-7000-8000-00000000002a")
-  const meter = { completedUsage: undefined } as unknown as UsageMeter
+  const meter = { completedUsage: undefined, endedWell: true } as unknown as UsageMeter
   const slotFor = Effect.fnUntraced(function* (question: string) {
     const cache = yield* ResponseCache
     const call = { dialect: "openai", operation: "chat", body: {}, headers: {}, cache: true } as const
     const slot = cache.slot({ ...call, bytes: Buffer.from(question) }, loopback, tenantId, gateway)
     return slot ?? assert.fail("not cached")
   })
-  const keep = (question: string, bytes: Uint8Array = Buffer.from(question)) =>
+  const keep = (question: string, bytes: Uint8Array = saying(question)) =>
     Effect.flatMap(slotFor(question), (slot) => slot.keep(answer(bytes), meter))
   const isKept = (question: string) =>
     Effect.flatMap(slotFor(question), (slot) => Effect.map(slot.find, (found) => found !== undefined))
@@ -246,9 +248,19 @@ describe("what the response cache keeps", () => {
     }).pipe(Effect.provide(ResponseCache.layer))
   )
 
+  it.effect("is nothing that says nothing, or that its provider failed", () =>
+    Effect.gen(function* () {
+      yield* keep("a", saying(""))
+      yield* keep("b", Buffer.from('{"choices":[]}'))
+      const failed = { completedUsage: undefined, endedWell: false } as unknown as UsageMeter
+      yield* Effect.flatMap(slotFor("c"), (slot) => slot.keep(answer(saying("c")), failed))
+      assert.deepStrictEqual(yield* Effect.forEach(["a", "b", "c"], isKept), [false, false, false])
+    }).pipe(Effect.provide(ResponseCache.layer))
+  )
+
   it.effect("is nothing that is larger than a mebibyte", () =>
     Effect.gen(function* () {
-      yield* keep("a", new Uint8Array(1_048_577))
+      yield* keep("a", saying("x".repeat(1_048_577)))
       assert.isFalse(yield* isKept("a"))
     }).pipe(Effect.provide(ResponseCache.layer))
   )

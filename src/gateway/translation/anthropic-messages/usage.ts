@@ -2,9 +2,10 @@ import { listIn } from "../../../kernel/json/parsed-json.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { count, member } from "../usage.ts"
 
-/** Tokens of context compactions, which Anthropic charges in addition to the message's own usage and reports only here. */
-const compactionsIn = (usage: unknown): ReadonlyArray<unknown> =>
-  listIn(member(usage, "iterations")).filter((iteration) => member(iteration, "type") === "compaction")
+/** Steps that Anthropic charges in addition to the message's own usage, and reports only here. */
+const besides: ReadonlySet<unknown> = new Set(["compaction", "advisor_message"])
+const besidesIn = (usage: unknown): ReadonlyArray<unknown> =>
+  listIn(member(usage, "iterations")).filter((iteration) => besides.has(member(iteration, "type")))
 
 const sumOf = (one: TokenUsage, other: TokenUsage): TokenUsage => ({
   inputTokens: one.inputTokens + other.inputTokens,
@@ -15,9 +16,9 @@ const sumOf = (one: TokenUsage, other: TokenUsage): TokenUsage => ({
   reasoningTokens: one.reasoningTokens + other.reasoningTokens
 })
 
-/** The usage of a message with its compactions. */
+/** The usage of a message with its compactions, and with what an advisor read and wrote, as tokens of the model. */
 export const usageOfMessage = (usage: unknown): TokenUsage =>
-  compactionsIn(usage).map(usageOfIteration).reduce(sumOf, usageOfIteration(usage))
+  besidesIn(usage).map(usageOfIteration).reduce(sumOf, usageOfIteration(usage))
 
 /** Anthropic excludes cache reads and cache writes from `input_tokens`. */
 const usageOfIteration = (usage: unknown): TokenUsage => {
