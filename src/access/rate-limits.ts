@@ -84,7 +84,7 @@ export class RateLimits extends Context.Service<
         })
       }
 
-      /** Takes one of `limit`; `onLast` is told for how many milliseconds none are left. */
+      /** Takes one of `limit`; `onLast` gets the milliseconds until there are more. */
       const consume = (key: string, limit: number, onLast: (millis: number) => void = () => {}) =>
         limiter.consume({ key, limit, window: Duration.minutes(1) }).pipe(
           Effect.flatMap(({ remaining, resetAfter }) => {

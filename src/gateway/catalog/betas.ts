@@ -3,7 +3,7 @@ import { type Catalogue } from "./catalogue.ts"
 
 /** What a caller asks for in the vendors' beta headers. */
 export interface Betas {
-  /** Values that a call under a hard cap goes without, since they change what it may cost, or may do so. */
+  /** Values that are omitted under a hard cap, since they change or may change what the call costs. */
   readonly unbounded: ReadonlyArray<string>
   /** The longest request with the others; undefined if none of them changes it. */
   readonly contextTokens: number | undefined

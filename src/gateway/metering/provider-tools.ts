@@ -106,7 +106,7 @@ const toolsIn = (list: unknown, path: Fault["path"]): ReadonlyArray<PlacedTool> 
     if (!isJson(tool)) return []
     const at = path.concat(index)
     const placed: PlacedTool = [tool, at]
-    // The tools of a pinned set are definitions that stand in the request.
+    // The tools of a pinned set are definitions that are part of the request.
     return tool.type === "mcp_toolset" ? [placed] : [placed].concat(toolsIn(tool.tools, at.concat("tools")))
   })
 
@@ -228,7 +228,7 @@ const messagesTools = (body: Json, api: ToolApi, terms: ToolTerms): FoundTools =
         found.tools.push({ ...perStep, billed: runsFreeCode ? undefined : "codeExecution", path, maxBilled: 1 })
         break
       default:
-        // A search among tools returns definitions that stand in the request.
+        // A search among tools returns definitions that are part of the request.
         found.tools.push({ ...perStep, path, maxResult: "request" })
     }
   }
@@ -285,7 +285,7 @@ const responsesTools = (body: Json, terms: ToolTerms): FoundTools => {
       const isLocal = (environment ?? null) === null || (isJson(environment) && environment.type === "local")
       if (!isLocal) container(path, environment)
     } else if (type === "tool_search") {
-      // The definitions that it loads stand in the request; a search that the caller runs is the caller's.
+      // The definitions that it loads are part of the request; a search that the caller runs is the caller's.
       if (tool.execution !== "client") found.tools.push({ ...usual, billed: undefined, path, maxResult: "request" })
     } else if (responsesTool.test(type)) {
       const image = type === "image_generation" ? { maxResult: imageResultTokens } : {}
