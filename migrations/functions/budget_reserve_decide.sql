@@ -2,7 +2,7 @@
 -- approval raises. `counters` are those of `needs` if budgets_reserve has locked them already. Verdicts:
 --   open, held (an approval cap has too little left), denied (a hard cap has), no-room (an approval that may raise no
 --   cap, or a request of kind `try`, which is not held), replay (its key was used), due (it would fit once expired
---   reservations are swept), gone (no longer held), plan-missing, plan-suspended, plan-completed, plan-aborted,
+--   reservations are swept), gone (no longer held), changed (not the version that its entry has seen), plan-missing, plan-suspended, plan-completed, plan-aborted,
 --   plan-expired
 --
 -- Arrays are named after what they have an element for: `counter_` and `counters` for each counter, in the order of
@@ -76,12 +76,15 @@ BEGIN
       END IF;
     END LOOP;
     FOR r IN
-      SELECT q.ordinality AS request, b.id, b.state, b.expires_at
+      SELECT q.ordinality AS request, b.id, b.state, b.expires_at, b.xmin::text AS version, (
+          SELECT e.seen FROM json_to_recordset(entries) AS e(place integer, seen text) WHERE e.place = q.ordinality) AS seen
       FROM unnest(requests) WITH ORDINALITY q
       JOIN budget_reservations b ON b.tenant_id = q.tenant_id AND b.id = q.id
       WHERE q.kind NOT IN ('reserve', 'try') AND b.origin <> 'plan' ORDER BY b.tenant_id, b.id, q.ordinality FOR UPDATE OF b
     LOOP
-      IF request_verdicts[r.request] = 'gone' AND r.state = 'held' AND r.expires_at > moment
+      IF request_verdicts[r.request] = 'gone' AND r.version <> r.seen THEN
+        request_verdicts[r.request] := 'changed';
+      ELSIF request_verdicts[r.request] = 'gone' AND r.state = 'held' AND r.expires_at > moment
         AND NOT r.id = ANY (approved) THEN
         request_verdicts[r.request] := NULL;
         approved := approved || r.id;
@@ -373,7 +376,9 @@ BEGIN
   WHERE request_verdicts[q.ordinality] IN ('open', 'held') AND q.kind IN ('reserve', 'try');
 
   IF entries IS NOT NULL THEN
+    -- A call of the gateway that was held was never made: its caller may make it with the reservation, or release that.
     UPDATE budget_reservations b SET state = 'open', amount = q.amount, decided_at = moment, decided_by = q.created_by,
+      origin = CASE b.origin WHEN 'gateway' THEN 'api' ELSE b.origin END,
       decision_reason = q.reason, expires_at = moment + make_interval(secs => b.ttl_seconds),
       counter_ids = request_counter_lists[q.ordinality]::uuid[]
     FROM unnest(requests) WITH ORDINALITY q

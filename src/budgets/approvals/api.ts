@@ -38,7 +38,7 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
     endpoint
       .post("approve", "/:reservationId/approve", {
         actsOn: reservation,
-        evaluation: "in-turn",
+        evaluation: "as-seen",
         summary: "Approve a held reservation",
         description:
           "Admits it once more. Without room it is 409; `override` then raises caps of mode approval by exactly what is short (budgets:write), never a hard one, nor one over all tenants unless a system caller says so. Neither the requester nor a principal of the same holder can approve it.",
@@ -60,7 +60,7 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
     endpoint
       .post("deny", "/:reservationId/deny", {
         actsOn: reservation,
-        evaluation: "in-turn",
+        evaluation: "as-seen",
         summary: "Deny a held reservation",
         description: "Ends it. Again answers the same.",
         access: approve,

@@ -3,6 +3,7 @@ import { Agents } from "../../identity/agents/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/authority/principal.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
 import { covers } from "../../kernel/authority/capability.ts"
+import { outdated } from "../../kernel/http/precondition.ts"
 import { checkReplay } from "../../platform/idempotency/domain.ts"
 import { auditedRequester } from "../attribution/service.ts"
 import { applicableCaps, CapIndexes } from "../ledger/cap-index.ts"
@@ -81,8 +82,6 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
       // A repeated request is answered as the first was, whatever became of the agent.
       if (held.agentId !== null && held.state === "held")
         yield* Effect.catchTag(agents.activeTenantOf(held.agentId), "AgentNotFound", Effect.die)
-      // A held call was never made: its caller may call again with the approved reservation, or release it.
-      if (held.origin === "gateway") yield* ledger.handOver(held.tenantId, id)
       const ceiling = approval.ceilingUsd ?? held.amount
       const result = yield* ledger.reserve({
         ...by,
@@ -104,6 +103,8 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
         case "replay":
           yield* checkReplay(result.sha256)
           return toReservation(result.reservation)
+        case "changed":
+          return yield* outdated
         case "no-room":
           return yield* problemOf(principal, result)
         case "plan-inactive":
@@ -124,6 +125,7 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
       yield* mayDecide(principal, held)
       const item = { ...(yield* auditedRequester), id, tenantId: held.tenantId, reason }
       const { reservation, sha256, verdict } = yield* ledger.deny(item)
+      if (verdict === "changed") return yield* outdated
       if (verdict === "replay") yield* checkReplay(sha256)
       if (reservation === undefined) return yield* new ReservationNotFound({})
       return verdict === "gone" ? yield* problemOf(principal, { verdict: "gone" }) : toReservation(reservation)

@@ -8,6 +8,7 @@ import { auditOrigin } from "../../audit/log/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/authority/principal.ts"
 import { covers } from "../../kernel/authority/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
+import { CurrentPrecondition } from "../../kernel/http/precondition.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database } from "../../platform/database/database.ts"
 import { CurrentRepeatable } from "../../platform/idempotency/domain.ts"
@@ -171,7 +172,8 @@ const credentialValues = ({
 export const requester: Effect.Effect<Requester> = Effect.withFiber((fiber) =>
   Effect.succeed({
     principal: Context.get(fiber.context, CurrentPrincipal).name,
-    repeatable: Context.get(fiber.context, CurrentRepeatable)
+    repeatable: Context.get(fiber.context, CurrentRepeatable),
+    seen: Context.get(fiber.context, CurrentPrecondition)?.seen
   })
 )
 

@@ -38,6 +38,8 @@ export interface BudgetSubject {
 export interface Requester {
   readonly principal: string
   readonly repeatable?: RepeatableRequest | undefined
+  /** The version that the row must have that is changed: the verdict is "changed" where it has another one. */
+  readonly seen?: string | undefined
 }
 
 /** A cap that applies to a reservation, and the key of the counter that it counts on. The plan of a call is one too. */
@@ -110,7 +112,7 @@ export type ReserveResult =
   | { readonly verdict: "open" | "held"; readonly at: DateTime.Utc; readonly available: ReadonlyArray<AvailableBudget> }
   | { readonly verdict: "approved"; readonly reservation: StoredReservation }
   | (Verdict<"denied" | "no-room"> & Denied)
-  | Verdict<"uncovered" | "gone" | "plan-missing">
+  | Verdict<"uncovered" | "gone" | "changed" | "plan-missing">
   | { readonly verdict: "plan-inactive"; readonly planStatus: Exclude<PlanStatus, "active"> }
   | { readonly verdict: "replay"; readonly sha256: string; readonly reservation: StoredReservation }
 
@@ -193,7 +195,7 @@ export interface ClosedReservation {
 export type CloseResult =
   | { readonly verdict: "done" | "same"; readonly closed: ClosedReservation | undefined }
   | { readonly verdict: "replay"; readonly sha256: string; readonly closed: ClosedReservation | undefined }
-  | Verdict<"conflict" | "missing" | "foreign" | "managed" | "managed-by-plan" | "unopened" | "full">
+  | Verdict<"conflict" | "missing" | "foreign" | "managed" | "managed-by-plan" | "unopened" | "full" | "changed">
 
 /** What was spent elsewhere and is charged in full: a reservation that has expired, and its settlement. */
 export interface SpentItem {
@@ -272,11 +274,11 @@ export type TransferResult =
 export const idempotencySlots = ({ principal, repeatable }: Requester): ReadonlyArray<string> =>
   repeatable === undefined ? [] : [`${principal}\n${repeatable.route}\n${repeatable.key}`]
 
-/** The columns of a row by which a repetition of its request is found. */
-export const slotColumns = ({ principal, repeatable }: Requester) =>
+/** The columns of a row by which a repetition of its request is found, and the version that the request requires. */
+export const slotColumns = ({ principal, repeatable, seen }: Requester) =>
   repeatable === undefined
-    ? { principal }
-    : { principal, route: repeatable.route, key: repeatable.key, request_sha256: repeatable.requestSha256 }
+    ? { principal, seen }
+    : { principal, seen, route: repeatable.route, key: repeatable.key, request_sha256: repeatable.requestSha256 }
 
 /** An audit entry as the functions of the ledger take it; `place` is that of its request in the batch. */
 export const auditEntryOf = (place: number, action: AuditAction, id: string, audit: AuditOrigin, after: object) => ({

@@ -125,6 +125,7 @@ const Decided = Schema.Struct({
       "replay",
       "due",
       "gone",
+      "changed",
       "plan-missing",
       "plan-suspended",
       "plan-completed",
@@ -145,20 +146,19 @@ const Decided = Schema.Struct({
 })
 const ReserveOutcome = Schema.Union([Schema.Struct({ stale: Schema.Literal(true) }), AllOpen, Decided])
 
+const closeVerdicts = [
+  "done",
+  "same",
+  "conflict",
+  "missing",
+  "foreign",
+  "managed",
+  "managed-by-plan",
+  "unopened"
+] as const
+
 const CloseOutcome = Schema.Struct({
-  verdicts: Schema.Array(
-    Schema.Literals([
-      "done",
-      "same",
-      "conflict",
-      "missing",
-      "foreign",
-      "managed",
-      "managed-by-plan",
-      "unopened",
-      "replay"
-    ])
-  ),
+  verdicts: Schema.Array(Schema.Literals([...closeVerdicts, "replay"])),
   replays: Replays,
   // Most callers do not read these rows, and decoding them took a tenth of the time of a gateway call.
   closed: Schema.Array(Schema.Unknown)
@@ -176,15 +176,17 @@ const decodeClosed = Schema.decodeUnknownSync(
 /** The fingerprint of the first request under the key, of a verdict `replay`. */
 const sha256 = Schema.optionalKey(Schema.String)
 
+const ReleaseOutcome = Schema.Struct({ verdict: Schema.Literals([...closeVerdicts, "changed"]) })
+
 const ExtendOutcome = Schema.Struct({
-  verdict: Schema.Literals(["done", "replay", "missing", "foreign", "managed", "unopened"]),
+  verdict: Schema.Literals(["done", "replay", "missing", "foreign", "managed", "unopened", "changed"]),
   sha256,
   reservation: Schema.optionalKey(Reservation)
 })
 export type ExtendOutcome = typeof ExtendOutcome.Type
 
 const DenyOutcome = Schema.Struct({
-  verdict: Schema.Literals(["done", "same", "replay", "missing", "gone"]),
+  verdict: Schema.Literals(["done", "same", "replay", "missing", "gone", "changed"]),
   sha256,
   reservation: Schema.optionalKey(Reservation)
 })
@@ -440,12 +442,15 @@ const approvalEntries = (requests: ReserveBatch["requests"]) =>
     item.kind === "reserve"
       ? []
       : [
-          auditEntryOf(index + 1, spendActions.SpendApproved, item.id, item.audit, {
-            ...item.dimensions,
-            amountUsd: quantityOf("usd", item.amount),
-            tokens: item.tokens,
-            ...(item.reason === undefined ? {} : { reason: item.reason })
-          })
+          {
+            ...auditEntryOf(index + 1, spendActions.SpendApproved, item.id, item.audit, {
+              ...item.dimensions,
+              amountUsd: quantityOf("usd", item.amount),
+              tokens: item.tokens,
+              ...(item.reason === undefined ? {} : { reason: item.reason })
+            }),
+            seen: item.seen
+          }
         ]
   )
 
@@ -510,6 +515,7 @@ const readDecided = (
         return replay === undefined ? { verdict: "gone" } : { verdict, ...replay }
       }
       case "gone":
+      case "changed":
       case "plan-missing":
         return { verdict }
       case "plan-suspended":
@@ -669,12 +675,12 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
     }
     const close = batchFunction("budgets_close", closeParameters, CloseOutcome)
     const record = batchFunction("budgets_record", recordParameters, RecordOutcome)
+    const release = onceFunction("release", ReleaseOutcome)
     const extend = onceFunction("extend", ExtendOutcome)
     const deny = onceFunction("deny", DenyOutcome)
     const refund = onceFunction("refund", RefundOutcome)
     const transfer = jsonFunction("budgets_adopt", TransferOutcome)
     const renew = jsonFunction("budgets_renew", Schema.Struct({ renewed: Schema.Int }))
-    const handOver = jsonFunction("budgets_hand_over", Schema.Struct({ handed: Schema.Int }))
     const forecastChecks = jsonFunction("budgets_forecast_checks", Schema.Array(ForecastCheck))
     const forecastAlerts = jsonFunction("budgets_forecast_alerts", Schema.Struct({ alerts: Schema.Int }))
     const selectDrift = SqlSchema.findAll({
@@ -787,6 +793,22 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         )
       },
 
+      /** Releases a reservation that has the version that the caller has seen. */
+      releaseSeen: (item: CloseItem, now: Moment): Effect.Effect<CloseResult> =>
+        Effect.map(
+          release({
+            ...slotColumns(item),
+            now: momentText(now),
+            id: item.id,
+            tenant_id: item.tenantId,
+            kind: item.kind,
+            origin: item.origin,
+            unrestricted: item.canActForOthers,
+            amount: 0
+          }),
+          ({ verdict }) => (verdict === "done" || verdict === "same" ? { verdict, closed: undefined } : { verdict })
+        ),
+
       extend: (item: ExtendItem, now: Moment) => {
         const { canActForOthers, id, origin, tenantId, ttlSeconds } = item
         return extend({
@@ -865,9 +887,6 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
           ttl: ttlSeconds,
           calls: calls.map(({ id, tenantId }) => ({ tenant: tenantId, id }))
         }),
-
-      /** Makes a held gateway call an `api` reservation of its caller. */
-      handOver: (tenantId: TenantId, id: ReservationId) => handOver({ tenant: tenantId, id }),
 
       /** Ends at most `most` reservations that are due; answers how many. */
       sweep: sweepFunction("budgets_sweep"),

@@ -93,8 +93,6 @@ export class Ledger extends Context.Service<
       calls: ReadonlyArray<{ readonly tenantId: TenantId; readonly id: ReservationId }>,
       ttlSeconds: number
     ): Effect.Effect<void>
-    /** Makes a held gateway call an `api` reservation of its caller. */
-    handOver(tenantId: TenantId, id: ReservationId): Effect.Effect<void>
     /** Counters that differ from the sum of what was written. */
     readonly drift: Effect.Effect<ReadonlyArray<Drift>>
   }
@@ -238,7 +236,10 @@ export class Ledger extends Context.Service<
         reserveBatch: (items) => Effect.flatMap(reserveEach(items), (exits) => Effect.all(exits)),
         closeBatch: (items) => Effect.flatMap(closeEach(items), (exits) => Effect.all(exits)),
         reserve: (item) => Effect.flatten(reservations.submit(item)),
-        close: (item) => Effect.flatten(settlements.submit(item)),
+        close: (item) =>
+          item.kind === "release" && item.seen !== undefined
+            ? Effect.flatMap(statementMoment, (now) => store.releaseSeen(item, now))
+            : Effect.flatten(settlements.submit(item)),
         replayOf: store.replayOf,
         enqueueSettlement: settlements.enqueue,
         flushSettlements,
@@ -281,7 +282,6 @@ export class Ledger extends Context.Service<
         renew: Effect.fn("Ledger.renew")(function* (calls, ttlSeconds) {
           yield* store.renew(calls, ttlSeconds, yield* statementMoment)
         }),
-        handOver: (tenantId, id) => Effect.asVoid(store.handOver(tenantId, id)),
         drift: store.drift
       })
     })

@@ -67,7 +67,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
     }),
     endpoint
       .post("extend", "/:planId/extend", {
-        evaluation: "in-turn",
+        evaluation: "as-seen",
         summary: "Extend the budget of a plan",
         description:
           "On all caps that govern it now, in their periods of now, or on none: 400 says what each has left. What the plan held on periods that are over moves to those of now; what its open calls give back later stays with theirs, and the plan's budget is the less.",
@@ -88,7 +88,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
       .annotate(HandlesIdempotency, true),
     endpoint
       .post("complete", "/:planId/complete", {
-        evaluation: "in-turn",
+        evaluation: "as-seen",
         summary: "Complete a plan",
         description: "Gives back what is not spent. Refused while calls are open; again answers the same.",
         access: write,
@@ -99,7 +99,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
       .annotate(HandlesIdempotency, true),
     endpoint
       .post("abort", "/:planId/abort", {
-        evaluation: "in-turn",
+        evaluation: "as-seen",
         summary: "Abort a plan",
         description:
           "Gives back what is not spent, and releases its open reservations. Calls in flight settle late and are charged. Again answers the same.",
@@ -111,7 +111,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
       .annotate(HandlesIdempotency, true),
     endpoint
       .post("heartbeat", "/:planId/heartbeat", {
-        evaluation: "in-turn",
+        evaluation: "as-seen",
         summary: "Keep a plan alive",
         description:
           "Says until when it lives on; revives one that is suspended. A plan of an agent that is suspended or retired is not kept alive.",

@@ -3,7 +3,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { AgentId } from "../../identity/agents/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { type Moment, momentText } from "../../platform/database/database.ts"
+import { type Moment, momentText, noteVersionOf } from "../../platform/database/database.ts"
 import { makeList } from "../../platform/database/list.ts"
 import { readRows } from "../../platform/database/table.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
@@ -35,7 +35,7 @@ export const StoredPlan = Schema.Struct({
 export type StoredPlan = typeof StoredPlan.Type
 
 const Outcome = Schema.Union([
-  Schema.Struct({ verdict: Schema.Literals(["stale", "missing", "excessive"]) }),
+  Schema.Struct({ verdict: Schema.Literals(["stale", "missing", "excessive", "changed"]) }),
   Schema.Struct({ verdict: Schema.Literal("inactive"), status: PlanStatus }),
   Schema.Struct({ verdict: Schema.Literal("calls-open"), isDue: Schema.Boolean }),
   Schema.Struct({
@@ -66,6 +66,7 @@ export interface PlanFilter {
 }
 
 const Row = Schema.Struct({ plan: StoredPlan })
+const VersionedRow = Schema.Struct({ ...Row.fields, version: Schema.String })
 
 /** Plans. They are changed by functions of the ledger, each of which is a transaction of its own. */
 export class PlansRepository extends Context.Service<PlansRepository>()("app/budgets/PlansRepository", {
@@ -73,9 +74,10 @@ export class PlansRepository extends Context.Service<PlansRepository>()("app/bud
     const sql = yield* SqlClient.SqlClient
     const selectOne = SqlSchema.findOneOption({
       Request: Key,
-      Result: Row,
+      Result: VersionedRow,
       execute: ({ agentId, at, id }) => sql`
-          SELECT budget_plan_json(l, budget_moment(${at ?? null}::timestamptz)) AS plan FROM budget_plans l
+          SELECT budget_plan_json(l, budget_moment(${at ?? null}::timestamptz)) AS plan,
+            budget_plan_version(l.tenant_id, l.id) AS version FROM budget_plans l
           WHERE l.id = ${id} AND l.agent_id = ${agentId}`
     })
     const page = makeList(sql, readRows(Row), planListing, {
@@ -100,7 +102,7 @@ export class PlansRepository extends Context.Service<PlansRepository>()("app/bud
     return {
       find: Effect.fn("PlansRepository.find")((agentId: AgentId, id: PlanId, at: Moment) =>
         Effect.map(
-          Effect.orDie(selectOne({ agentId, id, at })),
+          Effect.tap(Effect.orDie(selectOne({ agentId, id, at })), noteVersionOf),
           Option.map(({ plan }) => plan)
         )
       ),

@@ -7,6 +7,7 @@ import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { type IdempotencyKeyReused, checkReplay } from "../../platform/idempotency/domain.ts"
 import { type AuditAction } from "../../kernel/authority/audit-action.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
+import { outdated } from "../../kernel/http/precondition.ts"
 import { emptySlice } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { largestNanoUsd, usdOf } from "../../kernel/usd.ts"
@@ -226,6 +227,8 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
       return yield* repository.change({
         ...request,
         waiting,
+        // A change that waits for the rest has begun already.
+        ...(waiting ? { seen: undefined } : {}),
         now: momentText(yield* statementMoment),
         tenant,
         books: []
@@ -330,6 +333,8 @@ const doneOf = (
       return Effect.succeed(outcome.plan)
     case "replay":
       return Effect.as(checkReplay(outcome.sha256), outcome.plan)
+    case "changed":
+      return outdated
     case "missing":
       return Effect.fail(new PlanNotFound({}))
     case "inactive":

@@ -125,7 +125,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
     }),
     endpoint
       .delete("release", "/reservations/:id", {
-        evaluation: "in-turn",
+        evaluation: "as-seen",
         summary: "Release a reservation",
         description: "Releases the reserved amount. Repeating it is 204; a settled reservation is 409.",
         access: write,
@@ -135,7 +135,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
       .annotate(LimitedByCaps, true),
     endpoint
       .post("extend", "/reservations/:id/extend", {
-        evaluation: "in-turn",
+        evaluation: "as-seen",
         summary: "Extend a reservation",
         description: "Sets the expiry of an open reservation to `ttlSeconds` from now.",
         access: write,

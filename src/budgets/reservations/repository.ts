@@ -4,6 +4,7 @@ import { type AgentId } from "../../identity/agents/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
+import { noteVersionOf } from "../../platform/database/database.ts"
 import { makeList } from "../../platform/database/list.ts"
 import { readRows } from "../../platform/database/table.ts"
 import {
@@ -31,6 +32,7 @@ export interface ReservationFilter {
 }
 
 const Row = Schema.Struct({ reservation: StoredReservation })
+const VersionedRow = Schema.Struct({ ...Row.fields, version: Schema.String })
 const PeriodEnd = Schema.Struct({ id: ReservationId, capId: CapId, ends: Schema.NullOr(InstantFromDate) })
 export type PeriodEnd = typeof PeriodEnd.Type
 
@@ -53,8 +55,8 @@ export class ReservationsRepository extends Context.Service<ReservationsReposito
       const all = sql.literal(columns)
       const selectOne = SqlSchema.findOneOption({
         Request: ReservationId,
-        Result: Row,
-        execute: (id) => sql`SELECT ${all} FROM budget_reservations t WHERE id = ${id}`
+        Result: VersionedRow,
+        execute: (id) => sql`SELECT ${all}, t.xmin::text AS version FROM budget_reservations t WHERE id = ${id}`
       })
       const selectCharged = SqlSchema.findOneOption({
         Request: ChargeId,
@@ -90,7 +92,7 @@ export class ReservationsRepository extends Context.Service<ReservationsReposito
         ),
         find: Effect.fn("ReservationsRepository.find")((id: ReservationId) =>
           Effect.map(
-            Effect.orDie(selectOne(id)),
+            Effect.tap(Effect.orDie(selectOne(id)), noteVersionOf),
             Option.map((row) => row.reservation)
           )
         ),

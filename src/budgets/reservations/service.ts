@@ -4,6 +4,7 @@ import { Audit } from "../../audit/log/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/authority/principal.ts"
 import { checkReplay } from "../../platform/idempotency/domain.ts"
 import { instantAt } from "../../kernel/instant.ts"
+import { outdated } from "../../kernel/http/precondition.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
@@ -186,6 +187,8 @@ export class ReservationService extends Context.Service<ReservationService>()("a
         case "replay":
         case "full":
           return result
+        case "changed":
+          return yield* outdated
         case "unopened":
           return yield* problemOf(principal, { verdict: "unopened", state: (yield* queries.find(id)).state })
         case "foreign":
@@ -261,6 +264,7 @@ export class ReservationService extends Context.Service<ReservationService>()("a
         canActForOthers: canActForOthers(principal),
         ttlSeconds
       })
+      if (verdict === "changed") return yield* outdated
       if (verdict === "foreign") {
         yield* requireVisible(principal, id)
         return yield* problemOf(principal, { verdict })

@@ -86,7 +86,7 @@ export class IntegrationsApi extends HttpApiGroup.make("integrations")
       error: IntegrationNotFound
     }),
     endpoint.post("test", "/:id/test", {
-      evaluation: "in-turn",
+      evaluation: "ahead",
       summary: "Test an integration",
       description: "Sends an event `com.application-manager.integration.tested` now; 200 also when that fails.",
       access: write,

@@ -70,7 +70,7 @@ export class IdentityProvidersApi extends HttpApiGroup.make("identityProviders")
       error: IdentityProviderNotFound
     }),
     endpoint.post("test", "/:id/test", {
-      evaluation: "in-turn",
+      evaluation: "ahead",
       summary: "Test an identity provider",
       description: "Reads its OpenID configuration and its keys anew, and changes nothing.",
       access: read,

@@ -96,11 +96,21 @@ export interface GivenPrecondition extends Precondition {
   isEvaluated: boolean
   /** The current tag of the resource, as its GET sends it; undefined where there is none. */
   readonly currentTag: Effect.Effect<string | undefined>
+  /** The version of the row that a precondition was evaluated on, where the statement of the change compares it. */
+  readonly seen?: string | undefined
+  /** Set once that statement found another version, and changed nothing. */
+  isOutdated?: boolean
 }
 
 /** The precondition of the request in hand; undefined where it has none. */
 export const CurrentPrecondition = Context.Reference<GivenPrecondition | undefined>("app/kernel/CurrentPrecondition", {
   defaultValue: () => undefined
+})
+
+/** Ends a change whose statement has found another version: the precondition is evaluated anew. */
+export const outdated: Effect.Effect<never> = Effect.flatMap(CurrentPrecondition, (given) => {
+  if (given !== undefined) given.isOutdated = true
+  return Effect.die(new Error("The resource has changed since its precondition was evaluated"))
 })
 
 /** The entity tag of a document with a default, while none was ever written. */
@@ -172,6 +182,8 @@ export const Evaluation = Context.Reference<
   | "around-handler"
   /** The service calls `requireUnchanged`, or `requireTag` with a version, under its own lock. */
   | "by-service"
-  /** Conditional requests of a resource take turns: the handler commits on a connection of its own, or changes nothing. */
-  | "in-turn"
+  /** The statement of the change compares the row with the version that the precondition was evaluated on (`seen`). */
+  | "as-seen"
+  /** Before the handler, which changes nothing that the resource shows. */
+  | "ahead"
 >("app/kernel/Evaluation", { defaultValue: () => "around-handler" })

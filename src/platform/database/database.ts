@@ -1,4 +1,4 @@
-import { Clock, Context, DateTime, Effect, Fiber, Layer, Predicate, String as Text } from "effect"
+import { Clock, Context, DateTime, Effect, Fiber, Layer, Option, Predicate, String as Text } from "effect"
 import { type PgClient } from "@effect/sql-pg"
 import { SqlClient, type SqlError, type Statement } from "effect/sql"
 import "../../kernel/json/json-parse.ts"
@@ -55,6 +55,18 @@ export const rowLock = (sql: SqlClient.SqlClient, alias?: string): Effect.Effect
     if (locks === undefined) return sql.literal("")
     locks.isLocked = true
     return sql.literal(alias === undefined ? "FOR NO KEY UPDATE" : `FOR NO KEY UPDATE OF ${alias}`)
+  })
+
+/** Set while a request's precondition is evaluated whose change compares versions: reads note that of the row they find. */
+export const NotesVersion = Context.Reference<{ version: string | undefined } | undefined>(
+  "app/platform/NotesVersion",
+  { defaultValue: () => undefined }
+)
+
+/** Notes the version of a row that was read by its id, where a change follows that requires it. */
+export const noteVersionOf = (found: Option.Option<{ readonly version: string }>): Effect.Effect<void> =>
+  Effect.map(NotesVersion, (noted) => {
+    if (noted !== undefined && Option.isSome(found)) noted.version = found.value.version
   })
 
 /**

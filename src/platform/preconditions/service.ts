@@ -1,4 +1,4 @@
-import { Cause, Context, DateTime, Effect, type Fiber, Layer, type Schema, type Types } from "effect"
+import { Cause, Context, DateTime, Effect, type Fiber, Layer, Option, type Schema, type Types } from "effect"
 import { type Headers, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { type HttpApiEndpoint } from "effect/http-api"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
@@ -6,6 +6,7 @@ import {
   CurrentPrecondition,
   entityTagOf,
   Evaluation,
+  type GivenPrecondition,
   holds,
   matches,
   mismatchOf,
@@ -18,13 +19,10 @@ import {
 import { answersResource, makeResources, membersOf } from "../../kernel/http/resources.ts"
 import { type ValidationFailed } from "../../kernel/problems/problems.ts"
 import { shortDigest } from "../crypto/node-crypto.ts"
-import { Database, LocksRows } from "../database/database.ts"
+import { Database, LocksRows, NotesVersion } from "../database/database.ts"
 import { headersOf } from "../http/request.ts"
-import { makeTurns } from "../runtime/turns.ts"
-import { Settings } from "../settings/settings.ts"
 import { CurrentRepeatable, keyRetention } from "../idempotency/domain.ts"
 import { IdempotencyRepository } from "../idempotency/repository.ts"
-import { PreconditionsRepository } from "./repository.ts"
 
 type Response = HttpServerResponse.HttpServerResponse
 type Handler = Effect.Effect<Response, Types.unhandled, HttpRouter.Provided>
@@ -49,12 +47,7 @@ export const PreconditionsLayer = Layer.effect(
   Effect.gen(function* () {
     const database = yield* Database
     const keys = yield* IdempotencyRepository
-    const repository = yield* PreconditionsRepository
     const resources = makeResources<Resource>()
-    const { maxConnections } = (yield* Settings).database
-    // One that holds a turn needs a second connection of its tenant for its handler.
-    const turns = Math.floor((maxConnections - 2) / 2)
-    const holdsTurn = yield* makeTurns({ atOnce: Math.max(1, turns), ofOne: Math.max(1, turns) })
 
     /** The current tag of a resource, read as a GET of the caller would. */
     const readTag = Effect.fnUntraced(function* ({ parameters, read, tagOf }: Resource) {
@@ -96,39 +89,45 @@ export const PreconditionsLayer = Layer.effect(
         })
       )
 
-    /** Of writers with one tag the first alone wins, though no row is locked. */
-    const inTurn = (precondition: Precondition, resource: Resource, handler: Handler): Answer =>
+    /** A repeated request is answered as the first was. */
+    const isRepeated = Effect.gen(function* () {
+      const repeatable = yield* CurrentRepeatable
+      if (repeatable === undefined) return false
+      const { name } = yield* CurrentPrincipal
+      const since = DateTime.subtract(yield* DateTime.now, keyRetention)
+      return Option.isSome(yield* keys.find({ ...repeatable, principal: name }, since))
+    })
+
+    /** Reads without a lock; the statement of the change refuses a row that has changed since, and all begins anew. */
+    const asSeen = (precondition: Precondition, resource: Resource, handler: Handler): Answer =>
       Effect.gen(function* () {
-        const repeatable = yield* CurrentRepeatable
-        if (repeatable !== undefined) {
-          const { name } = yield* CurrentPrincipal
-          const kept = yield* keys.find(
-            { ...repeatable, principal: name },
-            DateTime.subtract(yield* DateTime.now, keyRetention)
-          )
-          // A repeated request is answered as the first was.
-          if (kept._tag === "Some") return yield* handler
+        if (yield* isRepeated) return yield* handler
+        for (;;) {
+          const noted = { version: undefined as string | undefined }
+          const current = yield* Effect.provideService(readTag(resource), NotesVersion, noted)
+          if (!holds(precondition, current)) return yield* mismatchOf(current)
+          if (noted.version === undefined) return yield* Effect.die(new Error("The GET notes no version of a row"))
+          const given: GivenPrecondition = {
+            ...precondition,
+            isForService: false,
+            isEvaluated: true,
+            currentTag: Effect.succeed(current),
+            seen: noted.version,
+            isOutdated: false
+          }
+          const answer = yield* Effect.exit(Effect.provideService(handler, CurrentPrecondition, given))
+          if (given.isOutdated !== true) return yield* answer
         }
-        const check = Effect.flatMap(readTag(resource), (current) =>
-          holds(precondition, current) ? Effect.void : Effect.fail(mismatchOf(current))
-        )
-        // A pool that has no second connection to spare evaluates it before the change, and not in turn.
-        if (turns === 0) return yield* Effect.andThen(database.aroundHandler(check), handler)
-        const { name } = yield* CurrentPrincipal
-        return yield* holdsTurn(
-          name,
-          database.aroundHandler(
-            Effect.gen(function* () {
-              const { params } = yield* HttpRouter.RouteContext
-              yield* repository.lock(Object.values(params).join("/"))
-              yield* check
-              return yield* database.outside(handler)
-            })
-          )
-        )
       })
 
-    const evaluations = { "around-handler": aroundHandler, "in-turn": inTurn }
+    const ahead = (precondition: Precondition, resource: Resource, handler: Handler): Answer =>
+      Effect.gen(function* () {
+        const current = yield* readTag(resource)
+        if (!(yield* isRepeated) && !holds(precondition, current)) return yield* mismatchOf(current)
+        return yield* handler
+      })
+
+    const evaluations = { "around-handler": aroundHandler, "as-seen": asSeen, ahead }
 
     const writing = (handler: Handler, endpoint: HttpApiEndpoint.Top): Answer => {
       const evaluation = Context.get(endpoint.annotations, Evaluation)
@@ -200,7 +199,7 @@ export const PreconditionsLayer = Layer.effect(
       endpoint.method === "GET" ? reading(httpEffect, endpoint) : writing(httpEffect, endpoint)
     )
   })
-).pipe(Layer.provide(Layer.merge(PreconditionsRepository.layer, IdempotencyRepository.layer)))
+).pipe(Layer.provide(IdempotencyRepository.layer))
 
 /** The headers of a request with a precondition; undefined of most. */
 const conditionalHeadersOf = (fiber: Fiber.Fiber<unknown, unknown>): Headers.Headers | undefined => {

@@ -173,7 +173,6 @@ export const modelLayer = Layer.effectContext(
       renew: () => Effect.void,
       transfer: () => Effect.die("the model has no gateway"),
       record: () => Effect.die("the model has no events"),
-      handOver: () => Effect.void,
       drift: Effect.succeed([])
     })
     const world = LedgerWorld.of({

@@ -1,11 +1,15 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { make, makeAgent } from "../../support/agents.ts"
-import { during } from "../../support/races.ts"
+import { changesByOperation, withoutEntry } from "../../contract/changes.ts"
+import { operations, pathOf } from "../../contract/document.ts"
+import { during, type Sql } from "../../support/races.ts"
+import { asSuperuser } from "../../support/statements.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]
+type Parameters = Readonly<Record<string, string | number>>
 
 interface Contested {
   /** Where the resource is read, once it is made. */
@@ -99,6 +103,39 @@ const contested: Readonly<Record<string, (service: Service) => Effect.Effect<Con
     }))
 }
 
+const reservationPath = ({ id, reservationId = id }: Parameters) => `/api/spend/reservations/${reservationId}`
+const planPath = ({ agentId, planId }: Parameters) => `/api/agents/${agentId}/plans/${planId}`
+const postponed = (sql: Sql, { id, reservationId = id }: Parameters) =>
+  sql`UPDATE budget_reservations SET expires_at = expires_at + interval '1 second' WHERE id = ${reservationId}`
+const beaten = (sql: Sql, { planId }: Parameters) =>
+  sql`UPDATE budget_plans SET heartbeat_by = heartbeat_by + interval '1 second' WHERE id = ${planId}`
+const spent = (sql: Sql, { planId }: Parameters) =>
+  Effect.andThen(
+    sql`SELECT FROM budget_plans WHERE id = ${planId} FOR UPDATE`,
+    sql`UPDATE budget_counters SET spent = spent + 1 WHERE id = ${planId}`
+  )
+/** Other tests of the service compare its counters with what was written. */
+const unspent = (service: Service, planId: string | number) =>
+  asSuperuser(service.database, (sql) => sql`UPDATE budget_counters SET spent = 0 WHERE id = ${planId}`)
+
+/** What the ledger changes by statements of its own, with changes of others that come between. */
+const ofLedger: ReadonlyArray<{
+  readonly operationIds: ReadonlyArray<string>
+  readonly pathOf: (parameters: Parameters) => string
+  readonly between: ReadonlyArray<(sql: Sql, parameters: Parameters) => Effect.Effect<unknown, unknown>>
+}> = [
+  {
+    operationIds: ["spend.release", "spend.extend", "approvals.approve", "approvals.deny"],
+    pathOf: reservationPath,
+    between: [postponed]
+  },
+  {
+    operationIds: ["plans.extend", "plans.complete", "plans.abort", "plans.heartbeat"],
+    pathOf: planPath,
+    between: [beaten, spent]
+  }
+]
+
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("writers with one tag", (it) => {
   for (const [name, prepare] of Object.entries(contested)) {
     it.effect(`of ${name} win once, on any replicas`, () =>
@@ -147,6 +184,62 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.strictEqual((yield* service.call("GET", path)).body.name, "changed meanwhile")
     })
   )
+
+  for (const { between, operationIds, pathOf: readAt } of ofLedger) {
+    for (const operationId of operationIds) {
+      it.effect(`${operationId} finds what others changed between its precondition and its statement`, () =>
+        Effect.gen(function* () {
+          const service = yield* TestService
+          const operation = operations.find((one) => one.operationId === operationId) ?? assert.fail(operationId)
+          for (const change of between) {
+            const { body, parameters = {} } = yield* (
+              changesByOperation[operationId] ??
+              withoutEntry[operationId]?.request ??
+              assert.fail(operationId)
+            )(service)
+            const path = readAt(parameters)
+            const read = service.call("GET", path)
+            const etag = (yield* read).headers.get("etag") ?? ""
+            const write = (tag: string) =>
+              service.call(operation.method, pathOf(operation, parameters), {
+                headers: { "if-match": tag },
+                ...(body === undefined ? {} : { body })
+              })
+            const refused = yield* during(service.database, (sql) => change(sql, parameters), write(etag))
+            assertProblem(refused, 412, "version-mismatch")
+            const changed = yield* read
+            assert.notStrictEqual(changed.headers.get("etag"), etag)
+            const made = yield* write(changed.headers.get("etag") ?? "")
+            assert.isBelow(made.status, 300, made.text)
+            if (parameters.planId !== undefined) yield* unspent(service, parameters.planId)
+          }
+        })
+      )
+
+      it.effect(`${operationId} is made where others only locked what it changes`, () =>
+        Effect.gen(function* () {
+          const service = yield* TestService
+          const operation = operations.find((one) => one.operationId === operationId) ?? assert.fail(operationId)
+          const { body, parameters = {} } = yield* (
+            changesByOperation[operationId] ??
+            withoutEntry[operationId]?.request ??
+            assert.fail(operationId)
+          )(service)
+          const etag = (yield* service.call("GET", readAt(parameters))).headers.get("etag") ?? ""
+          const write = service.call(operation.method, pathOf(operation, parameters), {
+            headers: { "if-match": etag },
+            ...(body === undefined ? {} : { body })
+          })
+          const table = parameters.planId === undefined ? "budget_reservations" : "budget_plans"
+          const id = parameters.planId ?? parameters.reservationId ?? parameters.id
+          // A row that is written as it was has another version, and the same tag.
+          const rewritten = (sql: Sql) => sql`UPDATE ${sql(table)} SET created_by = created_by WHERE id = ${id}`
+          const made = yield* during(service.database, rewritten, write)
+          assert.isBelow(made.status, 300, made.text)
+        })
+      )
+    }
+  }
 
   it.effect("a repeated request is answered as the first was, though its tag is old by then", () =>
     Effect.gen(function* () {
