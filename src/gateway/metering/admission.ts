@@ -210,7 +210,10 @@ const tooLarge = (
   if (reservation !== undefined && amountNanoUsd > reservation.amountNanoUsd) {
     return gatewayError(new ReservationTooSmall({ estimateUsd: amountNanoUsd }), { headers: notRetryable })
   }
-  const reason = "The call may cost more than the agent's budget for one turn."
+  const reason =
+    dimensions.agentId === undefined
+      ? "Another attempt may cost more than the reservation has left."
+      : "The call may cost more than the agent's budget for one turn."
   return gatewayError(new TurnBudgetExceeded({ detail: reason }), {
     headers: notRetryable,
     refusal: {

@@ -188,7 +188,7 @@ export class CallPipeline extends Context.Service<
           const most = leastOf(perTurnNanoUsd, caller.reservation?.amountNanoUsd ?? null)
           perTurnNanoUsd = most === null ? null : most - costNanoUsd
         }
-        let last: ProviderFailure | undefined
+        let last: { readonly failure: ProviderFailure; readonly provider: string } | undefined
         let estimate: Estimate | undefined
         let before: Candidate | undefined
         let omitted: ReadonlyArray<string> = []
@@ -209,7 +209,9 @@ export class CallPipeline extends Context.Service<
               const countable = countableRequest({ ...call, headers: betas.bounded }, target)
               const request = { body: call.body, metadata: call.metadata, perTurnNanoUsd, reservation, countable }
               info?.limit(acquireTimeoutSeconds, ledgerLate)
-              estimate = yield* admission.admit(meter, subject, target, here, request)
+              const admitted = admission.admit(meter, subject, target, here, request)
+              // Where nothing is left for another attempt, the caller is told what became of the last one.
+              estimate = yield* last === undefined ? admitted : Effect.mapError(admitted, orFailure(last))
               reservation = undefined
               if (call.idempotency !== undefined) yield* claimed.reserved(meter.reservationId)
             }
@@ -224,7 +226,7 @@ export class CallPipeline extends Context.Service<
             const made = yield* attempt(sent, target, body, meter, routing, deadline)
             if (made._tag === "Success") return { target, answer: made.success, omitted }
             const { failure } = made
-            last = failure
+            last = { failure, provider: target.provider.id }
             if (failure.usage !== undefined) charge(meter.settle(failure.usage, "provider_usage", failure.error.status))
             else if (failure.sent) charge(meter.chargeFullReservation(failure.error.status))
             // No cap limits how often a request is sent that its provider refuses.
@@ -250,7 +252,7 @@ export class CallPipeline extends Context.Service<
         }
         meter.release()
         if (last === undefined || before === undefined) return yield* noTarget(resolved)
-        return yield* providerError(last, before.target.provider.id, omittedBetas(omitted))
+        return yield* providerError(last.failure, last.provider, omittedBetas(omitted))
       })
 
       /** One request to one target, which the meter records. */
@@ -432,6 +434,11 @@ const logFailure = ({ model, provider }: ModelTarget, { error, reason, received 
       )
 
 /** Why a call has no candidate: no provider does this, or the routing has left out all that do. */
+const orFailure =
+  ({ failure, provider }: { readonly failure: ProviderFailure; readonly provider: string }) =>
+  (denied: GatewayError): GatewayError =>
+    denied.problem._tag === "TurnBudgetExceeded" ? providerError(failure, provider) : denied
+
 const noTarget = ({ gateway, model }: ResolvedCall): GatewayError => {
   const providers = model.targets.map(({ provider }) => provider.id)
   const detail =

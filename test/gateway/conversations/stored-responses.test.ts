@@ -169,6 +169,24 @@ layer(limits, { excludeTestServices: true, timeout: "60 seconds" })("stored resp
     }).pipe(Effect.scoped)
   )
 
+  it.effect("are stored up to the limit, and never one that is sealed in more", () =>
+    Effect.gen(function* () {
+      const { created, standIn, storedBytes } = yield* setUp
+      const storedOf = Effect.fnUntraced(function* (length: number) {
+        const before = yield* storedBytes
+        standIn.answer = says("x".repeat(length))
+        const { store } = yield* created({ input: "Hi" })
+        return { store: store as boolean, bytes: (yield* storedBytes) - before }
+      })
+      const rest = (yield* storedOf(10_000)).bytes - 10_000
+      const largest = maxTurnBytes - rest
+      // Sealing adds at most 64 bytes, which are in the rest.
+      const fits = yield* storedOf(largest - 64)
+      assert.deepStrictEqual(fits, { store: true, bytes: maxTurnBytes - 64 })
+      assert.deepStrictEqual(yield* storedOf(largest + 1), { store: false, bytes: 0 })
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("of a tenant are limited in bytes: more are answered, and stored for none who relies on that", () =>
     Effect.gen(function* () {
       const { created, get, send, standIn, storedBytes } = yield* setUp

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { ask, charges, configure, costNanoUsd, counters, model, outlive, provider } from "../../support/gateway.ts"
 import { makeKey } from "../../support/authority.ts"
-import { makeAgent } from "../../support/agents.ts"
+import { makeAgent, tokenOf } from "../../support/agents.ts"
 import { assertNoDrift, makeSetting } from "../../support/plans.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { startProvider } from "../../support/provider.ts"
@@ -126,6 +126,45 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.strictEqual((yield* native(small, { maxTokens: undefined })).status, 200)
       const sent: number = standIn.requests[0]?.body.max_tokens
       assert.isTrue(sent > 0 && sent * 10_000 < 1_000_000, String(sent))
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("holds for all attempts of its call together, as the budget of an agent's turn does", () =>
+    Effect.gen(function* () {
+      const { capIds, key, reserve, service, standIn, utilization } = yield* setting()
+      const targets = Array.from({ length: 8 }, (_, index) => `broken-${index}`)
+      const broken = yield* startProvider((_, response) => void response.destroy())
+      yield* configure(
+        service,
+        [provider("oa", standIn), ...targets.map((id) => provider(id, broken))],
+        [model("gpt", [...targets, "oa"])]
+      )
+      // An attempt that may have been answered is charged in full; there are eight of them before one that answers.
+      const id = yield* reserve({ amountUsd: 0.001 })
+      const refused = yield* ask(service, key, { max_tokens: 30 }, { "x-reservation-id": id })
+      assert.deepStrictEqual([refused.status, refused.body.error.code], [502, "provider-unavailable"], refused.text)
+      assert.isAtMost((yield* utilization(capIds[0])).spent, 0.001)
+      assert.isBelow(broken.requests.length, targets.length)
+      assert.isEmpty(standIn.requests)
+
+      const sent = broken.requests.length
+      const agent = yield* makeAgent(service, { perTurnBudget: 0.001 })
+      const { accessToken } = yield* tokenOf(service, agent)
+      const turn = yield* service.call("POST", "/v1/chat/completions", {
+        key: null,
+        headers: { authorization: `Bearer ${accessToken}` },
+        body: { model: "gpt", max_tokens: 30, messages: [{ role: "user", content: "Hi" }] }
+      })
+      assert.deepStrictEqual([turn.status, turn.body.error.code], [502, "provider-unavailable"], turn.text)
+      assert.isBelow(broken.requests.length - sent, targets.length)
+      const { body } = yield* service.call("GET", `/api/usage?agentId=${agent.id}`)
+      const costs: ReadonlyArray<number> = body.items.map(({ costUsd }: { readonly costUsd: number }) => costUsd)
+      assert.isAbove(costs.length, 0)
+      assert.isAtMost(
+        costs.reduce((sum, cost) => sum + cost, 0),
+        0.001
+      )
+      yield* assertNoDrift(service.database)
     }).pipe(Effect.scoped)
   )
 

@@ -1,9 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Fiber } from "effect"
 import { foldAll } from "../../support/insights.ts"
 import { assertNoDrift, makeSetting } from "../../support/plans.ts"
 import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
+import { untilBlocked } from "../../support/waiting.ts"
 
 const hour = 3_600_000
 const day = 24 * hour
@@ -225,6 +226,28 @@ layer(serviceLayer({ Usage__LateDays: "60" }), { excludeTestServices: true, time
         assert.deepStrictEqual(after.body.lines, signed.body.lines)
       }
       yield* assertAgrees
+    })
+  )
+
+  it.effect("that waited for a bill to be signed is booked after the range of the bill", () =>
+    Effect.gen(function* () {
+      const { database, publish, rowOf, tenantId } = yield* setting
+      const [asked, closes] = yield* asSuperuser(database, (sql) =>
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`SELECT pg_advisory_xact_lock(hashtext('billing-closings'))`
+            const asked = yield* Effect.forkDetach(publish(event("waited", ago(hour), 1)))
+            yield* untilBlocked(sql)
+            const [closing] = yield* sql<{ readonly closes: Date }>`
+              INSERT INTO billing_closings (id, tenant_id, opens, closes, begun_at, signed_at)
+              SELECT gen_random_uuid(), ${tenantId}, at - interval '1 day', at, at, at
+              FROM (SELECT date_trunc('milliseconds', clock_timestamp()) AS at) t RETURNING closes`
+            return [asked, closing?.closes ?? assert.fail("none")] as const
+          })
+        )
+      )
+      yield* Fiber.join(asked)
+      assert.isAtLeast(Date.parse((yield* rowOf("waited")).occurredAt), closes.getTime())
     })
   )
 
