@@ -1,4 +1,4 @@
-import { billedTools, type TokenUsage, type ToolUses } from "../translation/domain.ts"
+import { billedTools, type TokenUsage, type ToolUses } from "../formats/domain.ts"
 import { type Prices, type RateTable, type Rates, type ToolFees } from "./rate-domain.ts"
 
 const tokensPerRate = 1_000_000n

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { UsdOrZero } from "../../kernel/usd.ts"
-import { type BilledTool } from "../translation/domain.ts"
+import { type BilledTool } from "../formats/domain.ts"
 
 /** US dollars per million tokens on the wire, nano-dollars (`bigint`) within. */
 export const UsdPerMTok = UsdOrZero.annotate({ examples: [2_500_000_000n] })

@@ -4,7 +4,7 @@ import { Uuid } from "../../kernel/identifier.ts"
 import { HttpUrl, text } from "../../kernel/text.ts"
 import { ApiKey, BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"
 import { Prices } from "../catalog/rate-domain.ts"
-import { Dialect } from "../translation/domain.ts"
+import { Dialect } from "../formats/domain.ts"
 
 export const SecretId = Uuid.pipe(Schema.brand("GatewaySecretId"))
 export type SecretId = typeof SecretId.Type

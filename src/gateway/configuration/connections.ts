@@ -4,14 +4,14 @@ import { bearsCredential } from "./validate.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { ProviderKeys } from "./provider-keys.ts"
 import { ProviderClients } from "../providers/clients.ts"
-import { anthropic, makeHttpProvider, openAi } from "../providers/http-provider.ts"
+import { makeHttpProvider } from "../providers/http-provider.ts"
 import { makeLoopback } from "../providers/loopback.ts"
-import { type Provider, type ProviderApi } from "../providers/provider.ts"
-import { loopbackProvider, type ConnectedProvider, usualApis } from "./gateway-snapshot.ts"
-import { type Dialect } from "../translation/domain.ts"
+import { type Provider } from "../providers/provider.ts"
+import { loopbackProvider, type ConnectedProvider } from "./gateway-snapshot.ts"
+import { type Dialect, type ProviderApi } from "../formats/domain.ts"
+import { dialects, spoken } from "../formats/registry/formats.ts"
 import { lookupTable } from "../../kernel/lookup-table.ts"
 
-const vendors = { openai: openAi, anthropic }
 /** Reasoning models may send nothing for minutes; this is half of a call's time, so that another target has the rest. */
 const timeoutSecondsDefault = 300
 const maxConcurrencyDefault = 1000
@@ -33,12 +33,10 @@ const vendorHosts = lookupTable<string>({
   "api.deepseek.com": "deepseek"
 })
 
-const allApis: ReadonlySet<ProviderApi> = new Set(["chat", "responses", "completions", "embeddings"])
-const messagesAlone: ReadonlySet<ProviderApi> = new Set(["chat"])
-
+/** A dialect is named after the vendor whose own service has all of its APIs. */
 const apisOf = ({ apis, dialect }: ConfiguredProvider, vendor: string | undefined): ReadonlySet<ProviderApi> => {
-  if (dialect === "anthropic") return messagesAlone
-  return apis === undefined ? (vendor === "openai" ? allApis : usualApis) : new Set(apis)
+  const speaks = spoken[dialect]
+  return apis === undefined ? (vendor === speaks.dialect ? speaks.apis : speaks.usualApis) : new Set(apis)
 }
 
 const defaultPorts: Readonly<Record<string, number>> = { "http:": 80, "https:": 443 }
@@ -76,9 +74,10 @@ export class Connections extends Context.Service<
         const { mcpServers = [] } = configured
         const sharedIds = new Set(configured.sharedIds)
         const apis = apisOf(configured, vendor)
-        const running = { id, maxConcurrency, vendor: vendor ?? id, apis, mcpServers, sharedIds }
+        const speaks = spoken[dialect]
+        const running = { id, maxConcurrency, vendor: vendor ?? id, speaks, apis, mcpServers, sharedIds }
         if (dialect === "loopback") {
-          return { running: { ...running, dialect: "openai" as const, provider: loopback }, warnings: [] }
+          return { running: { ...running, provider: loopback }, warnings: [] }
         }
         const read = reference === undefined ? undefined : yield* keys.read(reference, configured.baseUrl)
         const headers: Record<string, string> = {}
@@ -90,7 +89,7 @@ export class Connections extends Context.Service<
           if (header.key === undefined) warnings.push(`Provider ${id}, header ${name}: ${header.warning}`)
           else headers[name] = Redacted.value(header.key)
         }
-        const provider = makeHttpProvider(yield* clients.configured(configured.tlsCa), vendors[dialect], {
+        const provider = makeHttpProvider(yield* clients.configured(configured.tlsCa), speaks, {
           id,
           baseUrl: configured.baseUrl,
           apiKey: read?.key,
@@ -98,7 +97,7 @@ export class Connections extends Context.Service<
           timeoutSeconds: configured.timeoutSeconds ?? timeoutSecondsDefault
         })
         return {
-          running: { ...running, dialect, provider, server: url === null ? undefined : serverAt(url) },
+          running: { ...running, provider, server: url === null ? undefined : serverAt(url) },
           warnings
         }
       })
@@ -113,7 +112,7 @@ export class Connections extends Context.Service<
           }
         }),
         guarded: (dialect, baseUrl, apiKey) =>
-          makeHttpProvider(clients.guarded, vendors[dialect], {
+          makeHttpProvider(clients.guarded, dialects[dialect], {
             id: "tested",
             baseUrl,
             apiKey,

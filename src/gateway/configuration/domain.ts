@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { Dialect } from "../translation/domain.ts"
+import { Dialect } from "../formats/domain.ts"
 import { Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"

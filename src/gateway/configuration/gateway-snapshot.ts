@@ -1,16 +1,18 @@
-import { type Dialect } from "../translation/domain.ts"
+import { type ProviderApi } from "../formats/domain.ts"
+import { type VendorDialect } from "../formats/format.ts"
+import { openAiDialect } from "../formats/openai-chat/format.ts"
 import { builtInCatalogue, type Catalogue, type ModelFacts } from "../catalog/catalogue.ts"
 import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./configuration-domain.ts"
 import { rateTable } from "../catalog/cost.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
 import { type AllowedMcpServer } from "./configuration-domain.ts"
-import { type Provider, type ProviderApi } from "../providers/provider.ts"
+import { type Provider } from "../providers/provider.ts"
 import { type Prices, type RateTable } from "../catalog/rate-domain.ts"
 
 /** A provider that calls can be sent to. */
 export interface ConnectedProvider {
   readonly id: string
-  readonly dialect: Dialect
+  readonly speaks: VendorDialect
   /** The vendor of its models, if known: the catalogue's facts then apply to them. */
   readonly vendor: string | undefined
   readonly maxConcurrency: number
@@ -74,16 +76,13 @@ export interface GatewaySnapshot {
   readonly warnings: ReadonlyArray<string>
 }
 
-/** What providers speak unless their configuration says otherwise. */
-export const usualApis: ReadonlySet<ProviderApi> = new Set(["chat", "completions", "embeddings"])
-
 /** The provider that exists in every configuration. */
 export const loopbackProvider = (provider: Provider): ConnectedProvider => ({
   id: loopbackId,
-  dialect: "openai",
+  speaks: openAiDialect,
   vendor: undefined,
   maxConcurrency: 100_000,
-  apis: usualApis,
+  apis: openAiDialect.usualApis,
   mcpServers: [],
   provider
 })
@@ -180,8 +179,8 @@ const catalogued = (providers: Iterable<ConnectedProvider>, catalogue: Catalogue
   const models = new Map<string, ServedModel>()
   for (const provider of providers) {
     for (const facts of provider.vendor === undefined ? [] : catalogue.modelsOf(provider.vendor)) {
-      // Anthropic's dialect has no embeddings, whatever the vendor.
-      if (facts.kind === "embedding" && provider.dialect === "anthropic") continue
+      // A dialect may have no embeddings, whatever the vendor.
+      if (facts.kind === "embedding" && !provider.speaks.apis.has("embeddings")) continue
       const { model } = facts
       const prices = withFees(facts.prices, catalogue, provider.vendor)
       const known = models.get(model) ?? servedModel({ ...facts, prices })

@@ -2,6 +2,7 @@ import { isUuid } from "../../kernel/identifier.ts"
 import { X509Certificate } from "node:crypto"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
+import { spoken } from "../formats/registry/formats.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
 
 /** What a provider's key reference points to. */
@@ -64,7 +65,7 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
   const ids = new Set([loopbackId])
   const withoutEmbeddings = new Set(
     providers.flatMap(({ apis, dialect, id }) =>
-      dialect === "anthropic" || apis?.includes("embeddings") === false ? [id] : []
+      spoken[dialect].apis.has("embeddings") && apis?.includes("embeddings") !== false ? [] : [id]
     )
   )
   for (const [index, provider] of providers.entries()) {
@@ -78,8 +79,8 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
       const fault = referenceFault(referenceOf(reference))
       if (fault !== undefined) faults.push({ path: [...at, ...path], message: fault })
     }
-    if (provider.apis !== undefined && dialect === "anthropic") {
-      faults.push({ path: [...at, "apis"], message: "Anthropic's dialect has messages alone" })
+    if (provider.apis !== undefined && spoken[dialect].apis.size === 1) {
+      faults.push({ path: [...at, "apis"], message: "Providers of this dialect have one API, which needs no list" })
     }
     if (tlsCa !== undefined && !areCertificates(tlsCa)) {
       faults.push({ path: [...at, "tlsCa"], message: "Expected certificates in PEM" })

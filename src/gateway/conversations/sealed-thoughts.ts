@@ -2,7 +2,7 @@ import { Context, Effect, Layer, Option, Schema } from "effect"
 import { createCipheriv, createDecipheriv, createHmac } from "node:crypto"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
-import { ThinkingBlock } from "../translation/openai-chat/domain.ts"
+import { ThinkingBlock } from "../formats/common-form/domain.ts"
 
 const Thoughts = Schema.fromJsonString(Schema.Array(ThinkingBlock))
 const encode = Schema.encodeSync(Thoughts)

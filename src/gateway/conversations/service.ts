@@ -14,9 +14,9 @@ import { makeTurns } from "../../platform/runtime/turns.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { principalRateReached } from "../authentication/gateway-authentication.ts"
 import { gatewayError, invalidMember } from "../errors/gateway-error.ts"
-import { maxMessages } from "../translation/domain.ts"
-import { ResponseItem } from "../translation/openai-responses/domain.ts"
-import { type LatestItems } from "../translation/openai-responses/truncation.ts"
+import { maxMessages } from "../formats/domain.ts"
+import { ResponseItem } from "../formats/openai-responses/domain.ts"
+import { type LatestItems } from "../formats/openai-responses/truncation.ts"
 import { type StoredTurn, type TurnHead, TurnsRepository } from "./repository.ts"
 
 /** One turn of a conversation: what was said, and the response as its caller got it. */

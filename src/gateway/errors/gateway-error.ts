@@ -30,7 +30,7 @@ import {
   type TurnBudgetExceeded
 } from "../configuration/domain.ts"
 import { type ProviderFailure } from "../providers/provider.ts"
-import { type DialectError, type Quota } from "../translation/errors.ts"
+import { type DialectError, type Quota } from "../formats/errors.ts"
 import { type AlreadyCompleted } from "./domain.ts"
 
 /** Why a call fails, as the native API reports it. */

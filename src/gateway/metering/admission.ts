@@ -13,9 +13,9 @@ import { BudgetReservations } from "./budget-reservations.ts"
 import { denied as countDenial } from "../telemetry/metrics.ts"
 import { TurnBudgetExceeded } from "../configuration/domain.ts"
 import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
-import { textsOf } from "./request-texts.ts"
+import { textsOf } from "../formats/request-texts.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
-import { type CountableRequest, countsTokens, ProviderCounts } from "./provider-counts.ts"
+import { type CountableRequest, countingAt, ProviderCounts } from "./provider-counts.ts"
 import { encodingOfAll, TokenCounts } from "./token-counts.ts"
 
 /** What admission depends on besides the terms of the estimate. */
@@ -75,8 +75,9 @@ export class Admission extends Context.Service<
         if (countable === undefined || bound.elsewhere === "fetched") return undefined
         const request = yield* Effect.option(countable)
         if (Option.isNone(request)) return undefined
-        const { operation } = request.value
-        if (!targets.every((one) => one.model === target.model && countsTokens(one, operation))) return undefined
+        const { format } = request.value
+        if (!targets.every((one) => one.model === target.model && countingAt(one, format) !== undefined))
+          return undefined
         const tokens = yield* providerCounts.count(target, request.value)
         const most = bound.elsewhere === undefined ? bound.inputTokens : (terms.contextTokens ?? Infinity)
         return Option.isNone(tokens) || tokens.value >= most

@@ -1,6 +1,6 @@
 import { type Refusal } from "../../audit/log/service.ts"
 import { type Principal } from "../../kernel/authority/principal.ts"
-import { type Quota } from "../translation/errors.ts"
+import { type Quota } from "../formats/errors.ts"
 import { type TransferError } from "../../budgets/reservations/transfers.ts"
 import { allTenants, type BudgetDenied, type ReservationId } from "../../budgets/ledger/domain.ts"
 import {

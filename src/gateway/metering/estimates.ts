@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { type TokenUpperBound } from "./token-upper-bound.ts"
+import { type TokenUpperBound } from "../formats/token-upper-bound.ts"
 import { costBound } from "../catalog/cost.ts"
 import { type RemainingBudget } from "./budget-errors.ts"
 import { type CapConstraints } from "./budget-reservations.ts"
@@ -14,7 +14,7 @@ import {
   type ToolLimits,
   toolLimits,
   usualResultTokens
-} from "./provider-tools.ts"
+} from "../formats/provider-tools.ts"
 
 /** The amounts that a call is admitted with. */
 export interface Estimate {

@@ -2,66 +2,24 @@ import { createHash } from "node:crypto"
 import { Clock, Context, Effect, Layer, Option } from "effect"
 import { isJson, listIn, parsedJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
-import { count } from "../translation/usage.ts"
+import { type Counting, type WireFormat } from "../formats/format.ts"
+import { count } from "../formats/usage.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 
-/** A request as a target would get it: messages for Anthropic's dialect, or one of the Responses API. */
+/** A request as a target would get it, in a format whose providers count. */
 export interface CountableRequest {
-  readonly operation: "chat" | "responses"
+  readonly format: WireFormat
   readonly body: Json
   readonly headers: Readonly<Record<string, string>>
 }
 
-/**
- * How each kind of request is counted: the operation, the list that grows with a conversation, the other members that are
- * counted, and those that add nothing to what the model reads. A request with any other member is not counted.
- */
-const countings = {
-  chat: {
-    operation: "count-tokens",
-    list: "messages",
-    members: ["system", "tools", "tool_choice", "thinking", "output_config", "output_format", "context_management"],
-    idle: ["model", "max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "stream", "metadata"].concat([
-      "service_tier",
-      "cache_control",
-      "speed",
-      "inference_geo",
-      "compaction"
-    ])
-  },
-  responses: {
-    operation: "count-responses",
-    list: "input",
-    members: [
-      "instructions",
-      "tools",
-      "tool_choice",
-      "reasoning",
-      "text",
-      "previous_response_id",
-      "truncation",
-      "parallel_tool_calls"
-    ],
-    idle: ["model", "max_output_tokens", "max_tool_calls", "temperature", "top_p", "top_logprobs", "store"].concat(
-      ["stream", "stream_options", "include", "metadata", "client_metadata", "user", "safety_identifier"],
-      ["prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "service_tier", "background"],
-      ["context_management"]
-    )
-  }
-} as const
-
-const countedMembers = {
-  chat: new Set<string>([countings.chat.list, ...countings.chat.members, ...countings.chat.idle]),
-  responses: new Set<string>([countings.responses.list, ...countings.responses.members, ...countings.responses.idle])
-}
-
 /** Whether a count covers all that the model reads of a request. */
-const isCountedWhole = ({ body, operation }: CountableRequest): boolean =>
-  Object.keys(body).every((member) => countedMembers[operation].has(member))
+const isCountedWhole = ({ idle, list, members }: Counting, body: Json): boolean =>
+  Object.keys(body).every((member) => member === list || members.includes(member) || idle.includes(member))
 
-/** Whether a target's provider counts requests of a kind. */
-export const countsTokens = ({ provider }: ModelTarget, operation: CountableRequest["operation"]): boolean =>
-  operation === "chat" ? provider.dialect === "anthropic" : provider.apis.has("responses")
+/** How a target's provider counts requests of a format; undefined if it does not. */
+export const countingAt = ({ provider }: ModelTarget, { api, counting, dialect }: WireFormat): Counting | undefined =>
+  provider.speaks.dialect === dialect && provider.apis.has(api) ? counting : undefined
 
 const deadline = "1 second"
 const deadlineMs = 1000
@@ -101,15 +59,13 @@ export class ProviderCounts extends Context.Service<
 
       const ask = (
         { model, provider: { id, provider } }: ModelTarget,
-        { body, headers, operation }: CountableRequest
+        { format, list, members }: Counting,
+        { body, headers }: CountableRequest
       ) => {
-        const { list, members, operation: counting } = countings[operation]
         const given = [list, ...members].flatMap((name) => (body[name] === undefined ? [] : [[name, body[name]]]))
         const request = JSON.stringify({ model, ...Object.fromEntries(given) })
         const now = clock.currentTimeMillisUnsafe()
-        return Effect.scoped(
-          provider.send({ operation: counting, body: request, headers, deadline: now + deadlineMs })
-        ).pipe(
+        return Effect.scoped(provider.send({ format, body: request, headers, deadline: now + deadlineMs })).pipe(
           Effect.map(({ body: answer }) => {
             const value = answer instanceof Uint8Array ? parsedJson(utf8Text(answer)) : undefined
             const tokens = isJson(value) ? count(value.input_tokens) : 0
@@ -132,12 +88,14 @@ export class ProviderCounts extends Context.Service<
 
       const exact = Effect.fn("ProviderCounts.exact")(function* (target: ModelTarget, request: CountableRequest) {
         const rests = (resting.get(target.provider.id) ?? 0) > clock.currentTimeMillisUnsafe()
-        return rests || !countsTokens(target, request.operation) ? Option.none<number>() : yield* ask(target, request)
+        const counting = countingAt(target, request.format)
+        return rests || counting === undefined ? Option.none<number>() : yield* ask(target, counting, request)
       })
 
       const countOne = Effect.fn("ProviderCounts.count")(function* (target: ModelTarget, request: CountableRequest) {
-        if (!countsTokens(target, request.operation) || !isCountedWhole(request)) return Option.none<number>()
-        const { keys, sizes } = prefixesOf(target, request)
+        const counting = countingAt(target, request.format)
+        if (counting === undefined || !isCountedWhole(counting, request.body)) return Option.none<number>()
+        const { keys, sizes } = prefixesOf(target, counting, request)
         let suffix = 0
         for (let place = keys.length - 1; place >= 0; place--) {
           const known = kept.get(keys[place] ?? "")
@@ -158,14 +116,17 @@ export class ProviderCounts extends Context.Service<
  * The hashes of a request up to each of its messages or items, with the bytes of each. Images and files need a count of
  * their own.
  */
-const prefixesOf = ({ model, provider }: ModelTarget, { body, headers, operation }: CountableRequest) => {
-  const { list, members } = countings[operation]
+const prefixesOf = (
+  { model, provider }: ModelTarget,
+  { format, list, members }: Counting,
+  { body, headers }: CountableRequest
+) => {
   const hash = createHash("sha256")
   hash.update(
     JSON.stringify([
       provider.id,
       model,
-      operation,
+      format.path,
       headers["anthropic-beta"] ?? null,
       ...members.map((name) => body[name] ?? null)
     ])

@@ -1,7 +1,7 @@
 import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { lookupTable } from "../../kernel/lookup-table.ts"
-import { type BilledTool, billedTools, type TokenUsage, type ToolUses } from "../translation/domain.ts"
-import { type ProviderTools } from "./provider-tools.ts"
+import { type BilledTool, billedTools, type TokenUsage, type ToolUses } from "../formats/domain.ts"
+import { type ProviderTools } from "../formats/provider-tools.ts"
 
 const countOf = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isFinite(value) && value >= 0

@@ -1,9 +1,9 @@
 import { type Clock, Effect, Exit, Option, type Tracer } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { noUsage, type TokenUsage, type ToolUses } from "../translation/domain.ts"
+import { noUsage, type TokenUsage, type ToolUses } from "../formats/domain.ts"
 import { type AnswerFacts } from "../telemetry/answer-facts.ts"
 import { type Attempt } from "../routing/router.ts"
-import { type TokenUpperBound } from "./token-upper-bound.ts"
+import { type TokenUpperBound } from "../formats/token-upper-bound.ts"
 import { describeSettlement, exitOf, type SettledCall } from "../telemetry/call-spans.ts"
 import { costOf, ratesFor } from "../catalog/cost.ts"
 import { type ReservationId } from "../../budgets/ledger/domain.ts"
@@ -11,12 +11,12 @@ import { type CallDetails } from "../../budgets/ledger/protocol-domain.ts"
 import { type Estimate } from "./estimates.ts"
 import { type BudgetReservation, type Settlement } from "./budget-reservations.ts"
 import { measured, released, type SettleMethod } from "../telemetry/metrics.ts"
-import { type Operation } from "../providers/provider.ts"
+import { type WireFormat } from "../formats/format.ts"
 import { type Rates, type RateTable } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
-import { inputWithTools, toolLimits, usualResultTokens } from "./provider-tools.ts"
+import { inputWithTools, toolLimits, usualResultTokens } from "../formats/provider-tools.ts"
 import { ToolUseReader } from "./tool-uses.ts"
-import { type RequestTexts, textsOf } from "./request-texts.ts"
+import { type RequestTexts, textsOf } from "../formats/request-texts.ts"
 import { encodingOf, type TokenCounts } from "./token-counts.ts"
 import { thinksUnseen } from "./unseen-thinking.ts"
 
@@ -25,8 +25,7 @@ export const bytesPerToken = 3
 
 /** What is known of a call at its start. */
 export interface MeteredCall {
-  readonly operation: Operation
-  readonly dialect: string
+  readonly format: Pick<WireFormat, "dialect" | "operation">
   readonly body: Readonly<Record<string, unknown>>
   readonly tenantId: TenantId
   readonly model: ServedModel
@@ -336,8 +335,8 @@ export class UsageMeter {
     const { call, target } = this
     const rates = target?.rates ?? null
     return {
-      operation: call.operation,
-      dialect: call.dialect,
+      operation: call.format.operation,
+      dialect: call.format.dialect,
       modelAsked: String(call.body.model),
       modelServed: target?.model,
       provider: target?.provider.id,
@@ -384,7 +383,7 @@ export class UsageMeter {
     const { now } = this
     reservation.settle(settlement, this.details(usage, method, status, now))
     measured({
-      operation: this.call.operation,
+      operation: this.call.format.operation,
       target,
       usage,
       method,

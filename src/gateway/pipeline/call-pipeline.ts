@@ -17,19 +17,7 @@ import { Admission } from "../metering/admission.ts"
 import { BudgetReservations } from "../metering/budget-reservations.ts"
 import { type Estimate, estimateOf, type EstimateTerms } from "../metering/estimates.ts"
 import { TokenCounts } from "../metering/token-counts.ts"
-import {
-  compactionBound,
-  completionsBound,
-  responsesBound,
-  usualCompletionTokens
-} from "../metering/responses-upper-bound.ts"
-import {
-  chatBound,
-  embeddingBound,
-  imageTokensOf,
-  type TokenUpperBound,
-  writtenBytes
-} from "../metering/token-upper-bound.ts"
+import { imageTokensOf, type TokenUpperBound, writtenBytes } from "../formats/token-upper-bound.ts"
 import { UsageMeter } from "../metering/usage-meter.ts"
 import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
 import { PrepaidQuotas } from "../routing/prepaid-quotas.ts"
@@ -41,7 +29,7 @@ import { Transcripts } from "../transcripts/service.ts"
 import { CallIdempotency, type ClaimedCall } from "./call-idempotency.ts"
 import { type Call, validateRequest } from "./call-request.ts"
 import { type AnswerPull, readFinalEvents } from "./final-events.ts"
-import { countableRequest, providerRequest } from "./provider-request.ts"
+import { countableRequest, formatAt, providerRequest } from "./provider-request.ts"
 import { ResponseCache } from "./response-cache.ts"
 import { CacheSavings } from "../savings/service.ts"
 import { type CallAnswer, relayResponse } from "./response-relay.ts"
@@ -109,13 +97,13 @@ export class CallPipeline extends Context.Service<
 
       /** Step 1: the model, its candidates in their order, and the upper bound of the tokens. */
       const resolve = (call: Call): ResolvedCall | GatewayError => {
-        const { body, fallbacks = [], operation } = call
+        const { body, fallbacks = [], format } = call
         const invalid = validateRequest(call)
         if (invalid !== undefined) return invalid
         const gateway = configuration.snapshot()
         const models: Array<ServedModel> = []
         for (const name of [body.model, ...fallbacks]) {
-          const found = resolveModel(gateway, name, operation)
+          const found = resolveModel(gateway, name, format)
           if (found instanceof GatewayError) return found
           models.push(found)
         }
@@ -124,7 +112,7 @@ export class CallPipeline extends Context.Service<
           ...routingFacts,
           quota: ({ provider }: ModelTarget) => quotaOf(call.caller.subject.tenantId, provider.id)
         }
-        const candidates = candidatesOf(gateway, models, operation, facts, call.onlyProvider)
+        const candidates = candidatesOf(gateway, models, format, facts, call.onlyProvider)
         const targets = candidates.map(({ target }) => target)
         // A fallback may have a longer context than the model.
         const contexts = models.flatMap(({ contextTokens: length }) => (length === null ? [] : [length]))
@@ -142,20 +130,20 @@ export class CallPipeline extends Context.Service<
             targets,
             bound,
             contextTokens,
-            defaultOutputTokens: operation === "completions" ? usualCompletionTokens : defaultOutputTokens,
+            defaultOutputTokens: format.usualOutputTokens ?? defaultOutputTokens,
             defaultToolUses,
-            hasOutput: operation !== "embed"
+            hasOutput: format.hasOutput
           }
         }
       }
 
       /** Step 2: a meter, which settles the call when the request ends, however it ends. */
       const meterOf = ({ call, gateway, model, terms }: ResolvedCall, traceId: string | undefined): UsageMeter => {
-        const { body, caller, dialect, metadata, operation } = call
+        const { body, caller, format, metadata } = call
         const { tenantId } = caller.subject
         const { catalogueVersion } = gateway
         const { bound } = terms
-        const metered = { operation, dialect, body, tenantId, model, catalogueVersion, bound, metadata, traceId }
+        const metered = { format, body, tenantId, model, catalogueVersion, bound, metadata, traceId }
         return new UsageMeter(metered, clock, counts)
       }
 
@@ -273,10 +261,10 @@ export class CallPipeline extends Context.Service<
           durationMs: clock.currentTimeMillisUnsafe() - startedAt
         })
         return router
-          .send(target, { operation: call.operation, body, headers: call.headers, deadline }, routing, {
+          .send(target, { format: formatAt(call.format, target), body, headers: call.headers, deadline }, routing, {
             sent: (span) => {
               meter.sent()
-              describeRequest(span, call.dialect, call.body)
+              describeRequest(span, call.format.dialect, call.body)
             },
             answered: (span, { status }) => meter.answered(attempted(status), span),
             failed: ({ error }) => meter.attemptFailed(attempted(error.status))
@@ -332,7 +320,8 @@ export class CallPipeline extends Context.Service<
           routed.omitted.length === 0
             ? answered
             : { ...answered, headers: { ...answered.headers, ...omittedBetas(routed.omitted) } }
-        const { dialect, operation, bytes: request } = call
+        const { bytes: request, format } = call
+        const { dialect, operation } = format
         const recorded = transcripts.isRecording
           ? {
               ...relayed,
@@ -385,29 +374,20 @@ const leastOf = (one: bigint | null, other: bigint | null): bigint | null =>
 
 /** The upper bound of a call's tokens at any of its targets. */
 const boundOf = (
-  { body, bytes, dialect, operation }: Call,
+  { body, bytes, format }: Call,
   maxOutputTokens: number | null,
   contextTokens: number | null,
   targets: ReadonlyArray<ModelTarget>
 ): TokenUpperBound => {
-  const perImage = () => imageTokensOf([String(body.model), ...targets.map(({ model }) => model)])
-  const terms = {
-    models: targets.map(({ model }) => model),
-    mcpServers: [...new Set(targets.map(({ provider }) => provider.mcpServers))]
-  }
-  const length = writtenBytes(bytes)
-  switch (operation) {
-    case "embed":
-      return embeddingBound(body, length)
-    case "completions":
-      return completionsBound(body, length, terms)
-    case "compact":
-      return compactionBound(body, length, perImage(), contextTokens, maxOutputTokens, terms)
-    case "responses":
-      return responsesBound(body, length, perImage(), contextTokens, terms)
-    default:
-      return chatBound(dialect, body, length, perImage(), contextTokens, terms)
-  }
+  const models = targets.map(({ model }) => model)
+  return format.bound(body, {
+    models,
+    mcpServers: [...new Set(targets.map(({ provider }) => provider.mcpServers))],
+    bodyBytes: writtenBytes(bytes),
+    imageTokens: imageTokensOf([String(body.model), ...models]),
+    contextTokens,
+    maxOutputTokens
+  })
 }
 
 /** The subject of a call at a candidate: caps may name the model, or its provider. */

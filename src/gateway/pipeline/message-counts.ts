@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, type Scope } from "effect"
 import { Router } from "../routing/router.ts"
-import { textsOf } from "../metering/request-texts.ts"
-import { chatBound } from "../metering/token-upper-bound.ts"
+import { textsOf } from "../formats/request-texts.ts"
+import { perImage } from "../formats/token-upper-bound.ts"
 import { ProviderCounts } from "../metering/provider-counts.ts"
 import { TokenCounts } from "../metering/token-counts.ts"
 import { bytesPerToken } from "../metering/usage-meter.ts"
@@ -44,7 +44,7 @@ export class MessageCounts extends Context.Service<
         const invalid = validateRequest(call)
         if (invalid !== undefined) return Effect.fail(invalid)
         const gateway = configuration.snapshot()
-        const model = resolveModel(gateway, call.body.model, call.operation)
+        const model = resolveModel(gateway, call.body.model, call.format)
         return model instanceof GatewayError ? Effect.fail(model) : Effect.succeed({ gateway, model })
       }
 
@@ -57,7 +57,7 @@ export class MessageCounts extends Context.Service<
         }
         const body = yield* providerRequest(call, counting, { limit: undefined, outputTokens: 1, toolLimit: undefined })
         const answer = yield* Effect.mapError(
-          router.send(counting, { operation: call.operation, body, headers: call.headers }, gateway.routing),
+          router.send(counting, { format: call.format, body, headers: call.headers }, gateway.routing),
           (failure) => providerError(failure, counting.provider.id)
         )
         return {
@@ -87,12 +87,16 @@ export class MessageCounts extends Context.Service<
 
 /** Whether a target's provider counts the tokens of a call. */
 const isCounting =
-  ({ onlyProvider, operation }: Call) =>
+  ({ format, onlyProvider }: Call) =>
   ({ provider }: ModelTarget): boolean =>
-    (operation === "count-tokens" ? provider.dialect === "anthropic" : provider.apis.has("responses")) &&
+    provider.speaks.dialect === format.dialect &&
+    provider.apis.has(format.api) &&
     (onlyProvider ?? provider.id) === provider.id
 
-const estimated = ({ body, bytes, dialect }: Call): number =>
-  Math.ceil(chatBound(dialect, body, bytes.length).inputTokens / bytesPerToken)
+const estimated = ({ body, bytes, format }: Call): number => {
+  const terms = { models: [], mcpServers: [], contextTokens: null, maxOutputTokens: null }
+  const { inputTokens } = format.bound(body, { ...terms, bodyBytes: bytes.length, imageTokens: perImage })
+  return Math.ceil(inputTokens / bytesPerToken)
+}
 
 const counted = (inputTokens: number) => new TextEncoder().encode(JSON.stringify({ input_tokens: inputTokens }))

@@ -1,13 +1,12 @@
 import { Clock, Context, Effect, Layer, Metric, Stream } from "effect"
 import { LRUCache } from "lru-cache"
 import { hash } from "node:crypto"
-import { type Dialect, type TokenUsage } from "../translation/domain.ts"
+import { type TokenUsage } from "../formats/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Call } from "./call-request.ts"
 import { type CallAnswer } from "./response-relay.ts"
 import { parsedJson } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
-import { says } from "../providers/answer-content.ts"
 import { type UsageMeter } from "../metering/usage-meter.ts"
 import { type GatewaySnapshot, type ServedModel } from "../configuration/gateway-snapshot.ts"
 
@@ -19,14 +18,14 @@ const withoutEffect = new Set(["accept", "user-agent"])
 
 /** Identifies a call by its tenant, the configuration, and its request byte for byte. */
 const cacheKey = (
-  { bytes, dialect, fallbacks, headers, operation }: CacheableCall,
+  { bytes, fallbacks, format, headers }: CacheableCall,
   tenantId: TenantId,
   catalogueVersion: string
 ): string => {
   const relevant = Object.entries(headers)
     .filter(([name]) => !withoutEffect.has(name))
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
-  const head = JSON.stringify([tenantId, catalogueVersion, dialect, operation, fallbacks ?? [], relevant])
+  const head = JSON.stringify([tenantId, catalogueVersion, format.dialect, format.operation, fallbacks ?? [], relevant])
   return hash("sha256", Buffer.concat([Buffer.from(`${head}\n`), bytes]), "base64url")
 }
 
@@ -52,7 +51,6 @@ interface Kept {
   readonly model: string
   readonly usage: TokenUsage
   readonly costNanoUsd: bigint
-  readonly dialect: Dialect
   readonly until: number
 }
 
@@ -106,7 +104,7 @@ export class ResponseCache extends Context.Service<
           if (bytes.length > largestAnswerBytes) return
           const { model, provider } = report
           const until = now + cache.ttlSeconds * 1000
-          kept.set(key, { bytes, isStream, status, provider, model, usage, costNanoUsd, dialect: call.dialect, until })
+          kept.set(key, { bytes, isStream, status, provider, model, usage, costNanoUsd, until })
           while (kept.size > cache.maxEntries) kept.pop()
         })
 
@@ -114,7 +112,7 @@ export class ResponseCache extends Context.Service<
         const { body, report } = answer
         const missed = { ...answer, headers: { ...answer.headers, "x-cache": "miss" } }
         if (body instanceof Uint8Array) {
-          if (!meter.endedWell || !says(parsedJson(utf8Text(body)))) return Effect.succeed(missed)
+          if (!meter.endedWell || !call.format.hasContent(parsedJson(utf8Text(body)))) return Effect.succeed(missed)
           return Effect.as(store(answer, body, false, report.usage, report.costNanoUsd), missed)
         }
         const parts: Array<Uint8Array> = []

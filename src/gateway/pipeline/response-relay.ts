@@ -1,18 +1,11 @@
 import { Cause, Effect, type Pull, Stream } from "effect"
-import { readMessage } from "../translation/anthropic-messages/domain.ts"
-import { completionToMessage, messageToCompletion } from "../translation/anthropic-messages/answers.ts"
-import { type Dialect, noUsage, type TokenUsage } from "../translation/domain.ts"
-import { type DialectError } from "../translation/errors.ts"
-import { readCompletion } from "../translation/openai-chat/domain.ts"
-import { wordsIn } from "../translation/openai-chat/words.ts"
-import { textsOfResponse, wholeToEvents } from "../translation/openai-responses/native-events.ts"
-import { StreamToWhole } from "../translation/stream-to-whole.ts"
-import { toCompletionUsage } from "../translation/openai-chat/usage.ts"
-import { toMessageUsage } from "../translation/anthropic-messages/usage.ts"
+import { noUsage, type TokenUsage } from "../formats/domain.ts"
+import { type DialectError } from "../formats/errors.ts"
+import { type WireFormat } from "../formats/format.ts"
 import { WholeFacts } from "../telemetry/answer-facts.ts"
 import { type UsageMeter, type Progress } from "../metering/usage-meter.ts"
-import { answeredNothing, answerJson, holdsAnything, usageIn } from "../providers/answer-content.ts"
-import { type Bytes, type Operation, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts"
+import { answeredNothing, answerJson } from "../providers/answer-content.ts"
+import { type Bytes, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts"
 import {
   forwardedResponseHeaders,
   type GatewayError,
@@ -21,45 +14,29 @@ import {
 } from "../errors/gateway-error.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type Attempt } from "../routing/router.ts"
-import { wholeToStream } from "../translation/whole-to-stream.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { type Call } from "./call-request.ts"
+import { GatheredStream } from "./gathered-stream.ts"
+import { formatAt } from "./provider-request.ts"
 import { brokenOff, maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
 import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { type ToolUseReader, usageWithTools } from "../metering/tool-uses.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
-import { answerScope, diagnosedScope, type IdScope, renaming, type Renaming, responsesScope } from "../json/kept-ids.ts"
+import { renaming } from "../json/kept-ids.ts"
 
 const utf8 = new TextEncoder()
 
-/** The bytes of an answer, which is sent as it came where it has no id of what its provider keeps. */
-const renamedAnswer = (given: Uint8Array, value: Json, rename: Renaming | undefined): Uint8Array => {
-  if (rename === undefined) return given
-  const text = utf8Text(given)
-  const renamed = rename(text, value)
-  return renamed === text ? given : utf8.encode(renamed)
-}
-
-/** A complete response in its caller's dialect. A translated one has the usage that is charged. */
+/** A complete response in its caller's format. A translated one has the usage that is charged. */
 const answerBytes = (
   given: Uint8Array,
-  value: Json,
+  answer: Json,
   usage: TokenUsage,
-  {
-    createdSeconds,
-    from,
-    head,
-    operation,
-    rename,
-    to
-  }: Pick<StreamOptions, "createdSeconds" | "from" | "head" | "operation" | "rename" | "to">
+  request: Json,
+  { from, head, rename, to }: Pick<StreamOptions, "from" | "head" | "rename" | "to">
 ): Uint8Array => {
-  if (to === from) return operation === "embed" ? given : renamedAnswer(given, value, rename)
-  const translated =
-    from === "anthropic"
-      ? messageToCompletion(readMessage(value) ?? {}, head, createdSeconds)
-      : completionToMessage(readCompletion(value) ?? {}, head)
-  return json({ ...translated, usage: writtenUsage[to](usage) })
+  const [reads, writes] = [from.translation, to.translation]
+  if (to === from || reads === undefined || writes === undefined) return to.pass(given, answer, request, rename)
+  return json(writes.answerFromCommon(reads.answerToCommon(answer, head), head, usage))
 }
 
 /** The maximum size of an assembled response. */
@@ -68,10 +45,10 @@ const maxGatheredBytes = 134_217_728
 /** Assembles a stream that the provider sent instead of a complete response. */
 const gatheredAnswer = Effect.fnUntraced(function* (
   { first, rest }: Exclude<ProviderAnswer["body"], Uint8Array>,
-  dialect: Dialect,
+  format: WireFormat,
   meter: UsageMeter
 ) {
-  const gathering = new StreamToWhole(dialect)
+  const gathering = new GatheredStream(format)
   let length = 0
   meter.observe(() => ({ usage: undefined, finished: false, textBytes: length, texts: [] }))
   let read: ReadonlyArray<Uint8Array> | undefined = first
@@ -102,34 +79,8 @@ const progressOf = (
 })
 
 /** The text of a response, for counting; undefined if it cannot be extracted. */
-const extractText = (answer: unknown, dialect: Dialect, operation: Operation): ReadonlyArray<string> | undefined => {
-  if (!isJson(answer)) return undefined
-  const said = operation === "chat" || operation === "completions" ? saidIn[dialect](answer) : textsOfResponse(answer)
-  return said?.filter((one) => typeof one === "string")
-}
-
-/** What the model wrote in the answer to a chat request or a text completion; undefined if it is no such answer. */
-const saidIn: Readonly<Record<Dialect, (answer: Json) => ReadonlyArray<unknown> | undefined>> = {
-  anthropic: ({ content }) =>
-    Array.isArray(content)
-      ? content
-          .filter(isJson)
-          .flatMap(({ input, name, text, thinking }) => [text, thinking, name, input && JSON.stringify(input)])
-      : undefined,
-  openai: ({ choices }) =>
-    Array.isArray(choices)
-      ? choices.filter(isJson).flatMap(({ message, text }) => [text].concat(wordsIn(message)))
-      : undefined
-}
-
-/** The usage as a dialect writes it. */
-const writtenUsage: Readonly<Record<Dialect, (usage: TokenUsage) => object>> = {
-  openai: toCompletionUsage,
-  anthropic: toMessageUsage
-}
-
-/** What the ids of answers begin with. */
-const idPrefixes: Readonly<Record<Dialect, string>> = { openai: "chatcmpl", anthropic: "msg" }
+const extractText = (answer: unknown, format: WireFormat): ReadonlyArray<string> | undefined =>
+  isJson(answer) ? format.wordsIn(answer)?.filter((one) => typeof one === "string") : undefined
 
 /** How long the rest of a response is read, so that its connection can be reused. */
 const restPatience = "1 second"
@@ -217,27 +168,6 @@ const streamedAnswer = (
 
 const empty = new Uint8Array()
 
-/** Matches a response whose first vector is an array of numbers. */
-const numbers = /"embedding"\s*:\s*\[/
-const longestHead = 4096
-
-const inBase64 = (item: unknown): unknown =>
-  isJson(item) && Array.isArray(item.embedding)
-    ? { ...item, embedding: Buffer.from(Float32Array.from(item.embedding.map(Number)).buffer).toString("base64") }
-    : item
-
-/** Encodes vectors in base64, which OpenAI's SDK requests by default and then requires, whatever its provider returns. */
-const vectorsInBase64 = (answer: Uint8Array): Uint8Array => {
-  if (!numbers.test(Buffer.from(answer.subarray(0, longestHead)).toString("latin1"))) return answer
-  try {
-    const body: unknown = JSON.parse(utf8Text(answer))
-    if (!isJson(body) || !Array.isArray(body.data)) return answer
-    return new TextEncoder().encode(JSON.stringify({ ...body, data: body.data.map(inBase64) }))
-  } catch {
-    return answer
-  }
-}
-
 /** Metadata of a response. */
 export interface CallReport {
   /** Null if the response costs nothing and reserved nothing. */
@@ -266,32 +196,24 @@ export interface CallAnswer {
   readonly report: CallReport
 }
 
-/** Which ids of an answer a later request may refer to. */
-const scopeOf = ({ body, operation }: Call): IdScope =>
-  operation === "responses" || operation === "compact"
-    ? responsesScope
-    : isJson(body.diagnostics)
-      ? diagnosedScope
-      : answerScope
-
 /** The options for writing a response, streamed or complete. */
-const answerOptions = (call: Call, { provider, model }: ModelTarget, meter: UsageMeter) => {
-  const { body, dialect, idsFor, keepsThoughts, operation, writeError } = call
+const answerOptions = (call: Call, target: ModelTarget, meter: UsageMeter) => {
+  const { body, format, idsFor, keepsThoughts, writeError } = call
+  const { model, provider } = target
   const { now } = meter
   const id = meter.reservationId ?? ""
   const asked = body.stream_options
   return {
     options: {
-      operation,
-      rename: idsFor && renaming(scopeOf(call), idsFor(provider.id)),
-      from: provider.dialect,
-      to: dialect,
+      rename: idsFor && renaming(format.idScope(body), idsFor(provider.id)),
+      from: formatAt(format, target),
+      to: format,
       head: {
         model: String(body.model),
         keepsThoughts,
-        id: `${idPrefixes[dialect]}_${id.replaceAll("-", "")}`
+        createdSeconds: Math.floor(now / 1000),
+        id: `${format.idPrefix}_${id.replaceAll("-", "")}`
       },
-      createdSeconds: Math.floor(now / 1000),
       writeError
     },
     report: {
@@ -335,16 +257,9 @@ const streamOf = (
   }
 }
 
-/** The basis for counting a complete response without a usage: its text, or all of its bytes; vectors have neither. */
-const progressIn = (
-  given: Uint8Array,
-  value: unknown,
-  { operation }: Call,
-  target: ModelTarget,
-  meter: UsageMeter
-): Progress => {
-  if (operation === "embed") return { usage: undefined, finished: true, textBytes: 0, texts: [] }
-  const text = extractText(value, target.provider.dialect, operation)
+/** The basis for counting a complete response without a usage: its text, or all of its bytes. */
+const progressIn = (given: Uint8Array, value: unknown, format: WireFormat, meter: UsageMeter): Progress => {
+  const text = extractText(value, format)
   if (text === undefined) {
     const textBytes = Math.max(given.length, meter.answeredBytes)
     return { usage: undefined, finished: true, textBytes, texts: [] }
@@ -367,17 +282,17 @@ const wholeOf = (
   failure: DialectError | undefined,
   meter: UsageMeter
 ): Effect.Effect<CallAnswer, GatewayError> => {
-  const { body, dialect, operation } = call
+  const { body, format } = call
   const { includeUsage, options, report } = answerOptions(call, target, meter)
   const answer = isJson(value) ? value : undefined
-  const reported = usageIn(answer, target.provider.dialect, operation)
+  const reported = options.from.usageIn(answer)
   meter.describe(answer === undefined ? undefined : new WholeFacts(answer))
   const toolUses = meter.makeToolUseReader()
   toolUses?.read(answer)
   const told = usageWithTools(reported, toolUses)
   const used =
     told === undefined || failure !== undefined
-      ? meter.estimate({ ...progressIn(given, value, call, target, meter), usage: told, toolUses: toolUses?.uses })
+      ? meter.estimate({ ...progressIn(given, value, options.from, meter), usage: told, toolUses: toolUses?.uses })
       : Effect.succeed(told)
   return Effect.flatMapEager(used, (usage) => {
     const remaining = meter.remaining(meter.cost(usage))
@@ -385,14 +300,9 @@ const wholeOf = (
     const cost = meter.settle(usage, method, failure?.status ?? status)
     if (failure !== undefined) return Effect.fail(brokenAnswer(failure, target.provider.id))
     if (answer === undefined) return Effect.fail(unreadableAnswer(target.provider.id))
-    const bytes = answerBytes(given, answer, usage, options)
-    const asked = includeUsage ? writtenUsage[dialect](usage) : undefined
+    const bytes = answerBytes(given, answer, usage, body, options)
     const streamed =
-      body.stream !== true
-        ? undefined
-        : operation === "responses"
-          ? wholeToEvents(utf8Text(bytes))
-          : wholeToStream(utf8Text(bytes), dialect, asked)
+      body.stream === true ? format.streamed(utf8Text(bytes), includeUsage ? usage : undefined) : undefined
     return Effect.succeed({
       status,
       headers: {
@@ -402,12 +312,7 @@ const wholeOf = (
         "x-cost-usd": usdText(cost),
         ...(remaining === null ? {} : { "x-budget-remaining-usd": usdText(remaining) })
       },
-      body:
-        streamed === undefined
-          ? body.encoding_format === "base64"
-            ? vectorsInBase64(bytes)
-            : bytes
-          : Stream.make(new TextEncoder().encode(streamed)),
+      body: streamed === undefined ? bytes : Stream.make(utf8.encode(streamed)),
       report: { ...report, usage, costNanoUsd: cost }
     })
   })
@@ -425,20 +330,19 @@ export const relayResponse = (
   meter: UsageMeter
 ): Effect.Effect<CallAnswer, GatewayError> => {
   const { body } = answer
-  const { operation } = call
+  const format = formatAt(call.format, target)
   if (body instanceof Uint8Array) {
-    return wholeOf(call, target, answer, body, answer.value ?? answerJson(body, operation), undefined, meter)
+    return wholeOf(call, target, answer, body, answer.value ?? answerJson(body, format), undefined, meter)
   }
   if (call.body.stream === true) {
     return Effect.succeed(streamOf(call, target, answer, body, meter))
   }
-  const { dialect, id } = target.provider
-  return Effect.flatMap(gatheredAnswer(body, dialect, meter), ({ failure, value }) => {
-    if (failure === undefined && !holdsAnything(value, dialect, operation)) {
-      const { error, usage } = answeredNothing(usageIn(value, dialect, operation))
+  return Effect.flatMap(gatheredAnswer(body, format, meter), ({ failure, value }) => {
+    if (failure === undefined && !format.holdsAnything(value)) {
+      const { error, usage } = answeredNothing(format.usageIn(value))
       if (usage === undefined) meter.release(error.status)
       else meter.settle(usage, "provider_usage", error.status)
-      return Effect.fail(brokenAnswer(error, id))
+      return Effect.fail(brokenAnswer(error, target.provider.id))
     }
     return wholeOf(call, target, answer, json(value), value, failure, meter)
   })

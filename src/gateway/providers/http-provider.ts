@@ -1,12 +1,11 @@
 import { Clock, Effect, Option, Redacted, Schema } from "effect"
-import { EventReader } from "../translation/event-reader.ts"
-import { type Dialect } from "../translation/domain.ts"
-import { readErrorIn } from "../translation/errors.ts"
+import { EventReader } from "../formats/event-reader.ts"
+import { type VendorDialect, type WireFormat } from "../formats/format.ts"
+import { readErrorIn } from "../formats/errors.ts"
 import { type ProviderClient } from "./clients.ts"
-import { answeredNothing, answerJson, holdsAnything, untilItSays, usageIn } from "./answer-content.ts"
+import { answeredNothing, answerJson, untilItSays } from "./answer-content.ts"
 import { type ExchangeRequest } from "./exchange.ts"
 import {
-  type Operation,
   type Provider,
   type ProviderAnswer,
   providerCredentials,
@@ -28,40 +27,6 @@ export interface HttpProviderOptions {
   readonly timeoutSeconds: number
 }
 
-/** What differs between vendors' services. */
-export interface Vendor {
-  readonly dialect: Dialect
-  readonly paths: Readonly<Partial<Record<Operation, string>>>
-  readonly modelsPath: string
-  authorize(apiKey: string): Readonly<Record<string, string>>
-  readonly headers: Readonly<Record<string, string>>
-}
-
-/** OpenAI, and the many providers of its dialect; `baseUrl` ends in `/v1`. */
-export const openAi: Vendor = {
-  dialect: "openai",
-  paths: {
-    chat: "/chat/completions",
-    embed: "/embeddings",
-    responses: "/responses",
-    "count-responses": "/responses/input_tokens",
-    compact: "/responses/compact",
-    completions: "/completions"
-  },
-  modelsPath: "/models",
-  headers: {},
-  authorize: (apiKey) => ({ authorization: `Bearer ${apiKey}` })
-}
-
-/** Anthropic; `baseUrl` does not end in `/v1`. */
-export const anthropic: Vendor = {
-  dialect: "anthropic",
-  paths: { chat: "/v1/messages", "count-tokens": "/v1/messages/count_tokens" },
-  modelsPath: "/v1/models?limit=1000",
-  headers: { "anthropic-version": "2023-06-01" },
-  authorize: (apiKey) => ({ "x-api-key": apiKey })
-}
-
 const maxModelsBytes = 4_194_304
 /** Shorter header values, such as a version or a region, are not secret and may occur in any text. */
 const shortestSecret = 8
@@ -81,7 +46,7 @@ const decodeModels = Schema.decodeUnknownOption(Schema.fromJsonString(ModelList)
 /** A vendor's service, called over HTTP. Redirects are not followed. */
 export const makeHttpProvider = (
   client: ProviderClient,
-  vendor: Vendor,
+  dialect: VendorDialect,
   { apiKey, baseUrl, headers, id, timeoutSeconds }: HttpProviderOptions
 ): Provider => {
   const url = URL.parse(baseUrl)
@@ -89,14 +54,14 @@ export const makeHttpProvider = (
   const base = url?.pathname.replace(/\/+$/, "") ?? ""
   // In small letters, as those of callers are, so that none is sent twice.
   const configured = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
-  const fixed = { ...configured, ...(apiKey === undefined ? {} : vendor.authorize(Redacted.value(apiKey))) }
+  const fixed = { ...configured, ...(apiKey === undefined ? {} : dialect.authorize(Redacted.value(apiKey))) }
   const secrets = [...(apiKey === undefined ? [] : [Redacted.value(apiKey)]), ...Object.values(headers)].filter(
     ({ length }) => length >= shortestSecret
   )
   /** Some providers repeat credentials of the request in their errors. */
   const withoutSecrets = (text: string) => secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), text)
 
-  const answered = (request: Omit<ExchangeRequest, "origin" | "timeoutSeconds">, operation?: Operation) =>
+  const answered = (request: Omit<ExchangeRequest, "origin" | "timeoutSeconds">, format?: WireFormat) =>
     Effect.flatMap(client.send({ ...request, origin, timeoutSeconds }), (answer) => {
       const isSuccess = answer.status >= 200 && answer.status < 300
       if (isSuccess && isEmptyAnswer(answer)) return Effect.fail(answeredNothing())
@@ -104,44 +69,37 @@ export const makeHttpProvider = (
       return refused === undefined
         ? Effect.succeed(answer)
         : Effect.flatMap(Clock.currentTimeMillis, (now) =>
-            Effect.fail(parseProviderError(vendor.dialect, operation, refused, withoutSecrets, now))
+            Effect.fail(parseProviderError(dialect, format, refused, withoutSecrets, now))
           )
     })
 
-  const send: Provider["send"] = ({ body, deadline, headers: passed, operation }) => {
-    const path = vendor.paths[operation]
-    if (path === undefined) {
-      return Effect.fail(failure("status", bad(400, `The provider ${id} has no such operation.`, "unsupported"), false))
-    }
-    const headers = { ...vendor.headers, ...passed, ...fixed, "content-type": "application/json" }
-    const made = answered({ method: "POST", path: base + path, headers, body, deadline }, operation)
-    return operation === "count-tokens" || operation === "count-responses"
-      ? made
-      : Effect.flatMap(made, (answer) => holding(answer, operation))
+  const send: Provider["send"] = ({ body, deadline, format, headers: passed }) => {
+    const headers = { ...dialect.headers, ...passed, ...fixed, "content-type": "application/json" }
+    const made = answered({ method: "POST", path: base + format.path, headers, body, deadline }, format)
+    return format.isCount ? made : Effect.flatMap(made, (answer) => holding(answer, format))
   }
 
   /** An answer that holds something; of a stream, once it says something. */
-  const holding = (answer: ProviderAnswer, operation: Operation): Effect.Effect<ProviderAnswer, ProviderFailure> => {
+  const holding = (answer: ProviderAnswer, format: WireFormat): Effect.Effect<ProviderAnswer, ProviderFailure> => {
     const { body, headers } = answer
-    const { dialect } = vendor
-    if (!(body instanceof Uint8Array)) return untilItSays(answer, body, dialect, operation)
-    const value = answerJson(body, operation)
+    if (!(body instanceof Uint8Array)) return untilItSays(answer, body, format)
+    const value = answerJson(body, format)
     // What cannot be parsed may hold anything, but for white space.
-    if (value === undefined ? !isBlank(body) : holdsAnything(value, dialect, operation)) {
+    if (value === undefined ? !isBlank(body) : format.holdsAnything(value)) {
       return Effect.succeed({ ...answer, value })
     }
-    if (!isJson(value) || !value.error) return Effect.fail(answeredNothing(usageIn(value, dialect, operation)))
+    if (!isJson(value) || !value.error) return Effect.fail(answeredNothing(format.usageIn(value)))
     const refused = { status: statusOf(value.error), headers, body }
     return Effect.flatMap(Clock.currentTimeMillis, (now) =>
-      Effect.fail(parseProviderError(dialect, operation, refused, withoutSecrets, now))
+      Effect.fail(parseProviderError(dialect, format, refused, withoutSecrets, now))
     )
   }
 
   const listModels = Effect.gen(function* () {
     const { body } = yield* answered({
       method: "GET",
-      path: base + vendor.modelsPath,
-      headers: { ...vendor.headers, ...fixed },
+      path: base + dialect.modelsPath,
+      headers: { ...dialect.headers, ...fixed },
       maxBytes: maxModelsBytes
     })
     const listed = body instanceof Uint8Array ? decodeModels(utf8Text(body)) : Option.none()
@@ -159,20 +117,20 @@ export const makeHttpProvider = (
     }))
   }).pipe(Effect.scoped)
 
-  const { responses } = vendor.paths
+  const { storedPath } = dialect
   const stored: Provider["stored"] =
-    responses === undefined
+    storedPath === undefined
       ? undefined
       : ({ method, path }) =>
-          answered({ method, path: base + responses + path, headers: { ...vendor.headers, ...fixed } })
+          answered({ method, path: base + storedPath + path, headers: { ...dialect.headers, ...fixed } })
 
-  return { id, dialect: vendor.dialect, send, ...(stored === undefined ? {} : { stored }), listModels }
+  return { id, send, ...(stored === undefined ? {} : { stored }), listModels }
 }
 
 /** Parses an unsuccessful response. */
 const parseProviderError = (
-  dialect: Dialect,
-  operation: Operation | undefined,
+  { dialect }: VendorDialect,
+  format: WireFormat | undefined,
   { body, headers, status: received }: ProviderAnswer,
   withoutSecrets: (text: string) => string,
   now: number
@@ -200,7 +158,7 @@ const parseProviderError = (
     headers,
     received,
     retryAfterSeconds: retryAfterSeconds(headers, now),
-    usage: operation === undefined ? undefined : usageIn(said, dialect, operation)
+    usage: format?.usageIn(said)
   })
 }
 

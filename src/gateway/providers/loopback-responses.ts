@@ -1,11 +1,11 @@
 import { Effect, Option, Result, Schema } from "effect"
 import { LRUCache } from "lru-cache"
 import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
-import { type TokenUsage, noUsage } from "../translation/domain.ts"
-import { type ChatChunk } from "../translation/openai-chat/domain.ts"
-import { ChunksToResponse, type ResponseEvent } from "../translation/openai-responses/chunks-to-events.ts"
-import { type ResponseItem, ResponsesRequest } from "../translation/openai-responses/domain.ts"
-import { responsesToChat } from "../translation/openai-responses/to-chat.ts"
+import { type TokenUsage, noUsage } from "../formats/domain.ts"
+import { type ChatChunk } from "../formats/common-form/domain.ts"
+import { ChunksToResponse, type ResponseEvent } from "../formats/openai-responses/chunks-to-events.ts"
+import { type ResponseItem, ResponsesRequest } from "../formats/openai-responses/domain.ts"
+import { responsesToChat } from "../formats/openai-responses/to-chat.ts"
 import { ProviderFailure, type StoredRequest } from "./provider.ts"
 
 /** What the model answers to a chat. */

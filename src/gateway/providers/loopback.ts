@@ -1,4 +1,5 @@
 import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
+import { type Operation } from "../formats/domain.ts"
 import { Cause, Clock, Effect } from "effect"
 import { type SecureRandom } from "effect/crypto"
 import { LoopbackResponses } from "./loopback-responses.ts"
@@ -187,6 +188,12 @@ const malformed = new ProviderFailure({
   error: { status: 400, message: "The body is no JSON object.", code: "invalid_json" }
 })
 
+const noSuchOperation = new ProviderFailure({
+  reason: "status",
+  sent: false,
+  error: { status: 400, message: "The loopback provider has no such operation.", code: "unsupported" }
+})
+
 /** The most bytes of a request: it is answered by the thread that serves all others. */
 const maxBytes = 2_000_000
 
@@ -227,10 +234,41 @@ const textCompletion = (body: Json, unique: string, created: number) => {
   return { status: 200, headers: eventStream, body: { first, rest: Cause.done() } }
 }
 
+interface Asked {
+  readonly body: Json
+  readonly responses: LoopbackResponses
+  readonly unique: string
+  readonly created: number
+}
+
+const isStreamed = ({ stream }: Json): boolean => stream === true
+
+/** How each operation is answered. */
+const answers: Readonly<Record<Operation, (asked: Asked) => Effect.Effect<ProviderAnswer, ProviderFailure>>> = {
+  embed: ({ body }) => Effect.succeed(json(embeddings(body))),
+  "count-responses": ({ body, responses }) => Effect.map(responses.count(body), json),
+  "count-tokens": () => Effect.fail(noSuchOperation),
+  completions: ({ body, created, unique }) => Effect.succeed(textCompletion(body, unique, created)),
+  compact: ({ body, created, responses, unique }) => Effect.map(responses.compact(body, unique, created), json),
+  responses: ({ body, created, responses, unique }) =>
+    Effect.map(responses.create(body, unique, created), ({ events, response }) => {
+      if (!isStreamed(body)) return json(response)
+      const first = events.map((one) => utf8.encode(`event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`))
+      return { status: 200, headers: eventStream, body: { first, rest: Cause.done() } }
+    }),
+  chat: ({ body, created, unique }) => {
+    const said = say(body, unique)
+    if (!isStreamed(body)) return Effect.succeed(json(completion(said, created)))
+    const includeUsage = isJson(body.stream_options) && body.stream_options.include_usage === true
+    const first = chunks(said, created, includeUsage)
+    return Effect.succeed({ status: 200, headers: eventStream, body: { first, rest: Cause.done() } })
+  }
+}
+
 const answer = Effect.fnUntraced(function* (
   random: SecureRandom.SecureRandom["Service"],
   responses: LoopbackResponses,
-  { body: raw, operation }: ProviderRequest
+  { body: raw, format }: ProviderRequest
 ) {
   if (raw.length > maxBytes) return yield* tooLong
   const body: unknown = yield* Effect.try({
@@ -238,22 +276,9 @@ const answer = Effect.fnUntraced(function* (
     catch: () => malformed
   })
   if (!isJson(body)) return yield* malformed
-  if (operation === "embed") return json(embeddings(body))
-  if (operation === "count-responses") return json(yield* responses.count(body))
   const unique = Buffer.from(yield* random.randomBytes(uniqueBytes)).toString("hex")
   const created = Math.floor((yield* Clock.currentTimeMillis) / 1000)
-  if (operation === "completions") return textCompletion(body, unique, created)
-  if (operation === "compact") return json(yield* responses.compact(body, unique, created))
-  if (operation === "responses") {
-    const { events, response } = yield* responses.create(body, unique, created)
-    if (body.stream !== true) return json(response)
-    const first = events.map((one) => utf8.encode(`event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`))
-    return { status: 200, headers: eventStream, body: { first, rest: Cause.done() } }
-  }
-  const said = say(body, unique)
-  if (body.stream !== true) return json(completion(said, created))
-  const includeUsage = isJson(body.stream_options) && body.stream_options.include_usage === true
-  return { status: 200, headers: eventStream, body: { first: chunks(said, created, includeUsage), rest: Cause.done() } }
+  return yield* answers[format.operation]({ body, responses, unique, created })
 })
 
 /**
@@ -264,7 +289,6 @@ export const makeLoopback = (random: SecureRandom.SecureRandom["Service"]): Prov
   const responses = new LoopbackResponses(say)
   return {
     id: loopbackId,
-    dialect: "openai",
     send: (request) => answer(random, responses, request),
     stored: (request) => Effect.map(responses.stored(request), json),
     listModels: Effect.succeed([{ id: loopbackModel, ownedBy: "application-manager", createdAt: null }])

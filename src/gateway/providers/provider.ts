@@ -1,27 +1,11 @@
 import { type Array, type Effect, Data, type Pull, type Scope } from "effect"
-import { type Dialect, type TokenUsage } from "../translation/domain.ts"
-import { type DialectError } from "../translation/errors.ts"
+import { type TokenUsage } from "../formats/domain.ts"
+import { type DialectError } from "../formats/errors.ts"
+import { type WireFormat } from "../formats/format.ts"
 
-/** The operation that a provider performs, named alike in both dialects. */
-export type Operation = "chat" | "embed" | "count-tokens" | "responses" | "count-responses" | "compact" | "completions"
-
-/** An API that a provider of OpenAI's dialect may speak; one of Anthropic's speaks `chat` alone, as messages. */
-export type ProviderApi = "chat" | "responses" | "completions" | "embeddings"
-
-/** The API that an operation belongs to. */
-export const apiOf: Readonly<Record<Operation, ProviderApi>> = {
-  chat: "chat",
-  "count-tokens": "chat",
-  embed: "embeddings",
-  responses: "responses",
-  "count-responses": "responses",
-  compact: "responses",
-  completions: "completions"
-}
-
-/** A request to a provider; its body is JSON in the provider's dialect. */
+/** A request to a provider; its body is JSON in the format. */
 export interface ProviderRequest {
-  readonly operation: Operation
+  readonly format: WireFormat
   readonly body: string | Uint8Array
   /** Headers of the caller that are forwarded to the provider. */
   readonly headers: Readonly<Record<string, string>>
@@ -76,7 +60,6 @@ export class ProviderFailure extends Data.TaggedError("ProviderFailure")<{
 /** The destination of requests: a vendor's service, or a substitute within this process. */
 export interface Provider {
   readonly id: string
-  readonly dialect: Dialect
   /** Sends a request; closing the scope cancels the rest of the response. */
   send(request: ProviderRequest): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
   /** Reads or changes a response that the provider stores, which is free; undefined where it stores none. */

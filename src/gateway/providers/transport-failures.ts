@@ -1,6 +1,6 @@
 import { codesOf, isUnsent } from "../../platform/outbound/connection-errors.ts"
 import { addressRefused } from "../../platform/outbound/guarded-dispatcher.ts"
-import { type DialectError } from "../translation/errors.ts"
+import { type DialectError } from "../formats/errors.ts"
 import { ProviderFailure } from "./provider.ts"
 
 export const bad = (status: number, message: string, code: string): DialectError => ({ status, message, code })

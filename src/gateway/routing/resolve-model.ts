@@ -4,7 +4,7 @@ import { ModelNotFound } from "../configuration/domain.ts"
 import { type Strategy } from "../configuration/configuration-domain.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
 import { gatewayError, type GatewayError, invalidMember } from "../errors/gateway-error.ts"
-import { apiOf, type Operation } from "../providers/provider.ts"
+import { type WireFormat } from "../formats/format.ts"
 
 /** The error for an unknown model name. */
 export const modelNotFound = (gateway: GatewaySnapshot, name: string): GatewayError<ModelNotFound> => {
@@ -19,11 +19,11 @@ export const modelNotFound = (gateway: GatewaySnapshot, name: string): GatewayEr
 
 const longestName = 500
 
-/** The model with this name, if it supports the operation. */
+/** The model with this name, if it can be asked in a format. */
 export const resolveModel = (
   gateway: GatewaySnapshot,
   name: unknown,
-  operation: Operation
+  format: Pick<WireFormat, "api" | "estimates" | "modelKind">
 ): ServedModel | GatewayError => {
   if (typeof name !== "string" || name === "" || name.length > longestName || !isStorable(name)) {
     return invalidMember("model", `model: Expected the name of a model, in at most ${longestName} characters`)
@@ -31,22 +31,21 @@ export const resolveModel = (
   const model = gateway.modelNamed(name)
   if (model === undefined) return modelNotFound(gateway, name)
   const embeds = model.kind === "embedding" || model.capabilities.includes("embeddings")
-  if (!(operation === "embed" ? embeds : model.kind === "chat")) {
+  if (!(format.modelKind === "embedding" ? embeds : model.kind === "chat")) {
     return invalidMember("model", `The model \`${name}\` does not do this.`, "model_not_supported")
   }
-  // Tokens are estimated where no provider counts them.
-  return operation === "count-tokens" || model.targets.length === 0 || speaks(model, operation)
+  return format.estimates === true || model.targets.length === 0 || speaks(model, format)
     ? model
     : invalidMember(
         "model",
-        `No provider of the model \`${name}\` has this API: its configuration names none with \`${apiOf[operation]}\` in \`apis\`.`,
+        `No provider of the model \`${name}\` has this API: its configuration names none with \`${format.api}\` in \`apis\`.`,
         "model_not_supported"
       )
 }
 
-/** Whether any provider of a model has the API of an operation. */
-export const speaks = ({ targets }: ServedModel, operation: Operation): boolean =>
-  targets.some(({ provider }) => provider.apis.has(apiOf[operation]))
+/** Whether any provider of a model has the API of a format. */
+export const speaks = ({ targets }: ServedModel, { api }: Pick<WireFormat, "api">): boolean =>
+  targets.some(({ provider }) => provider.apis.has(api))
 
 /** A target that a call may be sent to, and the model that it serves: the requested one, or a fallback. */
 export interface Candidate {
@@ -58,14 +57,13 @@ export interface Candidate {
 export const candidatesOf = (
   gateway: GatewaySnapshot,
   models: ReadonlyArray<ServedModel>,
-  operation: Operation,
+  { api }: WireFormat,
   facts: RoutingFacts,
   onlyProvider?: string
 ): ReadonlyArray<Candidate> =>
   models.flatMap((model) => {
     const able = model.targets.filter(
-      ({ provider }) =>
-        provider.apis.has(apiOf[operation]) && (onlyProvider === undefined || provider.id === onlyProvider)
+      ({ provider }) => provider.apis.has(api) && (onlyProvider === undefined || provider.id === onlyProvider)
     )
     return routeOrder(able, gateway.routing.strategy, facts).map((target) => ({ model, target }))
   })

@@ -152,7 +152,7 @@ export class Router extends Context.Service<
             const errorType = String(failure.received ?? failure.reason)
             attemptFailed(provider.id, errorType)
             if (sentAt !== undefined) {
-              attemptMeasured(request.operation, target, errorType, clock.currentTimeMillisUnsafe() - sentAt)
+              attemptMeasured(request.format.operation, target, errorType, clock.currentTimeMillisUnsafe() - sentAt)
             }
             span.attribute("error.type", errorType)
           }
@@ -195,7 +195,7 @@ export class Router extends Context.Service<
             if (!Context.get(fiber.context, References.TracerEnabled)) {
               return attempt(untraced, target, request, routing, observer)
             }
-            const { name, options } = attemptSpan(target, request.operation)
+            const { name, options } = attemptSpan(target, request.format.operation)
             return Effect.flatMap(Effect.makeSpan(name, options), (span) =>
               attempt(span, target, request, routing, observer)
             )

@@ -1,9 +1,10 @@
 import { type Json } from "../../kernel/json/parsed-json.ts"
 import { Exit, type Tracer } from "effect"
-import { type TokenUsage } from "../translation/domain.ts"
+import { type TokenUsage } from "../formats/domain.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { type AnswerFacts } from "./answer-facts.ts"
-import { type Operation, ProviderFailure } from "../providers/provider.ts"
+import { type Operation } from "../formats/domain.ts"
+import { ProviderFailure } from "../providers/provider.ts"
 import { type ConnectedProvider, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { lookupTable } from "../../kernel/lookup-table.ts"
 

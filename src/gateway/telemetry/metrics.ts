@@ -1,8 +1,8 @@
 import { Context, Metric } from "effect"
 import { type AvailableBudget } from "../../budgets/ledger/protocol-domain.ts"
-import { type TokenUsage } from "../translation/domain.ts"
+import { type TokenUsage } from "../formats/domain.ts"
 import { operationNames, providerName } from "./call-spans.ts"
-import { type Operation } from "../providers/provider.ts"
+import { type Operation } from "../formats/domain.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { boundedName } from "./model-names.ts"
 

@@ -3,11 +3,13 @@ import { Effect, Result } from "effect"
 import { gatewaySnapshot, type ModelTarget } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { costOf, rateTable } from "../../../src/gateway/catalog/cost.ts"
 import { estimateOf, type EstimateTerms } from "../../../src/gateway/metering/estimates.ts"
-import { responsesBound } from "../../../src/gateway/metering/responses-upper-bound.ts"
-import { chatBound, perImage, type TokenUpperBound } from "../../../src/gateway/metering/token-upper-bound.ts"
-import { type DialectRequest } from "../../../src/gateway/pipeline/call-request.ts"
+import { openAiResponses } from "../../../src/gateway/formats/openai-responses/format.ts"
+import { anthropicMessages } from "../../../src/gateway/formats/anthropic-messages/format.ts"
+import { boundOf, spokenDialects } from "../../support/formats.ts"
+import { type TokenUpperBound } from "../../../src/gateway/formats/token-upper-bound.ts"
+import { type FormatRequest } from "../../../src/gateway/pipeline/call-request.ts"
 import { providerRequest } from "../../../src/gateway/pipeline/provider-request.ts"
-import { noUsage } from "../../../src/gateway/translation/domain.ts"
+import { noUsage } from "../../../src/gateway/formats/domain.ts"
 import { type Dice, diceOf } from "../../contract/dice.ts"
 import { type Body, consumption, countOf } from "../../support/adversary.ts"
 import { configure, counters, model, provider, spender, usageRows, whenCharged } from "../../support/gateway.ts"
@@ -108,7 +110,7 @@ const rates = rateTable({
   toolUses: { webSearch: 10_000_000n, codeExecution: 50_000_000n, fileSearch: 2_000_000n }
 })
 const targetOf = (dialect: "openai" | "anthropic"): ModelTarget => ({
-  provider: { ...runningLoopback, dialect },
+  provider: { ...runningLoopback, speaks: spokenDialects[dialect] },
   model: "m",
   isListed: true,
   weight: 1,
@@ -126,9 +128,8 @@ const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
   const body = { model: "m", ...(isResponses ? drawResponses(dice) : drawMessages(dice)) }
   const bytes = Buffer.from(JSON.stringify(body))
   const terms = { models: ["m"], mcpServers: [[{ urlPrefix: ours, maxSteps: 3 }]] }
-  const bound = isResponses
-    ? responsesBound(body, bytes.length, perImage, contextTokens, terms)
-    : chatBound("anthropic", body, bytes.length, perImage, contextTokens, terms)
+  const format = isResponses ? openAiResponses : anthropicMessages
+  const bound = boundOf(format, body, bytes.length, { ...terms, contextTokens })
   const target = targetOf(isResponses ? "openai" : "anthropic")
   const estimate = yield* Effect.result(
     estimateOf(
@@ -144,9 +145,8 @@ const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
     )
   )
   if (Result.isFailure(estimate)) return undefined
-  const request: DialectRequest = {
-    dialect: isResponses ? "openai" : "anthropic",
-    operation: isResponses ? "responses" : "chat",
+  const request: FormatRequest = {
+    format,
     body,
     bytes
   }

@@ -1,6 +1,7 @@
 import { assert, describe, it as plain, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { inputWithTools, providerToolsOf, toolLimits } from "../../../src/gateway/metering/provider-tools.ts"
+import { inputWithTools, toolLimits } from "../../../src/gateway/formats/provider-tools.ts"
+import { providerToolsOf } from "../../support/formats.ts"
 import { ToolUseReader } from "../../../src/gateway/metering/tool-uses.ts"
 import { asks, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { type Answerer, json, sse, startProvider } from "../../support/provider.ts"

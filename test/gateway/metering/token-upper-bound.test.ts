@@ -1,15 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import {
-  chatBound,
-  embeddingBound,
-  imageTokensOf,
-  writtenBytes
-} from "../../../src/gateway/metering/token-upper-bound.ts"
+import { type Dialect } from "../../../src/gateway/formats/domain.ts"
+import { openAiEmbeddings } from "../../../src/gateway/formats/openai-embeddings/format.ts"
+import { imageTokensOf, writtenBytes } from "../../../src/gateway/formats/token-upper-bound.ts"
+import { boundOf, chatFormats } from "../../support/formats.ts"
 import { maxDepth } from "../../../src/kernel/json/json-scanner.ts"
-import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
+import { textsOf } from "../../../src/gateway/formats/request-texts.ts"
 
-const bound = (dialect: "openai" | "anthropic", body: Record<string, unknown>) =>
-  chatBound(dialect, body, Buffer.byteLength(JSON.stringify(body)))
+const bound = (dialect: Dialect, body: Record<string, unknown>) => boundOf(chatFormats[dialect], body)
 
 const says = (content: unknown) => ({ model: "m", messages: [{ role: "user", content }] })
 const paths = ({ unbounded }: ReturnType<typeof bound>) => unbounded.map(({ path }) => path.join("."))
@@ -62,8 +59,8 @@ describe("the bound of a request", () => {
       [12_000, 48_169]
     )
     const body = says([{ type: "image_url", image_url: { url: "https://example.com/cat.png" } }])
-    const dear = chatBound("openai", body, 100, 48_169)
-    assert.strictEqual(dear.inputTokens - chatBound("openai", body, 100).inputTokens, 48_169 - 12_000)
+    const dear = boundOf(chatFormats.openai, body, 100, { imageTokens: 48_169 })
+    assert.strictEqual(dear.inputTokens - boundOf(chatFormats.openai, body, 100).inputTokens, 48_169 - 12_000)
   })
 
   it("counts data that is neither image nor document by its bytes", () => {
@@ -93,7 +90,7 @@ describe("the bound of a request", () => {
     const nested = (times: number): unknown =>
       times === 0 ? "Hi" : [{ type: "tool_result", content: nested(times - 1) }]
     const body = says(nested(maxDepth / 2))
-    assert.lengthOf(chatBound("anthropic", body, 1_000_000).unbounded, 1)
+    assert.lengthOf(boundOf(chatFormats.anthropic, body, 1_000_000).unbounded, 1)
     assert.deepStrictEqual(textsOf(body).texts, ["Hi"])
   })
 
@@ -174,9 +171,9 @@ describe("the bound of a request", () => {
       ["openai", { type: "image_url", image_url: { url: pdf } }, "stored"]
     ] as const
     for (const [dialect, part, elsewhere] of remote) {
-      const known = chatBound(dialect, says([part]), 100, undefined, 200_000)
+      const known = boundOf(chatFormats[dialect], says([part]), 100, { contextTokens: 200_000 })
       assert.deepStrictEqual([known.elsewhere, known.unbounded], [elsewhere, []], JSON.stringify(part).slice(0, 200))
-      assert.lengthOf(chatBound(dialect, says([part]), 100).unbounded, 1)
+      assert.lengthOf(boundOf(chatFormats[dialect], says([part]), 100).unbounded, 1)
     }
   })
 
@@ -200,14 +197,14 @@ describe("the bound of a request", () => {
       assert.deepStrictEqual(paths(bound("openai", { ...says("Hi"), [member]: null })), [])
     }
     const image = { model: "m", input: ["a", { image: "https://example.com/a.png" }] }
-    assert.deepStrictEqual(paths(embeddingBound(image, 100)), ["input.1"])
+    assert.deepStrictEqual(paths(boundOf(openAiEmbeddings, image, 100)), ["input.1"])
   })
 
   it("has a compaction read and write as much again", () => {
     const body = { ...says("Hi"), max_tokens: 50 }
     const once = bound("anthropic", body)
-    const twice = chatBound(
-      "anthropic",
+    const twice = boundOf(
+      chatFormats.anthropic,
       { ...body, context_management: { edits: [{ type: "compact_20260112" }] } },
       Buffer.byteLength(JSON.stringify(body))
     )
@@ -219,7 +216,7 @@ describe("the bound of a request", () => {
   it("bounds embeddings by their bytes, and token lists by their length", () => {
     for (const input of ["日本語", ["a", "b"], [1, 2, 3], [[1, 2], [3]]]) {
       const body = { model: "m", input }
-      assert.isAtLeast(embeddingBound(body, Buffer.byteLength(JSON.stringify(body))).inputTokens, input.length)
+      assert.isAtLeast(boundOf(openAiEmbeddings, body).inputTokens, input.length)
     }
   })
 })

@@ -1,7 +1,8 @@
 import { assert, it } from "@effect/vitest"
 import { countChatCompletionTokens, countTokens } from "gpt-tokenizer/model/gpt-4o"
-import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
-import { chatBound } from "../../../src/gateway/metering/token-upper-bound.ts"
+import { textsOf } from "../../../src/gateway/formats/request-texts.ts"
+import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
+import { boundOf } from "../../support/formats.ts"
 
 const text = (description: string) => ({ type: "string", description })
 const object = (properties: object, required: ReadonlyArray<string>) => ({ type: "object", properties, required })
@@ -70,5 +71,5 @@ it.for(Object.entries(toolSets))("counts tools %s about as OpenAI's models read 
   // Admission adds what a vendor adds for each tool.
   const body = { messages: [], tools }
   const bytes = Buffer.byteLength(JSON.stringify(body))
-  assert.isAtLeast(chatBound("openai", body, bytes).inputTokens - textsOf(body).bytes + estimated, read)
+  assert.isAtLeast(boundOf(openAiChat, body, bytes).inputTokens - textsOf(body).bytes + estimated, read)
 })

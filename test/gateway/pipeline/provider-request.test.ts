@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { type Dialect } from "../../../src/gateway/translation/domain.ts"
+import { type Dialect } from "../../../src/gateway/formats/domain.ts"
 import { providerRequest } from "../../../src/gateway/pipeline/provider-request.ts"
 import { gatewaySnapshot } from "../../../src/gateway/configuration/gateway-snapshot.ts"
+import { chatFormats, spokenDialects } from "../../support/formats.ts"
 import { runningLoopback } from "../../support/loopback.ts"
 
 const [model] = gatewaySnapshot({}, null, runningLoopback, [], []).models
@@ -16,10 +17,14 @@ const sent = Effect.fnUntraced(function* (
 ) {
   if (model?.targets[0] === undefined) throw new Error("There is no loopback model")
   const [own] = model.targets
-  const target = { ...own, model: name ?? own.model, provider: { ...own.provider, vendor, dialect } }
+  const target = {
+    ...own,
+    model: name ?? own.model,
+    provider: { ...own.provider, vendor, speaks: spokenDialects[dialect] }
+  }
   const body = JSON.parse(text)
   const bytes = new TextEncoder().encode(text)
-  const out = yield* providerRequest({ dialect, operation: "chat", body, bytes }, target, {
+  const out = yield* providerRequest({ format: chatFormats[dialect], body, bytes }, target, {
     limit,
     outputTokens: 10,
     toolLimit: undefined

@@ -1,15 +1,15 @@
 import { assert, describe, it } from "vitest"
+import { anthropicMessages } from "../../../src/gateway/formats/anthropic-messages/format.ts"
+import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { StreamTransformer, type StreamOptions } from "../../../src/gateway/pipeline/stream-transformer.ts"
 import { answerScope, renaming } from "../../../src/gateway/json/kept-ids.ts"
-import { noUsage } from "../../../src/gateway/translation/domain.ts"
+import { noUsage } from "../../../src/gateway/formats/domain.ts"
 
 const relayed = (options: Partial<StreamOptions>, ...parts: ReadonlyArray<Uint8Array>): string => {
   const transformer = new StreamTransformer({
-    operation: "chat",
-    from: "openai",
-    to: "openai",
-    head: { id: "c", model: "m" },
-    createdSeconds: 17,
+    from: openAiChat,
+    to: openAiChat,
+    head: { id: "c", model: "m", createdSeconds: 17 },
     includeUsage: true,
     keepsWords: false,
     rename: renaming(answerScope, (id) => `ours-${id}`),
@@ -26,7 +26,7 @@ const relayed = (options: Partial<StreamOptions>, ...parts: ReadonlyArray<Uint8A
   return Buffer.concat(passed).toString("utf8").trimEnd()
 }
 
-const messages = { from: "anthropic", to: "anthropic" } as const
+const messages = { from: anthropicMessages, to: anthropicMessages } as const
 const event = (data: { readonly type: string; readonly [member: string]: unknown }) =>
   `event: ${data.type}\ndata: ${JSON.stringify(data)}`
 const container = { id: "cntr_secret", expires_at: "2026-11-26T00:00:00Z" }
@@ -99,7 +99,7 @@ describe("the ids in a stream that passes as bytes", () => {
 
   it("become the gateway's in an event of several lines, and after a byte order mark", () => {
     const stream = `\uFEFFdata: {"choices":[{"delta":\r\ndata: {"audio":{"id":"audio_secret"}}}]}\nid: 7\n\n${chunk({}, "stop")}\n\ndata: [DONE]\n\n`
-    const out = relayed({ includeUsage: false, to: "openai" }, Buffer.from(stream))
+    const out = relayed({ includeUsage: false, to: openAiChat }, Buffer.from(stream))
     assert.notMatch(out, secrets)
     assert.include(out, "ours-audio_secret")
     const passed = relayed({}, Buffer.from(stream))

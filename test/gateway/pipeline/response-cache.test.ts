@@ -4,6 +4,7 @@ import { TestClock } from "effect/testing"
 import { type CallAnswer } from "../../../src/gateway/pipeline/response-relay.ts"
 import { type UsageMeter } from "../../../src/gateway/metering/usage-meter.ts"
 import { ResponseCache } from "../../../src/gateway/pipeline/response-cache.ts"
+import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { gatewaySnapshot } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { TenantId } from "../../../src/kernel/identifier.ts"
 import { costNanoUsd, model, spender } from "../../support/gateway.ts"
@@ -219,7 +220,7 @@ describe("what the response cache keeps", () => {
   const meter = { completedUsage: undefined, endedWell: true } as unknown as UsageMeter
   const slotFor = Effect.fnUntraced(function* (question: string) {
     const cache = yield* ResponseCache
-    const call = { dialect: "openai", operation: "chat", body: {}, headers: {}, cache: true } as const
+    const call = { format: openAiChat, body: {}, headers: {}, cache: true } as const
     const slot = cache.slot({ ...call, bytes: Buffer.from(question) }, loopback, tenantId, gateway)
     return slot ?? assert.fail("not cached")
   })

@@ -2,9 +2,13 @@ import Anthropic from "@anthropic-ai/sdk"
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import OpenAI from "openai"
+import { anthropicMessages } from "../../../src/gateway/formats/anthropic-messages/format.ts"
+import { chatFormats } from "../../support/formats.ts"
+import { openAiResponses } from "../../../src/gateway/formats/openai-responses/format.ts"
+import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { StreamTransformer } from "../../../src/gateway/pipeline/stream-transformer.ts"
-import { type Dialect, noUsage } from "../../../src/gateway/translation/domain.ts"
-import { EventReader } from "../../../src/gateway/translation/event-reader.ts"
+import { type Dialect, noUsage } from "../../../src/gateway/formats/domain.ts"
+import { EventReader } from "../../../src/gateway/formats/event-reader.ts"
 import { charges, configure, model, prices, provider, readAll, spender } from "../../support/gateway.ts"
 import { type Answerer, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
@@ -103,14 +107,14 @@ const endings: Readonly<Record<string, Ending>> = {
   }
 }
 
+const formats = { chat: openAiChat, responses: openAiResponses, messages: anthropicMessages }
+
 /** What a caller gets of a stream that arrives in these parts, and what is known of it. */
 const relayed = (api: Ending["api"], to: Dialect, parts: ReadonlyArray<Uint8Array>) => {
   const transformer = new StreamTransformer({
-    operation: api === "responses" ? "responses" : "chat",
-    from: api === "messages" ? "anthropic" : "openai",
-    to,
-    head: { id: "c", model: "m" },
-    createdSeconds: 17,
+    from: formats[api],
+    to: to === formats[api].dialect ? formats[api] : chatFormats[to],
+    head: { id: "c", model: "m", createdSeconds: 17 },
     includeUsage: true,
     keepsWords: false,
     writeError: ({ message }) => `data: ${message}\n\n`

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "vitest"
+import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { StreamTransformer } from "../../../src/gateway/pipeline/stream-transformer.ts"
-import { noUsage } from "../../../src/gateway/translation/domain.ts"
+import { noUsage } from "../../../src/gateway/formats/domain.ts"
 
 const chunk = (content: string, finish_reason: string | null = null) =>
   `data: ${JSON.stringify({ id: "c", choices: [{ index: 0, delta: { content }, finish_reason }] })}`
@@ -10,11 +11,9 @@ const used = `data: ${JSON.stringify({ id: "c", choices: [], usage })}`
 /** What a caller who asked for the usage gets of a stream that arrives in these parts. */
 const relayed = (...parts: ReadonlyArray<string>): string => {
   const transformer = new StreamTransformer({
-    operation: "chat",
-    from: "openai",
-    to: "openai",
-    head: { id: "c", model: "m" },
-    createdSeconds: 17,
+    from: openAiChat,
+    to: openAiChat,
+    head: { id: "c", model: "m", createdSeconds: 17 },
     includeUsage: true,
     keepsWords: false,
     writeError: ({ message }) => `data: ${message}\n\n`

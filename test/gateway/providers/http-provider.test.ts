@@ -2,7 +2,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Layer, Pull, Redacted } from "effect"
 import * as zlib from "node:zlib"
 import { ProviderClients } from "../../../src/gateway/providers/clients.ts"
-import { anthropic, makeHttpProvider, type Vendor, openAi } from "../../../src/gateway/providers/http-provider.ts"
+import { anthropicCount, anthropicDialect } from "../../../src/gateway/formats/anthropic-messages/format.ts"
+import { type VendorDialect } from "../../../src/gateway/formats/format.ts"
+import { openAiChat, openAiDialect } from "../../../src/gateway/formats/openai-chat/format.ts"
+import { makeHttpProvider } from "../../../src/gateway/providers/http-provider.ts"
 import { type Provider, type ProviderAnswer } from "../../../src/gateway/providers/provider.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 import { type Answerer, json, type ProviderStandIn, sse, startProvider } from "../../support/provider.ts"
@@ -10,7 +13,11 @@ import { eventually } from "../../support/waiting.ts"
 
 const clients = ProviderClients.layer.pipe(Layer.provide(Settings.layerMemory()))
 
-const provider = Effect.fnUntraced(function* (answer: Answerer, vendor: Vendor = openAi, timeoutSeconds = 5) {
+const provider = Effect.fnUntraced(function* (
+  answer: Answerer,
+  vendor: VendorDialect = openAiDialect,
+  timeoutSeconds = 5
+) {
   const standIn = yield* startProvider(answer)
   const client = yield* (yield* ProviderClients).configured(undefined)
   const made = makeHttpProvider(client, vendor, {
@@ -23,7 +30,7 @@ const provider = Effect.fnUntraced(function* (answer: Answerer, vendor: Vendor =
   return { standIn, provider: made }
 })
 
-const request = { operation: "chat", body: '{"model":"m"}', headers: { "openai-organization": "o" } } as const
+const request = { format: openAiChat, body: '{"model":"m"}', headers: { "openai-organization": "o" } } as const
 
 const untilAborted = (standIn: ProviderStandIn) =>
   eventually(
@@ -171,8 +178,11 @@ describe("a provider over HTTP", () => {
 
   it.live("of Anthropic's has its own key header, version and paths", () =>
     Effect.gen(function* () {
-      const { provider: made, standIn } = yield* provider((_, response) => json(response, 200, { data: [] }), anthropic)
-      yield* made.send({ ...request, operation: "count-tokens" })
+      const { provider: made, standIn } = yield* provider(
+        (_, response) => json(response, 200, { data: [] }),
+        anthropicDialect
+      )
+      yield* made.send({ ...request, format: anthropicCount })
       yield* made.listModels
       assert.deepStrictEqual(
         standIn.requests.map(({ path }) => path),
@@ -257,12 +267,12 @@ describe("a provider over HTTP", () => {
       const { provider: made, standIn } = yield* provider((_, response) => response.destroy())
       const broken = yield* refusal(made)
       assert.deepStrictEqual([broken.reason, broken.sent, broken.error.status], ["broken-off", true, 502])
-      const slow = yield* provider(() => {}, openAi, 0.05)
+      const slow = yield* provider(() => {}, openAiDialect, 0.05)
       const late = yield* refusal(slow.provider)
       assert.deepStrictEqual([late.reason, late.sent, late.error.status], ["timeout", true, 504])
       yield* untilAborted(slow.standIn)
       const client = yield* (yield* ProviderClients).configured(undefined)
-      const nowhere = makeHttpProvider(client, openAi, {
+      const nowhere = makeHttpProvider(client, openAiDialect, {
         id: "p",
         baseUrl: `${standIn.url.replace(/\d+$/, "1")}/v1`,
         apiKey: undefined,
@@ -276,7 +286,7 @@ describe("a provider over HTTP", () => {
 
   it.live("that never ends is given up after its patience", () =>
     Effect.gen(function* () {
-      const { provider: made } = yield* provider((_, response) => sse(response, ["data: 1\n\n"]), openAi, 0.05)
+      const { provider: made } = yield* provider((_, response) => sse(response, ["data: 1\n\n"]), openAiDialect, 0.05)
       const failure = yield* Effect.flip(Effect.flatMap(made.send(request), textOf))
       assert.strictEqual(failure.reason, "timeout")
     }).pipe(Effect.scoped, Effect.provide(clients))
@@ -341,7 +351,7 @@ describe("a provider at an address of the caller's", () => {
       const { guarded } = yield* ProviderClients
       const { port } = new URL(standIn.url)
       for (const host of ["127.0.0.1", "localhost", "[::1]", "0x7f000001", "2130706433", "[::ffff:127.0.0.1]"]) {
-        const made = makeHttpProvider(guarded, openAi, {
+        const made = makeHttpProvider(guarded, openAiDialect, {
           id: "p",
           baseUrl: `http://${host}:${port}/v1`,
           apiKey: undefined,

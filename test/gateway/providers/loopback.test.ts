@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { EventReader } from "../../../src/gateway/translation/event-reader.ts"
-import { type Operation, type Provider } from "../../../src/gateway/providers/provider.ts"
+import { EventReader } from "../../../src/gateway/formats/event-reader.ts"
+import { type Operation } from "../../../src/gateway/formats/domain.ts"
+import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
+import { type Provider } from "../../../src/gateway/providers/provider.ts"
 import { repeatableLoopback } from "../../support/loopback.ts"
 
 const send = Effect.fnUntraced(function* (
@@ -9,7 +11,11 @@ const send = Effect.fnUntraced(function* (
   body: object,
   loopback: Provider = repeatableLoopback()
 ) {
-  const request = { operation, body: JSON.stringify({ model: "loopback-1", ...body }), headers: {} }
+  const request = {
+    format: { ...openAiChat, operation },
+    body: JSON.stringify({ model: "loopback-1", ...body }),
+    headers: {}
+  }
   const { body: answer } = yield* Effect.scoped(loopback.send(request))
   if (answer instanceof Uint8Array) return JSON.parse(Buffer.from(answer).toString("utf8"))
   const reader = new EventReader()
@@ -125,7 +131,7 @@ describe("the loopback provider", () => {
     Effect.gen(function* () {
       for (const body of ["{", "[]", "null"]) {
         const failure = yield* Effect.flip(
-          Effect.scoped(repeatableLoopback().send({ operation: "chat", body, headers: {} }))
+          Effect.scoped(repeatableLoopback().send({ format: openAiChat, body, headers: {} }))
         )
         assert.strictEqual(failure.error.status, 400)
       }

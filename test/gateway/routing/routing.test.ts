@@ -7,7 +7,8 @@ import { Bulkheads } from "../../../src/gateway/routing/bulkheads.ts"
 import { rateTable } from "../../../src/gateway/catalog/cost.ts"
 import { type Provider, providerCredentials, ProviderFailure } from "../../../src/gateway/providers/provider.ts"
 import { routeOrder } from "../../../src/gateway/routing/resolve-model.ts"
-import { gatewaySnapshot, type ModelTarget, usualApis } from "../../../src/gateway/configuration/gateway-snapshot.ts"
+import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
+import { gatewaySnapshot, type ModelTarget } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { ProviderHealth } from "../../../src/gateway/routing/router.ts"
 import { SharedRedis } from "../../../src/platform/redis/shared-redis.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
@@ -16,7 +17,7 @@ import { repeatableLoopback, runningLoopback } from "../../support/loopback.ts"
 const loopback = repeatableLoopback()
 
 const target = (model: string, members: Partial<ModelTarget> = {}): ModelTarget => ({
-  provider: { ...runningLoopback, id: "p", maxConcurrency: 2, apis: usualApis, provider: loopback },
+  provider: { ...runningLoopback, id: "p", maxConcurrency: 2, provider: loopback },
   model,
   isListed: true,
   weight: 1,
@@ -130,7 +131,7 @@ const { routing } = gatewaySnapshot(
   [],
   []
 )
-const request = { operation: "chat", body: '{"messages":[]}', headers: {} } as const
+const request = { format: openAiChat, body: '{"messages":[]}', headers: {} } as const
 const streaming = { ...request, body: '{"messages":[],"stream":true}' }
 
 describe("an attempt", () => {

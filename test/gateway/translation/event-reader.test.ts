@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { EventReader } from "../../../src/gateway/translation/event-reader.ts"
+import { EventReader } from "../../../src/gateway/formats/event-reader.ts"
 
 const readAll = (chunks: ReadonlyArray<Uint8Array>) => {
   const reader = new EventReader()

@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
-import { MessagesRequest } from "../../../src/gateway/translation/anthropic-messages/domain.ts"
-import { chatToMessages } from "../../../src/gateway/translation/anthropic-messages/chat-to-messages.ts"
-import { messagesToChat } from "../../../src/gateway/translation/anthropic-messages/messages-to-chat.ts"
-import { ChatRequest } from "../../../src/gateway/translation/openai-chat/domain.ts"
-import { type ResponseItem, ResponsesRequest } from "../../../src/gateway/translation/openai-responses/domain.ts"
-import { responsesToChat } from "../../../src/gateway/translation/openai-responses/to-chat.ts"
+import { MessagesRequest } from "../../../src/gateway/formats/anthropic-messages/domain.ts"
+import { chatToMessages } from "../../../src/gateway/formats/anthropic-messages/chat-to-messages.ts"
+import { messagesToChat } from "../../../src/gateway/formats/anthropic-messages/messages-to-chat.ts"
+import { ChatRequest } from "../../../src/gateway/formats/common-form/domain.ts"
+import { type ResponseItem, ResponsesRequest } from "../../../src/gateway/formats/openai-responses/domain.ts"
+import { responsesToChat } from "../../../src/gateway/formats/openai-responses/to-chat.ts"
 
 const target = { model: "claude-sonnet-4-5", maxOutputTokens: 4096 }
 const hello = [{ role: "user", content: "Hello" }]
@@ -14,8 +14,7 @@ const toMessages = (request: object) =>
   chatToMessages(Schema.decodeUnknownSync(ChatRequest)({ model: "m", messages: hello, ...request }), target)
 const toChat = (request: object) =>
   messagesToChat(
-    Schema.decodeUnknownSync(MessagesRequest)({ model: "m", max_tokens: 100, messages: hello, ...request }),
-    { model: "gpt" }
+    Schema.decodeUnknownSync(MessagesRequest)({ model: "m", max_tokens: 100, messages: hello, ...request })
   )
 
 const faults = (result: Result.Result<unknown, ReadonlyArray<{ readonly path: ReadonlyArray<unknown> }>>) =>

@@ -5,32 +5,26 @@ import * as path from "node:path"
 import { gatewaySnapshot } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { providerRequest } from "../../../src/gateway/pipeline/provider-request.ts"
 import { StreamTransformer } from "../../../src/gateway/pipeline/stream-transformer.ts"
-import {
-  completionToMessage,
-  messageToCompletion
-} from "../../../src/gateway/translation/anthropic-messages/answers.ts"
-import { readEvent, readMessage } from "../../../src/gateway/translation/anthropic-messages/domain.ts"
-import { type BilledTool, type Dialect, noUsage } from "../../../src/gateway/translation/domain.ts"
-import { type DialectError, errorInEvent, readErrorIn } from "../../../src/gateway/translation/errors.ts"
-import { EventReader } from "../../../src/gateway/translation/event-reader.ts"
+import { completionToMessage, messageToCompletion } from "../../../src/gateway/formats/anthropic-messages/answers.ts"
+import { readEvent, readMessage } from "../../../src/gateway/formats/anthropic-messages/domain.ts"
+import { type BilledTool, type Dialect, noUsage } from "../../../src/gateway/formats/domain.ts"
+import { type DialectError, errorInEvent, readErrorIn } from "../../../src/gateway/formats/errors.ts"
+import { EventReader } from "../../../src/gateway/formats/event-reader.ts"
 import {
   type ChatCompletion,
   readChunk,
   readCompletion,
   ThinkingBlock
-} from "../../../src/gateway/translation/openai-chat/domain.ts"
-import { toCompletionUsage, usageOfCompletion } from "../../../src/gateway/translation/openai-chat/usage.ts"
-import {
-  ChunksToResponse,
-  type ResponseEvent
-} from "../../../src/gateway/translation/openai-responses/chunks-to-events.ts"
-import { wholeToEvents } from "../../../src/gateway/translation/openai-responses/native-events.ts"
-import { ResponsesRequest } from "../../../src/gateway/translation/openai-responses/domain.ts"
-import { responsesToChat } from "../../../src/gateway/translation/openai-responses/to-chat.ts"
-import { StreamToWhole } from "../../../src/gateway/translation/stream-to-whole.ts"
-import { wholeToStream } from "../../../src/gateway/translation/whole-to-stream.ts"
-import { anthropicErrors } from "../../../src/gateway/wire/anthropic-messages/errors.ts"
-import { openAiErrors } from "../../../src/gateway/wire/openai-chat/errors.ts"
+} from "../../../src/gateway/formats/common-form/domain.ts"
+import { usageOfCompletion } from "../../../src/gateway/formats/common-form/usage.ts"
+import { ChunksToResponse, type ResponseEvent } from "../../../src/gateway/formats/openai-responses/chunks-to-events.ts"
+import { streamedResponse } from "../../../src/gateway/formats/openai-responses/whole-to-stream.ts"
+import { ResponsesRequest } from "../../../src/gateway/formats/openai-responses/domain.ts"
+import { responsesToChat } from "../../../src/gateway/formats/openai-responses/to-chat.ts"
+import { GatheredStream } from "../../../src/gateway/pipeline/gathered-stream.ts"
+import { chatFormats, spokenDialects } from "../../support/formats.ts"
+import { anthropicErrors } from "../../../src/gateway/formats/anthropic-messages/errors.ts"
+import { openAiErrors } from "../../../src/gateway/formats/openai-chat/errors.ts"
 import { NativeEvents } from "../../../src/gateway/wire/native/native-events.ts"
 import { LlmRequest } from "../../../src/gateway/wire/native/request-domain.ts"
 import { chatOf, saidIn } from "../../../src/gateway/wire/native/translation.ts"
@@ -86,9 +80,9 @@ const limits = { limit: undefined, outputTokens: 4096, toolLimit: undefined }
 const sent = async (body: Json, from: Dialect, to: Dialect): Promise<string> => {
   assert.isDefined(target)
   const model = to === "openai" ? "gpt" : body.model === "m" ? "claude-sonnet-4-5" : String(body.model)
-  const provider = { ...target.provider, vendor: undefined, dialect: to }
+  const provider = { ...target.provider, vendor: undefined, speaks: spokenDialects[to] }
   const bytes = utf8.encode(JSON.stringify(body))
-  const request = { dialect: from, operation: "chat", body, bytes, keepsThoughts: true } as const
+  const request = { format: chatFormats[from], body, bytes, keepsThoughts: true }
   const out = await Effect.runPromise(providerRequest(request, { ...target, model, provider }, limits))
   const received = JSON.parse(typeof out === "string" ? out : Buffer.from(out).toString("utf8"))
   const headers = { "anthropic-version": "2023-06-01" }
@@ -127,7 +121,7 @@ snapshots("requests", requests, {
     sent(chatOfResponses(given, ["webSearch", "codeExecution"]), "openai", "anthropic")
 })
 
-const head = { model: "asked", id: "made" }
+const head = { model: "asked", id: "made", createdSeconds: 17 }
 const decodeCompletion = (given: unknown) => readCompletion(given) ?? {}
 const decodeMessage = (given: unknown) => readMessage(given) ?? {}
 
@@ -157,14 +151,14 @@ snapshots("answers", answers, {
   "completion-to-message": (given) => pretty(completionToMessage(decodeCompletion(given), head)),
   "completion-to-response": (given, { request }) => wholeResponse(decodeCompletion(given), request),
   "completion-to-native": (given) => pretty(saidIn(utf8.encode(JSON.stringify(given))) ?? null),
-  "completion-to-chunks": (given) => lines(wholeToStream(JSON.stringify(given), "openai", toCompletionUsage(noUsage))),
-  "message-to-completion": (given) => pretty(messageToCompletion(decodeMessage(given), head, 17)),
+  "completion-to-chunks": (given) => lines(chatFormats.openai.streamed(JSON.stringify(given), noUsage)),
+  "message-to-completion": (given) => pretty(messageToCompletion(decodeMessage(given), head)),
   "message-to-response": (given, { request }) => {
-    const completion = messageToCompletion(decodeMessage(given), { ...head, keepsThoughts: true }, 17)
+    const completion = messageToCompletion(decodeMessage(given), { ...head, keepsThoughts: true })
     return wholeResponse(decodeCompletion(completion), request)
   },
-  "message-to-events": (given) => wellFormed(lines(wholeToStream(JSON.stringify(given), "anthropic", undefined))),
-  "response-to-events": (given) => lines(wholeToEvents(JSON.stringify(given)))
+  "message-to-events": (given) => wellFormed(lines(chatFormats.anthropic.streamed(JSON.stringify(given), undefined))),
+  "response-to-events": (given) => lines(streamedResponse(JSON.stringify(given)))
 })
 
 const decodeEvent = (data: string | undefined) => readEvent(parsedJson(data ?? "")) ?? {}
@@ -202,11 +196,9 @@ const streamOf = (dialect: Dialect, events: ReadonlyArray<Json>): string => {
 
 const relayed = (stream: string, from: Dialect, to: Dialect, keepsThoughts: boolean): string => {
   const transformer = new StreamTransformer({
-    operation: "chat",
-    from,
-    to,
+    from: chatFormats[from],
+    to: chatFormats[to],
     head: { ...head, keepsThoughts },
-    createdSeconds: 17,
     includeUsage: true,
     keepsWords: false,
     writeError: (error) => writers[to].event(error, "req_1")
@@ -242,7 +234,7 @@ const native = (stream: string): string => {
 }
 
 const gathered = (dialect: Dialect, events: ReadonlyArray<Json>): string => {
-  const whole = new StreamToWhole(dialect)
+  const whole = new GatheredStream(chatFormats[dialect])
   whole.push(utf8.encode(streamOf(dialect, events)))
   const answer = whole.end()
   return pretty(whole.isComplete ? answer : null)

@@ -1,13 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { readEvent } from "../../../src/gateway/translation/anthropic-messages/domain.ts"
-import { ChunksToEvents } from "../../../src/gateway/translation/anthropic-messages/chunks-to-events.ts"
-import { EventsToChunks } from "../../../src/gateway/translation/anthropic-messages/events-to-chunks.ts"
-import { noUsage } from "../../../src/gateway/translation/domain.ts"
-import { readChunk, readCompletion } from "../../../src/gateway/translation/openai-chat/domain.ts"
-import { StreamToWhole } from "../../../src/gateway/translation/stream-to-whole.ts"
+import { readEvent } from "../../../src/gateway/formats/anthropic-messages/domain.ts"
+import { ChunksToEvents } from "../../../src/gateway/formats/anthropic-messages/chunks-to-events.ts"
+import { EventsToChunks } from "../../../src/gateway/formats/anthropic-messages/events-to-chunks.ts"
+import { noUsage } from "../../../src/gateway/formats/domain.ts"
+import { readChunk, readCompletion } from "../../../src/gateway/formats/common-form/domain.ts"
+import { chatTranslation } from "../../../src/gateway/formats/openai-chat/translation.ts"
+import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
+import { GatheredStream } from "../../../src/gateway/pipeline/gathered-stream.ts"
 
-const head = { model: "asked", id: "made" }
+const head = { model: "asked", id: "made", createdSeconds: 17 }
 
 const toEvents = (chunks: ReadonlyArray<object>) => {
   const machine = new ChunksToEvents(head)
@@ -15,15 +17,15 @@ const toEvents = (chunks: ReadonlyArray<object>) => {
   return [...pushed, ...machine.end()]
 }
 
-const toChunks = (events: ReadonlyArray<object>, includeUsage: boolean) => {
-  const machine = new EventsToChunks(head, 17, includeUsage)
+const toChunks = (events: ReadonlyArray<object>) => {
+  const machine = new EventsToChunks(head)
   const pushed = events.flatMap((event) => machine.push(readEvent(event) ?? {}))
   return [...pushed, ...machine.end()]
 }
 
 /** A completion as a client puts it together. */
 const collect = (chunks: ReadonlyArray<object>) => {
-  const whole = new StreamToWhole("openai")
+  const whole = new GatheredStream(openAiChat)
   for (const chunk of chunks) whole.push(new TextEncoder().encode(`data: ${JSON.stringify(chunk)}\n\n`))
   const [choice] = readCompletion(whole.end())?.choices ?? []
   return choice
@@ -40,32 +42,29 @@ describe("chunks to events", () => {
     assert.nestedPropertyVal(delta, "usage.input_tokens", 9)
   })
 
-  it("a provider that never ends: whether the model was done is known, and the end is told once", () => {
+  it("the end is told once", () => {
     const machine = new ChunksToEvents(head)
     machine.push({ choices: [{ delta: { content: "Hi" } }] })
-    assert.isFalse(machine.finished)
     machine.push({ choices: [{ delta: {}, finish_reason: "length" }] })
-    assert.isTrue(machine.finished)
     assert.isNotEmpty(machine.end())
     assert.isEmpty(machine.end())
   })
 })
 
 describe("events to chunks", () => {
-  it("usage is told to those alone who asked for it, and is missing where none was reported", () => {
-    const chunks = toChunks([start, { type: "message_delta", delta: { stop_reason: "end_turn" } }], false)
-    assert.isTrue(chunks.every((chunk) => !("usage" in chunk)))
-    const silent = new EventsToChunks(head, 17, true)
-    silent.push({ type: "message_start" })
-    assert.isUndefined(silent.usage)
+  it("usage is told to those alone who asked for it", () => {
+    const chunks = toChunks([start, { type: "message_delta", delta: { stop_reason: "end_turn" } }])
+    for (const includesUsage of [false, true]) {
+      const writer = chatTranslation.streamFromCommon(head, includesUsage)
+      const written = chunks.map((chunk) => writer.push(chunk)).join("") + writer.end(noUsage)
+      assert.strictEqual(written.includes('"usage"'), includesUsage)
+    }
   })
 
-  it("a provider that never ends: whether the model was done is known, and the end is told once", () => {
-    const machine = new EventsToChunks(head, 17, true)
+  it("the end is told once", () => {
+    const machine = new EventsToChunks(head)
     machine.push(start)
-    assert.isFalse(machine.finished)
     machine.push({ type: "message_delta", delta: { stop_reason: "max_tokens" } })
-    assert.isTrue(machine.finished)
     assert.isNotEmpty(machine.end())
     assert.isEmpty(machine.end())
   })
@@ -86,7 +85,7 @@ describe("there and back", () => {
       ...deltas.map((delta) => ({ choices: [{ delta }] })),
       { choices: [{ delta: {}, finish_reason: "tool_calls" }] }
     ]
-    const completion = collect(toChunks(toEvents(chunks), true))
+    const completion = collect(toChunks(toEvents(chunks)))
     assert.strictEqual(completion?.message?.content ?? "", words.join(""))
     assert.deepStrictEqual(JSON.parse(completion?.message?.tool_calls?.[0]?.function?.arguments ?? ""), { pieces })
     assert.strictEqual(completion?.finish_reason, "tool_calls")

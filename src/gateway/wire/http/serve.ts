@@ -1,7 +1,6 @@
 import { Cause, Clock, Context, Effect, Option, Result, type Scope } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { ledgerLate } from "../../../budgets/ledger/problems.ts"
-import { type Capability } from "../../../kernel/authority/capability.ts"
 import { InternalError, Overloaded } from "../../../kernel/problems/problems.ts"
 import { isClientAbort, problemOf } from "../../../platform/http/failures.ts"
 import { CurrentRequest, headersOf, type RequestInfo, tookTooLong } from "../../../platform/http/request.ts"
@@ -18,17 +17,8 @@ import { type Call, parseRequest, withoutBetaMembers } from "../../pipeline/call
 import { CallPipeline } from "../../pipeline/call-pipeline.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
-import { type Operation } from "../../providers/provider.ts"
-import { type Dialect } from "../../translation/domain.ts"
-import { type ErrorWriter } from "./error-writer.ts"
-
-/** A path of a vendor's API that makes calls. */
-export interface CallRoute {
-  readonly path: `/${string}`
-  readonly dialect: Dialect
-  readonly operation: Operation
-  readonly capability: Capability
-}
+import { type WireFormat } from "../../formats/format.ts"
+import { type ErrorWriter } from "../../formats/error-writer.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 
@@ -141,7 +131,8 @@ export const makeCallReader = Effect.gen(function* () {
   const { maxBodyBytes } = llm.gateway
 
   return (
-    { dialect, operation, path }: Omit<CallRoute, "capability">,
+    format: WireFormat,
+    path: string,
     request: Request,
     requestId: string,
     errors: ErrorWriter
@@ -163,8 +154,7 @@ export const makeCallReader = Effect.gen(function* () {
         return Effect.flatMap(parseRequest(request, maxBodyBytes), ({ body, bytes }) => {
           info?.limit(database.acquireTimeoutSeconds, ledgerLate)
           const call = withoutBetaMembers<Call>({
-            dialect,
-            operation,
+            format,
             body,
             bytes,
             caller,
@@ -185,12 +175,11 @@ export const makeCallRoutes = Effect.gen(function* () {
   const readCall = yield* makeCallReader
   const pipeline = yield* CallPipeline
   const counts = yield* MessageCounts
-  return (route: CallRoute, errors: ErrorWriter) => {
-    const { capability, operation, path } = route
-    const limitedBy = operation === "count-tokens" ? "rate" : "caps"
+  return (format: WireFormat, { capability, path }: NonNullable<WireFormat["route"]>, errors: ErrorWriter) => {
+    const limitedBy = format.isCount ? "rate" : "caps"
 
     const make = (call: Call): Effect.Effect<Omit<CallAnswer, "report">, GatewayError, Scope.Scope> =>
-      operation === "count-tokens"
+      format.isCount
         ? Effect.map(counts.count(call), ({ bytes, headers }) => ({ status: 200, headers, body: bytes }))
         : pipeline.call(call)
 
@@ -198,7 +187,7 @@ export const makeCallRoutes = Effect.gen(function* () {
       authenticated(
         request,
         { capabilities: [capability], limitedBy },
-        Effect.flatMap(readCall(route, request, requestId, errors), (call) =>
+        Effect.flatMap(readCall(format, path, request, requestId, errors), (call) =>
           Effect.map(make(call), (made) => responseOf(made, requestId))
         )
       )

@@ -1,8 +1,11 @@
+import { type WireFormat } from "../../formats/format.ts"
+import { openAiChat } from "../../formats/openai-chat/format.ts"
+import { openAiEmbeddings } from "../../formats/openai-embeddings/format.ts"
 import { Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { RateLimits } from "../../../access/rate-limits.ts"
 import { CurrentPrincipal, type Principal } from "../../../kernel/authority/principal.ts"
-import { type TokenUsage } from "../../translation/domain.ts"
+import { type TokenUsage } from "../../formats/domain.ts"
 import { usdText } from "../../../kernel/usd.ts"
 import { type PlanId } from "../../../budgets/ledger/domain.ts"
 import { ledgerLate, toGoverningCaps } from "../../../budgets/ledger/problems.ts"
@@ -19,7 +22,7 @@ import { type Call } from "../../pipeline/call-request.ts"
 import { chatOf, embeddingsOf, saidIn, usageOf, vectorsIn } from "./translation.ts"
 import { NativeEvents } from "./native-events.ts"
 import { type CallProblem, type GatewayError, unreadableAnswer } from "../../errors/gateway-error.ts"
-import { openAiErrors } from "../openai-chat/errors.ts"
+import { openAiErrors } from "../../formats/openai-chat/errors.ts"
 import {
   type EmbeddingAnswer,
   type EmbeddingRequest,
@@ -29,7 +32,7 @@ import {
 } from "./request-domain.ts"
 
 const utf8 = new TextEncoder()
-const routes = { chat: "complete", embed: "embed" }
+const routes = { chat: "complete", embedding: "embed" }
 
 /** Completions and embeddings in the native format, from any provider. */
 export class Completions extends Context.Service<
@@ -57,7 +60,7 @@ export class Completions extends Context.Service<
       const { acquireTimeoutSeconds } = (yield* Settings).database
 
       const callOf = Effect.fnUntraced(function* (
-        operation: "chat" | "embed",
+        format: WireFormat,
         body: Readonly<Record<string, unknown>>,
         declared: DeclaredCall & Pick<LlmRequest, "cache" | "fallbacks" | "metadata">
       ) {
@@ -67,8 +70,7 @@ export class Completions extends Context.Service<
         const key = headers["idempotency-key"]
         const caller = yield* authentication.attribute(declared)
         const call: Call = {
-          dialect: "openai",
-          operation,
+          format,
           body,
           bytes: utf8.encode(JSON.stringify(body)),
           caller,
@@ -76,7 +78,7 @@ export class Completions extends Context.Service<
           metadata: declared.metadata,
           fallbacks: declared.fallbacks ?? [],
           cache: declared.cache,
-          idempotency: key === undefined ? undefined : { route: `POST /api/llm/${routes[operation]}`, key },
+          idempotency: key === undefined ? undefined : { route: `POST /api/llm/${routes[format.modelKind]}`, key },
           writeError: (error) => openAiErrors.event(error, info?.requestId ?? "")
         }
         return call
@@ -88,7 +90,7 @@ export class Completions extends Context.Service<
           const { name } = yield* CurrentPrincipal
           yield* Effect.catch(limits.principal(name), principalRateReached)
         }
-        const call = yield* callOf("chat", chatOf(request), request)
+        const call = yield* callOf(openAiChat, chatOf(request), request)
         const planId = call.caller.subject.plan?.id ?? null
         if (isDryRun) return estimated(yield* CurrentPrincipal, yield* pipeline.estimate(call), planId)
         const answer = yield* pipeline.call(call)
@@ -113,7 +115,7 @@ export class Completions extends Context.Service<
       })
 
       const embed = Effect.fn("Completions.embed")(function* (request: EmbeddingRequest) {
-        const answer = yield* pipeline.call(yield* callOf("embed", embeddingsOf(request), request))
+        const answer = yield* pipeline.call(yield* callOf(openAiEmbeddings, embeddingsOf(request), request))
         const vectors = answer.body instanceof Uint8Array ? vectorsIn(answer.body) : Option.none()
         if (Option.isNone(vectors)) return yield* unreadableAnswer(answer.report.provider)
         const { cached, costNanoUsd, model, provider, reservationId, usage } = answer.report

@@ -1,10 +1,10 @@
-import { type TokenUsage } from "../../translation/domain.ts"
+import { type TokenUsage } from "../../formats/domain.ts"
 import { parsedJson } from "../../../kernel/json/parsed-json.ts"
-import { errorInEvent } from "../../translation/errors.ts"
-import { comment, EventReader, isComment } from "../../translation/event-reader.ts"
-import { readChunk } from "../../translation/openai-chat/domain.ts"
-import { StreamedCalls } from "../../translation/streamed-calls.ts"
-import { usageOfCompletion } from "../../translation/openai-chat/usage.ts"
+import { errorInEvent } from "../../formats/errors.ts"
+import { comment, EventReader, isComment } from "../../formats/event-reader.ts"
+import { readChunk } from "../../formats/common-form/domain.ts"
+import { StreamedCalls } from "../../formats/streamed-calls.ts"
+import { usageOfCompletion } from "../../formats/common-form/usage.ts"
 import { finishOf, usageOf } from "./translation.ts"
 
 const written = (event: string, data: object): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`

@@ -95,7 +95,7 @@ export class Gateway extends Context.Service<
         const last = statuses.last(running)
         return {
           id: running.id,
-          dialect: running.dialect,
+          dialect: running.speaks.dialect,
           reachable: last?.reachable ?? null,
           breaker: worst(states),
           latencyMs: last?.latencyMs ?? null,

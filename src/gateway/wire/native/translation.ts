@@ -1,9 +1,9 @@
 import { type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { Option, Schema } from "effect"
-import { type TokenUsage } from "../../translation/domain.ts"
-import { readCompletion } from "../../translation/openai-chat/domain.ts"
-import { isStrict } from "../../translation/openai-chat/strict-schema.ts"
-import { withImagesBesideTools } from "../../translation/openai-chat/tool-images.ts"
+import { type TokenUsage } from "../../formats/domain.ts"
+import { readCompletion } from "../../formats/common-form/domain.ts"
+import { isStrict } from "../../formats/common-form/strict-schema.ts"
+import { withImagesBesideTools } from "../../formats/common-form/tool-images.ts"
 import { type EmbeddingRequest, type LlmMessage, type LlmPart, type LlmRequest } from "./request-domain.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
 

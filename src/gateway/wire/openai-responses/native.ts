@@ -1,3 +1,4 @@
+import { type WireFormat } from "../../formats/format.ts"
 import { Context, Effect, Layer, Option, type Scope } from "effect"
 import { RouteNotFound } from "../../../kernel/problems/problems.ts"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
@@ -24,7 +25,7 @@ import { utf8Text } from "../../../kernel/utf8.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 
 type Failure = GatewayError<GatewayProblem>
-type Incoming = Omit<Call, "dialect" | "operation">
+type Incoming = Omit<Call, "format">
 
 /** Whether a target that speaks the Responses API is among the first that a call is sent to. */
 const leads = ({ targets }: ServedModel): boolean => {
@@ -52,7 +53,7 @@ const make = Effect.gen(function* () {
   /** The call of a request that a provider serves itself; undefined where it has to be translated. */
   const prepare = Effect.fnUntraced(function* (
     incoming: Incoming,
-    operation: "responses" | "count-responses" | "compact"
+    format: WireFormat
   ): Effect.fn.Return<Call | undefined, Failure> {
     const { body, caller } = incoming
     const model = configuration.snapshot().modelNamed(String(body.model))
@@ -60,7 +61,7 @@ const make = Effect.gen(function* () {
     const conversation = referencesOf(body)
     if (conversation.length > maxReferences) return yield* tooManyReferences(maxReferences)
     const held = conversation.map(open).find((one) => one !== undefined)
-    if (model === undefined || !speaks(model, operation)) {
+    if (model === undefined || !speaks(model, format)) {
       return held === undefined ? undefined : yield* keptElsewhere("previous_response_id", held.provider, body.model)
     }
     // What the gateway stores itself is sent as items, whatever the provider.
@@ -68,7 +69,7 @@ const make = Effect.gen(function* () {
     if (!isHeld && (!leads(model) || conversation.some((id) => ownId.test(id)))) return undefined
     const impossible = unsupported(body)
     if (impossible !== undefined) return yield* impossible
-    return yield* ids.opened<Call>({ ...incoming, dialect: "openai", operation }, responsesScope)
+    return yield* ids.opened<Call>({ ...incoming, format }, responsesScope)
   })
 
   /** What a provider answers about a response that it stores; undefined if the id is none of a provider's. */

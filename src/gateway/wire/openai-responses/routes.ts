@@ -1,3 +1,4 @@
+import { openAiResponses } from "../../formats/openai-responses/format.ts"
 import { Effect, Layer, Option, type Scope } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { type TenantId } from "../../../kernel/identifier.ts"
@@ -6,7 +7,7 @@ import { GatewayAuthentication, type VendorPath } from "../../authentication/gat
 import { Conversations } from "../../conversations/service.ts"
 import { type GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
 import { makeCallReader, vendorRoute } from "../http/serve.ts"
-import { openAiErrors } from "../openai-chat/errors.ts"
+import { openAiErrors } from "../../formats/openai-chat/errors.ts"
 import { type StoredRequest } from "../../providers/provider.ts"
 import { NativeResponses } from "./native.ts"
 import { type IncomingResponse, Responses } from "./service.ts"
@@ -67,9 +68,8 @@ export const OpenAiResponsesLayer = Layer.unwrap(
           authenticated(
             request,
             { capabilities, limitedBy },
-            Effect.flatMap(
-              readCall({ path, dialect: "openai", operation: "responses" }, request, requestId, openAiErrors),
-              (call) => work(call, requestId)
+            Effect.flatMap(readCall(openAiResponses, path, request, requestId, openAiErrors), (call) =>
+              work(call, requestId)
             )
           )
       )

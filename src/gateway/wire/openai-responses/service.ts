@@ -1,3 +1,5 @@
+import { openAiChat } from "../../formats/openai-chat/format.ts"
+import { openAiResponses, responsesCompaction, responsesCount } from "../../formats/openai-responses/format.ts"
 import { Clock, Context, Effect, Layer, Result, Schema, type Scope, Stream } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { HttpServerResponse } from "effect/http"
@@ -19,16 +21,16 @@ import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
 import { bytesPerToken } from "../../metering/usage-meter.ts"
 import { resolveModel } from "../../routing/resolve-model.ts"
-import { type BilledTool, billedTools, noUsage, type TokenUsage } from "../../translation/domain.ts"
-import { errorInEvent } from "../../translation/errors.ts"
-import { comment, EventReader, isComment, isTerminator, type ServerEvent } from "../../translation/event-reader.ts"
-import { readChunk, readCompletion } from "../../translation/openai-chat/domain.ts"
-import { usageOfCompletion } from "../../translation/openai-chat/usage.ts"
-import { type ResponseHead, responseOf as responseAt } from "../../translation/openai-responses/answers.ts"
-import { ChunksToResponse, type ResponseEvent } from "../../translation/openai-responses/chunks-to-events.ts"
-import { type ResponseItem, ResponsesRequest } from "../../translation/openai-responses/domain.ts"
-import { responsesToChat } from "../../translation/openai-responses/to-chat.ts"
-import { LatestItems } from "../../translation/openai-responses/truncation.ts"
+import { type BilledTool, billedTools, noUsage, type TokenUsage } from "../../formats/domain.ts"
+import { errorInEvent } from "../../formats/errors.ts"
+import { comment, EventReader, isComment, isTerminator, type ServerEvent } from "../../formats/event-reader.ts"
+import { readChunk, readCompletion } from "../../formats/common-form/domain.ts"
+import { usageOfCompletion } from "../../formats/common-form/usage.ts"
+import { type ResponseHead, responseOf as responseAt } from "../../formats/openai-responses/answers.ts"
+import { ChunksToResponse, type ResponseEvent } from "../../formats/openai-responses/chunks-to-events.ts"
+import { type ResponseItem, ResponsesRequest } from "../../formats/openai-responses/domain.ts"
+import { responsesToChat } from "../../formats/openai-responses/to-chat.ts"
+import { LatestItems } from "../../formats/openai-responses/truncation.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { GatewayConfiguration } from "../../configuration/service.ts"
 import { type ServedModel } from "../../configuration/gateway-snapshot.ts"
@@ -43,7 +45,7 @@ const decodeRequest = Schema.decodeUnknownEffect(ResponsesRequest)
 const utf8 = new TextEncoder()
 
 /** A request as it arrived, and who is charged for it. */
-export type IncomingResponse = Omit<Call, "dialect" | "operation">
+export type IncomingResponse = Omit<Call, "format">
 
 /** A request whose conversation is complete. */
 interface Prepared {
@@ -69,11 +71,11 @@ const isProviders = ({ error, problem }: Failure): boolean =>
   problem._tag === "ProviderTimeout" ||
   (error.original !== undefined && (problem._tag === "Overloaded" || problem._tag === "RateLimited"))
 
-/** The tools that every target of a model runs as Anthropic does, for a known fee. */
+/** The tools that every target of a model runs and a translation can ask for, for a known fee. */
 const ownToolsOf = ({ targets }: ServedModel): ReadonlySet<BilledTool> =>
   new Set(
     billedTools.filter((tool) =>
-      targets.every(({ provider, rates }) => provider.dialect === "anthropic" && rates?.toolFees[tool] !== undefined)
+      targets.every(({ provider, rates }) => provider.speaks.translatesTools && rates?.toolFees[tool] !== undefined)
     )
   )
 
@@ -113,7 +115,7 @@ const make = Effect.gen(function* () {
     const impossible = withoutForm(request)
     if (impossible !== undefined) return yield* impossible
     const { tenantId } = incoming.caller.subject
-    const model = resolveModel(configuration.snapshot(), request.model, "chat")
+    const model = resolveModel(configuration.snapshot(), request.model, openAiChat)
     if (model instanceof GatewayError) return yield* model
     const given: ReadonlyArray<ResponseItem> =
       typeof request.input === "string"
@@ -157,8 +159,7 @@ const make = Effect.gen(function* () {
     return {
       call: {
         ...incoming,
-        dialect: "openai",
-        operation: "chat",
+        format: openAiChat,
         body,
         bytes: utf8.encode(JSON.stringify(body)),
         headers: body.mcp_servers === undefined ? incoming.headers : withMcp(incoming.headers),
@@ -189,7 +190,7 @@ const make = Effect.gen(function* () {
     incoming: IncomingResponse,
     requestId: string
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
-    const call = yield* natives.prepare(incoming, "responses")
+    const call = yield* natives.prepare(incoming, openAiResponses)
     if (call === undefined) return yield* bridged(incoming, requestId)
     const passed = Effect.map(pipeline.call(call), (answer) => responseOf(answer, requestId))
     const model = configuration.snapshot().modelNamed(String(call.body.model))
@@ -232,7 +233,7 @@ const make = Effect.gen(function* () {
     incoming: IncomingResponse,
     requestId: string
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
-    const call = yield* natives.prepare(incoming, "count-responses")
+    const call = yield* natives.prepare(incoming, responsesCount)
     if (call !== undefined) {
       const { bytes, headers } = yield* counts.count(call)
       return responseOf({ status: 200, headers, body: bytes }, requestId)
@@ -250,10 +251,10 @@ const make = Effect.gen(function* () {
     incoming: IncomingResponse,
     requestId: string
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
-    const call = yield* natives.prepare(incoming, "compact")
+    const call = yield* natives.prepare(incoming, responsesCompaction)
     if (call === undefined) {
       // An unknown model gets the pipeline's error.
-      const model = resolveModel(configuration.snapshot(), incoming.body.model, "chat")
+      const model = resolveModel(configuration.snapshot(), incoming.body.model, openAiChat)
       return yield* model instanceof GatewayError ? model : notCompacted(String(incoming.body.model))
     }
     return responseOf(yield* pipeline.call(call), requestId)

@@ -1,17 +1,16 @@
 import { Effect, Layer } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { MethodNotAllowed, RouteNotFound } from "../../../kernel/problems/problems.ts"
-import { AnthropicMessagesLayer, anthropicRoutes } from "../anthropic-messages/routes.ts"
-import { anthropicErrors } from "../anthropic-messages/errors.ts"
+import { dialectOf, dialects, routedFormats } from "../../formats/registry/formats.ts"
 import { gatewayError, type GatewayError, invalidMember } from "../../errors/gateway-error.ts"
-import { vendorRoute } from "../http/serve.ts"
+import { makeCallRoutes, vendorRoute } from "../http/serve.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
-import { openAiErrors } from "../openai-chat/errors.ts"
-import { OpenAiChatLayer, openAiRoutes } from "../openai-chat/routes.ts"
 import { OpenAiResponsesLayer, responsesPaths } from "../openai-responses/routes.ts"
 import { ModelsLayer } from "./models.ts"
 
-export const gatewayRoutes = [...openAiRoutes, ...anthropicRoutes] as const
+export const gatewayRoutes = routedFormats.flatMap(({ operation, route }) =>
+  route === undefined ? [] : [{ ...route, operation }]
+)
 
 /** The paths that the gateway serves, as an error lists them. */
 const served = [...gatewayRoutes.map(({ path }) => path), "/v1/responses", "/v1/models"].join(", ")
@@ -76,9 +75,6 @@ const notServed =
     return Effect.fail(gatewayError(new MethodNotAllowed({ detail }), { headers: { allow } }))
   }
 
-const isAnthropic = ({ headers, url }: HttpServerRequest.HttpServerRequest): boolean =>
-  /^(?:\/v1)*\/messages/.test(url) || headers["anthropic-version"] !== undefined
-
 /**
  * Other paths below `/v1`, and the vendors' paths without it: the vendors' SDKs do not read problem details, and would
  * report an empty response.
@@ -86,16 +82,22 @@ const isAnthropic = ({ headers, url }: HttpServerRequest.HttpServerRequest): boo
 const UnknownPathsLayer = Layer.unwrap(
   Effect.map(Settings, ({ api: { publicUrl } }) => {
     const unknown = (path: `/${string}`) =>
-      vendorRoute("*", path, (request) => (isAnthropic(request) ? anthropicErrors : openAiErrors), notServed(publicUrl))
+      vendorRoute("*", path, (request) => dialectOf(request).errors, notServed(publicUrl))
     return Layer.mergeAll(unknown("/v1/*"), ...withoutVersion.map(unknown))
   })
 )
 
-/** `/v1/*`: the APIs of OpenAI and Anthropic, errors included. */
-export const VendorRoutesLayer = Layer.mergeAll(
-  OpenAiChatLayer,
-  OpenAiResponsesLayer,
-  AnthropicMessagesLayer,
-  ModelsLayer,
-  UnknownPathsLayer
+/** The formats that have a path of their own. */
+const FormatsLayer = Layer.unwrap(
+  Effect.map(makeCallRoutes, (serve) =>
+    Layer.mergeAll(
+      Layer.empty,
+      ...routedFormats.flatMap((format) =>
+        format.route === undefined ? [] : [serve(format, format.route, dialects[format.dialect].errors)]
+      )
+    )
+  )
 )
+
+/** `/v1/*`: the APIs of the vendors, errors included. */
+export const VendorRoutesLayer = Layer.mergeAll(FormatsLayer, OpenAiResponsesLayer, ModelsLayer, UnknownPathsLayer)

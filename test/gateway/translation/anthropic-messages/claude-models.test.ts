@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { thinksAdaptively } from "../../../../src/gateway/translation/anthropic-messages/claude-models.ts"
+import { thinksAdaptively } from "../../../../src/gateway/formats/anthropic-messages/thinking.ts"
 
 const older = [
   "claude-2.1",

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
-import { chatToMessages } from "../../../../src/gateway/translation/anthropic-messages/chat-to-messages.ts"
-import { ChatRequest } from "../../../../src/gateway/translation/openai-chat/domain.ts"
+import { chatToMessages } from "../../../../src/gateway/formats/anthropic-messages/chat-to-messages.ts"
+import { ChatRequest } from "../../../../src/gateway/formats/common-form/domain.ts"
 
 const hello = [{ role: "user", content: "Hello" }]
 const tools = [{ type: "function", function: { name: "weather" } }]

@@ -2,8 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlError } from "effect/sql"
-import { anthropicErrors } from "../../../../src/gateway/wire/anthropic-messages/errors.ts"
-import { openAiErrors } from "../../../../src/gateway/wire/openai-chat/errors.ts"
+import { anthropicErrors } from "../../../../src/gateway/formats/anthropic-messages/errors.ts"
+import { openAiErrors } from "../../../../src/gateway/formats/openai-chat/errors.ts"
 import { serve } from "../../../../src/gateway/wire/http/serve.ts"
 
 const writers = { openai: openAiErrors, anthropic: anthropicErrors }

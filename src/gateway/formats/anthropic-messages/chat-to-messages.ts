@@ -1,0 +1,215 @@
+import { Result } from "effect"
+import { type Fault } from "../../../kernel/problems/problem.ts"
+import { textIn } from "../../../kernel/json/parsed-json.ts"
+import { type Untranslatable } from "../domain.ts"
+import { toContentBlock } from "./media.ts"
+import { type ChatMessage, type ChatPart, type ChatRequest } from "../common-form/domain.ts"
+import { takesSampling, thinkingBlockOf, thinkingOf } from "./thinking.ts"
+
+/** What a translation needs to know about the target model. */
+export interface AnthropicTarget {
+  readonly model: string
+  /** The value of Anthropic's required `max_tokens` when the caller set no limit. */
+  readonly maxOutputTokens: number
+}
+
+type Block = Readonly<Record<string, unknown>>
+type Turn = { readonly role: "user" | "assistant"; readonly content: Array<Block> }
+
+const onlyJson = "Answer with one JSON object and nothing else."
+
+/** Translates a chat-completions request to Anthropic's dialect. */
+export const chatToMessages = (
+  request: ChatRequest,
+  target: AnthropicTarget
+): Result.Result<Readonly<Record<string, unknown>>, Untranslatable> => {
+  const faults: Array<Fault> = []
+  const refuse = (path: Fault["path"], message: string) => faults.push({ path, message })
+  const system: Array<Block> = []
+  const turns: Array<Turn> = []
+  const say = (role: Turn["role"], content: ReadonlyArray<Block>) => {
+    // Anthropic requires alternating turns, and the results of one turn's tools in one message.
+    const last = turns.at(-1)
+    if (content.length === 0) return
+    // A call with as many arguments as a message may have parts overflows the stack.
+    if (last?.role === role) for (const block of content) last.content.push(block)
+    else turns.push({ role, content: [...content] })
+  }
+
+  for (const [index, message] of request.messages.entries()) {
+    const at = ["messages", index]
+    switch (message.role) {
+      case "system":
+      case "developer":
+        for (const block of blocksOf(message, at, refuse)) system.push(block)
+        break
+      case "user":
+        say("user", blocksOf(message, at, refuse))
+        break
+      case "assistant":
+        say("assistant", [
+          ...(message.thinking_blocks ?? []).flatMap((block) => thinkingBlockOf(block) ?? []),
+          // What else another provider's model gave means nothing to Anthropic's.
+          ...blocksOf(message, at, leaveOut),
+          ...toolUses(message, at, refuse)
+        ])
+        break
+      case "tool":
+        if (typeof message.tool_call_id !== "string") refuse([...at, "tool_call_id"], "Missing key")
+        say("user", [
+          {
+            type: "tool_result",
+            tool_use_id: callId(message.tool_call_id ?? ""),
+            content: blocksOf(message, at, refuse)
+          }
+        ])
+        break
+      case "function":
+        refuse([...at, "role"], "Functions were replaced by tools; only tools are translated")
+    }
+  }
+  refuseWhatHasNoForm(request, refuse)
+  trimBeginning(turns)
+
+  const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? target.maxOutputTokens
+  const format = request.response_format
+  if (format?.type === "json_object") system.push({ type: "text", text: onlyJson })
+  const isMidway = turns.at(-1)?.content.some(({ type }) => type === "tool_result") ?? false
+  const hasThoughts = isThought(turns.at(-2)?.content[0])
+  const asked = thinkingOf(request, target.model, maxTokens, isMidway && !hasThoughts)
+  // Anthropic takes thoughts back only where it may think.
+  const messages = asked.thinking === undefined ? withoutThoughts(turns) : turns
+  const isSampled = takesSampling(target.model, asked)
+  const translated: Record<string, unknown> = { model: target.model, max_tokens: maxTokens, messages }
+  if (system.length > 0) translated.system = system
+  if (typeof request.temperature === "number" && isSampled) translated.temperature = Math.min(1, request.temperature)
+  // 1 is the default, and newer models reject two sampling parameters at once.
+  if (typeof request.top_p === "number" && request.top_p !== 1 && isSampled) translated.top_p = request.top_p
+  // Anthropic rejects stop sequences that consist of whitespace.
+  const stop = (typeof request.stop === "string" ? [request.stop] : (request.stop ?? [])).filter(
+    (sequence) => sequence.trim() !== ""
+  )
+  if (stop.length > 0) translated.stop_sequences = stop
+  if (typeof request.stream === "boolean") translated.stream = request.stream
+  const tools = toolsOf(request, refuse)
+  if (tools.length > 0) translated.tools = tools
+  if ((request.mcp_servers ?? []).length > 0) translated.mcp_servers = request.mcp_servers
+  const choice = toolChoiceOf(request, refuse)
+  if (tools.length > 0 && choice !== undefined) translated.tool_choice = choice
+  const schema = format?.type === "json_schema" ? format.json_schema?.schema : undefined
+  if (schema || asked.effort !== undefined) {
+    translated.output_config = {
+      ...(schema ? { format: { type: "json_schema", schema } } : {}),
+      ...(asked.effort === undefined ? {} : { effort: asked.effort })
+    }
+  }
+  if (asked.thinking !== undefined) translated.thinking = asked.thinking
+  const user = request.safety_identifier ?? request.user
+  if (typeof user === "string") translated.metadata = { user_id: user }
+  return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
+}
+
+const isThought = (block: Block | undefined): boolean => textIn(block?.type).endsWith("thinking")
+
+const withoutThoughts = (turns: ReadonlyArray<Turn>): ReadonlyArray<Turn> =>
+  turns
+    .map(({ content, role }) => ({ role, content: content.filter((block) => !isThought(block)) }))
+    .filter(({ content }) => content.length > 0)
+
+/** Anthropic rejects a prefilled answer that ends in whitespace. */
+const trimBeginning = (turns: Array<Turn>): void => {
+  const last = turns.at(-1)
+  const block = last?.role === "assistant" ? last.content.at(-1) : undefined
+  if (last === undefined || block?.type !== "text") return
+  last.content.splice(-1, 1, ...textBlocks(String(block.text).trimEnd()))
+  if (last.content.length === 0) turns.pop()
+}
+
+/** An id that Anthropic accepts: other vendors use dots and colons in theirs. */
+const callId = (id: string): string => id.replaceAll(/[^a-zA-Z0-9_-]/g, "_")
+
+type Refuse = (path: Fault["path"], message: string) => void
+const leaveOut: Refuse = () => {}
+
+const textBlocks = (text: string): ReadonlyArray<Block> => (text === "" ? [] : [{ type: "text", text }])
+
+const blocksOf = (message: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<Block> => {
+  const { content } = message
+  if (content === undefined || content === null) return []
+  if (typeof content === "string") return textBlocks(content)
+  return content.flatMap((part, index) => partBlocks(part, [...at, "content", index], refuse))
+}
+
+const partBlocks = (part: ChatPart, at: Fault["path"], refuse: Refuse): ReadonlyArray<Block> => {
+  if (part.type === "text") return textBlocks(part.text ?? "")
+  if (part.type === "refusal") return textBlocks(part.refusal ?? "")
+  const block = toContentBlock(part)
+  if (typeof block === "object") return [block]
+  refuse([...at, "type"], block)
+  return []
+}
+
+const toolUses = (message: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<Block> =>
+  (message.tool_calls ?? []).map((call, index) => {
+    const input = inputOf(call.function.arguments)
+    if (input === undefined) {
+      refuse([...at, "tool_calls", index, "function", "arguments"], "Expected a JSON object")
+    }
+    return { type: "tool_use", id: callId(call.id), name: call.function.name, input: input ?? {} }
+  })
+
+/** The arguments of a call as an object; models often send none for a tool without parameters. */
+export const inputOf = (text: string): object | undefined => {
+  if (text.trim() === "") return {}
+  try {
+    const input: unknown = JSON.parse(text)
+    return typeof input === "object" && input !== null && !Array.isArray(input) ? input : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Tools that Anthropic runs. */
+const ownTool = /^(?:web_search_\d{8}|code_execution_\d{8}|mcp_toolset)$/
+
+const toolsOf = (request: ChatRequest, refuse: Refuse): ReadonlyArray<Block> =>
+  (request.tools ?? []).flatMap((tool, index): ReadonlyArray<Block> => {
+    if (ownTool.test(tool.type)) return [tool]
+    if (tool.type !== "function" || !tool.function) {
+      refuse(["tools", index, "type"], `Only tools of type function are translated, not ${tool.type}`)
+      return []
+    }
+    const { description, name, parameters, strict } = tool.function
+    return [
+      {
+        name,
+        ...(typeof description === "string" ? { description } : {}),
+        ...(typeof strict === "boolean" ? { strict } : {}),
+        // OpenAI accepts an empty schema for a tool without parameters; Anthropic requires its type to be `object`.
+        input_schema: { type: "object", ...(parameters ?? { properties: {} }) }
+      }
+    ]
+  })
+
+const toolChoiceOf = (request: ChatRequest, refuse: Refuse): Block | undefined => {
+  const { parallel_tool_calls: parallel, tool_choice: asked } = request
+  const alone = parallel === false ? { disable_parallel_tool_use: true } : {}
+  if (typeof asked === "object" && asked !== null) {
+    if (asked.type === "function" && asked.function) return { type: "tool", name: asked.function.name, ...alone }
+    refuse(["tool_choice", "type"], `A choice of type ${asked.type} is not translated`)
+    return undefined
+  }
+  if (asked === "none") return { type: "none" }
+  if (asked === "required") return { type: "any", ...alone }
+  return typeof asked === "string" || parallel === false ? { type: "auto", ...alone } : undefined
+}
+
+const refuseWhatHasNoForm = (request: ChatRequest, refuse: Refuse): void => {
+  if ((request.n ?? 1) !== 1) refuse(["n"], "Anthropic's models give one choice")
+  if (request.logprobs === true) refuse(["logprobs"], "Anthropic's models give no log probabilities")
+  if (request.modalities?.some((modality) => modality !== "text")) refuse(["modalities"], "Only text is translated")
+  if ((request.functions?.length ?? 0) > 0) refuse(["functions"], "Functions were replaced by tools")
+  if (request.web_search_options !== undefined && request.web_search_options !== null) {
+    refuse(["web_search_options"], "A provider's own tools are not translated")
+  }
+}

@@ -1,0 +1,155 @@
+import { type AnsweredBlock, type MessageEvent } from "./domain.ts"
+import { searchOf } from "./answers.ts"
+import { type AnswerHead } from "../format.ts"
+import { parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { thinkingBlockOf } from "./thinking.ts"
+import { toFinishReason } from "./finish.ts"
+
+type Chunk = Readonly<Record<string, unknown>>
+
+interface Call {
+  readonly index: number
+  readonly input: unknown
+  sent: boolean
+}
+
+/** Translates the events of a message to the chunks of a chat completion. */
+export class EventsToChunks {
+  private stopReason: string | undefined
+  private readonly head: AnswerHead
+  private id: string
+  private started = false
+  private ended = false
+  /** Calls by the index of their block; their own indices have no gaps. */
+  private readonly calls = new Map<number, Call>()
+  /** The block of thoughts that is being written, if thoughts are kept. */
+  private thought: { type: string; thinking: string; signature: string; data: string } | undefined
+
+  /** The search that the provider runs, with its input as it is streamed, if searches are kept. */
+  private search: { readonly block: AnsweredBlock; input: string } | undefined
+
+  constructor(head: AnswerHead) {
+    this.head = head
+    this.id = head.id
+  }
+
+  push(event: MessageEvent): ReadonlyArray<Chunk> {
+    const chunks: Array<Chunk> = []
+    switch (event.type) {
+      case "message_start":
+        if (!this.started) this.id = event.message?.id ?? this.id
+        this.start(chunks)
+        break
+      case "content_block_start":
+        this.startBlock(chunks, event)
+        break
+      case "content_block_delta":
+        this.delta(chunks, event)
+        break
+      case "content_block_stop":
+        this.complete(chunks, this.calls.get(event.index ?? 0))
+        this.endThought(chunks)
+        this.endSearch(chunks)
+        break
+      case "message_delta":
+        this.stopReason = event.delta?.stop_reason ?? this.stopReason
+        break
+    }
+    return chunks
+  }
+
+  /** Writes the finish reason. */
+  end(): ReadonlyArray<Chunk> {
+    const chunks: Array<Chunk> = []
+    if (this.ended) return chunks
+    this.ended = true
+    this.start(chunks)
+    for (const call of this.calls.values()) this.complete(chunks, call)
+    const finish_reason = toFinishReason(this.stopReason, this.calls.size > 0)
+    chunks.push(this.chunk([{ index: 0, delta: {}, logprobs: null, finish_reason }]))
+    return chunks
+  }
+
+  private start(chunks: Array<Chunk>): void {
+    if (this.started) return
+    this.started = true
+    this.say(chunks, { role: "assistant", content: "", refusal: null })
+  }
+
+  private startBlock(chunks: Array<Chunk>, { content_block: block, index }: MessageEvent): void {
+    this.start(chunks)
+    if (block?.type === "text" && block.text) this.say(chunks, { content: block.text })
+    if (block?.type === "thinking" && block.thinking) this.say(chunks, { reasoning_content: block.thinking })
+    if (this.head.keepsThoughts === true && block?.type?.endsWith("thinking") === true) {
+      const { data, signature, thinking, type } = block
+      this.thought = { type, thinking: thinking ?? "", signature: signature ?? "", data: data ?? "" }
+    }
+    if (this.head.keepsThoughts === true && block && searchOf(block) !== undefined) this.search = { block, input: "" }
+    if (block?.type !== "tool_use" || this.calls.has(index ?? 0)) return
+    const call = { index: this.calls.size, input: block.input, sent: false }
+    this.calls.set(index ?? 0, call)
+    const named = { name: block.name ?? "", arguments: "" }
+    this.say(chunks, { tool_calls: [{ index: call.index, id: block.id ?? "", type: "function", function: named }] })
+  }
+
+  private delta(chunks: Array<Chunk>, { delta, index }: MessageEvent): void {
+    this.start(chunks)
+    switch (delta?.type ?? (delta?.text === undefined ? undefined : "text_delta")) {
+      case "text_delta":
+        this.say(chunks, { content: delta?.text ?? "" })
+        break
+      case "thinking_delta":
+        this.say(chunks, { reasoning_content: delta?.thinking ?? "" })
+        if (this.thought !== undefined) this.thought.thinking += delta?.thinking ?? ""
+        break
+      case "signature_delta":
+        if (this.thought !== undefined) this.thought.signature += delta?.signature ?? ""
+        break
+      case "input_json_delta": {
+        const call = this.calls.get(index ?? 0)
+        if (call !== undefined && delta?.partial_json) this.argue(chunks, call, delta.partial_json)
+        if (this.search !== undefined) this.search.input += delta?.partial_json ?? ""
+        break
+      }
+    }
+  }
+
+  private endThought(chunks: Array<Chunk>): void {
+    const block = this.thought === undefined ? undefined : thinkingBlockOf(this.thought)
+    this.thought = undefined
+    if (block !== undefined) this.say(chunks, { thinking_blocks: [block] })
+  }
+
+  private endSearch(chunks: Array<Chunk>): void {
+    const { search } = this
+    this.search = undefined
+    if (search === undefined) return
+    const { block, input } = search
+    const found = searchOf({ ...block, input: input === "" ? block.input : parsedJson(input) })
+    if (found !== undefined) this.say(chunks, { web_searches: [found] })
+  }
+
+  /** Gives a call without deltas the input from its block's start: `{}` for a tool without parameters. */
+  private complete(chunks: Array<Chunk>, call: Call | undefined): void {
+    if (call !== undefined && !call.sent) this.argue(chunks, call, JSON.stringify(call.input ?? {}))
+  }
+
+  private argue(chunks: Array<Chunk>, call: Call, text: string): void {
+    call.sent = true
+    this.say(chunks, { tool_calls: [{ index: call.index, function: { arguments: text } }] })
+  }
+
+  private say(chunks: Array<Chunk>, delta: Chunk): void {
+    chunks.push(this.chunk([{ index: 0, delta, logprobs: null, finish_reason: null }]))
+  }
+
+  private chunk(choices: ReadonlyArray<Chunk>): Chunk {
+    return {
+      id: this.id,
+      object: "chat.completion.chunk",
+      created: this.head.createdSeconds,
+      model: this.head.model,
+      choices
+    }
+  }
+}

@@ -1,0 +1,128 @@
+import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
+import { cuts, type Edit, edited, mergePatch, placesIn } from "../../json/json-edits.ts"
+import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits, type Unserved } from "../format.ts"
+import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
+import { Faults, maxChoices } from "../request-faults.ts"
+import { perVendorTool, perVendorToolset, positive } from "../token-upper-bound.ts"
+import { messagesTools, runByMessagesCaller, toolLimitEdits } from "./tools.ts"
+
+/** The faults of a request for a count; a request for no output is valid: it fills the prompt cache. */
+export const countFaults = (body: Json) => {
+  const { messages } = body
+  return new Faults(body)
+    .expect("messages", Array.isArray(messages) && messages.length > 0, "a list of messages")
+    .each("messages", "messages", ({ role }) => typeof role === "string", ["role"], "a message with a role")
+    .limit("max_tokens", 0)
+    .limit("max_completion_tokens", 0)
+    .limit("n", 1, maxChoices)
+    .switch("stream").found
+}
+
+/** The same for a message, whose output limit is required. */
+export const messageFaults = (body: Json) => [
+  ...countFaults(body),
+  ...(typeof body.max_tokens === "number" ? [] : [{ path: ["max_tokens"], message: "Expected the output limit" }])
+]
+
+/**
+ * A conversation that a provider stores has no upper bound for admission, and is unknown to every other provider. The SDK's
+ * tool runner requests one by default, and continues without it after this error.
+ */
+const noThreads: Unserved = {
+  message: "thread: The gateway holds no conversations; send all messages.",
+  code: "thread_unsupported_request",
+  param: "thread",
+  details: { error_code: "thread_unsupported_request", unsupported: ["thread"] }
+}
+
+export const unservedMessage = ({ thread }: Json): Unserved | undefined =>
+  (thread ?? null) === null ? undefined : noThreads
+
+/**
+ * The types of blocks whose text stands in the request; what the results of Anthropic's own tools contain is in their
+ * `content`. A block of any other type may refer to something else.
+ */
+const blocks: ReadonlySet<string> = new Set(
+  ["text", "thinking", "redacted_thinking", "search_result", "tool_use", "server_tool_use", "mcp_tool_use"].concat(
+    ["compaction", "tool_addition", "tool_removal", "mcp_tool_listing", "fallback", "tool_reference"],
+    // Only code in the container of the tool reads it.
+    ["container_upload"]
+  )
+)
+
+const compacts = (body: Json): boolean => (body.compaction ?? null) !== null || compactsByEdits(body)
+
+const form: MessageForm = {
+  texts: blocks,
+  results: /_(?:result|output|error)$/,
+  priced: [
+    ["speed", ["standard"]],
+    ["inference_geo", ["global"]],
+    ["fallbacks", []],
+    ["billing_policy", []]
+  ],
+  toolTokens: (type) => (runByMessagesCaller.test(type) && type.includes("toolset") ? perVendorToolset : perVendorTool),
+  tools: messagesTools,
+  compacts,
+  extraOutputTokens: () => 0,
+  choices: (body) => (compacts(body) ? 2 : 1),
+  // Interleaved thoughts have a budget of their own where it is larger than the limit.
+  asked: ({ max_tokens: limit, thinking }) => {
+    const asked = limit === 0 ? 0 : positive(limit)
+    const budget = isJson(thinking) ? (positive(thinking.budget_tokens) ?? 0) : 0
+    return asked !== undefined && budget > asked ? asked + budget : asked
+  }
+}
+
+/** The maximum usage of a message. */
+export const messageUpperBound = (body: Json, terms: BoundTerms) => messageBound(body, terms, form)
+
+const isUnsigned = (block: unknown): boolean =>
+  isJson(block) && block.type === "thinking" && (typeof block.signature !== "string" || block.signature === "")
+
+/**
+ * Removes thinking blocks without a signature from the text of a messages request. Anthropic rejects them, and a
+ * conversation contains them if another vendor's model took part. A message that contains nothing else is removed.
+ */
+export const withoutUnsignedThinking = (json: Uint8Array, body: Json): ReadonlyArray<Edit> => {
+  const concerned = listIn(body.messages).flatMap((message, index) => {
+    const given = isJson(message) ? listIn(message.content) : []
+    return given.some(isUnsigned) ? [{ index, given, isAll: given.every(isUnsigned) }] : []
+  })
+  if (concerned.length === 0) return []
+  const member = placesIn(json, 0, ["messages"]).at(-1)
+  if (member?.name !== "messages") return []
+  const messages = placesIn(json, member.value)
+  const whole = new Set(concerned.flatMap(({ index, isAll }) => (isAll ? [index] : [])))
+  return [
+    ...cuts(messages, (index) => whole.has(index)),
+    ...concerned.flatMap(({ given, index, isAll }) => {
+      const content = isAll ? undefined : placesIn(json, messages[index]?.start).find(({ name }) => name === "content")
+      return content === undefined ? [] : cuts(placesIn(json, content.value), (place) => isUnsigned(given[place]))
+    })
+  ]
+}
+
+/** A message for a provider that takes them. */
+export const editedMessage = (
+  { body, bytes }: GivenRequest,
+  target: FormatTarget,
+  { limit, toolLimit }: SentLimits
+): Uint8Array => {
+  const changed = {
+    ...(body.model === target.model ? {} : { model: target.model }),
+    ...(limit === undefined ? {} : { max_tokens: limit })
+  }
+  return edited(bytes, [
+    ...mergePatch(bytes, body, changed),
+    ...withoutUnsignedThinking(bytes, body),
+    ...(toolLimit === undefined ? [] : toolLimitEdits(bytes, body, toolLimit))
+  ])
+}
+
+/** A request for a count, for a provider that counts: its model, without thoughts that would be refused. */
+export const editedCount = ({ body, bytes }: GivenRequest, target: FormatTarget): Uint8Array =>
+  edited(bytes, [
+    ...mergePatch(bytes, body, body.model === target.model ? {} : { model: target.model }),
+    ...withoutUnsignedThinking(bytes, body)
+  ])

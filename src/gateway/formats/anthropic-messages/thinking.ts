@@ -1,0 +1,77 @@
+import { type Json } from "../../../kernel/json/parsed-json.ts"
+import { type ChatRequest, type ThinkingBlock } from "../common-form/domain.ts"
+import { lookupTable } from "../../../kernel/lookup-table.ts"
+
+/** The version in a model's name, before or after its family, under any provider's naming; a date does not match. */
+const version = /claude-(?:[a-z]+-)?v?(\d+)(?:[-.](\d{1,2}))?(?!\d)/
+
+/**
+ * Whether a Claude model decides for itself how much to think. Claude Opus 4.7 and later take an effort and reject thinking
+ * budgets and sampling parameters. A Claude model under an unrecognized name is treated as a new one.
+ */
+export const thinksAdaptively = (model: string): boolean => {
+  const name = model.toLowerCase()
+  if (!name.includes("claude")) return false
+  const [, major, minor = "0"] = version.exec(name) ?? []
+  return major === undefined || Number(major) > 4 || (Number(major) === 4 && Number(minor) >= 7)
+}
+
+/** The thinking parameters for one of Anthropic's models. */
+interface Asked {
+  readonly thinking?: Json
+  readonly effort?: string
+}
+
+/** Thinking cannot be disabled on these models, so `none` maps to the lowest effort. */
+const efforts = lookupTable<string>({
+  none: "low",
+  minimal: "low",
+  low: "low",
+  medium: "medium",
+  high: "high",
+  xhigh: "xhigh",
+  max: "max"
+})
+
+const budgets = lookupTable<number>({ low: 1024, medium: 4096, high: 16_384, xhigh: 32_768, max: 65_536 })
+
+/** Anthropic's minimum budget. */
+const leastBudget = 1024
+
+/** The share of the output limit that is left for the answer. */
+const answerShare = 0.2
+
+/**
+ * Maps a request's reasoning effort to Anthropic's parameters. Thinking is off when a tool is forced. With a token budget
+ * it is also off in the middle of a turn, because that turn would have to begin with a thinking block.
+ */
+export const thinkingOf = (request: ChatRequest, model: string, maxTokens: number, isMidway: boolean): Asked => {
+  const asked = request.reasoning_effort ?? ""
+  const choice = request.tool_choice ?? "auto"
+  const isForced = choice === "required" || typeof choice === "object"
+  if (!thinksAdaptively(model)) {
+    const budget = Math.min(budgets[asked] ?? 0, Math.floor(maxTokens * (1 - answerShare)))
+    return budget < leastBudget || isForced || isMidway ? {} : { thinking: { type: "enabled", budget_tokens: budget } }
+  }
+  const effort = efforts[asked]
+  if (effort === undefined) return {}
+  // Anthropic omits thinking text from the response unless `display` requests it.
+  return isForced || asked === "none" ? { effort } : { effort, thinking: { type: "adaptive", display: "summarized" } }
+}
+
+/** Whether a model accepts temperature and other sampling parameters: newer models never do, others unless they think. */
+export const takesSampling = (model: string, { thinking }: Asked): boolean =>
+  thinking === undefined && !thinksAdaptively(model)
+
+/** A thought of a model, as Anthropic takes it back; undefined for other blocks and for one without a signature. */
+export const thinkingBlockOf = ({
+  data,
+  signature,
+  thinking,
+  type
+}: {
+  readonly [Member in "data" | "signature" | "thinking" | "type"]?: string | null | undefined
+}): ThinkingBlock | undefined => {
+  if (type === "redacted_thinking") return data ? { type, data } : undefined
+  return type === "thinking" && signature ? { type, thinking: thinking ?? "", signature } : undefined
+}

@@ -1,0 +1,51 @@
+import { Result } from "effect"
+import { type Json } from "../../../kernel/json/parsed-json.ts"
+import { type ChatRequest, readChunk, readCompletion } from "../common-form/domain.ts"
+import { typeOf } from "../event-reader.ts"
+import { type Translation } from "../format.ts"
+import { decoding } from "../request-faults.ts"
+import { namedEvents } from "../written-events.ts"
+import { completionToMessage, messageToCompletion } from "./answers.ts"
+import { chatToMessages } from "./chat-to-messages.ts"
+import { ChunksToEvents } from "./chunks-to-events.ts"
+import { MessagesRequest, readEvent, readMessage } from "./domain.ts"
+import { EventsToChunks } from "./events-to-chunks.ts"
+import { messagesToChat } from "./messages-to-chat.ts"
+import { withToolLimit } from "./tools.ts"
+import { toMessageUsage } from "./usage.ts"
+
+const decode = decoding(MessagesRequest)
+
+export const messagesTranslation: Translation = {
+  requestToCommon: (body) => Result.flatMap(decode(body), messagesToChat),
+  requestFromCommon: (chat, { model }, { outputTokens, toolLimit }) =>
+    Result.map(chatToMessages(chat as ChatRequest, { model, maxOutputTokens: outputTokens }), (request) =>
+      toolLimit === undefined ? request : withToolLimit(request, toolLimit)
+    ),
+  answerToCommon: (answer, head) => messageToCompletion(readMessage(answer) ?? {}, head),
+  answerFromCommon: (completion, head, usage) => ({
+    ...completionToMessage(readCompletion(completion) ?? {}, head),
+    usage: toMessageUsage(usage)
+  }),
+  streamToCommon: (head) => {
+    const chunks = new EventsToChunks(head)
+    return {
+      push: (value, event) => {
+        const type = typeOf(event, value)
+        const read = readEvent(typeof value.type === "string" ? value : { ...value, type })
+        return read === undefined ? [] : chunks.push(read)
+      },
+      end: () => chunks.end()
+    }
+  },
+  streamFromCommon: (head) => {
+    const events = new ChunksToEvents(head)
+    return {
+      push: (chunk: Json) => {
+        const read = readChunk(chunk)
+        return read === undefined ? "" : namedEvents(events.push(read))
+      },
+      end: (usage) => namedEvents(events.end(usage))
+    }
+  }
+}

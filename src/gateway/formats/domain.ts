@@ -1,0 +1,53 @@
+import { Schema } from "effect"
+import { type Fault } from "../../kernel/problems/problem.ts"
+
+/** The wire formats on both sides of the gateway. */
+export const Dialect = Schema.Literals(["openai", "anthropic"]).annotate({ examples: ["openai"] })
+export type Dialect = typeof Dialect.Type
+
+/** Tools that providers run, and bill by use. */
+export const billedTools = ["webSearch", "codeExecution", "fileSearch", "imageGeneration"] as const
+export type BilledTool = (typeof billedTools)[number]
+
+/** How often each of them was used: a search, an image, or a container in which code ran. */
+export type ToolUses = { readonly [Tool in BilledTool]?: number }
+
+/**
+ * Tokens by class. Cached, cache-write and reasoning tokens are included in input and output, whatever the vendor's own
+ * convention.
+ */
+export interface TokenUsage {
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly cachedInputTokens: number
+  readonly cacheWriteTokens: number
+  /** The part of `cacheWriteTokens` that is kept for an hour. */
+  readonly cacheWrite1hTokens: number
+  readonly reasoningTokens: number
+  /** Uses of tools that the provider bills beside the tokens; absent where there were none. */
+  readonly toolUses?: ToolUses
+}
+
+export const noUsage: TokenUsage = {
+  inputTokens: 0,
+  outputTokens: 0,
+  cachedInputTokens: 0,
+  cacheWriteTokens: 0,
+  cacheWrite1hTokens: 0,
+  reasoningTokens: 0
+}
+
+/** What a translation cannot carry over, each with the path of its member. */
+export type Untranslatable = ReadonlyArray<Fault>
+
+/** Why a model stopped, as OpenAI's `finish_reason`. */
+export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter"
+
+/** Anthropic's own limit, by its documentation of the Messages API; each message takes microseconds. */
+export const maxMessages = 100_000
+
+/** What a call does: usage rows, transcripts and spans name it. */
+export type Operation = "chat" | "embed" | "count-tokens" | "responses" | "count-responses" | "compact" | "completions"
+
+/** An API of a dialect that a provider may lack; Anthropic's has `chat` alone, as messages. */
+export type ProviderApi = "chat" | "responses" | "completions" | "embeddings"

@@ -1,0 +1,265 @@
+import { type Result } from "effect"
+import { type Fault } from "../../kernel/problems/problem.ts"
+import { type Json } from "../../kernel/json/parsed-json.ts"
+import { type IdScope, type Renaming } from "../json/kept-ids.ts"
+import { type Dialect, type Operation, type ProviderApi, type TokenUsage } from "./domain.ts"
+import { type ErrorWriter } from "./error-writer.ts"
+import { type DialectError } from "./errors.ts"
+import { type ServerEvent } from "./event-reader.ts"
+import { type ToolTerms } from "./provider-tools.ts"
+import { type TokenUpperBound } from "./token-upper-bound.ts"
+
+/** A request, and the bytes that it was parsed from. */
+export interface GivenRequest {
+  readonly body: Json
+  readonly bytes: Uint8Array
+  /** Whether messages carry what providers attached to earlier turns, which no provider of chat completions takes. */
+  readonly keepsThoughts?: boolean | undefined
+}
+
+/** What an edit needs to know of where a request goes. */
+export interface FormatTarget {
+  /** The provider's name of the model. */
+  readonly model: string
+  readonly provider: { readonly vendor: string | undefined }
+}
+
+/** The limits that a call was admitted with. */
+export interface SentLimits {
+  /** The output limit to send where the caller set none. */
+  readonly limit: number | undefined
+  /** The output limit to send where another format requires one. */
+  readonly outputTokens: number
+  /** The limit of uses to send for tools of the provider that have none. */
+  readonly toolLimit: number | undefined
+}
+
+/** What a bound depends on besides the request. */
+export interface BoundTerms extends ToolTerms {
+  /** The bytes of the request, with those that it may gain where numbers are written anew. */
+  readonly bodyBytes: number
+  /** The most that an image costs, in tokens. */
+  readonly imageTokens: number
+  /** Null if unknown. */
+  readonly contextTokens: number | null
+  /** The model's; null if unknown. */
+  readonly maxOutputTokens: number | null
+}
+
+/** Why the gateway serves a request nowhere, as its own format tells it. */
+export interface Unserved {
+  readonly message: string
+  readonly code: string
+  readonly param: string
+  readonly details?: Json
+}
+
+/** Members of a translated answer besides its content: the model name that the caller used, and an id where there is none. */
+export interface AnswerHead {
+  readonly model: string
+  readonly id: string
+  readonly createdSeconds: number
+  /** Whether the answer carries what the provider wants back with the next turn, and the searches that it ran. */
+  readonly keepsThoughts?: boolean | undefined
+}
+
+/** Reads a provider's stream as chunks of the common form. */
+export interface CommonReader {
+  push(value: Json, event: ServerEvent): ReadonlyArray<Json>
+  /** The chunks of the end. */
+  end(): ReadonlyArray<Json>
+}
+
+/** Writes chunks of the common form as a caller's stream. */
+export interface CommonWriter {
+  push(chunk: Json): string
+  /** The rest of the stream, with the usage that is charged. */
+  end(usage: TokenUsage): string
+}
+
+/** From and to the common form, a chat completion with members of our own (`common-form/README.md`). */
+export interface Translation {
+  requestToCommon(body: Json): Result.Result<Json, ReadonlyArray<Fault>>
+  requestFromCommon(chat: Json, target: FormatTarget, limits: SentLimits): Result.Result<Json, ReadonlyArray<Fault>>
+  answerToCommon(answer: Json, head: AnswerHead): Json
+  /** With the usage that is charged. */
+  answerFromCommon(completion: Json, head: AnswerHead, usage: TokenUsage): Json
+  streamToCommon(head: AnswerHead): CommonReader
+  /** `includesUsage`: whether the caller asked for the usage. */
+  streamFromCommon(head: AnswerHead, includesUsage: boolean): CommonWriter
+}
+
+/** What the reader of a stream tells as it reads. */
+export interface StreamProgress {
+  /** What the model wrote. */
+  say(words: ReadonlyArray<string>): void
+  /** A choice that has ended, with the provider's reason. */
+  finish(reason: string, choice: number): void
+  describe(of: { readonly id?: unknown; readonly model?: unknown }): void
+  /** A report of the usage; `isUpToDate` unless it does not count the output so far. */
+  report(usage: TokenUsage | undefined, isUpToDate: boolean): void
+  /** The provider's own error. */
+  failed(error: DialectError): void
+  readonly hasFailed: boolean
+  /** Whether anything has been told. */
+  readonly told: boolean
+  /** The usage that was reported so far. */
+  readonly usage: TokenUsage | undefined
+}
+
+/** How a stream is passed on to a caller of its own format. */
+export interface StreamTerms {
+  readonly head: AnswerHead
+  /** Whether the caller asked for the usage, which the gateway always asks for. */
+  readonly includesUsage: boolean
+  readonly rename?: Renaming | undefined
+}
+
+/** Reads the events of a provider's stream, and passes them on to a caller of the same format. */
+export interface StreamReader {
+  /** Whether events are written anew for a caller of the same format, and not passed on as bytes. */
+  readonly rewrites: boolean
+  /** Choices that have begun and not ended. */
+  readonly isOpen: boolean
+  /** Whether something has to come before a terminator, which is held back until then. */
+  readonly holdsTerminator: boolean
+  /** Whether a terminator such as `[DONE]` ends a stream, or means nothing in it. */
+  readonly endsByTerminator: boolean
+  /** Whether an event ends it, by its type. */
+  readonly endsByEvent: boolean
+  /** Whether an event is only a sign of life. */
+  isKeepAlive?(value: unknown, event: ServerEvent): boolean
+  /** Reads an event; answers with the text for a caller of the same format, where events are written anew. */
+  take(value: unknown, event: ServerEvent): string
+  /** The text of a terminator that is passed on, where events are written anew. */
+  terminator(event: ServerEvent): string
+  /** What a stream that has ended still lacks for its caller. `isHeldBack`: its terminator was not passed on. */
+  closing(usage: TokenUsage, isDone: boolean, isHeldBack: boolean): string
+  /** The event that ends a stream which broke off, where it is not that of `writeError`. */
+  failure?(error: DialectError): string
+}
+
+/** Assembles a stream into the whole answer that was asked for. */
+export interface Gathering {
+  take(value: Json, event: ServerEvent): void
+  /** Whether a terminator such as `[DONE]` ends the stream, or means nothing in it. */
+  readonly endsByTerminator: boolean
+  /** Whether the last event has arrived. */
+  readonly done: boolean
+  /** Whether the model told its end. */
+  readonly isFinished: boolean
+  readonly failure: DialectError | undefined
+  /** What there is of the answer. */
+  whole(): Json
+}
+
+/** How a provider counts the tokens of requests of a format, which is free. */
+export interface Counting {
+  /** The format of a request for a count. */
+  readonly format: WireFormat
+  /** The list that grows with a conversation. */
+  readonly list: string
+  /** The other members that are counted. */
+  readonly members: ReadonlyArray<string>
+  /** Members that add nothing to what the model reads. A request with any other member is not counted. */
+  readonly idle: ReadonlyArray<string>
+}
+
+/** A wire format: all that the gateway knows about the requests and answers of an API. */
+export interface WireFormat {
+  /** The vendor's family of APIs, which a provider speaks. */
+  readonly dialect: Dialect
+  readonly operation: Operation
+  readonly api: ProviderApi
+  /** Where a provider takes it, below its base URL. */
+  readonly path: string
+  /** Where the gateway takes it, and what a caller needs for it; undefined where a service of its own serves it. */
+  readonly route?: { readonly path: `/${string}`; readonly capability: "llm:complete" | "llm:embed" }
+  readonly modelKind: "chat" | "embedding"
+  /** Whether a request is to be counted, and not answered. */
+  readonly isCount: boolean
+  /** Whether tokens are estimated where no provider counts them. */
+  readonly estimates?: boolean
+  readonly hasOutput: boolean
+  /** The output of a request without a limit, where the API has a usual one. */
+  readonly usualOutputTokens?: number
+  /** What ids of answers begin with. */
+  readonly idPrefix: string
+  /** A sign of life for callers, so that no proxy or client times out. */
+  readonly keepAlive: string
+
+  // Requests.
+
+  /** The faults of the members that metering reads. */
+  faults(body: Json): ReadonlyArray<Fault>
+  unserved?(body: Json): Unserved | undefined
+  /** The header that a member with betas belongs into. */
+  betaHeader(member: string): string
+  bound(body: Json, terms: BoundTerms): TokenUpperBound
+  /** The same format for a target: edits of the bytes, everything else equal. */
+  edit(request: GivenRequest, target: FormatTarget, limits: SentLimits): string | Uint8Array
+  idScope(body: Json): IdScope
+  readonly translation?: Translation
+  readonly counting?: Counting
+
+  // Answers.
+
+  /** Whether a whole answer may have more values than are looked through: vectors have millions. */
+  readonly isVast?: boolean
+  usageIn(value: unknown): TokenUsage | undefined
+  /** Whether a whole answer has content: a text, a call, an image, or vectors. */
+  hasContent(answer: unknown): boolean
+  /** Whether it holds anything: content, or a usage with the reason why the model said nothing. */
+  holdsAnything(answer: unknown): boolean
+  /** Whether an event tells anything: content in any form, a usage, or an error. */
+  tells(value: unknown): boolean
+  /** What the model wrote in a whole answer; undefined if it cannot be found. */
+  wordsIn(answer: Json): ReadonlyArray<unknown> | undefined
+  /** A whole answer for a caller of the same format. */
+  pass(given: Uint8Array, answer: Json, request: Json, rename: Renaming | undefined): Uint8Array
+  reader(progress: StreamProgress, terms: StreamTerms): StreamReader
+  gathering(): Gathering
+  /** The stream of a whole answer; `usage` where the caller asked for it. Undefined if it cannot be read. */
+  streamed(answer: string, usage: TokenUsage | undefined): string | undefined
+}
+
+/** A model as lists show it. */
+export interface ShownModel {
+  readonly id: string
+  readonly kind: "chat" | "embedding"
+  readonly contextTokens: number | null
+  readonly maxOutputTokens: number | null
+  readonly targets: ReadonlyArray<{ readonly provider: { readonly id: string } }>
+}
+
+/** A request of a client, as far as it tells whose client it is. */
+export interface ClientRequest {
+  readonly headers: Readonly<Record<string, string | undefined>>
+  readonly url: string
+}
+
+/** The formats of a vendor: how its providers are called, and what its clients expect besides the answers of calls. */
+export interface VendorDialect {
+  readonly dialect: Dialect
+  /** What a call in the format of another dialect is translated to. */
+  readonly chat: WireFormat
+  /** Tools of the provider that another format can ask for in a translation. */
+  readonly translatesTools: boolean
+  /** The APIs that its providers may have, and those that they have unless told otherwise. */
+  readonly apis: ReadonlySet<ProviderApi>
+  readonly usualApis: ReadonlySet<ProviderApi>
+  /** Where stored responses are, if its providers store any. */
+  readonly storedPath?: string
+  readonly modelsPath: string
+  readonly headers: Readonly<Record<string, string>>
+  authorize(apiKey: string): Readonly<Record<string, string>>
+
+  // Clients.
+
+  readonly errors: ErrorWriter
+  /** Whether a request on a path that several vendors have is of one of its clients. */
+  isClient(request: ClientRequest): boolean
+  /** The page of models that a URL asks for, or what is wrong with that. */
+  models(models: ReadonlyArray<ShownModel>, url: string): Result.Result<object, Fault>
+  model(model: ShownModel): object
+}

@@ -1,0 +1,147 @@
+import { isJson, listIn, type Json, textIn } from "../../kernel/json/parsed-json.ts"
+import { type Fault } from "../../kernel/problems/problem.ts"
+import { type BoundTerms } from "./format.ts"
+import { type FoundTools } from "./provider-tools.ts"
+import {
+  BoundWalk,
+  isEmpty,
+  perMessage,
+  perRequest,
+  perTool,
+  type PricedMembers,
+  type TokenUpperBound,
+  withTools
+} from "./token-upper-bound.ts"
+
+/** How the messages of a format are read for what they cost beyond their bytes. */
+export interface MessageForm {
+  /** Types of parts whose text stands in the request; a part of any other type may refer to something else. */
+  readonly texts: ReadonlySet<string>
+  /** Types of parts whose `content` is a result, which is read like a message. */
+  readonly results?: RegExp
+  /** Members of a message whose text stands in the request, where others may refer to something. */
+  readonly members?: ReadonlySet<string>
+  readonly priced: PricedMembers
+  /** The schema of a tool that the vendor defines and the caller runs; undefined for other tools. */
+  toolTokens(type: string): number
+  tools(body: Json, terms: BoundTerms): FoundTools
+  /** Whether a model reads all of the request and summarizes it, besides answering. */
+  compacts(body: Json): boolean
+  /** In addition to the output limit. */
+  extraOutputTokens(body: Json): number
+  choices(body: Json): number
+  /** The output limit that the caller set. */
+  asked(body: Json): number | undefined
+}
+
+/** Results of tools contain no further results; vendors do not read deeper content. */
+const deepest = 8
+
+const namesAReference = /(?:_|^)(?:ids?|urls?|uri)$|(?:Id|Url|Uri)s?$/
+
+/** The messages of a request. */
+class MessageWalk extends BoundWalk {
+  private readonly form: MessageForm
+
+  constructor(form: MessageForm, imageTokens: number) {
+    super(imageTokens)
+    this.form = form
+  }
+
+  message(message: unknown, at: Fault["path"]): void {
+    if (!isJson(message)) return
+    // Text is bounded by its bytes.
+    if (typeof message.content !== "string") this.content(message.content, [...at, "content"])
+    const { members } = this.form
+    if (members === undefined) return
+    for (const name in message) {
+      const value = message[name]
+      if (members.has(name) || isEmpty(value)) continue
+      const isReference = name !== "id" && namesAReference.test(name)
+      if (typeof value === "object" || isReference) this.refuse([...at, name], "What this refers to has no bound")
+    }
+  }
+
+  content(content: unknown, at: Fault["path"], depth = 0): void {
+    if (depth > deepest) return this.refuse(at, "What is nested so deeply has no bound")
+    if (isJson(content)) return this.part(content, at, depth)
+    for (const [index, part] of listIn(content).entries()) if (isJson(part)) this.part(part, [...at, index], depth)
+  }
+
+  private part(part: Json, at: Fault["path"], depth: number): void {
+    const type = textIn(part.type)
+    switch (type) {
+      case "image_url":
+        return this.image(isJson(part.image_url) ? part.image_url.url : part.image_url, at)
+      case "file": {
+        const data = isJson(part.file) ? part.file.file_data : undefined
+        if (typeof data !== "string") return this.remotely(at, "stored")
+        return data.startsWith("data:") ? this.document(data, at) : this.remotely(at, "fetched")
+      }
+      case "image":
+        return this.imageOf(part.source, at)
+      case "document": {
+        const { source } = part
+        if (isJson(source) && source.type === "content") return this.content(source.content, at, depth + 1)
+        return this.source(source, at)
+      }
+    }
+    const { results, texts } = this.form
+    if (texts.has(type)) return
+    if (results?.test(type) === true) return this.content(part.content, [...at, "content"], depth + 1)
+    this.refuseType(at, part)
+  }
+}
+
+/** What a request reads besides its text for the tools that it declares. */
+const toolTokensOf = (body: Json, form: MessageForm): number => {
+  const given = listIn(body.tools)
+  const functions = listIn(body.functions)
+  if (given.length + functions.length === 0) return 0
+  return given.reduce<number>(
+    (sum, tool) => {
+      const type = isJson(tool) && typeof tool.type === "string" ? tool.type : "custom"
+      return sum + (type === "custom" || type === "function" ? perTool : form.toolTokens(type))
+    },
+    withTools + perTool * functions.length
+  )
+}
+
+/** The maximum usage of a request with messages. */
+export const messageBound = (body: Json, terms: BoundTerms, form: MessageForm): TokenUpperBound => {
+  const walk = new MessageWalk(form, terms.imageTokens)
+  const messages = listIn(body.messages)
+  for (const [index, message] of messages.entries()) walk.message(message, ["messages", index])
+  walk.content(body.system, ["system"])
+  walk.members(body, form.priced)
+  // What skills add to the prompt is kept by the provider, and their latest version may change.
+  if (isJson(body.container) && listIn(body.container.skills).length > 0) walk.remotely(["container"], "fetched")
+  if (listIn(body.modalities).some((modality) => modality !== "text")) walk.refuse(["modalities"], "Audio has no bound")
+  const { tools, unbounded } = form.tools(body, terms)
+  for (const fault of unbounded) walk.unbounded.push(fault)
+  const compacts = form.compacts(body)
+  const elsewhere = walk.requireContext(terms.contextTokens, tools)
+  return {
+    inputTokens:
+      terms.bodyBytes -
+      walk.payloadBytes +
+      walk.tokens +
+      toolTokensOf(body, form) +
+      perRequest +
+      perMessage * messages.length,
+    mediaTokens: walk.mediaTokens,
+    elsewhere,
+    readings: compacts ? 2 : 1,
+    extraOutputTokens: form.extraOutputTokens(body),
+    choices: form.choices(body),
+    tools,
+    askedOutputTokens: form.asked(body),
+    unbounded: walk.unbounded
+  }
+}
+
+/** Whether edits that the request asks for summarize it; other edits shorten the model's input. */
+export const compactsByEdits = ({ context_management: managed }: Json): boolean =>
+  listIn(isJson(managed) ? managed.edits : undefined).some(
+    (edit) => isJson(edit) && textIn(edit.type).startsWith("compact")
+  )

@@ -1,0 +1,123 @@
+import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
+import { edited, mergePatch } from "../../json/json-edits.ts"
+import { messagesTools, runByMessagesCaller, toolLimitEdits } from "../anthropic-messages/tools.ts"
+import { withImagesBesideTools } from "../common-form/tool-images.ts"
+import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits } from "../format.ts"
+import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
+import { Faults, maxChoices } from "../request-faults.ts"
+import { perVendorTool, perVendorToolset, positive } from "../token-upper-bound.ts"
+import { openAiPriced } from "./priced-members.ts"
+
+/** The faults of a chat completion's members that metering reads. */
+export const chatFaults = (body: Json) => {
+  const { messages } = body
+  return new Faults(body)
+    .expect("messages", Array.isArray(messages) && messages.length > 0, "a list of messages")
+    .each("messages", "messages", ({ role }) => typeof role === "string", ["role"], "a message with a role")
+    .limit("max_tokens", 1)
+    .limit("max_completion_tokens", 1)
+    .limit("n", 1, maxChoices)
+    .switch("stream").found
+}
+
+const bytesOf = (value: unknown): number => (value === undefined ? 0 : Buffer.byteLength(JSON.stringify(value) ?? ""))
+
+/** Part types that hold text, including those that other providers added. */
+const texts: ReadonlySet<string> = new Set(["text", "refusal", "thinking", "reasoning"])
+
+/** Members of a message whose text stands in the request. */
+const members: ReadonlySet<string> = new Set(
+  [
+    "role",
+    "content",
+    "name",
+    "tool_calls",
+    "tool_call_id",
+    "function_call",
+    "refusal",
+    "annotations",
+    "metadata"
+  ].concat(
+    ["reasoning", "reasoning_content", "reasoning_details", "thinking_blocks", "extra_content", "cache_control"],
+    ["prefix", "partial", "parsed", "citations", "search_results", "provider_specific_fields"]
+  )
+)
+
+const form: MessageForm = {
+  texts,
+  members,
+  priced: openAiPriced,
+  toolTokens: (type) => (runByMessagesCaller.test(type) && type.includes("toolset") ? perVendorToolset : perVendorTool),
+  tools: (body, terms) => messagesTools(body, terms, true),
+  compacts: compactsByEdits,
+  extraOutputTokens: ({ prediction }) => bytesOf(prediction ?? undefined),
+  choices: ({ best_of: best, n }) => Math.max(positive(n) ?? 1, positive(best) ?? 1),
+  asked: ({ max_completion_tokens: newer, max_tokens: older }) => {
+    const asked = [positive(newer), positive(older)].filter((limit) => limit !== undefined)
+    // A provider may apply either limit, so the larger one counts.
+    return asked.length === 0 ? undefined : Math.max(...asked)
+  }
+}
+
+/** The maximum usage of a chat completion. */
+export const chatBound = (body: Json, terms: BoundTerms) => messageBound(body, terms, form)
+
+/** The members that limit the output: OpenAI's newer one, and the older one that other vendors know. */
+type LimitMember = "max_completion_tokens" | "max_tokens"
+
+/** Vendors that accept `max_completion_tokens`; a provider's vendor may be derived from its id. */
+const knowsNewer = /^(?:openai|azure|openrouter|x-ai|groq|cerebras|google)\b/
+/** Vendors that reject `max_completion_tokens`, or ignore it and generate without a limit. */
+const knowsOlderAlone = /^(?:mistral|deepseek|cohere|moonshot|ollama)/
+/** OpenAI's models that reject `max_tokens`, at any provider. */
+const refusesOlder = /(?:^|\/)(?:o\d|gpt-5)/
+
+/** The member in which a target receives a limit that its caller did not set. */
+export const limitMember = ({ model, provider: { vendor } }: FormatTarget): LimitMember =>
+  vendor === undefined || knowsNewer.test(vendor) || refusesOlder.test(model) ? "max_completion_tokens" : "max_tokens"
+
+/** Whether a target needs `max_tokens` for a limit that its caller set as `max_completion_tokens`. */
+const knowsOlderLimitAlone = ({ provider: { vendor } }: FormatTarget): boolean =>
+  vendor !== undefined && knowsOlderAlone.test(vendor)
+
+/** The patch that moves a limit from `max_completion_tokens` to `max_tokens`. */
+const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): Json =>
+  newer === undefined || newer === null
+    ? {}
+    : { max_completion_tokens: null, ...((older ?? null) === null ? { max_tokens: newer } : {}) }
+
+/** Sets the model, a limit if the caller gave none or used a name that the target does not read, and asks for the usage. */
+const changes = (body: Json, target: FormatTarget, { limit }: SentLimits): Json => ({
+  ...(body.model === target.model ? {} : { model: target.model }),
+  ...(limit === undefined ? {} : { [limitMember(target)]: limit }),
+  ...(knowsOlderLimitAlone(target) ? olderLimit(body) : {}),
+  ...(body.stream === true ? { stream_options: { include_usage: true } } : {})
+})
+
+/** A request of the common form as providers take it: without what theirs attached, and without images in tools' results. */
+export const withoutState = (body: Json): Json => ({
+  ...body,
+  messages: withImagesBesideTools(
+    listIn(body.messages).flatMap((message) => {
+      if (!isJson(message) || message.thinking_blocks === undefined) return [message]
+      const { thinking_blocks: _, ...rest } = message
+      return rest.content === null && rest.tool_calls === undefined ? [] : [rest]
+    })
+  )
+})
+
+/** A chat completion for a provider that speaks them. */
+export const editedChat = (
+  { body, bytes, keepsThoughts }: GivenRequest,
+  target: FormatTarget,
+  limits: SentLimits
+): string | Uint8Array => {
+  const changed = changes(body, target, limits)
+  if (keepsThoughts === true) {
+    const members = Object.entries({ ...withoutState(body), ...changed })
+    return JSON.stringify(Object.fromEntries(members.filter(([, value]) => value !== null)))
+  }
+  const patch = mergePatch(bytes, body, changed)
+  const { toolLimit } = limits
+  return edited(bytes, toolLimit === undefined ? patch : [...patch, ...toolLimitEdits(bytes, body, toolLimit)])
+}

@@ -1,0 +1,28 @@
+import { anthropicCount, anthropicDialect, anthropicMessages } from "../anthropic-messages/format.ts"
+import { type Dialect } from "../domain.ts"
+import { type ClientRequest, type VendorDialect, type WireFormat } from "../format.ts"
+import { openAiChat, openAiDialect } from "../openai-chat/format.ts"
+import { openAiCompletions } from "../openai-completions/format.ts"
+import { openAiEmbeddings } from "../openai-embeddings/format.ts"
+
+/** The formats that have a path of their own; a service of its own serves the Responses API. */
+export const routedFormats: ReadonlyArray<WireFormat> = [
+  openAiChat,
+  openAiEmbeddings,
+  openAiCompletions,
+  anthropicMessages,
+  anthropicCount
+]
+
+/** The dialects that providers speak. */
+export const dialects: Readonly<Record<Dialect, VendorDialect>> = {
+  openai: openAiDialect,
+  anthropic: anthropicDialect
+}
+
+/** What each kind of provider speaks. */
+export const spoken: Readonly<Record<Dialect | "loopback", VendorDialect>> = { ...dialects, loopback: openAiDialect }
+
+/** Whose client sends a request: of several vendors' on one path, OpenAI's send nothing that tells. */
+export const dialectOf = (request: ClientRequest): VendorDialect =>
+  Object.values(dialects).findLast(({ isClient }) => isClient(request)) ?? openAiDialect
