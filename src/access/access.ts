@@ -3,6 +3,7 @@ import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { Audit } from "../audit/log/service.ts"
 import { auditActions } from "../kernel/authority/audit-action.ts"
 import { type Capability, covers, missing } from "../kernel/authority/capability.ts"
+import { databaseDeadline } from "../platform/http/deadline.ts"
 import { CurrentRequest } from "../platform/http/request.ts"
 import { Access, LimitedByCaps, RequiredCapability, type Requirement } from "../kernel/authority/access.ts"
 import { Authentication, type Rejection } from "./authentication.ts"
@@ -11,7 +12,6 @@ import { CurrentPrincipal, Forbidden, type Principal } from "../kernel/authority
 import { GatewayCredentials } from "./credentials.ts"
 import { RateLimits } from "./rate-limits.ts"
 import { Rejections } from "./rejections.ts"
-import { Settings } from "../platform/settings/settings.ts"
 
 export const accessActions = auditActions("Operation", ["AccessForbidden"])
 
@@ -27,7 +27,7 @@ export const AccessLayer = Layer.effect(
     const limits = yield* RateLimits
     const rejections = yield* Rejections
     const uses = yield* CapabilityUses
-    const { api, database } = yield* Settings
+    const inTime = yield* databaseDeadline(credentialLate)
 
     const reject = ({ problem, refusal }: Rejection) => Effect.andThen(rejections.reject(refusal), Effect.fail(problem))
 
@@ -61,9 +61,7 @@ export const AccessLayer = Layer.effect(
               )
             : signedIn
         const info = Context.get(fiber.context, CurrentRequest)
-        info?.limit(database.acquireTimeoutSeconds, credentialLate)
-        return Effect.flatMap(identified, (principal) => {
-          info?.limit(api.requestTimeoutSeconds)
+        return Effect.flatMap(inTime(identified), (principal) => {
           if (info !== undefined) info.principal = principal.name
           return serveLimited(principal)
         })

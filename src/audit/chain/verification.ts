@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Semaphore, Stream } from "effect"
 import { slice } from "../../kernel/http/page.ts"
 import { Database } from "../../platform/database/database.ts"
-import { CurrentRequest } from "../../platform/http/request.ts"
+import { withoutDeadline } from "../../platform/http/deadline.ts"
 import { makeChainReader } from "./chain-reader.ts"
 import { ChainWalk } from "./chain-walk.ts"
 import { type AuditCheckpoint } from "../log/domain.ts"
@@ -109,18 +109,21 @@ export class AuditVerification extends Context.Service<AuditVerification>()("app
     })
 
     const turns = yield* Semaphore.make(maxAtOnce)
-    const verify = Effect.fn("AuditVerification.verify")(function* (range: VerificationRange) {
-      ;(yield* CurrentRequest)?.limit(undefined)
-      let retirements = yield* proof.retirements
-      while (true) {
-        const found = yield* verifyAt(range, retirements)
-        if (found.ok) return found
-        // A month that was retired meanwhile seems gone, so it is looked at again.
-        const later = yield* proof.retirements
-        if (later.length === retirements.length) return found
-        retirements = later
-      }
-    }, turns.withPermits(1))
+    const verify = Effect.fn("AuditVerification.verify")(
+      function* (range: VerificationRange) {
+        let retirements = yield* proof.retirements
+        while (true) {
+          const found = yield* verifyAt(range, retirements)
+          if (found.ok) return found
+          // A month that was retired meanwhile seems gone, so it is looked at again.
+          const later = yield* proof.retirements
+          if (later.length === retirements.length) return found
+          retirements = later
+        }
+      },
+      withoutDeadline,
+      turns.withPermits(1)
+    )
 
     const list = Effect.fn("AuditVerification.checkpoints")(function* (below: number | undefined, limit: number) {
       const rows = yield* checkpoints.list(below ?? Number.MAX_SAFE_INTEGER, limit + 1)

@@ -5,7 +5,7 @@ import { withSpan } from "../../kernel/with-span.ts"
 import { makeBatcher } from "../../platform/database/batcher.ts"
 import { statementMoment } from "../../platform/database/database.ts"
 import { problemOf } from "../../platform/http/failures.ts"
-import { CurrentRequest } from "../../platform/http/request.ts"
+import { databaseDeadline } from "../../platform/http/deadline.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { FlushSettlements } from "./api.ts"
@@ -307,12 +307,11 @@ export const FlushSettlementsLayer = Layer.effect(
   FlushSettlements,
   Effect.gen(function* () {
     const ledger = yield* Ledger
-    const { database } = yield* Settings
+    const inTime = yield* databaseDeadline(ledgerLate)
     return FlushSettlements.of((httpEffect) =>
       Effect.withFiber((fiber) => {
         const { tenantId = null } = Context.get(fiber.context, CurrentPrincipal)
-        Context.get(fiber.context, CurrentRequest)?.limit(database.acquireTimeoutSeconds, ledgerLate)
-        return Effect.flatMapEager(ledger.flushSettlements(tenantId), () => httpEffect)
+        return Effect.flatMapEager(inTime(ledger.flushSettlements(tenantId)), () => httpEffect)
       })
     )
   })

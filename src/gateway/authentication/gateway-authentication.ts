@@ -8,6 +8,8 @@ import { AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
 import { asSystem, Audit, type Refusal } from "../../audit/log/service.ts"
 import { accessActions, credentialLate } from "../../access/access.ts"
+import { databaseDeadline } from "../../platform/http/deadline.ts"
+import { ledgerLate } from "../../budgets/ledger/problems.ts"
 import { isAgentToken } from "../../access/authentication.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CapabilityUses } from "../../access/capability-uses.ts"
@@ -100,7 +102,9 @@ export class GatewayAuthentication extends Context.Service<
       const tenants = yield* Tenants
       const tokens = yield* AgentTokens
       const uses = yield* CapabilityUses
-      const { database, llm } = yield* Settings
+      const credentialInTime = yield* databaseDeadline(credentialLate)
+      const ledgerInTime = yield* databaseDeadline(ledgerLate)
+      const { llm } = yield* Settings
       const policy = llm.gateway.auth
       // Cached like keys: for a second, and invalidated by any change of authority.
       const bounds = yield* Cache.makeWith((id: AgentId) => Effect.option(asSystem(agents.bounded(id))), {
@@ -260,7 +264,7 @@ export class GatewayAuthentication extends Context.Service<
         )
 
       return GatewayAuthentication.of({
-        attribute,
+        attribute: (declared) => ledgerInTime(attribute(declared)),
         admit: Effect.fnUntraced(function* (request) {
           const headers = headersOf(request)
           if (!(yield* bringsCredential(headers))) return undefined
@@ -276,7 +280,6 @@ export class GatewayAuthentication extends Context.Service<
         ) =>
           Effect.withFiber((fiber) => {
             const info = Context.get(fiber.context, CurrentRequest)
-            info?.limit(database.acquireTimeoutSeconds, credentialLate)
             const admitted = (
               principal: Principal
             ): Effect.Effect<A, E | GatewayError<Forbidden | UnsupportedMediaType>, R> => {
@@ -290,7 +293,7 @@ export class GatewayAuthentication extends Context.Service<
               uses.record(principal, used)
               return served
             }
-            return Effect.flatMap(principalOf(request), (principal) => {
+            return Effect.flatMap(credentialInTime(principalOf(request)), (principal) => {
               if (info !== undefined) info.principal = principal.name
               const asPrincipal = Effect.provideService(admitted(principal), CurrentPrincipal, principal)
               return limited(principal, path, asPrincipal)

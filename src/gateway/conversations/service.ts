@@ -8,7 +8,7 @@ import { RouteNotFound } from "../../kernel/problems/problems.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { Database } from "../../platform/database/database.ts"
-import { CurrentRequest } from "../../platform/http/request.ts"
+import { databaseDeadline } from "../../platform/http/deadline.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { makeTurns } from "../../platform/runtime/turns.ts"
 import { Settings } from "../../platform/settings/settings.ts"
@@ -125,7 +125,8 @@ const make = Effect.gen(function* () {
   const { responsesRetentionHours: hours, storedResponses, storeResponses } = settings.llm.gateway
   const { maxBytes, maxTenantBytes, maxTurns } = storedResponses
   const maxTurnBytes = Math.min(storedResponses.maxTurnBytes, maxBytes)
-  const { acquireTimeoutSeconds } = settings.database
+  const readInTime = yield* databaseDeadline("The stored responses that the request refers to were not read in time.")
+  const storeInTime = yield* databaseDeadline("The store of responses did not answer in time.")
   // What is read takes memory and processor time in proportion to its size.
   const inTurn = yield* makeTurns({ atOnce: 4, ofOne: 2 })
 
@@ -268,10 +269,7 @@ const make = Effect.gen(function* () {
 
   /** Reads within the turns of a tenant and the time limit of a request. */
   const limited = <A, E>(tenantId: TenantId, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-    Effect.flatMap(CurrentRequest, (request) => {
-      request?.limit(acquireTimeoutSeconds, "The stored responses that the request refers to were not read in time.")
-      return inTurn(tenantId, effect)
-    })
+    readInTime(inTurn(tenantId, effect))
 
   const find = Effect.fn("Conversations.find")(function* (tenantId: TenantId, responseId: string) {
     const id = idForm.exec(responseId)?.[1]
@@ -328,7 +326,7 @@ const make = Effect.gen(function* () {
       if (!storeResponses) return false
       const stored = turn.bytes + sealingBytes
       if (stored > maxTurnBytes) return yield* tooLarge(stored, maxTurnBytes)
-      const { bytes } = yield* Cache.get(used, tenantId)
+      const { bytes } = yield* storeInTime(Cache.get(used, tenantId))
       if (bytes < maxTenantBytes) return true
       return turn.isNeeded ? yield* tooManyStored(bytes, maxTenantBytes) : false
     }),
@@ -359,11 +357,13 @@ const make = Effect.gen(function* () {
       const entry = { action: responseActions.GatewayResponseDeleted, entityId: responseId, tenantId }
       const isRemoved =
         id !== undefined &&
-        (yield* audit.change(
-          Effect.map(repository.remove({ tenantId, id: uuidOf(id), createdBy }), (value) => ({
-            value,
-            entries: value ? [entry] : []
-          }))
+        (yield* storeInTime(
+          audit.change(
+            Effect.map(repository.remove({ tenantId, id: uuidOf(id), createdBy }), (value) => ({
+              value,
+              entries: value ? [entry] : []
+            }))
+          )
         ))
       if (!isRemoved) return yield* notFound(responseId, "response_id", "response_not_found")
       yield* Cache.invalidate(used, tenantId)

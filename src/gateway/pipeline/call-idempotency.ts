@@ -12,6 +12,8 @@ import {
 } from "../../platform/idempotency/domain.ts"
 import { ReservationId } from "../../budgets/ledger/domain.ts"
 import { ReservationQueries } from "../../budgets/reservations/queries.ts"
+import { ledgerLate } from "../../budgets/ledger/problems.ts"
+import { databaseDeadline } from "../../platform/http/deadline.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
 import { AlreadyCompleted } from "../errors/domain.ts"
 import { gatewayError, type GatewayError, notRetryable, overloaded, retryAfter } from "../errors/gateway-error.ts"
@@ -58,6 +60,7 @@ export class CallIdempotency extends Context.Service<
   static readonly layerNoDeps = Layer.effect(
     CallIdempotency,
     Effect.gen(function* () {
+      const inTime = yield* databaseDeadline(ledgerLate)
       const keys = yield* CallKeys
       const ledger = yield* Ledger
       const newId = (yield* SecureRandom.SecureRandom).uuidV7()
@@ -72,8 +75,10 @@ export class CallIdempotency extends Context.Service<
       const claim = Effect.fn("CallIdempotency.claim")(function* (slot: CallKeyClaim, request: Uint8Array) {
         const ours: ClaimedCall = {
           reserved: (reservationId) =>
-            reservationId === undefined ? Effect.void : Effect.catchDefect(keys.hold(slot, reservationId), unreachable),
-          release: keys.free(slot)
+            reservationId === undefined
+              ? Effect.void
+              : inTime(Effect.catchDefect(keys.hold(slot, reservationId), unreachable)),
+          release: inTime(keys.free(slot))
         }
         const claimed = yield* keys.claim(slot, request)
         if (claimed.state === "claimed") return ours
@@ -95,7 +100,7 @@ export class CallIdempotency extends Context.Service<
           if (idempotency === undefined) return make(unclaimed)
           return Effect.flatMap(slotOf(idempotency), (slot) => {
             // A claim whose statement got no answer may have been made: it is given up as well.
-            const claimed = Effect.catchDefect(claim(slot, fingerprint(call)), unreachable)
+            const claimed = inTime(Effect.catchDefect(claim(slot, fingerprint(call)), unreachable))
             let isHeld = false
             const made = Effect.flatMap(claimed, ({ release, reserved }) =>
               make({

@@ -3,6 +3,7 @@ import { type AvailableBudget, type BudgetSubject } from "../../budgets/ledger/p
 import { ledgerLate } from "../../budgets/ledger/problems.ts"
 import { AvailableBudgets } from "../../budgets/caps/available-budget.ts"
 import { withSpan } from "../../kernel/with-span.ts"
+import { databaseDeadline, withoutDeadline } from "../../platform/http/deadline.ts"
 import { CurrentRequest, type RequestInfo } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Overloaded } from "../../kernel/problems/problems.ts"
@@ -88,7 +89,7 @@ export class CallPipeline extends Context.Service<
       const transcripts = yield* Transcripts
       const settings = yield* Settings
       const { defaultMaxOutputTokens: defaultOutputTokens, defaultMaxToolUses: defaultToolUses } = settings.llm.gateway
-      const { acquireTimeoutSeconds } = settings.database
+      const inTime = yield* databaseDeadline(ledgerLate)
       const quotaOf = yield* PrepaidQuotas
       const routingFacts = {
         latency: health.latency,
@@ -156,7 +157,7 @@ export class CallPipeline extends Context.Service<
         reservation: GatewayCaller["reservation"]
       ) =>
         perTurnNanoUsd === null && reservation === undefined
-          ? reservations.constraintsOf(subject)
+          ? inTime(reservations.constraintsOf(subject))
           : Effect.succeed({ byMoney: true, byHard: true, byHardMoney: true })
 
       /** Steps 3 and 4: admits the call at one candidate after the other, and sends it, until one answers. */
@@ -182,7 +183,6 @@ export class CallPipeline extends Context.Service<
         let omitted: ReadonlyArray<string> = []
         for (const candidate of candidates) {
           const { target } = candidate
-          info?.limit(acquireTimeoutSeconds, ledgerLate)
           if (before !== undefined) fellBack(before.target.provider.id, target.provider.id)
           const subject = subjectAt(caller.subject, candidate)
           const constraints = yield* constraintsOf(subject, caller, reservation)
@@ -196,15 +196,12 @@ export class CallPipeline extends Context.Service<
               const here = { ...terms, model: candidate.model, constraints }
               const countable = countableRequest({ ...call, headers: betas.bounded }, target)
               const request = { body: call.body, metadata: call.metadata, perTurnNanoUsd, reservation, countable }
-              info?.limit(acquireTimeoutSeconds, ledgerLate)
-              const admitted = admission.admit(meter, subject, target, here, request)
+              const admitted = inTime(admission.admit(meter, subject, target, here, request))
               // Where nothing is left for another attempt, the caller is told what became of the last one.
               estimate = yield* last === undefined ? admitted : Effect.mapError(admitted, orFailure(last))
               reservation = undefined
               if (call.idempotency !== undefined) yield* claimed.reserved(meter.reservationId)
             }
-            // Providers have a deadline of their own.
-            info?.limit(undefined)
             const body = yield* providerRequest(call, target, estimate)
             const omits =
               betas.unbounded.length > 0 && (yield* constraintsOf(subject, caller, caller.reservation)).byHard
@@ -235,7 +232,7 @@ export class CallPipeline extends Context.Service<
               yield* logFailure(target, failure)
               break
             }
-            yield* Effect.sleep(pause)
+            yield* withoutDeadline(Effect.sleep(pause))
           }
         }
         meter.release()
@@ -289,7 +286,7 @@ export class CallPipeline extends Context.Service<
         const constraints = yield* constraintsOf(subjectAt(caller.subject, first), caller, caller.reservation)
         const bound = yield* estimateOf({ ...terms, constraints })
         return { ...bound, model: model.id, caps: [...caps.values()] }
-      })
+      }, inTime)
 
       const answer = Effect.fnUntraced(function* (call: Call, claimed: ClaimedCall, info: RequestInfo | undefined) {
         const resolved = resolve(call)
@@ -353,7 +350,6 @@ export class CallPipeline extends Context.Service<
         call: withSpan("CallPipeline.call", (call: Call) =>
           Effect.withFiber((fiber) => {
             const info = Context.get(fiber.context, CurrentRequest)
-            info?.limit(acquireTimeoutSeconds, ledgerLate)
             return Effect.flatMapEager(ids.opened(call), (opened) =>
               idempotency.once(opened, (claimed) => answer(opened, claimed, info))
             )

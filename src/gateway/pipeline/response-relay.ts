@@ -14,6 +14,7 @@ import {
 } from "../errors/gateway-error.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type Attempt } from "../routing/router.ts"
+import { withoutDeadline } from "../../platform/http/deadline.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { type Call } from "./call-request.ts"
 import { GatheredStream } from "./gathered-stream.ts"
@@ -337,7 +338,7 @@ export const relayResponse = (
   if (call.body.stream === true) {
     return Effect.succeed(streamOf(call, target, answer, body, meter))
   }
-  return Effect.flatMap(gatheredAnswer(body, format, meter), ({ failure, value }) => {
+  return Effect.flatMap(withoutDeadline(gatheredAnswer(body, format, meter)), ({ failure, value }) => {
     if (failure === undefined && !format.holdsAnything(value)) {
       const { error, usage } = answeredNothing(format.usageIn(value))
       if (usage === undefined) meter.release(error.status)

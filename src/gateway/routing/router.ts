@@ -1,4 +1,5 @@
 import { Cause, Clock, Context, Effect, Exit, Layer, Option, References, Scope, type Tracer } from "effect"
+import { withoutDeadline } from "../../platform/http/deadline.ts"
 import { Breakers } from "./breakers.ts"
 import { Bulkheads } from "./bulkheads.ts"
 import { attemptSpan } from "../telemetry/call-spans.ts"
@@ -190,16 +191,19 @@ export class Router extends Context.Service<
       }
 
       return Router.of({
+        // Providers have a deadline of their own.
         send: (target, request, routing, observer) =>
-          Effect.withFiber((fiber) => {
-            if (!Context.get(fiber.context, References.TracerEnabled)) {
-              return attempt(untraced, target, request, routing, observer)
-            }
-            const { name, options } = attemptSpan(target, request.format.operation)
-            return Effect.flatMap(Effect.makeSpan(name, options), (span) =>
-              attempt(span, target, request, routing, observer)
-            )
-          })
+          withoutDeadline(
+            Effect.withFiber((fiber) => {
+              if (!Context.get(fiber.context, References.TracerEnabled)) {
+                return attempt(untraced, target, request, routing, observer)
+              }
+              const { name, options } = attemptSpan(target, request.format.operation)
+              return Effect.flatMap(Effect.makeSpan(name, options), (span) =>
+                attempt(span, target, request, routing, observer)
+              )
+            })
+          )
       })
     })
   )

@@ -10,7 +10,7 @@ import { isClientAbort, isRouteNotFound, type ProblemBody, problemOf } from "./f
 import { InFlight, Shutdown } from "./in-flight.ts"
 import { securityHeaders } from "./negotiation.ts"
 import * as Metrics from "../observability/metrics.ts"
-import { CurrentRequest, headersOf, RequestInfo, routeOf, tookTooLong } from "./request.ts"
+import { CurrentRequest, headersOf, RequestInfo, routeOf } from "./request.ts"
 import { Settings, type SettingsValues } from "../settings/settings.ts"
 import { IncomingMessage } from "node:http"
 
@@ -210,10 +210,7 @@ export const edgeLayer = Layer.unwrap(
           const startedAt = clock.currentTimeNanosUnsafe()
           const info = RequestInfo.make(fiber.context, request, requestIdOf(headersOf(request)["x-request-id"]))
           const active = inFlight.enter(fiber)
-          info.limit = (seconds, late = tookTooLong) => {
-            info.late = late
-            active.limit(seconds === undefined ? undefined : seconds * 1000)
-          }
+          info.deadline = active
           Metrics.requestStarted()
           const recordEnd = (status: number) => {
             active.leave()

@@ -1,18 +1,18 @@
 import { Clock, Context, Effect, type Fiber, Latch, Layer, Schedule } from "effect"
 import { Slots, type Slotted } from "../../kernel/slots.ts"
 import { Settings } from "../settings/settings.ts"
+import { Deadline } from "./deadline.ts"
+import { tookTooLong } from "./request.ts"
 
 /** A request that is being served. */
-export interface ActiveRequest {
+export interface ActiveRequest extends Deadline {
   /** Removes it when the response is ready. */
   leave(): void
-  /** Gives it this long from now on; undefined: as long as it takes. */
-  limit(millis: number | undefined): void
 }
 
 /**
- * The active requests. One sweep a second stops those past their time limit, which costs a request two assignments
- * instead of a timer.
+ * The active requests. One sweep a second stops those past their time limit, which costs a request an object instead of a
+ * timer.
  */
 export class InFlight extends Context.Service<
   InFlight,
@@ -28,29 +28,25 @@ export class InFlight extends Context.Service<
       const { api } = yield* Settings
       const timeoutMillis = api.requestTimeoutSeconds * 1000
       const entries = new Slots<Active>()
-      const after = (millis: number) => clock.currentTimeMillisUnsafe() + millis
-      class Active implements ActiveRequest, Slotted {
+      class Active extends Deadline implements ActiveRequest, Slotted {
         slot: number | undefined = undefined
-        until = after(timeoutMillis)
         readonly fiber: Fiber.Fiber<unknown, unknown>
 
         constructor(fiber: Fiber.Fiber<unknown, unknown>) {
+          super(clock)
           this.fiber = fiber
+          this.begin(timeoutMillis, tookTooLong)
         }
 
         leave() {
           entries.delete(this)
-        }
-
-        limit(millis: number | undefined) {
-          this.until = millis === undefined ? Infinity : after(millis)
         }
       }
 
       yield* Effect.sync(() => {
         const now = clock.currentTimeMillisUnsafe()
         for (const entry of entries) {
-          if (entry.until > now) continue
+          if (!entry.isMissedAt(now)) continue
           entries.delete(entry)
           entry.fiber.interruptUnsafe()
         }

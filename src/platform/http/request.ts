@@ -4,6 +4,7 @@ import { ParentSpan } from "effect/Tracer"
 import { randomBytes } from "../crypto/node-crypto.ts"
 import { IncomingMessage } from "node:http"
 import { isIPv6 } from "node:net"
+import { type Deadline } from "./deadline.ts"
 
 /**
  * The headers of a request as Node stores them, names in lower case; `request.headers` would copy them for each request.
@@ -27,13 +28,8 @@ export class RequestInfo {
   principal: string | undefined
   /** The media types that the operation takes as a body, once the router has found it. */
   bodyTypes: ReadonlyArray<string>
-  /**
-   * Gives the request this many seconds from now on, none for streams and other long work; `late` is what it is answered
-   * with after them.
-   */
-  limit: (seconds: number | undefined, late?: string) => void
-  /** What did not end in time, of a request at its time limit. */
-  late: string
+  /** The time limit of the request, once the edge has set it. */
+  deadline: Deadline | undefined
   private readonly request: HttpServerRequest.HttpServerRequest
   private readonly spanTraceId: string | undefined
   private generatedTraceId: string | undefined
@@ -46,8 +42,7 @@ export class RequestInfo {
     this.isCounted = false
     this.principal = undefined
     this.bodyTypes = noTypes
-    this.limit = () => {}
-    this.late = tookTooLong
+    this.deadline = undefined
     this.generatedTraceId = undefined
   }
 
@@ -60,6 +55,11 @@ export class RequestInfo {
         onNone: () => Buffer.from(randomBytes(16)).toString("hex")
       }))
     )
+  }
+
+  /** What did not end in time, of a request at its time limit. */
+  get late(): string {
+    return this.deadline?.missed ?? tookTooLong
   }
 
   get ipAddress(): string | undefined {

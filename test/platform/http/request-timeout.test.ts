@@ -55,12 +55,14 @@ layer(impatient, { excludeTestServices: true, timeout: "60 seconds" })("requests
           exchange(service.url, requestText("POST", path, lines), { untilClosed: true }),
           ({ answers: [first] }) => first ?? assert.fail("no answer")
         )
-      const [user, reservation] = yield* Effect.all([sent("/api/trial-users"), sent("/api/spend/reserve")], {
-        concurrency: "unbounded"
-      })
-      assertProblem(user, 503, "overloaded")
-      // The service itself would give this one ten seconds.
-      assertProblem(reservation, 408, "request-timeout")
+      const paths = ["/api/trial-users", "/api/spend/reserve", "/api/llm/complete", "/v1/chat/completions"]
+      const [user, reservation, native, call] = yield* Effect.forEach(paths, sent, { concurrency: "unbounded" })
+      for (const answer of [user!, reservation!, native!]) {
+        assertProblem(answer, 503, "overloaded")
+        assert.include(answer.body.detail, "The request took too long")
+      }
+      // The service itself waits for the body of this one as long as it takes.
+      assertProblem(call!, 408, "request-timeout")
       assert.strictEqual((yield* service.call("GET", "/health")).status, 200)
     })
   )

@@ -1,7 +1,7 @@
 import { Cause, Clock, Context, Effect, Option, Result, type Scope } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { ledgerLate } from "../../../budgets/ledger/problems.ts"
 import { InternalError, Overloaded } from "../../../kernel/problems/problems.ts"
+import { withoutDeadline } from "../../../platform/http/deadline.ts"
 import { isClientAbort, problemOf } from "../../../platform/http/failures.ts"
 import { CurrentRequest, headersOf, type RequestInfo, tookTooLong } from "../../../platform/http/request.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
@@ -127,8 +127,7 @@ const noSwitch = invalidMember("x-cache", "x-cache: Expected true or false")
 /** Reads calls from requests: who is charged, the body, and what the headers ask for. */
 export const makeCallReader = Effect.gen(function* () {
   const authentication = yield* GatewayAuthentication
-  const { database, llm } = yield* Settings
-  const { maxBodyBytes } = llm.gateway
+  const { maxBodyBytes } = (yield* Settings).llm.gateway
 
   return (
     format: WireFormat,
@@ -137,8 +136,7 @@ export const makeCallReader = Effect.gen(function* () {
     requestId: string,
     errors: ErrorWriter
   ): Effect.Effect<Call, GatewayError<GatewayProblem>> =>
-    Effect.withFiber((fiber) => {
-      const info = Context.get(fiber.context, CurrentRequest)
+    Effect.suspend(() => {
       const headers = headersOf(request)
       const { "idempotency-key": key, "x-cache": cache } = headers
       if (cache !== undefined && cache !== "true" && cache !== "false") return Effect.fail(noSwitch)
@@ -150,9 +148,7 @@ export const makeCallReader = Effect.gen(function* () {
       }
       return Effect.flatMapEager(authentication.attribute(declared), (caller) => {
         // A body takes as long as its sender.
-        info?.limit(undefined)
-        return Effect.flatMap(parseRequest(request, maxBodyBytes), ({ body, bytes }) => {
-          info?.limit(database.acquireTimeoutSeconds, ledgerLate)
+        return Effect.flatMap(withoutDeadline(parseRequest(request, maxBodyBytes)), ({ body, bytes }) => {
           const call = withoutBetaMembers<Call>({
             format,
             body,

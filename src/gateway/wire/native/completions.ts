@@ -8,9 +8,8 @@ import { CurrentPrincipal, type Principal } from "../../../kernel/authority/prin
 import { type TokenUsage } from "../../formats/domain.ts"
 import { usdText } from "../../../kernel/usd.ts"
 import { type PlanId } from "../../../budgets/ledger/domain.ts"
-import { ledgerLate, toGoverningCaps } from "../../../budgets/ledger/problems.ts"
+import { toGoverningCaps } from "../../../budgets/ledger/problems.ts"
 import { CurrentRequest } from "../../../platform/http/request.ts"
-import { Settings } from "../../../platform/settings/settings.ts"
 import {
   type DeclaredCall,
   GatewayAuthentication,
@@ -57,7 +56,6 @@ export class Completions extends Context.Service<
       const authentication = yield* GatewayAuthentication
       const limits = yield* RateLimits
       const pipeline = yield* CallPipeline
-      const { acquireTimeoutSeconds } = (yield* Settings).database
 
       const callOf = Effect.fnUntraced(function* (
         format: WireFormat,
@@ -65,7 +63,6 @@ export class Completions extends Context.Service<
         declared: DeclaredCall & Pick<LlmRequest, "cache" | "fallbacks" | "metadata">
       ) {
         const info = yield* CurrentRequest
-        info?.limit(acquireTimeoutSeconds, ledgerLate)
         const { headers } = yield* HttpServerRequest.HttpServerRequest
         const key = headers["idempotency-key"]
         const caller = yield* authentication.attribute(declared)

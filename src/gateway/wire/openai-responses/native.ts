@@ -22,6 +22,7 @@ import { type Call } from "../../pipeline/call-request.ts"
 import { type StoredRequest } from "../../providers/provider.ts"
 import { speaks } from "../../routing/resolve-model.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
+import { withoutDeadline } from "../../../platform/http/deadline.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 
 type Failure = GatewayError<GatewayProblem>
@@ -94,7 +95,7 @@ const make = Effect.gen(function* () {
       query.append(name, item?.id ?? value)
     }
     const path = `/${encodeURIComponent(held.id)}${action}${query.size === 0 ? "" : `?${query.toString()}`}`
-    const { body } = yield* Effect.mapError(target.stored({ method, path }), (failure) =>
+    const { body } = yield* Effect.mapError(withoutDeadline(target.stored({ method, path })), (failure) =>
       failure.received === 404 ? notStored(responseId) : providerError(failure, held.provider)
     )
     const text = body instanceof Uint8Array ? utf8Text(body) : ""

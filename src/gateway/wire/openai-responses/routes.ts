@@ -3,6 +3,8 @@ import { Effect, Layer, Option, type Scope } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { type TenantId } from "../../../kernel/identifier.ts"
 import { Attribution } from "../../../budgets/attribution/service.ts"
+import { ledgerLate } from "../../../budgets/ledger/problems.ts"
+import { databaseDeadline } from "../../../platform/http/deadline.ts"
 import { GatewayAuthentication, type VendorPath } from "../../authentication/gateway-authentication.ts"
 import { Conversations } from "../../conversations/service.ts"
 import { type GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
@@ -45,6 +47,7 @@ const notStreamed = Effect.fail(
 export const OpenAiResponsesLayer = Layer.unwrap(
   Effect.gen(function* () {
     const attribution = yield* Attribution
+    const inTime = yield* databaseDeadline(ledgerLate)
     const { authenticated } = yield* GatewayAuthentication
     const conversations = yield* Conversations
     const readCall = yield* makeCallReader
@@ -106,7 +109,7 @@ export const OpenAiResponsesLayer = Layer.unwrap(
             })
           )
       )
-    const tenantOf = () => Effect.map(Effect.orDie(attribution.resolve({})), ({ tenantId }) => tenantId)
+    const tenantOf = () => inTime(Effect.map(Effect.orDie(attribution.resolve({})), ({ tenantId }) => tenantId))
 
     return Layer.mergeAll(
       called("/v1/responses", "caps", responses.create),
