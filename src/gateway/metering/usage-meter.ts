@@ -47,24 +47,50 @@ export interface Progress {
   readonly texts: ReadonlyArray<string>
 }
 
+/** The phases of a call's budget in which it holds a reservation; `failed` is an attempt that was sent and has failed. */
+export type HeldPhase = "reserved" | "sent" | "answered" | "streaming" | "failed"
+
+export type Phase = "unreserved" | HeldPhase | "ended"
+
+type BudgetState =
+  | { readonly phase: "unreserved" | "ended"; readonly reservation?: undefined }
+  | { readonly phase: HeldPhase; readonly reservation: BudgetReservation }
+
 /**
- * The phases of a call's budget. Each reservation goes from `reserved` to `sent`, for a stream to `streaming`, and to `ended`,
- * which is final; a retry with a new reservation starts at `reserved` again.
+ * What may happen to a reservation, by the phase that it is in, and the phase afterwards. `ended` is final for a
+ * reservation; a retry with a new one begins at `reserved` again.
  */
-type Phase = "unreserved" | "reserved" | "sent" | "streaming" | "ended"
+const steps = {
+  beginAttempt: { reserved: "reserved", failed: "failed" },
+  sent: { reserved: "sent", failed: "sent" },
+  answered: { sent: "answered" },
+  attemptFailed: { reserved: "reserved", sent: "failed", failed: "failed" },
+  describe: { answered: "answered" },
+  observe: { answered: "answered", streaming: "streaming" },
+  streams: { answered: "streaming" },
+  settle: { answered: "ended", streaming: "ended", failed: "ended" },
+  chargeFullReservation: { failed: "ended" },
+  abandon: { sent: "ended", answered: "ended", streaming: "ended" },
+  release: { reserved: "ended", sent: "ended", answered: "ended", streaming: "ended", failed: "ended" },
+  withdraw: { reserved: "unreserved" }
+} as const satisfies Readonly<Record<string, Readonly<Partial<Record<HeldPhase, Phase>>>>>
+
+const illegal = (phase: Phase, step: string, to: Iterable<Phase>): Error =>
+  new Error(`The budget of a call cannot go from ${phase} to ${[...new Set(to)].join(" or ")} (${step})`)
 
 /**
  * The budget of one call, from its first reservation to its end. Every call ends with one of four transitions, each of
  * which closes the reservation once: `settle` charges a usage, `chargeFullReservation` everything that was reserved,
  * `release` nothing, and `abandon` the output up to the moment when the caller left. `withdraw` gives back what was reserved
- * for an admission that is made again.
+ * for an admission that is made again. Any other order of them is a defect that changes nothing, so that `abandon` still
+ * closes the reservation when the request ends.
  */
 export class UsageMeter {
   readonly attempts: Array<Attempt> = []
   /** The usage of a stream that was completed, and the bytes of its text. */
   completedUsage: TokenUsage | undefined
   saidBytes = 0
-  private phase: Phase = "unreserved"
+  private state: BudgetState = { phase: "unreserved" }
   /** Returns the output of the model so far. */
   private progress: () => Progress = noProgress
   /** The metadata of the provider's response. */
@@ -77,7 +103,6 @@ export class UsageMeter {
   private streamingSince: number | undefined
   /** The span of the successful attempt, until its cost is known. */
   private span: Tracer.Span | undefined
-  private reservation: BudgetReservation | undefined
   private estimated: Estimate | undefined
   private target: ModelTarget | undefined
   private readonly call: MeteredCall
@@ -94,45 +119,51 @@ export class UsageMeter {
 
   /** Whether budget is reserved at this target's provider. */
   isReservedFor(target: ModelTarget): boolean {
-    return this.reservation !== undefined && this.target?.provider.id === target.provider.id
+    return this.state.reservation !== undefined && this.target?.provider.id === target.provider.id
   }
 
-  /** → reserved: budget is reserved for the call at a target. */
+  /** unreserved, ended → reserved: budget is reserved for the call at a target. */
   reserved(reservation: BudgetReservation, target: ModelTarget, estimated: Estimate): void {
-    this.phase = "reserved"
-    this.reservation = reservation
+    if (this.state.reservation !== undefined) {
+      // Nobody else closes what the meter does not take.
+      reservation.release()
+      throw illegal(this.state.phase, "reserved", ["reserved"])
+    }
+    this.state = { phase: "reserved", reservation }
     this.estimated = estimated
     this.target = target
   }
 
   /** An attempt at a target begins; it waits for a place in the bulkhead and has cost nothing yet. */
   beginAttempt(target: ModelTarget): void {
+    this.step("beginAttempt")
     this.target = target
     this.triedSince = this.now
     this.tries++
   }
 
-  /** reserved → sent: from here on the request may cost something, even if the caller disconnects. */
+  /** reserved, failed → sent: from here on the request may cost something, even if the caller disconnects. */
   sent(): void {
-    this.phase = "sent"
+    this.step("sent")
     this.progress = noProgress
   }
 
-  /** The provider responded; the attempt's span ends when the call is settled, with its usage. */
+  /** sent → answered: the provider responded; the attempt's span ends when the call is settled, with its usage. */
   answered(attempt: Attempt, span: Tracer.Span | undefined): void {
+    this.step("answered")
     this.attempts.push(attempt)
     this.span = span
   }
 
-  /** sent → reserved: the attempt failed, and the next one uses the same reservation. */
+  /** sent → failed: the attempt failed; if that cost nothing, the next one uses the same reservation. */
   attemptFailed(attempt: Attempt): void {
+    this.step("attemptFailed")
     this.attempts.push(attempt)
-    if (this.phase === "sent") this.phase = "reserved"
   }
 
-  /** sent → streaming: the first bytes of a stream arrived. */
+  /** answered → streaming: the first bytes of a stream arrived. */
   streams(now: number, facts: AnswerFacts): void {
-    this.phase = "streaming"
+    this.step("streams")
     this.streamingSince = now
     this.timeToFirstTokenMs = now - this.startedAt
     this.facts = facts
@@ -140,11 +171,13 @@ export class UsageMeter {
 
   /** Sets how to read the output of the model so far. */
   observe(progress: () => Progress): void {
+    this.step("observe")
     this.progress = progress
   }
 
   /** Sets the metadata of a complete response. */
   describe(facts: AnswerFacts | undefined): void {
+    this.step("describe")
     this.facts = facts
   }
 
@@ -168,12 +201,12 @@ export class UsageMeter {
   }
 
   get reservationId(): ReservationId | undefined {
-    return this.reservation?.id
+    return this.state.reservation?.id
   }
 
   /** What the caps in money leave after `costNanoUsd` is charged; null if none applies. */
   remaining(costNanoUsd: bigint | undefined): bigint | null {
-    const { amountNanoUsd = 0n, remainingNanoUsd = null } = this.reservation ?? {}
+    const { amountNanoUsd = 0n, remainingNanoUsd = null } = this.state.reservation ?? {}
     if (remainingNanoUsd === null || costNanoUsd === undefined) return remainingNanoUsd
     const left = remainingNanoUsd + amountNanoUsd - costNanoUsd
     // A provider may report more than its limits allow, which is charged.
@@ -237,51 +270,52 @@ export class UsageMeter {
     return Math.max(inputTokens, Math.min(maxInput, most))
   }
 
-  /** → ended: charges a usage; returns its cost. */
+  /** answered, streaming, failed → ended: charges a usage; returns its cost. */
   settle(usage: TokenUsage, method: SettleMethod, status: number): bigint {
-    const cost = this.cost(usage)
-    const tokens = usage.inputTokens + usage.outputTokens
-    this.close(usage, method, { costNanoUsd: cost, tokens }, status)
-    return cost
+    return this.charge("settle", usage, method, status)
   }
 
-  /** → ended: charges the whole reservation, for a request that was sent and got no response; returns its amount. */
+  /** failed → ended: charges the whole reservation, for a request that got no response; returns its amount. */
   chargeFullReservation(status: number): bigint {
-    const { amountNanoUsd = 0n, tokens = 0 } = this.reservation ?? {}
-    this.close(undefined, "unanswered", { costNanoUsd: amountNanoUsd, tokens }, status)
+    const { amountNanoUsd = 0n, tokens = 0 } = this.state.reservation ?? {}
+    this.close("chargeFullReservation", undefined, "unanswered", { costNanoUsd: amountNanoUsd, tokens }, status)
     return amountNanoUsd
   }
 
-  /** → ended: releases the whole reservation. */
+  /** → ended: releases the whole reservation, if there is one that is not closed. */
   release(status: number | null = this.attempts.at(-1)?.status ?? null): void {
-    const reservation = this.end()
+    if (this.state.reservation === undefined) return
+    const details = this.details(noUsage, "released", status, this.now)
+    this.step("release").release(details)
     this.endSpan()
-    if (reservation === undefined) return
     released()
-    reservation.release(this.details(noUsage, "released", status, this.now))
   }
 
-  /** → ended: releases the reservation of an admission that is made again, under which nothing was sent. */
+  /** reserved → unreserved: releases what an admission reserved that is made again, if it reserved anything. */
   withdraw(): void {
-    this.end()?.release()
+    if (this.state.reservation !== undefined) this.step("withdraw").release()
   }
 
   /** → ended: the caller disconnected, or an error occurred, before the call ended on its own. */
   readonly abandon: Effect.Effect<void> = Effect.suspend(() => {
-    if (this.phase === "sent" || this.phase === "streaming") {
-      const progress = this.progress()
-      return Effect.map(
-        this.estimate(progress),
-        (usage) => void this.settle(progress.finished ? usage : this.withUnseen(usage), "aborted", 499)
-      )
-    }
-    if (this.phase === "reserved") this.release()
-    return Effect.void
+    if (!this.isUnsettled) return Effect.sync(() => this.release())
+    const progress = this.progress()
+    return Effect.map(this.estimate(progress), (usage) => {
+      // The call may end on its own while its text is counted.
+      if (!this.isUnsettled) return
+      this.charge("abandon", progress.finished ? usage : this.withUnseen(usage), "aborted", 499)
+    })
   })
 
   /** Whether the model reported its end. */
   get isFinished(): boolean {
-    return this.phase === "ended" || (this.phase === "streaming" && this.progress().finished)
+    const { phase } = this.state
+    return phase === "ended" || (phase === "streaming" && this.progress().finished)
+  }
+
+  /** Whether a request was sent, and it is not known yet what it costs. */
+  private get isUnsettled(): boolean {
+    return Object.hasOwn(steps.abandon, this.state.phase)
   }
 
   /**
@@ -291,7 +325,7 @@ export class UsageMeter {
   private withUnseen(usage: TokenUsage): TokenUsage {
     const { call, estimated, target } = this
     const thinks = target !== undefined && thinksUnseen(call.body, target.model)
-    const isUnseen = this.phase === "sent" && call.body.stream !== true
+    const isUnseen = this.state.phase !== "streaming" && call.body.stream !== true
     if (!thinks && !isUnseen) return usage
     const { choices } = call.bound
     const written = Math.ceil(((this.now - this.triedSince) / 1000) * call.model.maxTokensPerSecond) * choices
@@ -306,10 +340,15 @@ export class UsageMeter {
         }
   }
 
-  private end(): BudgetReservation | undefined {
-    const { reservation } = this
-    this.phase = "ended"
-    this.reservation = undefined
+  /** Makes a step, and returns the reservation that it is made with. */
+  private step(step: keyof typeof steps): BudgetReservation {
+    const { phase, reservation } = this.state
+    const moves: Readonly<Partial<Record<HeldPhase, Phase>>> = steps[step]
+    const to = reservation === undefined ? undefined : moves[phase]
+    if (reservation === undefined || to === undefined) throw illegal(phase, step, Object.values(moves))
+    if (to !== phase) {
+      this.state = to === "ended" || to === "unreserved" ? { phase: to } : { phase: to, reservation }
+    }
     return reservation
   }
 
@@ -362,26 +401,37 @@ export class UsageMeter {
     span.end(this.clock.currentTimeNanosUnsafe(), settled === undefined ? Exit.void : exitOf(settled))
   }
 
-  private close(usage: TokenUsage | undefined, method: SettleMethod, settlement: Settlement, status: number): void {
-    const { target } = this
-    const reservation = this.end()
+  private charge(step: "settle" | "abandon", usage: TokenUsage, method: SettleMethod, status: number): bigint {
+    const costNanoUsd = this.cost(usage)
+    const tokens = usage.inputTokens + usage.outputTokens
+    this.close(step, usage, method, { costNanoUsd, tokens }, status)
+    return costNanoUsd
+  }
+
+  private close(
+    step: "settle" | "chargeFullReservation" | "abandon",
+    usage: TokenUsage | undefined,
+    method: SettleMethod,
+    settlement: Settlement,
+    status: number
+  ): void {
+    const { facts, firstChunkMs, now, target, timeToFirstTokenMs } = this
     const { costNanoUsd } = settlement
-    const { facts, firstChunkMs, timeToFirstTokenMs } = this
-    const reservationId = reservation?.id ?? ""
+    const details = this.details(usage, method, status, now)
+    const reservation = this.step(step)
+    // Before anything that may fail: nothing else would close it any more.
+    reservation.settle(settlement, details)
     const errorType = status >= 400 && method !== "aborted" ? String(status) : undefined
     this.endSpan({
       usage,
       costNanoUsd,
       method,
-      reservationId,
+      reservationId: reservation.id,
       timeToFirstTokenMs,
       firstChunkMs,
       facts,
       errorType
     })
-    if (reservation === undefined) return
-    const { now } = this
-    reservation.settle(settlement, this.details(usage, method, status, now))
     measured({
       operation: this.call.format.operation,
       target,

@@ -46,6 +46,8 @@ const setUp = Effect.gen(function* () {
   return { service, openai, anthropic, chats, key, tenantId, post }
 })
 
+const choices = (delta: object, reason: string | null) => [{ index: 0, delta, finish_reason: reason }]
+
 const messageIn = ({ body }: Answer): unknown => body.error?.message ?? body.detail
 
 layer(limited, { excludeTestServices: true, timeout: "120 seconds" })("the time limits of a call", (it) => {
@@ -195,7 +197,6 @@ layer(limited, { excludeTestServices: true, timeout: "120 seconds" })("the time 
       const rest: Array<() => void> = []
       const streams: Answerer = (_, response) => {
         const head = { id: "c", object: "chat.completion.chunk", created: 1, model: "gpt" }
-        const choices = (delta: object, reason: string | null) => [{ index: 0, delta, finish_reason: reason }]
         sse(response, [{ ...head, choices: choices({ role: "assistant", content: "It is" }, null) }])
         rest.push(() => {
           const last = { ...head, choices: choices({ content: " noon." }, "stop") }

@@ -42,6 +42,9 @@ const stopped = Effect.fnUntraced(function* (work: Effect.Effect<unknown, unknow
   return { seconds: Infinity, late: info.late }
 })
 
+/** A time after what was not bounded for 500 seconds. */
+const own = (seconds: number, late = tookTooLong) => ({ seconds: 500 + seconds, late })
+
 const for5 = Effect.sleep("5 seconds")
 const byRequest = { seconds: requestSeconds, late: tookTooLong }
 
@@ -143,7 +146,6 @@ layer(services)("the time limit of a request", (it) => {
       const ledger = yield* databaseDeadline(ledgerLate)
       const long = Effect.sleep("500 seconds")
       assert.deepStrictEqual((yield* stopped(withoutDeadline(Effect.never))).seconds, Infinity)
-      const own = (seconds: number, late = tookTooLong) => ({ seconds: 500 + seconds, late })
       assert.deepStrictEqual(yield* stopped(withoutDeadline(long)), own(requestSeconds))
       assert.deepStrictEqual(yield* stopped(Effect.andThen(for5, withoutDeadline(long))), own(requestSeconds))
       for (const end of [Effect.fail("no"), Effect.die("no"), Effect.interrupt]) {
