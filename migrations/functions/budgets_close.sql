@@ -131,8 +131,8 @@ BEGIN
         q.model_asked, q.model_served, q.provider, q.input_tokens, q.output_tokens, q.cached_input_tokens,
         q.cache_write_tokens, q.cache_write_1h_tokens, q.reasoning_tokens, q.rates, q.catalogue_version, q.method,
         q.status, q.latency_ms, q.upstream_latency_ms, q.time_to_first_token_ms, q.attempts, q.call_metadata, q.trace_id,
-        q.tool_uses, q.happened_at, CASE WHEN q.happened_at IS NULL THEN moment
-          ELSE usage_booked_at(b.tenant_id, b.agent_id, q.happened_at, q.booked_from, moment) END AS booked_at
+        q.tool_uses, q.happened_at,
+        CASE WHEN q.happened_at BETWEEN q.booked_from AND moment THEN q.happened_at ELSE moment END AS booked_at
     ), charged AS (
       INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, overrun,
         late, usage, metadata, occurred_at, created_by, counter_ids, buckets)
@@ -195,6 +195,7 @@ BEGIN
       SELECT place::integer FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place)
       WHERE v.verdict NOT IN ('done', 'same', 'replay')));
   END IF;
+  IF batch IS NOT NULL THEN PERFORM usage_keep_bills(batch); END IF;
   IF NOT unread THEN
     SELECT coalesce(json_agg(json_build_object('place', q.ordinality, 'reservation', to_json(b),
       'charge', CASE WHEN e.id IS NOT NULL THEN to_json(e) END)), '[]')

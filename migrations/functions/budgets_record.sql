@@ -1,6 +1,6 @@
 -- Charges what was spent elsewhere, in full, and stores the events that report it, in one statement. Each charge is the late
 -- one of a reservation that expired as it was made: no limit, approval or ended plan refuses it. Counters are charged as of now,
--- the ledger and usage as of when it happened (`usage_booked_at`). `claims` are all events of
+-- the ledger and usage as of when it happened, unless that is too long ago, in the future, or in a bill. `claims` are all events of
 -- a publication with the digest under which each is taken once, first those of `requests` and `closings`, in their order;
 -- `entries` are their audit entries. Returns the places of the events that are new, or `stale` without any change if the
 -- caller's copies of the caps are old.
@@ -10,7 +10,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET enable_material = off AS $$
 DECLARE
-  fresh integer[]; fresh_tenants uuid[]; counters uuid[]; outcome json; is_given boolean := moment IS NOT NULL;
+  fresh integer[]; fresh_tenants uuid[]; counters uuid[]; outcome json;
 BEGIN
   moment := budget_moment(moment);
   IF revision <> (SELECT coalesce(sum(k.caps_version), 0) FROM budget_books k WHERE k.tenant_id = ANY (tenants)) THEN
@@ -26,12 +26,6 @@ BEGIN
   SELECT coalesce(array_agg(g.place ORDER BY g.place), '{}'), array_agg(g.tenant_id ORDER BY g.place)
   INTO fresh, fresh_tenants FROM given g JOIN taken t ON t.digest = decode(g.digest, 'hex');
 
-  -- Whoever makes a bill that is to be signed waits for what is on its way into the range of the bill.
-  IF EXISTS (SELECT FROM unnest(closings) c WHERE c.happened_at IS NOT NULL) THEN
-    PERFORM pg_advisory_xact_lock_shared(hashtext('billing-closings'));
-    -- What has waited for a bill is booked after the range of the bill, which ended while it waited.
-    IF NOT is_given THEN moment := greatest(moment, date_trunc('milliseconds', clock_timestamp())); END IF;
-  END IF;
   PERFORM budget_lock_plans(
     ARRAY(SELECT q.tenant_id FROM unnest(requests) q WHERE q.plan_id IS NOT NULL),
     ARRAY(SELECT q.plan_id FROM unnest(requests) q WHERE q.plan_id IS NOT NULL));

@@ -52,11 +52,6 @@ BEGIN
     WHERE l.tenant_id = c.tenant_id AND l.id = plan AND NOT c.counter_ids @> l.counter_ids;
     PERFORM budget_plan_hold(ARRAY[c.tenant_id], ARRAY[plan], rests);
   END IF;
-  INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, reason,
-    occurred_at, created_by, counter_ids, buckets)
-  VALUES (c.tenant_id, (p->>'id')::uuid, c.reservation_id, 'refund', c.id, -given, 0, 0, p->>'reason', moment,
-    p->>'principal', c.counter_ids, c.buckets)
-  RETURNING * INTO e;
   -- Its own row counts under the dimensions of the charge, whose row retention may have dropped.
   written_by := nextval('usage_batches');
   INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, plan_id, api_key_id, occurred_at, batch, cost,
@@ -70,6 +65,11 @@ BEGIN
   WHERE r.tenant_id = c.tenant_id AND r.id = c.reservation_id;
   INSERT INTO usage_outbox (batch, tenant_id, occurred_at) VALUES (written_by, c.tenant_id, moment);
   PERFORM budget_audit(p->'entries', '{1}', ARRAY[c.tenant_id], moment);
+  INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, reason,
+    occurred_at, created_by, counter_ids, buckets)
+  VALUES (c.tenant_id, (p->>'id')::uuid, c.reservation_id, 'refund', c.id, -given, 0, 0, p->>'reason',
+    coalesce(usage_keep_bills(written_by), moment), p->>'principal', c.counter_ids, c.buckets)
+  RETURNING * INTO e;
   RETURN json_build_object('verdict', 'done', 'refund', to_json(e));
 END
 $$;

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Schema } from "effect"
+import { Context, Effect, Layer, Schedule, Schema } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { StatementEnvelope } from "../../audit/statements/domain.ts"
@@ -104,6 +104,15 @@ export class BillingRepository extends Context.Service<BillingRepository>()("app
     const sql = yield* SqlClient.SqlClient
     const billedRows = readRows(BilledRow)
     const statements = readRows(Schema.Struct({ envelope: StatementEnvelope }))
+    const transactions = readRows(Schema.Struct({ transaction: Schema.String }))
+    /** The transactions that have booked usage and not ended: they have the lock of `usage_keep_bills`. */
+    const bookings = sql`
+      SELECT DISTINCT l.virtualtransaction AS transaction FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+      WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.objsubid = 1
+        AND (l.classid::bigint << 32) | l.objid::bigint = hashtext('billing-closings') AND l.granted`.pipe(
+      transactions,
+      Effect.map((rows) => rows.map(({ transaction }) => transaction))
+    )
     const encodeEnvelope = Schema.encodeSync(Schema.fromJsonString(StatementEnvelope))
 
     return {
@@ -123,21 +132,26 @@ export class BillingRepository extends Context.Service<BillingRepository>()("app
           if (rows.length < atOnce) break
         }
       }, Effect.orDie),
-      /**
-       * Closes the range of a bill that is to be signed, as far as it is over: usage that is reported late is booked elsewhere from
-       * now on. Waits for what is on its way into it.
-       */
+      /** Closes the range of a bill that is to be signed, as far as it is over: from now on usage is booked elsewhere. */
       close: Effect.fn("BillingRepository.close")((id: StatementId, { filter, from, to }: Billed) =>
-        sql`SELECT pg_advisory_xact_lock(hashtext('billing-closings'))`.pipe(
-          Effect.andThen(sql`
-            INSERT INTO billing_closings (id, tenant_id, agent_id, opens, closes, begun_at)
-            SELECT ${id}, ${filter.tenantId ?? null}::uuid, ${filter.agentId ?? null}::uuid, ${new Date(from)},
-              least(${new Date(to)}, c.now), c.now
-            FROM (SELECT clock_timestamp() AS now) c`),
-          Effect.asVoid,
-          Effect.orDie
-        )
+        sql`
+          INSERT INTO billing_closings (id, tenant_id, agent_id, opens, closes, begun_at)
+          SELECT ${id}, ${filter.tenantId ?? null}::uuid, ${filter.agentId ?? null}::uuid, ${new Date(from)},
+            least(${new Date(to)}, c.now), c.now
+          FROM (SELECT date_trunc('milliseconds', clock_timestamp()) AS now) c`.pipe(Effect.asVoid, Effect.orDie)
       ),
+      /**
+       * Waits until the transactions have ended that may have booked usage without seeing a range that was closed before. It looks
+       * for them, because a lock that it waited for would hold up all that come after.
+       */
+      awaitBookings: Effect.fn("BillingRepository.awaitBookings")(function* () {
+        const before = new Set(yield* bookings)
+        if (before.size === 0) return
+        yield* Effect.repeat(bookings, {
+          until: (current) => !current.some((transaction) => before.has(transaction)),
+          schedule: Schedule.min([Schedule.exponential("2 millis"), Schedule.spaced("100 millis")])
+        })
+      }),
       /** Opens the range of a bill again, unless it was signed. */
       reopen: Effect.fn("BillingRepository.reopen")((id: StatementId) =>
         Effect.asVoid(Effect.orDie(sql`DELETE FROM billing_closings WHERE id = ${id} AND signed_at IS NULL`))

@@ -171,7 +171,10 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
       const digest = crypto.createHash("sha256")
 
       const billed = { filter, from: range.from, to: range.to }
-      const close = sign === true ? database.transaction("all", repository.close(id, billed)) : Effect.void
+      const close =
+        sign === true
+          ? Effect.andThen(database.transaction("all", repository.close(id, billed)), repository.awaitBookings())
+          : Effect.void
       const reopen = sign === true ? database.transaction("all", repository.reopen(id)) : Effect.void
       const rows = Stream.callback<ReadonlyArray<BilledRow>>(
         (queue) =>

@@ -213,15 +213,15 @@ it.live("bills that were signed before stay closed", () =>
           (${current!}, NULL, ${envelopeOf("2026-03-01T00:00:00Z", "2026-04-01T00:00:00Z")}::text::jsonb, '2026-03-10T00:00:00Z')`
     )
     yield* migrate(database)
-    const booked = yield* asSuperuser(
+    const billed = yield* asSuperuser(
       database,
-      (sql) => sql<{ readonly at: Date; readonly is_moved: boolean }>`
-        SELECT t.at, usage_booked_at(${tenantId}, NULL, t.at, '2026-01-01', '2026-03-20T00:00:00Z') <> t.at AS is_moved
+      (sql) => sql<{ readonly at: Date; readonly is_billed: boolean }>`
+        SELECT t.at, usage_is_billed(${tenantId}, NULL, t.at) AS is_billed
         FROM (VALUES ('2026-01-31T23:59:59Z'::timestamptz), ('2026-02-01T00:00:00Z'), ('2026-03-09T23:59:59Z'),
           ('2026-03-10T00:00:00Z')) AS t(at) ORDER BY t.at`
     )
     assert.deepStrictEqual(
-      booked.map((row) => row.is_moved),
+      billed.map((row) => row.is_billed),
       [false, true, true, false]
     )
   }).pipe(Effect.scoped)
