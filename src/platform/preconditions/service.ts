@@ -67,6 +67,19 @@ export const PreconditionsLayer = Layer.effect(
         Cause.hasFails(cause) ? Effect.undefined : Effect.failCause(cause as Cause.Cause<never>)
       )
 
+    /** A repeated request is answered as the first was. */
+    const isRepeated = Effect.gen(function* () {
+      const repeatable = yield* CurrentRepeatable
+      if (repeatable === undefined) return false
+      const { name } = yield* CurrentPrincipal
+      const since = DateTime.subtract(yield* DateTime.now, keyRetention)
+      return Option.isSome(yield* keys.find({ ...repeatable, principal: name }, since))
+    })
+
+    /** Refuses a request for this tag. That of a repeat may be the one that the first request gave the resource meanwhile. */
+    const refuseUnlessRepeated = (current: string | undefined, handler: Handler): Answer =>
+      Effect.flatMap(isRepeated, (isRepeat): Answer => (isRepeat ? handler : Effect.fail(mismatchOf(current))))
+
     const aroundHandler = (precondition: Precondition, resource: Resource, handler: Handler): Answer =>
       database.aroundHandler(
         Effect.gen(function* () {
@@ -79,7 +92,7 @@ export const PreconditionsLayer = Layer.effect(
             return holds(precondition, undefined) ? response : yield* mismatchOf(undefined)
           }
           if (!locks.isLocked) return yield* Effect.die(new Error("The GET of the resource locks no row"))
-          if (!holds(precondition, current)) return yield* mismatchOf(current)
+          if (!holds(precondition, current)) return yield* refuseUnlessRepeated(current, handler)
           return yield* Effect.provideService(handler, CurrentPrecondition, {
             ...precondition,
             isForService: false,
@@ -89,15 +102,6 @@ export const PreconditionsLayer = Layer.effect(
         })
       )
 
-    /** A repeated request is answered as the first was. */
-    const isRepeated = Effect.gen(function* () {
-      const repeatable = yield* CurrentRepeatable
-      if (repeatable === undefined) return false
-      const { name } = yield* CurrentPrincipal
-      const since = DateTime.subtract(yield* DateTime.now, keyRetention)
-      return Option.isSome(yield* keys.find({ ...repeatable, principal: name }, since))
-    })
-
     /** Reads without a lock; the statement of the change refuses a row that has changed since, and all begins anew. */
     const asSeen = (precondition: Precondition, resource: Resource, handler: Handler): Answer =>
       Effect.gen(function* () {
@@ -105,7 +109,7 @@ export const PreconditionsLayer = Layer.effect(
         for (;;) {
           const noted = { version: undefined as string | undefined }
           const current = yield* Effect.provideService(readTag(resource), NotesVersion, noted)
-          if (!holds(precondition, current)) return yield* mismatchOf(current)
+          if (!holds(precondition, current)) return yield* refuseUnlessRepeated(current, handler)
           if (noted.version === undefined) return yield* Effect.die(new Error("The GET notes no version of a row"))
           const given: GivenPrecondition = {
             ...precondition,
@@ -123,8 +127,7 @@ export const PreconditionsLayer = Layer.effect(
     const ahead = (precondition: Precondition, resource: Resource, handler: Handler): Answer =>
       Effect.gen(function* () {
         const current = yield* readTag(resource)
-        if (!(yield* isRepeated) && !holds(precondition, current)) return yield* mismatchOf(current)
-        return yield* handler
+        return yield* holds(precondition, current) ? handler : refuseUnlessRepeated(current, handler)
       })
 
     const evaluations = { "around-handler": aroundHandler, "as-seen": asSeen, ahead }

@@ -37,7 +37,7 @@ const contested: Readonly<Record<string, (service: Service) => Effect.Effect<Con
     Effect.map(makeAgent(service), ({ id }) => ({
       path: `/api/agents/${id}`,
       method: "PATCH",
-      body: (writer) => ({ name: `agent ${writer}` })
+      body: (writer) => ({ name: `renamed by ${writer}` })
     })),
   "a resource with rows of another table": Effect.fnUntraced(function* (service) {
     const { body: applications } = yield* service.call("GET", "/api/applications?search=application-manager")
@@ -266,6 +266,49 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       }
     })
   )
+
+  for (const [operationId, readAt] of [
+    ...ofLedger.flatMap(({ operationIds, pathOf: readAt }) =>
+      operationIds.filter((id) => id !== "spend.release").map((id) => [id, readAt] as const)
+    ),
+    ["apiKeys.rotate", ({ id }: Parameters) => `/api/api-keys/${id}`],
+    ["integrations.rotateSecret", ({ id }: Parameters) => `/api/integrations/${id}`]
+  ] as const) {
+    it.effect(`${operationId} under one Idempotency-Key is made once and answered as once, of many at once`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const replica = yield* service.replica
+        const operation = operations.find((one) => one.operationId === operationId) ?? assert.fail(operationId)
+        for (let round = 0; round < 3; round++) {
+          const { body, parameters = {} } = yield* (
+            changesByOperation[operationId] ??
+            withoutEntry[operationId]?.request ??
+            assert.fail(operationId)
+          )(service)
+          const etag = (yield* service.call("GET", readAt(parameters))).headers.get("etag") ?? ""
+          const headers = { "if-match": etag, "idempotency-key": crypto.randomUUID() }
+          const path = pathOf(operation, parameters)
+          const repeat = ({ call }: Service) =>
+            call(operation.method, path, { headers, ...(body === undefined ? {} : { body }) })
+          const answers = yield* Effect.all(
+            Array.from({ length: 20 }, (_, at) => repeat(at % 2 === 0 ? service : replica)),
+            { concurrency: "unbounded" }
+          )
+          const made = answers.filter(({ headers: told }) => told.get("idempotency-replayed") === null)
+          assert.lengthOf(
+            made.filter(({ status }) => status < 300),
+            1
+          )
+          for (const answer of answers) {
+            if (answer.status >= 300) assertProblem(answer, 409, "idempotency-in-progress")
+          }
+          const late = yield* repeat(replica)
+          assert.isBelow(late.status, 300, late.text)
+          assert.strictEqual(late.headers.get("idempotency-replayed"), "true")
+        }
+      })
+    )
+  }
 
   it.effect("a refused precondition leaves its Idempotency-Key free", () =>
     Effect.gen(function* () {
