@@ -15,7 +15,7 @@ DECLARE
   is_plain boolean; is_rolling boolean := false; has_thresholds boolean;
   counters uuid[]; owners uuid[]; freed_amounts numeric[]; freed_tokens numeric[];
   charged_amounts numeric[]; charged_tokens numeric[]; charges bigint[]; closed json := '[]';
-  batch bigint;
+  batch bigint; earliest timestamptz;
   r record;
 BEGIN
   moment := budget_moment(moment);
@@ -164,8 +164,11 @@ BEGIN
         is_synthetic(c.api_key_id, c.agent_id), c.happened_at
       FROM closed c WHERE c.kind = 'settle' OR c.method IS NOT NULL
       RETURNING tenant_id, occurred_at
+    ), noted AS (
+      INSERT INTO usage_outbox (batch, tenant_id, occurred_at) SELECT DISTINCT batch, u.tenant_id, u.occurred_at FROM used u
+      RETURNING occurred_at
     )
-    INSERT INTO usage_outbox (batch, tenant_id, occurred_at) SELECT DISTINCT batch, u.tenant_id, u.occurred_at FROM used u;
+    SELECT min(n.occurred_at) INTO earliest FROM noted n;
   END IF;
 
   IF owners IS NOT NULL THEN
@@ -195,7 +198,7 @@ BEGIN
       SELECT place::integer FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place)
       WHERE v.verdict NOT IN ('done', 'same', 'replay')));
   END IF;
-  IF batch IS NOT NULL THEN PERFORM usage_keep_bills(batch); END IF;
+  IF earliest IS NOT NULL THEN PERFORM usage_keep_bills(batch, earliest); END IF;
   IF NOT unread THEN
     SELECT coalesce(json_agg(json_build_object('place', q.ordinality, 'reservation', to_json(b),
       'charge', CASE WHEN e.id IS NOT NULL THEN to_json(e) END)), '[]')

@@ -68,7 +68,7 @@ BEGIN
   INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, reason,
     occurred_at, created_by, counter_ids, buckets)
   VALUES (c.tenant_id, (p->>'id')::uuid, c.reservation_id, 'refund', c.id, -given, 0, 0, p->>'reason',
-    coalesce(usage_keep_bills(written_by), moment), p->>'principal', c.counter_ids, c.buckets)
+    coalesce(usage_keep_bills(written_by, moment), moment), p->>'principal', c.counter_ids, c.buckets)
   RETURNING * INTO e;
   RETURN json_build_object('verdict', 'done', 'refund', to_json(e));
 END

@@ -71,7 +71,7 @@ BEGIN
     SELECT tenant, row_number() OVER () AS place, count(*) FILTER (WHERE charge_id IS NULL) AS expired,
       count(*) FILTER (WHERE charge_id IS NOT NULL) AS charged
     FROM unnest(tenants, charge_ids) AS m(tenant, charge_id) GROUP BY tenant) s;
-  IF batch IS NOT NULL THEN PERFORM usage_keep_bills(batch); END IF;
+  IF batch IS NOT NULL THEN PERFORM usage_keep_bills(batch, moment); END IF;
   RETURN json_build_object('swept', cardinality(ids));
 END
 $$;

@@ -1,8 +1,8 @@
--- Keeps what a statement books out of the ranges of bills that were signed or are being made: moves it to now, which is after
--- the end of each, and returns that moment, or null where nothing was in one. The last step of each statement that books
--- usage: it waits for nothing, so neither does a bill, for which the lock marks the transactions that have taken this step and
--- not ended. What takes it later sees that the range was closed.
-CREATE OR REPLACE FUNCTION usage_keep_bills(written_by bigint) RETURNS timestamptz
+-- Keeps what a statement books, the earliest as of `earliest`, out of the ranges of bills that were signed or are being made:
+-- moves it to now, which is after the end of each. Returns that moment, or null where nothing was moved. It is the last step of
+-- each statement that books usage, after all that may wait for a lock. The shared lock marks the transactions that have taken
+-- this step and not ended, which a bill waits for after it has closed its range; what takes it later sees that range.
+CREATE OR REPLACE FUNCTION usage_keep_bills(written_by bigint, earliest timestamptz) RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
 DECLARE
   later timestamptz;
@@ -10,8 +10,7 @@ DECLARE
 BEGIN
   PERFORM pg_advisory_xact_lock_shared(hashtext('billing-closings'));
   -- Nearly always nothing was closed since.
-  IF NOT EXISTS (SELECT FROM billing_closings c
-    WHERE c.closes > (SELECT min(o.occurred_at) FROM usage_outbox o WHERE o.batch = written_by)) THEN RETURN NULL; END IF;
+  IF NOT EXISTS (SELECT FROM billing_closings c WHERE c.closes > earliest) THEN RETURN NULL; END IF;
   later := date_trunc('milliseconds', clock_timestamp());
   WITH moved AS (
     UPDATE usage_rows u SET occurred_at = later FROM usage_outbox o
