@@ -9,8 +9,8 @@ DECLARE
   is_moved boolean;
 BEGIN
   PERFORM pg_advisory_xact_lock_shared(hashtext('billing-closings'));
-  -- Nearly always nothing was closed since.
-  IF NOT EXISTS (SELECT FROM billing_closings c WHERE c.closes > earliest) THEN RETURN NULL; END IF;
+  -- Nearly always nothing was closed since. The greatest is one read of an index, whatever the planner knows of the table.
+  IF coalesce((SELECT max(c.closes) FROM billing_closings c) <= earliest, true) THEN RETURN NULL; END IF;
   later := date_trunc('milliseconds', clock_timestamp());
   WITH moved AS (
     UPDATE usage_rows u SET occurred_at = later FROM usage_outbox o
