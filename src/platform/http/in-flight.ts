@@ -1,7 +1,7 @@
 import { Clock, Context, Effect, type Fiber, Latch, Layer, Schedule } from "effect"
 import { Slots, type Slotted } from "../../kernel/slots.ts"
 import { Settings } from "../settings/settings.ts"
-import { Deadline } from "./deadline.ts"
+import { Deadline } from "./time-limit.ts"
 import { tookTooLong } from "./request.ts"
 
 /** A request that is being served. */

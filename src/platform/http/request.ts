@@ -4,7 +4,7 @@ import { ParentSpan } from "effect/Tracer"
 import { randomBytes } from "../crypto/node-crypto.ts"
 import { IncomingMessage } from "node:http"
 import { isIPv6 } from "node:net"
-import { type Deadline } from "./deadline.ts"
+import { type Deadline } from "./time-limit.ts"
 
 /**
  * The headers of a request as Node stores them, names in lower case; `request.headers` would copy them for each request.

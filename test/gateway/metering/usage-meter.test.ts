@@ -5,9 +5,10 @@ import { gatewaySnapshot } from "../../../src/gateway/configuration/gateway-snap
 import { type BudgetReservation } from "../../../src/gateway/metering/budget-reservations.ts"
 import { type Estimate } from "../../../src/gateway/metering/estimates.ts"
 import { type TokenCounts } from "../../../src/gateway/metering/token-counts.ts"
-import { chatBound } from "../../../src/gateway/metering/token-upper-bound.ts"
+import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
+import { boundOf } from "../../support/formats.ts"
 import { type HeldPhase, type Phase, UsageMeter } from "../../../src/gateway/metering/usage-meter.ts"
-import { noUsage } from "../../../src/gateway/translation/domain.ts"
+import { noUsage } from "../../../src/gateway/formats/domain.ts"
 import { TenantId } from "../../../src/kernel/identifier.ts"
 import { charges, configure, counters, model, provider, readAll, spender } from "../../support/gateway.ts"
 import { runningLoopback } from "../../support/loopback.ts"
@@ -39,13 +40,12 @@ const makeMeter = (clock: Clock.Clock) => {
   const closed: Array<Array<"charged" | "released">> = []
   const meter = new UsageMeter(
     {
-      operation: "chat",
-      dialect: "openai",
+      format: openAiChat,
       body,
       tenantId: TenantId.make("0198a5b0-7c00-7000-8000-00000000002a"),
       model: served,
       catalogueVersion: "1",
-      bound: chatBound("openai", body, 100),
+      bound: boundOf(openAiChat, body, 100),
       metadata: undefined,
       traceId: undefined
     },
