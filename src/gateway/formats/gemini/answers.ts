@@ -1,0 +1,133 @@
+import { type Json } from "../../../kernel/json/parsed-json.ts"
+import { noUsage } from "../../translation/domain.ts"
+import { thoughtOf } from "../../translation/openai-chat/domain.ts"
+import { toCompletionUsage, usageOfCompletion } from "../../translation/openai-chat/usage.ts"
+import { type Answer, type AnsweredPart, type Candidate, partsOf } from "./domain.ts"
+import { hasEnded, toFinishReason, toGeminiReason } from "./finish.ts"
+import {
+  type AnswerHead,
+  type CompletionHead,
+  type HubChoice,
+  type HubCompletion,
+  turnStateOf,
+  type WrittenPart
+} from "./hub.ts"
+import { callPart, partsOfTurn, TurnParts } from "./thoughts.ts"
+import { reportsUsage, toAnswerUsage, usageOfAnswer } from "./usage.ts"
+
+/** The id of a call that the provider gave none. */
+export const callIdOf = (head: { readonly id: string }, candidate: number, call: number): string =>
+  candidate === 0 ? `${head.id}_${call}` : `${head.id}_${candidate}_${call}`
+
+/** The searches that Google ran for a candidate. */
+export const searchesOf = ({ groundingMetadata }: Candidate): ReadonlyArray<{ readonly query: string }> =>
+  (groundingMetadata?.webSearchQueries ?? []).map((query) => ({ query }))
+
+/** What an answer says in its text, its thoughts and its calls. */
+export const wordsInAnswer = (answer: Answer): ReadonlyArray<string> =>
+  (answer.candidates ?? [])
+    .flatMap(partsOf)
+    .flatMap(({ functionCall: call, text = "" }) =>
+      call === undefined ? [text] : [call.name ?? "", JSON.stringify(call.args ?? {})]
+    )
+
+const says = (part: AnsweredPart): boolean =>
+  Object.entries(part).some(([name, value]) => name !== "thought" && name !== "thoughtSignature" && value !== "")
+
+/** Whether an answer, or an element of a streamed one, has content in any form. */
+export const answerSays = (answer: Answer): boolean => (answer.candidates ?? []).flatMap(partsOf).some(says)
+
+/** Whether it tells anything: content, a usage with the reason why there is none, a block, or an error. */
+export const answerTells = (answer: Answer): boolean =>
+  answerSays(answer) ||
+  Boolean(answer.error) ||
+  Boolean(answer.promptFeedback?.blockReason) ||
+  (reportsUsage(answer.usageMetadata) && (answer.candidates ?? []).some(({ finishReason }) => hasEnded(finishReason)))
+
+/** The candidates of an answer; a blocked prompt has one that says nothing. */
+export const candidatesOf = ({ candidates, promptFeedback }: Answer): ReadonlyArray<Candidate> =>
+  (candidates ?? []).length === 0 && promptFeedback?.blockReason ? [{ finishReason: "SAFETY" }] : (candidates ?? [])
+
+/** Translates an answer to a chat completion. */
+export const answerToCompletion = (answer: Answer, head: CompletionHead, createdSeconds: number): Json => ({
+  id: answer.responseId ?? head.id,
+  object: "chat.completion",
+  created: createdSeconds,
+  model: head.model,
+  choices: candidatesOf(answer).map((candidate, place) => {
+    const index = candidate.index ?? place
+    const message = messageOf(candidate, index, head)
+    const finish_reason = toFinishReason(candidate.finishReason, message.tool_calls !== undefined)
+    return { index, message, logprobs: null, finish_reason }
+  }),
+  usage: toCompletionUsage(answer.usageMetadata === undefined ? noUsage : usageOfAnswer(answer.usageMetadata))
+})
+
+const messageOf = (candidate: Candidate, index: number, head: CompletionHead): Json => {
+  const turn = new TurnParts()
+  const texts: Array<string> = []
+  const thoughts: Array<string> = []
+  const calls: Array<Json> = []
+  const signed = partsOf(candidate).flatMap((part) => {
+    const { functionCall: called, text, thought } = part
+    if (called === undefined) {
+      if (text !== undefined) (thought === true ? thoughts : texts).push(text)
+      return isSpoken(part) ? turn.add(part) : []
+    }
+    const id = called.id || callIdOf(head, index, calls.length)
+    calls.push({ id, ...calledOf(called) })
+    return turn.add(part, id)
+  })
+  const searches = searchesOf(candidate)
+  return {
+    role: "assistant",
+    content: texts.length === 0 ? null : texts.join(""),
+    refusal: null,
+    ...(thoughts.length === 0 ? {} : { reasoning_content: thoughts.join("") }),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+    ...(head.keepsThoughts === true ? turnStateOf(signed) : {}),
+    ...(head.keepsThoughts === true && searches.length > 0 ? { web_searches: searches } : {})
+  }
+}
+
+/** Whether a part has a text or a signature; other parts are not translated. */
+export const isSpoken = ({ text, thoughtSignature }: AnsweredPart): boolean =>
+  text !== undefined || thoughtSignature !== undefined
+
+/** A call as a chat completion has it, without its id. */
+export const calledOf = ({ args, name }: NonNullable<AnsweredPart["functionCall"]>) => ({
+  type: "function",
+  function: { name: name ?? "", arguments: JSON.stringify(args ?? {}) }
+})
+
+/** A candidate without a part is none to Google's SDK. */
+export const withAnyPart = (parts: ReadonlyArray<WrittenPart>): ReadonlyArray<WrittenPart> =>
+  parts.length === 0 ? [{ text: "" }] : parts
+
+/** Translates a chat completion to an answer. */
+export const completionToAnswer = (completion: HubCompletion, head: AnswerHead): Json => ({
+  candidates: (completion.choices ?? []).map((choice, place) => {
+    const index = choice.index ?? place
+    const isRefusal = Boolean(choice.delta?.refusal)
+    return {
+      content: { parts: withAnyPart(partsOfChoice(choice, index, head)), role: "model" },
+      finishReason: isRefusal ? "SAFETY" : toGeminiReason(choice.finish_reason),
+      index
+    }
+  }),
+  usageMetadata: toAnswerUsage(completion.usage === undefined ? noUsage : usageOfCompletion(completion.usage)),
+  modelVersion: head.model,
+  responseId: completion.id ?? head.id
+})
+
+const partsOfChoice = ({ delta: said, turn }: HubChoice, index: number, head: AnswerHead): ReadonlyArray<WrittenPart> =>
+  partsOfTurn({
+    text: (said?.content ?? "") + (said?.refusal ?? ""),
+    thought: head.includesThoughts ? thoughtOf(said) : "",
+    calls: (said?.tool_calls ?? []).flatMap(({ function: called, id }, place) => {
+      if (called?.name === undefined) return []
+      const callId = id || callIdOf(head, index, place)
+      return [{ id: callId, part: callPart(callId, called.name, called.arguments ?? "") }]
+    }),
+    turn
+  })
