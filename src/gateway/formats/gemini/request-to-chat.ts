@@ -28,7 +28,10 @@ export const requestToChat = (
   if (request.cachedContent) refuse(["cachedContent"], "Cached contents are not kept here; send all contents")
   const system = systemOf(request.systemInstruction, refuse)
   const conversation = new Conversation(request.contents, refuse)
-  for (const [index, content] of request.contents.entries()) conversation.add(content, ["contents", index])
+  for (const { isModel, placed } of turnsOf(request.contents, refuse)) {
+    if (isModel) conversation.model(placed)
+    else conversation.user(placed)
+  }
   const translated: Record<string, unknown> = {
     model,
     messages: [...(system === "" ? [] : [{ role: "system", content: system }]), ...conversation.messages],
@@ -55,6 +58,40 @@ const systemOf = (given: GenerateRequest["systemInstruction"], refuse: Refuse): 
   return parts.map(({ text }) => text ?? "").join("\n\n")
 }
 
+interface Placed {
+  readonly part: Part
+  readonly at: Fault["path"]
+}
+
+interface PlacedTurn {
+  readonly isModel: boolean
+  readonly placed: Array<Placed>
+}
+
+/** Roles of what is not the model's; results were once in contents of their own. */
+const userRoles: ReadonlySet<string> = new Set(["user", "function", "tool"])
+
+/**
+ * The turns of a conversation. Google's SDK keeps a streamed turn as one content for each element, and some clients send a
+ * content for each result: parallel calls, and their results, belong together.
+ */
+const turnsOf = (contents: ReadonlyArray<Content>, refuse: Refuse): ReadonlyArray<PlacedTurn> => {
+  const turns: Array<PlacedTurn> = []
+  for (const [index, { parts, role }] of contents.entries()) {
+    const isModel = role === "model"
+    if (role && !isModel && !userRoles.has(role)) {
+      refuse(["contents", index, "role"], `Expected user or model, not ${role}`)
+    }
+    const last = turns.at(-1)
+    const turn = last?.isModel === isModel ? last : { isModel, placed: [] }
+    if (turn !== last) turns.push(turn)
+    for (const [place, part] of (parts ?? []).entries()) {
+      turn.placed.push({ part, at: ["contents", index, "parts", place] })
+    }
+  }
+  return turns
+}
+
 interface OpenCall {
   readonly id: string
   readonly name: string
@@ -75,16 +112,7 @@ class Conversation {
     this.refuse = refuse
   }
 
-  add({ parts, role }: Content, at: Fault["path"]): void {
-    const placed = (parts ?? []).map((part, index) => ({ part, at: [...at, "parts", index] }))
-    if (role === "model") return this.model(placed)
-    if (role && role !== "user" && role !== "function" && role !== "tool") {
-      this.refuse([...at, "role"], `Expected user or model, not ${role}`)
-    }
-    this.user(placed)
-  }
-
-  private model(placed: ReadonlyArray<Placed>): void {
+  model(placed: ReadonlyArray<Placed>): void {
     const turn = new TurnParts()
     const signed: Array<TurnPart> = []
     const calls: Array<Json> = []
@@ -130,7 +158,7 @@ class Conversation {
     return given || id
   }
 
-  private user(placed: ReadonlyArray<Placed>): void {
+  user(placed: ReadonlyArray<Placed>): void {
     const results: Array<Json> = []
     const parts: Array<Json> = []
     const media = (data: NonNullable<Part["inlineData"]>, at: Fault["path"]) => {
@@ -169,11 +197,6 @@ class Conversation {
     if (call === undefined) this.refuse(at, `No call of ${name ?? "this function"} without a result precedes it`)
     return call?.id ?? ""
   }
-}
-
-interface Placed {
-  readonly part: Part
-  readonly at: Fault["path"]
 }
 
 const byReference = "Files are not fetched here; send the data as inlineData"

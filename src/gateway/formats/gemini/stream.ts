@@ -355,10 +355,11 @@ export class AnswerReader {
   private besideEvents(text: string): ReadonlyArray<unknown> {
     const lines = (this.line + text).split(/\r\n|\r|\n/)
     const last = lines.pop() ?? ""
+    const values = lines.flatMap((line) => this.bareLine(line))
     // Of the line of an event only its kind is kept.
     this.line = this.bare === "" && !last.startsWith("{") ? last.slice(0, 1) : last
     this.isTooLong ||= this.line.length > maxBareLength
-    return lines.flatMap((line) => this.bareLine(line))
+    return values
   }
 
   private bareLine(line: string): ReadonlyArray<unknown> {
