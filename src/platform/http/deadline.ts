@@ -14,7 +14,7 @@ const bracket =
           if (deadline === undefined) return effect
           const bound = deadline.begin(millis, late)
           // Effect.onExit would run an effect for each bracket.
-          return Effect.onExitPrimitive(effect, () => void deadline.end(bound), true)
+          return Effect.onExitPrimitive(effect, () => void deadline.end(bound))
         })
 
 /**

@@ -1,7 +1,7 @@
 import { type Json } from "../../../kernel/json/parsed-json.ts"
-import { noUsage } from "../../translation/domain.ts"
-import { thoughtOf } from "../../translation/openai-chat/domain.ts"
-import { toCompletionUsage, usageOfCompletion } from "../../translation/openai-chat/usage.ts"
+import { noUsage } from "../domain.ts"
+import { thoughtOf } from "../common-form/domain.ts"
+import { toCompletionUsage, usageOfCompletion } from "../common-form/usage.ts"
 import { type Answer, type AnsweredPart, type Candidate, partsOf } from "./domain.ts"
 import { hasEnded, toFinishReason, toGeminiReason } from "./finish.ts"
 import {

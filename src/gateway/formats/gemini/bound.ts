@@ -9,8 +9,8 @@ import {
   positive,
   type TokenUpperBound,
   withTools
-} from "../../metering/token-upper-bound.ts"
-import { maxMessages } from "../../translation/domain.ts"
+} from "../token-upper-bound.ts"
+import { maxMessages } from "../domain.ts"
 import { camelCasedRequest } from "./domain.ts"
 
 type Path = Fault["path"]

@@ -1,6 +1,6 @@
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
-import { count, isCount, member } from "../../translation/usage.ts"
+import { count, isCount, member } from "../usage.ts"
 import { camelCased, camelCasedRequest } from "./domain.ts"
 import { modelNameOf } from "./paths.ts"
 

@@ -1,4 +1,4 @@
-import { type FinishReason } from "../../translation/domain.ts"
+import { type FinishReason } from "../domain.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
 
 const finishReasons = lookupTable<FinishReason>({

@@ -1,7 +1,7 @@
 import { Option, Schema } from "effect"
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { list, members, object, type Reader, text } from "../../../kernel/json/readers.ts"
-import { ChatMessage, ChatRequest, ChatToolChoice, readChunk } from "../../translation/openai-chat/domain.ts"
+import { ChatMessage, ChatRequest, ChatToolChoice, readChunk } from "../common-form/domain.ts"
 
 /**
  * A part of a turn of Gemini's, in the order of the turn: so many UTF-16 code units of the message's text or of its

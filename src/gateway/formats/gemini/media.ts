@@ -1,5 +1,5 @@
 import { type InlineData } from "./domain.ts"
-import { type ChatPart } from "../../translation/openai-chat/domain.ts"
+import { type ChatPart } from "../common-form/domain.ts"
 import { type WrittenPart } from "./hub.ts"
 
 const dataUrl = /^data:([^;,]+)[^,]*;base64,/

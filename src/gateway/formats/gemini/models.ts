@@ -1,13 +1,13 @@
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { list, members, place, text } from "../../../kernel/json/readers.ts"
-import { type ServedModel } from "../../configuration/gateway-snapshot.ts"
+import { type ShownModel } from "../format.ts"
 import { camelCased } from "./domain.ts"
 import { modelNameOf } from "./paths.ts"
 import { Result } from "effect"
 
-type Listed = Pick<ServedModel, "contextTokens" | "id" | "kind" | "maxOutputTokens">
+type Listed = Pick<ShownModel, "contextTokens" | "id" | "kind" | "maxOutputTokens">
 
-const methods: Readonly<Record<ServedModel["kind"], ReadonlyArray<string>>> = {
+const methods: Readonly<Record<ShownModel["kind"], ReadonlyArray<string>>> = {
   chat: ["generateContent", "countTokens"],
   embedding: ["embedContent"]
 }

@@ -1,4 +1,4 @@
-import { inputOf } from "../../translation/anthropic-messages/chat-to-messages.ts"
+import { inputOf } from "../anthropic-messages/chat-to-messages.ts"
 import { type AnsweredPart } from "./domain.ts"
 import { type TurnPart, type WrittenPart } from "./hub.ts"
 

@@ -1,6 +1,6 @@
 import { isJson, type Json, listIn, textIn } from "../../../kernel/json/parsed-json.ts"
-import { noUsage, type TokenUsage } from "../../translation/domain.ts"
-import { count, inputOf, isCount, member } from "../../translation/usage.ts"
+import { noUsage, type TokenUsage } from "../domain.ts"
+import { count, inputOf, isCount, member } from "../usage.ts"
 
 /**
  * Gemini includes cached tokens in the prompt; what its own tools returned is beside the prompt. Thoughts are beside the

@@ -11,7 +11,7 @@ import { geminiErrors, errorInAnswer, readGeminiError } from "../../../../src/ga
 import { isIncomplete, toFinishReason } from "../../../../src/gateway/formats/gemini/finish.ts"
 import { readHubCompletion } from "../../../../src/gateway/formats/gemini/hub.ts"
 import { inputByModality, tierOf, toAnswerUsage, usageOfAnswer } from "../../../../src/gateway/formats/gemini/usage.ts"
-import { toCompletionUsage, usageOfCompletion } from "../../../../src/gateway/translation/openai-chat/usage.ts"
+import { toCompletionUsage, usageOfCompletion } from "../../../../src/gateway/formats/common-form/usage.ts"
 import { type Any, calling, signedText, usage } from "./forms.ts"
 
 const head = { model: "m", id: "id", keepsThoughts: true, includesThoughts: true }

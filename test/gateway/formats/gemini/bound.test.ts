@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { embedBound, generateBound, generateFaults } from "../../../../src/gateway/formats/gemini/bound.ts"
-import { perImage } from "../../../../src/gateway/metering/token-upper-bound.ts"
+import { perImage } from "../../../../src/gateway/formats/token-upper-bound.ts"
 
 const bound = (body: object, contextTokens: number | null = null) =>
   generateBound(body as never, Buffer.byteLength(JSON.stringify(body)), perImage, contextTokens)

@@ -11,9 +11,10 @@ import {
   AnswerWriter,
   ChunksToAnswers
 } from "../../../../src/gateway/formats/gemini/stream.ts"
-import { EventReader } from "../../../../src/gateway/translation/event-reader.ts"
-import { readCompletion } from "../../../../src/gateway/translation/openai-chat/domain.ts"
-import { StreamToWhole } from "../../../../src/gateway/translation/stream-to-whole.ts"
+import { EventReader } from "../../../../src/gateway/formats/event-reader.ts"
+import { readCompletion } from "../../../../src/gateway/formats/common-form/domain.ts"
+import { openAiChat } from "../../../../src/gateway/formats/openai-chat/format.ts"
+import { GatheredStream } from "../../../../src/gateway/pipeline/gathered-stream.ts"
 import { parsedJson } from "../../../../src/kernel/json/parsed-json.ts"
 import { hasRecorded, readRecorded, recordedFile } from "../../../support/recorded.ts"
 import { type Any } from "./forms.ts"
@@ -139,7 +140,7 @@ describe.skipIf(!hasRecorded)(`recorded chat completions (${recordedFile})`, () 
 })
 
 const joined = (chunks: ReadonlyArray<object>): Any => {
-  const whole = new StreamToWhole("openai")
+  const whole = new GatheredStream(openAiChat)
   for (const chunk of chunks) whole.push(new TextEncoder().encode(`data: ${JSON.stringify(chunk)}\n\n`))
   return readCompletion(whole.end())?.choices?.[0]
 }

@@ -8,7 +8,7 @@ import {
   AnswerWriter,
   ChunksToAnswers
 } from "../../../../src/gateway/formats/gemini/stream.ts"
-import { noUsage } from "../../../../src/gateway/translation/domain.ts"
+import { noUsage } from "../../../../src/gateway/formats/domain.ts"
 import { type Any, calling, signedText, toGemini, usage } from "./forms.ts"
 
 const head = { model: "m", id: "id", keepsThoughts: true, includesThoughts: true }
