@@ -1,20 +1,22 @@
-import { anthropicDialect, anthropicMessages } from "../../src/gateway/formats/anthropic-messages/format.ts"
+import { anthropicMessages } from "../../src/gateway/formats/anthropic-messages/format.ts"
 import { messagesTools } from "../../src/gateway/formats/anthropic-messages/tools.ts"
 import { type Dialect } from "../../src/gateway/formats/domain.ts"
-import { type BoundTerms, type VendorDialect, type WireFormat } from "../../src/gateway/formats/format.ts"
-import { openAiChat, openAiDialect } from "../../src/gateway/formats/openai-chat/format.ts"
+import { type BoundTerms, type WireFormat } from "../../src/gateway/formats/format.ts"
+import { geminiGenerate } from "../../src/gateway/formats/gemini/format.ts"
+import { openAiChat } from "../../src/gateway/formats/openai-chat/format.ts"
 import { responsesTools } from "../../src/gateway/formats/openai-responses/tools.ts"
 import { type FoundTools, type ToolTerms } from "../../src/gateway/formats/provider-tools.ts"
 import { perImage, type TokenUpperBound } from "../../src/gateway/formats/token-upper-bound.ts"
 import { type Json } from "../../src/kernel/json/parsed-json.ts"
 
 /** The chat format of each dialect. */
-export const chatFormats: Readonly<Record<Dialect, WireFormat>> = { openai: openAiChat, anthropic: anthropicMessages }
-
-export const spokenDialects: Readonly<Record<Dialect, VendorDialect>> = {
-  openai: openAiDialect,
-  anthropic: anthropicDialect
+export const chatFormats: Readonly<Record<Dialect, WireFormat>> = {
+  openai: openAiChat,
+  anthropic: anthropicMessages,
+  gemini: geminiGenerate
 }
+
+export { dialects as spokenDialects } from "../../src/gateway/formats/registry/formats.ts"
 
 const noTerms = { models: [], mcpServers: [] }
 

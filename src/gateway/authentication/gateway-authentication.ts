@@ -60,6 +60,22 @@ export interface DeclaredCall {
   readonly reservationId?: string | undefined
 }
 
+const severalKeys = Symbol("several keys")
+
+/** Paths on which Google's clients may send their key in the query. */
+const takesKeyInQuery = /^\/v1(?:beta)?\/models\//
+
+/** The key of a request, in the header of any vendor's client, or in the query of Google's. */
+const keyOf = (request: HttpServerRequest.HttpServerRequest): string | undefined | typeof severalKeys => {
+  const { "x-api-key": own, "x-goog-api-key": ofGoogle } = headersOf(request)
+  const at = request.url.indexOf("?")
+  const inQuery =
+    at >= 0 && takesKeyInQuery.test(request.url) ? new URLSearchParams(request.url.slice(at)).get("key") : null
+  if (ofGoogle === undefined && inQuery === null) return own
+  const [key, ...others] = new Set([own, ofGoogle, inQuery].filter((one) => (one ?? "") !== ""))
+  return others.length > 0 ? severalKeys : (key ?? undefined)
+}
+
 /** Who may call a path of a vendor's API, and how often. */
 export interface VendorPath {
   /** Each of them is sufficient. */
@@ -157,7 +173,9 @@ export class GatewayAuthentication extends Context.Service<
       }
 
       const principalOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal, CredentialError> => {
-        const { authorization, "x-api-key": key } = headersOf(request)
+        const { authorization } = headersOf(request)
+        const key = keyOf(request)
+        if (key === severalKeys) return reject("Two keys that differ were sent; send one.")
         const bearer = authorization === undefined ? undefined : bearerToken(authorization)
         if (authorization !== undefined && bearer === undefined) {
           const misplaced = keyInAuthorization(authorization)

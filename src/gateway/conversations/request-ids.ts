@@ -11,6 +11,7 @@ import { type Holder, type OpenedId, SealedIds } from "./sealed-ids.ts"
 
 /** The part of a call that has ids. */
 interface IdentifiedCall {
+  readonly model: unknown
   readonly body: Json
   readonly bytes: Uint8Array
   readonly caller: { readonly subject: { readonly tenantId: TenantId } }
@@ -70,14 +71,14 @@ export class RequestIds extends Context.Service<
       ): Effect.Effect<C, GatewayError> => {
         if (call.idsFor !== undefined) return Effect.succeed(call)
         return Effect.flatMapEager(CurrentPrincipal, (principal) => {
-          const { body, caller } = call
+          const { caller } = call
           const holder = { tenantId: caller.subject.tenantId, principal }
-          const model = configuration.snapshot().modelNamed(String(body.model))
+          const model = configuration.snapshot().modelNamed(String(call.model))
           const request = openedRequest(call, scope, opener(holder, model))
           if (request instanceof GatewayError) return Effect.fail(request)
           const { bytes, known, param, provider } = request
           const isServed = model?.targets.some((target) => target.provider.id === provider) ?? true
-          if (provider !== undefined && !isServed) return Effect.fail(keptElsewhere(param, provider, body.model))
+          if (provider !== undefined && !isServed) return Effect.fail(keptElsewhere(param, provider, call.model))
           return Effect.succeed({
             ...call,
             body: request.body,

@@ -2,7 +2,7 @@ import { Schema } from "effect"
 import { type Fault } from "../../kernel/problems/problem.ts"
 
 /** The wire formats on both sides of the gateway. */
-export const Dialect = Schema.Literals(["openai", "anthropic"]).annotate({ examples: ["openai"] })
+export const Dialect = Schema.Literals(["openai", "anthropic", "gemini"]).annotate({ examples: ["openai"] })
 export type Dialect = typeof Dialect.Type
 
 /** Tools that providers run, and bill by use. */

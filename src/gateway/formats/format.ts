@@ -9,10 +9,16 @@ import { type ServerEvent } from "./event-reader.ts"
 import { type ToolTerms } from "./provider-tools.ts"
 import { type TokenUpperBound } from "./token-upper-bound.ts"
 
-/** A request, and the bytes that it was parsed from. */
-export interface GivenRequest {
+/** The body of a request, and the bytes that it was parsed from. */
+export interface GivenBody {
   readonly body: Json
   readonly bytes: Uint8Array
+}
+
+/** A request. Its model, and whether its answer is streamed, stand in the body or in the path, as the format has it. */
+export interface GivenRequest extends GivenBody {
+  readonly model: unknown
+  readonly streams: boolean
   /** Whether messages carry what providers attached to earlier turns, which no provider of chat completions takes. */
   readonly keepsThoughts?: boolean | undefined
 }
@@ -59,6 +65,8 @@ export interface AnswerHead {
   readonly model: string
   readonly id: string
   readonly createdSeconds: number
+  /** Whether the caller asked for the model's thoughts, in a format that has them only then. */
+  readonly includesThoughts?: boolean
   /** Whether the answer carries what the provider wants back with the next turn, and the searches that it ran. */
   readonly keepsThoughts?: boolean | undefined
 }
@@ -79,7 +87,7 @@ export interface CommonWriter {
 
 /** From and to the common form, a chat completion with members of our own (`common-form/README.md`). */
 export interface Translation {
-  requestToCommon(body: Json): Result.Result<Json, ReadonlyArray<Fault>>
+  requestToCommon(request: GivenRequest): Result.Result<Json, ReadonlyArray<Fault>>
   requestFromCommon(chat: Json, target: FormatTarget, limits: SentLimits): Result.Result<Json, ReadonlyArray<Fault>>
   answerToCommon(answer: Json, head: AnswerHead): Json
   /** With the usage that is charged. */
@@ -163,6 +171,10 @@ export interface Counting {
   readonly members: ReadonlyArray<string>
   /** Members that add nothing to what the model reads. A request with any other member is not counted. */
   readonly idle: ReadonlyArray<string>
+  /** A request for a count of the members that are counted. */
+  request(counted: Json, model: string): Json
+  /** The tokens that an answer tells; none if it tells none. */
+  tokensIn(answer: Json): number
 }
 
 /** A wire format: all that the gateway knows about the requests and answers of an API. */
@@ -171,13 +183,15 @@ export interface WireFormat {
   readonly dialect: Dialect
   readonly operation: Operation
   readonly api: ProviderApi
-  /** Where a provider takes it, below its base URL. */
-  readonly path: string
+  /** Where a provider takes a request for its model, below its base URL. */
+  pathOf(model: string, streams: boolean): string
   /** Where the gateway takes it, and what a caller needs for it; undefined where a service of its own serves it. */
   readonly route?: { readonly path: `/${string}`; readonly capability: "llm:complete" | "llm:embed" }
   readonly modelKind: "chat" | "embedding"
   /** Whether a request is to be counted, and not answered. */
   readonly isCount: boolean
+  /** The answer to a request for a count, where the gateway counts. */
+  counted?(tokens: number): Json
   /** Whether tokens are estimated where no provider counts them. */
   readonly estimates?: boolean
   readonly hasOutput: boolean
@@ -199,6 +213,8 @@ export interface WireFormat {
   /** The same format for a target: edits of the bytes, everything else equal. */
   edit(request: GivenRequest, target: FormatTarget, limits: SentLimits): string | Uint8Array
   idScope(body: Json): IdScope
+  /** Whether a request asks for the model's thoughts, in a format that has them only then. */
+  asksForThoughts?(body: Json): boolean
   readonly translation?: Translation
   readonly counting?: Counting
 
@@ -232,6 +248,13 @@ export interface ShownModel {
   readonly targets: ReadonlyArray<{ readonly provider: { readonly id: string } }>
 }
 
+/** A model as its provider lists it. */
+export interface ProviderModel {
+  readonly id: string
+  readonly ownedBy: string | null
+  readonly createdAt: Date | null
+}
+
 /** A request of a client, as far as it tells whose client it is. */
 export interface ClientRequest {
   readonly headers: Readonly<Record<string, string | undefined>>
@@ -241,8 +264,9 @@ export interface ClientRequest {
 /** The formats of a vendor: how its providers are called, and what its clients expect besides the answers of calls. */
 export interface VendorDialect {
   readonly dialect: Dialect
-  /** What a call in the format of another dialect is translated to. */
+  /** What calls in formats of other dialects are translated to. */
   readonly chat: WireFormat
+  readonly embeddings?: WireFormat
   /** Tools of the provider that another format can ask for in a translation. */
   readonly translatesTools: boolean
   /** The APIs that its providers may have, and those that they have unless told otherwise. */
@@ -251,6 +275,8 @@ export interface VendorDialect {
   /** Where stored responses are, if its providers store any. */
   readonly storedPath?: string
   readonly modelsPath: string
+  /** The models of a provider, as its list has them; undefined if it is none. */
+  modelsIn(list: unknown): ReadonlyArray<ProviderModel> | undefined
   readonly headers: Readonly<Record<string, string>>
   authorize(apiKey: string): Readonly<Record<string, string>>
 

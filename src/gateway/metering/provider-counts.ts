@@ -3,7 +3,6 @@ import { Clock, Context, Effect, Layer, Option } from "effect"
 import { isJson, listIn, parsedJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type Counting, type WireFormat } from "../formats/format.ts"
-import { count } from "../formats/usage.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 
 /** A request as a target would get it, in a format whose providers count. */
@@ -59,16 +58,18 @@ export class ProviderCounts extends Context.Service<
 
       const ask = (
         { model, provider: { id, provider } }: ModelTarget,
-        { format, list, members }: Counting,
+        { format, list, members, request: written, tokensIn }: Counting,
         { body, headers }: CountableRequest
       ) => {
         const given = [list, ...members].flatMap((name) => (body[name] === undefined ? [] : [[name, body[name]]]))
-        const request = JSON.stringify({ model, ...Object.fromEntries(given) })
+        const request = JSON.stringify(written(Object.fromEntries(given), model))
         const now = clock.currentTimeMillisUnsafe()
-        return Effect.scoped(provider.send({ format, body: request, headers, deadline: now + deadlineMs })).pipe(
+        return Effect.scoped(
+          provider.send({ format, model, streams: false, body: request, headers, deadline: now + deadlineMs })
+        ).pipe(
           Effect.map(({ body: answer }) => {
             const value = answer instanceof Uint8Array ? parsedJson(utf8Text(answer)) : undefined
-            const tokens = isJson(value) ? count(value.input_tokens) : 0
+            const tokens = isJson(value) ? tokensIn(value) : 0
             return tokens > 0 ? Option.some(tokens) : Option.none<number>()
           }),
           Effect.timeoutOrElse({
@@ -126,7 +127,7 @@ const prefixesOf = (
     JSON.stringify([
       provider.id,
       model,
-      format.path,
+      format.operation,
       headers["anthropic-beta"] ?? null,
       ...members.map((name) => body[name] ?? null)
     ])

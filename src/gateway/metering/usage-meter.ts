@@ -26,6 +26,9 @@ export const bytesPerToken = 3
 /** What is known of a call at its start. */
 export interface MeteredCall {
   readonly format: Pick<WireFormat, "dialect" | "operation">
+  /** The name that the caller used for the model. */
+  readonly asked: unknown
+  readonly streams: boolean
   readonly body: Readonly<Record<string, unknown>>
   readonly tenantId: TenantId
   readonly model: ServedModel
@@ -325,7 +328,7 @@ export class UsageMeter {
   private withUnseen(usage: TokenUsage): TokenUsage {
     const { call, estimated, target } = this
     const thinks = target !== undefined && thinksUnseen(call.body, target.model)
-    const isUnseen = this.state.phase !== "streaming" && call.body.stream !== true
+    const isUnseen = this.state.phase !== "streaming" && !call.streams
     if (!thinks && !isUnseen) return usage
     const { choices } = call.bound
     const written = Math.ceil(((this.now - this.triedSince) / 1000) * call.model.maxTokensPerSecond) * choices
@@ -376,7 +379,7 @@ export class UsageMeter {
     return {
       operation: call.format.operation,
       dialect: call.format.dialect,
-      modelAsked: String(call.body.model),
+      modelAsked: String(call.asked),
       modelServed: target?.model,
       provider: target?.provider.id,
       usage,

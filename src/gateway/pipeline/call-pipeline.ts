@@ -28,7 +28,7 @@ import { fellBack } from "../routing/routing-metrics.ts"
 import { describeRequest } from "../telemetry/call-spans.ts"
 import { Transcripts } from "../transcripts/service.ts"
 import { CallIdempotency, type ClaimedCall } from "./call-idempotency.ts"
-import { type Call, validateRequest } from "./call-request.ts"
+import { type Call, noMembers, validateRequest } from "./call-request.ts"
 import { type AnswerPull, readFinalEvents } from "./final-events.ts"
 import { countableRequest, formatAt, providerRequest } from "./provider-request.ts"
 import { ResponseCache } from "./response-cache.ts"
@@ -98,12 +98,12 @@ export class CallPipeline extends Context.Service<
 
       /** Step 1: the model, its candidates in their order, and the upper bound of the tokens. */
       const resolve = (call: Call): ResolvedCall | GatewayError => {
-        const { body, fallbacks = [], format } = call
+        const { fallbacks = [], format } = call
         const invalid = validateRequest(call)
         if (invalid !== undefined) return invalid
         const gateway = configuration.snapshot()
         const models: Array<ServedModel> = []
-        for (const name of [body.model, ...fallbacks]) {
+        for (const name of [call.model, ...fallbacks]) {
           const found = resolveModel(gateway, name, format)
           if (found instanceof GatewayError) return found
           models.push(found)
@@ -144,7 +144,18 @@ export class CallPipeline extends Context.Service<
         const { tenantId } = caller.subject
         const { catalogueVersion } = gateway
         const { bound } = terms
-        const metered = { format, body, tenantId, model, catalogueVersion, bound, metadata, traceId }
+        const metered = {
+          format,
+          asked: call.model,
+          streams: call.streams,
+          body,
+          tenantId,
+          model,
+          catalogueVersion,
+          bound,
+          metadata,
+          traceId
+        }
         return new UsageMeter(metered, clock, counts)
       }
 
@@ -258,14 +269,26 @@ export class CallPipeline extends Context.Service<
           durationMs: clock.currentTimeMillisUnsafe() - startedAt
         })
         return router
-          .send(target, { format: formatAt(call.format, target), body, headers: call.headers, deadline }, routing, {
-            sent: (span) => {
-              meter.sent()
-              describeRequest(span, call.format.dialect, call.body)
+          .send(
+            target,
+            {
+              format: formatAt(call.format, target),
+              model: target.model,
+              streams: call.streams,
+              body,
+              headers: call.headers,
+              deadline
             },
-            answered: (span, { status }) => meter.answered(attempted(status), span),
-            failed: ({ error }) => meter.attemptFailed(attempted(error.status))
-          })
+            routing,
+            {
+              sent: (span) => {
+                meter.sent()
+                describeRequest(span, call.format.dialect, call.body)
+              },
+              answered: (span, { status }) => meter.answered(attempted(status), span),
+              failed: ({ error }) => meter.attemptFailed(attempted(error.status))
+            }
+          )
           .pipe(Effect.result)
       }
 
@@ -350,7 +373,7 @@ export class CallPipeline extends Context.Service<
         call: withSpan("CallPipeline.call", (call: Call) =>
           Effect.withFiber((fiber) => {
             const info = Context.get(fiber.context, CurrentRequest)
-            return Effect.flatMapEager(ids.opened(call), (opened) =>
+            return Effect.flatMapEager(ids.opened(call, call.format.idScope(noMembers)), (opened) =>
               idempotency.once(opened, (claimed) => answer(opened, claimed, info))
             )
           })
@@ -370,7 +393,7 @@ const leastOf = (one: bigint | null, other: bigint | null): bigint | null =>
 
 /** The upper bound of a call's tokens at any of its targets. */
 const boundOf = (
-  { body, bytes, format }: Call,
+  { body, bytes, format, model }: Call,
   maxOutputTokens: number | null,
   contextTokens: number | null,
   targets: ReadonlyArray<ModelTarget>
@@ -380,7 +403,7 @@ const boundOf = (
     models,
     mcpServers: [...new Set(targets.map(({ provider }) => provider.mcpServers))],
     bodyBytes: writtenBytes(bytes),
-    imageTokens: imageTokensOf([String(body.model), ...models]),
+    imageTokens: imageTokensOf([String(model), ...models]),
     contextTokens,
     maxOutputTokens
   })

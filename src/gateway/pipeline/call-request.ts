@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { type Fault } from "../../kernel/problems/problem.ts"
-import { isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
+import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { MalformedJson, PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { headersOf } from "../../platform/http/request.ts"
 import { bytesOf, declaresMoreThan, encoded, exceeds, isEncoded, repeats } from "../../platform/http/request-body.ts"
@@ -11,7 +11,7 @@ import { betaMembers, withBetas } from "../catalog/betas.ts"
 import { gatewayError, type GatewayError, invalidMember, invalidMembers } from "../errors/gateway-error.ts"
 import { excessIn, foldedName, repeatedMember } from "../../kernel/json/json-scanner.ts"
 import { edited, mergePatch } from "../json/json-edits.ts"
-import { type GivenRequest, type WireFormat } from "../formats/format.ts"
+import { type GivenBody, type GivenRequest, type WireFormat } from "../formats/format.ts"
 import { type DialectError } from "../formats/errors.ts"
 import { isUtf8 } from "node:buffer"
 
@@ -19,6 +19,9 @@ import { isUtf8 } from "node:buffer"
 export interface FormatRequest extends GivenRequest {
   readonly format: WireFormat
 }
+
+/** Which ids of a request are sealed depends on no member of it. */
+export const noMembers: Json = {}
 
 /** The Idempotency-Key of a call, and the route that it belongs to. */
 export interface CallKey {
@@ -64,7 +67,7 @@ const withoutMark = (bytes: Uint8Array): Uint8Array =>
 export const parseRequest = (
   request: HttpServerRequest.HttpServerRequest,
   maxBytes: number
-): Effect.Effect<GivenRequest, GatewayError<MalformedJson | PayloadTooLarge | UnsupportedMediaType>> => {
+): Effect.Effect<GivenBody, GatewayError<MalformedJson | PayloadTooLarge | UnsupportedMediaType>> => {
   const headers = headersOf(request)
   if (isEncoded(headers)) return Effect.fail(notPlain)
   if (declaresMoreThan(headers, maxBytes)) return Effect.fail(tooLarge)

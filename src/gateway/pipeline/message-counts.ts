@@ -10,7 +10,7 @@ import { GatewayConfiguration } from "../configuration/service.ts"
 import { RequestIds } from "../conversations/request-ids.ts"
 import { resolveModel } from "../routing/resolve-model.ts"
 import { countableRequest, providerRequest } from "./provider-request.ts"
-import { type Call, validateRequest } from "./call-request.ts"
+import { type Call, noMembers, validateRequest } from "./call-request.ts"
 import { forwardedResponseHeaders, GatewayError, providerError } from "../errors/gateway-error.ts"
 
 /** A request's token count, as its vendor's API returns it. */
@@ -44,20 +44,24 @@ export class MessageCounts extends Context.Service<
         const invalid = validateRequest(call)
         if (invalid !== undefined) return Effect.fail(invalid)
         const gateway = configuration.snapshot()
-        const model = resolveModel(gateway, call.body.model, call.format)
+        const model = resolveModel(gateway, call.model, call.format)
         return model instanceof GatewayError ? Effect.fail(model) : Effect.succeed({ gateway, model })
       }
 
       const count = Effect.fn("MessageCounts.count")(function* (given: Call) {
-        const call = yield* ids.opened(given)
+        const call = yield* ids.opened(given, given.format.idScope(noMembers))
         const { gateway, model } = yield* resolved(call)
         const counting = model.targets.find(isCounting(call))
         if (counting === undefined) {
-          return { headers: {}, bytes: counted(estimated(call)) }
+          return { headers: {}, bytes: counted(call, estimated(call)) }
         }
         const body = yield* providerRequest(call, counting, { limit: undefined, outputTokens: 1, toolLimit: undefined })
         const answer = yield* Effect.mapError(
-          router.send(counting, { format: call.format, body, headers: call.headers }, gateway.routing),
+          router.send(
+            counting,
+            { format: call.format, model: counting.model, streams: false, body, headers: call.headers },
+            gateway.routing
+          ),
           (failure) => providerError(failure, counting.provider.id)
         )
         return {
@@ -67,7 +71,7 @@ export class MessageCounts extends Context.Service<
       })
 
       const countOwn = Effect.fn("MessageCounts.countOwn")(function* (given: Call) {
-        const call = yield* ids.opened(given)
+        const call = yield* ids.opened(given, given.format.idScope(noMembers))
         const { model } = yield* resolved(call)
         const target = model.targets.find(({ provider }) => (call.onlyProvider ?? provider.id) === provider.id)
         if (target === undefined) return estimated(call)
@@ -99,4 +103,5 @@ const estimated = ({ body, bytes, format }: Call): number => {
   return Math.ceil(inputTokens / bytesPerToken)
 }
 
-const counted = (inputTokens: number) => new TextEncoder().encode(JSON.stringify({ input_tokens: inputTokens }))
+const counted = ({ format }: Call, tokens: number) =>
+  new TextEncoder().encode(JSON.stringify(format.counted?.(tokens) ?? { tokens }))

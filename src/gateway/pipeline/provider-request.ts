@@ -8,9 +8,11 @@ import { type SentLimits, type WireFormat } from "../formats/format.ts"
 import { type CountableRequest } from "../metering/provider-counts.ts"
 import { type FormatRequest } from "./call-request.ts"
 
+const isVectors = ({ hasOutput }: WireFormat): boolean => !hasOutput
+
 /** The format in which a target gets a call: the call's own where its provider speaks it. */
 export const formatAt = (format: WireFormat, { provider: { speaks } }: ModelTarget): WireFormat =>
-  format.dialect === speaks.dialect ? format : speaks.chat
+  format.dialect === speaks.dialect ? format : ((isVectors(format) ? speaks.embeddings : undefined) ?? speaks.chat)
 
 const untranslated: Result.Result<Json, ReadonlyArray<Fault>> = Result.fail([
   { path: ["model"], message: "No provider of the model speaks this API, and its requests are not translated" }
@@ -18,17 +20,17 @@ const untranslated: Result.Result<Json, ReadonlyArray<Fault>> = Result.fail([
 
 /** Translates a request through the common form. */
 const translated = (
-  { body, format }: FormatRequest,
+  request: FormatRequest,
   to: WireFormat,
   target: ModelTarget,
   limits: SentLimits
 ): Effect.Effect<Json, GatewayError> => {
-  const [reads, writes] = [format.translation, to.translation]
+  const [reads, writes] = [request.format.translation, to.translation]
   return Effect.mapError(
     Effect.fromResult(
       reads === undefined || writes === undefined
         ? untranslated
-        : Result.flatMap(reads.requestToCommon(body), (chat) => writes.requestFromCommon(chat, target, limits))
+        : Result.flatMap(reads.requestToCommon(request), (chat) => writes.requestFromCommon(chat, target, limits))
     ),
     invalidMembers
   )

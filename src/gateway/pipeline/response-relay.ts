@@ -210,8 +210,9 @@ const answerOptions = (call: Call, target: ModelTarget, meter: UsageMeter) => {
       from: formatAt(format, target),
       to: format,
       head: {
-        model: String(body.model),
+        model: String(call.model),
         keepsThoughts,
+        includesThoughts: format.asksForThoughts?.(body) === true,
         createdSeconds: Math.floor(now / 1000),
         id: `${format.idPrefix}_${id.replaceAll("-", "")}`
       },
@@ -302,8 +303,7 @@ const wholeOf = (
     if (failure !== undefined) return Effect.fail(brokenAnswer(failure, target.provider.id))
     if (answer === undefined) return Effect.fail(unreadableAnswer(target.provider.id))
     const bytes = answerBytes(given, answer, usage, body, options)
-    const streamed =
-      body.stream === true ? format.streamed(utf8Text(bytes), includeUsage ? usage : undefined) : undefined
+    const streamed = call.streams ? format.streamed(utf8Text(bytes), includeUsage ? usage : undefined) : undefined
     return Effect.succeed({
       status,
       headers: {
@@ -335,7 +335,7 @@ export const relayResponse = (
   if (body instanceof Uint8Array) {
     return wholeOf(call, target, answer, body, answer.value ?? answerJson(body, format), undefined, meter)
   }
-  if (call.body.stream === true) {
+  if (call.streams) {
     return Effect.succeed(streamOf(call, target, answer, body, meter))
   }
   return Effect.flatMap(withoutDeadline(gatheredAnswer(body, format, meter)), ({ failure, value }) => {

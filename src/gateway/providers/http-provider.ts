@@ -1,17 +1,11 @@
-import { Clock, Effect, Option, Redacted, Schema } from "effect"
+import { Clock, Effect, Redacted } from "effect"
 import { EventReader } from "../formats/event-reader.ts"
 import { type VendorDialect, type WireFormat } from "../formats/format.ts"
 import { readErrorIn } from "../formats/errors.ts"
 import { type ProviderClient } from "./clients.ts"
 import { answeredNothing, answerJson, untilItSays } from "./answer-content.ts"
 import { type ExchangeRequest } from "./exchange.ts"
-import {
-  type Provider,
-  type ProviderAnswer,
-  providerCredentials,
-  type ProviderFailure,
-  type ProviderModel
-} from "./provider.ts"
+import { type Provider, type ProviderAnswer, providerCredentials, type ProviderFailure } from "./provider.ts"
 import { bad, failure } from "./transport-failures.ts"
 import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
@@ -30,18 +24,6 @@ export interface HttpProviderOptions {
 const maxModelsBytes = 4_194_304
 /** Shorter header values, such as a version or a region, are not secret and may occur in any text. */
 const shortestSecret = 8
-
-const ModelList = Schema.Struct({
-  data: Schema.Array(
-    Schema.Struct({
-      id: Schema.String,
-      owned_by: Schema.optionalKey(Schema.NullOr(Schema.String)),
-      created: Schema.optionalKey(Schema.NullOr(Schema.Finite)),
-      created_at: Schema.optionalKey(Schema.NullOr(Schema.String))
-    })
-  )
-})
-const decodeModels = Schema.decodeUnknownOption(Schema.fromJsonString(ModelList))
 
 /** A vendor's service, called over HTTP. Redirects are not followed. */
 export const makeHttpProvider = (
@@ -73,9 +55,12 @@ export const makeHttpProvider = (
           )
     })
 
-  const send: Provider["send"] = ({ body, deadline, format, headers: passed }) => {
+  const send: Provider["send"] = ({ body, deadline, format, headers: passed, model, streams }) => {
     const headers = { ...dialect.headers, ...passed, ...fixed, "content-type": "application/json" }
-    const made = answered({ method: "POST", path: base + format.path, headers, body, deadline }, format)
+    const made = answered(
+      { method: "POST", path: base + format.pathOf(model, streams), headers, body, deadline },
+      format
+    )
     return format.isCount ? made : Effect.flatMap(made, (answer) => holding(answer, format))
   }
 
@@ -102,19 +87,11 @@ export const makeHttpProvider = (
       headers: { ...dialect.headers, ...fixed },
       maxBytes: maxModelsBytes
     })
-    const listed = body instanceof Uint8Array ? decodeModels(utf8Text(body)) : Option.none()
-    if (Option.isNone(listed)) {
-      return yield* failure(
-        "status",
-        bad(502, "The provider's list of models cannot be read.", "provider-error"),
-        false
-      )
-    }
-    return listed.value.data.map((model): ProviderModel => ({
-      id: model.id,
-      ownedBy: model.owned_by ?? null,
-      createdAt: dateOf(model.created ?? model.created_at ?? null)
-    }))
+    const listed = body instanceof Uint8Array ? dialect.modelsIn(parsedJson(utf8Text(body))) : undefined
+    return (
+      listed ??
+      (yield* failure("status", bad(502, "The provider's list of models cannot be read.", "provider-error"), false))
+    )
   }).pipe(Effect.scoped)
 
   const { storedPath } = dialect
@@ -164,12 +141,6 @@ const parseProviderError = (
 
 /** Codes of an empty or closed account; OpenAI sends 429 both for these and for rate limits. */
 const unpaidCodes = new Set<string | null>(["insufficient_quota", "billing_not_active"])
-
-const dateOf = (value: number | string | null): Date | null => {
-  if (value === null) return null
-  const date = new Date(typeof value === "number" ? value * 1000 : value)
-  return Number.isNaN(date.getTime()) ? null : date
-}
 
 /** Quotes in generated text are escaped, so an unescaped match is a member of the response itself. */
 const looksLikeError = /"error"\s*:\s*[{"]|"(?:type|object)"\s*:\s*"error"/

@@ -1,11 +1,14 @@
 import { type Array, type Effect, Data, type Pull, type Scope } from "effect"
 import { type TokenUsage } from "../formats/domain.ts"
 import { type DialectError } from "../formats/errors.ts"
-import { type WireFormat } from "../formats/format.ts"
+import { type ProviderModel, type WireFormat } from "../formats/format.ts"
 
 /** A request to a provider; its body is JSON in the format. */
 export interface ProviderRequest {
   readonly format: WireFormat
+  /** The provider's name of the model. */
+  readonly model: string
+  readonly streams: boolean
   readonly body: string | Uint8Array
   /** Headers of the caller that are forwarded to the provider. */
   readonly headers: Readonly<Record<string, string>>
@@ -66,11 +69,4 @@ export interface Provider {
   readonly stored?: (request: StoredRequest) => Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
   /** Requests the list of models, which is free. */
   listModels: Effect.Effect<ReadonlyArray<ProviderModel>, ProviderFailure>
-}
-
-/** A model as its provider lists it. */
-export interface ProviderModel {
-  readonly id: string
-  readonly ownedBy: string | null
-  readonly createdAt: Date | null
 }

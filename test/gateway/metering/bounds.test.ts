@@ -147,6 +147,8 @@ const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
   if (Result.isFailure(estimate)) return undefined
   const request: FormatRequest = {
     format,
+    model: "m",
+    streams: false,
     body,
     bytes
   }

@@ -41,6 +41,8 @@ const makeMeter = (clock: Clock.Clock) => {
   const meter = new UsageMeter(
     {
       format: openAiChat,
+      asked: body.model,
+      streams: false,
       body,
       tenantId: TenantId.make("0198a5b0-7c00-7000-8000-00000000002a"),
       model: served,

@@ -24,11 +24,15 @@ const sent = Effect.fnUntraced(function* (
   }
   const body = JSON.parse(text)
   const bytes = new TextEncoder().encode(text)
-  const out = yield* providerRequest({ format: chatFormats[dialect], body, bytes }, target, {
-    limit,
-    outputTokens: 10,
-    toolLimit: undefined
-  })
+  const out = yield* providerRequest(
+    { format: chatFormats[dialect], model: body.model, streams: body.stream === true, body, bytes },
+    target,
+    {
+      limit,
+      outputTokens: 10,
+      toolLimit: undefined
+    }
+  )
   return typeof out === "string" ? out : Buffer.from(out).toString("utf8")
 })
 

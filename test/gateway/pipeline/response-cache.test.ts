@@ -220,7 +220,7 @@ describe("what the response cache keeps", () => {
   const meter = { completedUsage: undefined, endedWell: true } as unknown as UsageMeter
   const slotFor = Effect.fnUntraced(function* (question: string) {
     const cache = yield* ResponseCache
-    const call = { format: openAiChat, body: {}, headers: {}, cache: true } as const
+    const call = { format: openAiChat, model: "m", streams: false, body: {}, headers: {}, cache: true } as const
     const slot = cache.slot({ ...call, bytes: Buffer.from(question) }, loopback, tenantId, gateway)
     return slot ?? assert.fail("not cached")
   })

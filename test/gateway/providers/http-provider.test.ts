@@ -30,7 +30,13 @@ const provider = Effect.fnUntraced(function* (
   return { standIn, provider: made }
 })
 
-const request = { format: openAiChat, body: '{"model":"m"}', headers: { "openai-organization": "o" } } as const
+const request = {
+  format: openAiChat,
+  model: "m",
+  streams: false,
+  body: '{"model":"m"}',
+  headers: { "openai-organization": "o" }
+} as const
 
 const untilAborted = (standIn: ProviderStandIn) =>
   eventually(

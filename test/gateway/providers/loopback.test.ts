@@ -13,6 +13,8 @@ const send = Effect.fnUntraced(function* (
 ) {
   const request = {
     format: { ...openAiChat, operation },
+    model: "m",
+    streams: false,
     body: JSON.stringify({ model: "loopback-1", ...body }),
     headers: {}
   }
@@ -131,7 +133,9 @@ describe("the loopback provider", () => {
     Effect.gen(function* () {
       for (const body of ["{", "[]", "null"]) {
         const failure = yield* Effect.flip(
-          Effect.scoped(repeatableLoopback().send({ format: openAiChat, body, headers: {} }))
+          Effect.scoped(
+            repeatableLoopback().send({ format: openAiChat, model: "m", streams: false, body, headers: {} })
+          )
         )
         assert.strictEqual(failure.error.status, 400)
       }

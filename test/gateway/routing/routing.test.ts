@@ -131,7 +131,7 @@ const { routing } = gatewaySnapshot(
   [],
   []
 )
-const request = { format: openAiChat, body: '{"messages":[]}', headers: {} } as const
+const request = { format: openAiChat, model: "m", streams: false, body: '{"messages":[]}', headers: {} } as const
 const streaming = { ...request, body: '{"messages":[],"stream":true}' }
 
 describe("an attempt", () => {

@@ -23,6 +23,7 @@ import { ResponsesRequest } from "../../../src/gateway/formats/openai-responses/
 import { responsesToChat } from "../../../src/gateway/formats/openai-responses/to-chat.ts"
 import { GatheredStream } from "../../../src/gateway/pipeline/gathered-stream.ts"
 import { chatFormats, spokenDialects } from "../../support/formats.ts"
+import { geminiErrors } from "../../../src/gateway/formats/gemini/errors.ts"
 import { anthropicErrors } from "../../../src/gateway/formats/anthropic-messages/errors.ts"
 import { openAiErrors } from "../../../src/gateway/formats/openai-chat/errors.ts"
 import { NativeEvents } from "../../../src/gateway/wire/native/native-events.ts"
@@ -82,7 +83,7 @@ const sent = async (body: Json, from: Dialect, to: Dialect): Promise<string> => 
   const model = to === "openai" ? "gpt" : body.model === "m" ? "claude-sonnet-4-5" : String(body.model)
   const provider = { ...target.provider, vendor: undefined, speaks: spokenDialects[to] }
   const bytes = utf8.encode(JSON.stringify(body))
-  const request = { format: chatFormats[from], body, bytes, keepsThoughts: true }
+  const request = { format: chatFormats[from], model: body.model, streams: false, body, bytes, keepsThoughts: true }
   const out = await Effect.runPromise(providerRequest(request, { ...target, model, provider }, limits))
   const received = JSON.parse(typeof out === "string" ? out : Buffer.from(out).toString("utf8"))
   const headers = { "anthropic-version": "2023-06-01" }
@@ -182,7 +183,7 @@ const wellFormed = (stream: string): string => {
   return stream
 }
 
-const writers = { openai: openAiErrors, anthropic: anthropicErrors }
+const writers = { openai: openAiErrors, anthropic: anthropicErrors, gemini: geminiErrors }
 
 /** A provider's stream; one that breaks off has no last event. */
 const streamOf = (dialect: Dialect, events: ReadonlyArray<Json>): string => {

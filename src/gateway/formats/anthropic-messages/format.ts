@@ -2,8 +2,9 @@ import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { answerScope, diagnosedScope } from "../../json/kept-ids.ts"
 import { hasContent, holdsAnything, reportedUsage, tellsAnything } from "../answer-content.ts"
 import { type Counting, type VendorDialect, type WireFormat } from "../format.ts"
+import { modelsInData } from "../models-in-data.ts"
 import { renamedAnswer } from "../passed-answer.ts"
-import { plausibleUsage } from "../usage.ts"
+import { count, plausibleUsage } from "../usage.ts"
 import { namedEvents } from "../written-events.ts"
 import { anthropicErrors } from "./errors.ts"
 import { anthropicModel, anthropicModels } from "./models.ts"
@@ -60,10 +61,11 @@ const shared = {
 export const anthropicCount: WireFormat = {
   ...shared,
   operation: "count-tokens",
-  path: "/v1/messages/count_tokens",
+  pathOf: () => "/v1/messages/count_tokens",
   route: { path: "/v1/messages/count_tokens", capability: "llm:complete" },
   isCount: true,
   estimates: true,
+  counted: (input_tokens) => ({ input_tokens }),
   faults: countFaults,
   edit: editedCount
 }
@@ -78,14 +80,16 @@ const counting: Counting = {
     "speed",
     "inference_geo",
     "compaction"
-  ])
+  ]),
+  request: (counted, model) => ({ model, ...counted }),
+  tokensIn: ({ input_tokens: tokens }) => count(tokens)
 }
 
 /** Anthropic's messages (API reference, "Messages"). */
 export const anthropicMessages: WireFormat = {
   ...shared,
   operation: "chat",
-  path: "/v1/messages",
+  pathOf: () => "/v1/messages",
   route: { path: "/v1/messages", capability: "llm:complete" },
   isCount: false,
   faults: messageFaults,
@@ -100,6 +104,7 @@ export const anthropicDialect: VendorDialect = {
   apis: new Set(["chat"]),
   usualApis: new Set(["chat"]),
   modelsPath: "/v1/models?limit=1000",
+  modelsIn: modelsInData,
   headers: { "anthropic-version": "2023-06-01" },
   authorize: (apiKey) => ({ "x-api-key": apiKey }),
   translatesTools: true,

@@ -17,7 +17,7 @@ import { toMessageUsage } from "./usage.ts"
 const decode = decoding(MessagesRequest)
 
 export const messagesTranslation: Translation = {
-  requestToCommon: (body) => Result.flatMap(decode(body), messagesToChat),
+  requestToCommon: ({ body }) => Result.flatMap(decode(body), messagesToChat),
   requestFromCommon: (chat, { model }, { outputTokens, toolLimit }) =>
     Result.map(chatToMessages(chat as ChatRequest, { model, maxOutputTokens: outputTokens }), (request) =>
       toolLimit === undefined ? request : withToolLimit(request, toolLimit)

@@ -40,11 +40,18 @@ export const ThinkingBlock = Schema.Struct({
 })
 export type ThinkingBlock = typeof ThinkingBlock.Type
 
-/** The member of a message that carries them between translations; no provider gets it. */
-const thinkingBlocks = { thinking_blocks: optional(Schema.Array(ThinkingBlock)) }
+/**
+ * What providers want back with a turn: their signed thoughts, and one element for each other format, into which only that
+ * format looks. In chunks the elements of one format are continued.
+ */
+const stateMembers = {
+  thinking_blocks: optional(Schema.Array(ThinkingBlock)),
+  turn_state: Schema.optionalKey(Schema.NullOr(Schema.Array(Schema.Unknown)))
+}
 
 export const ChatMessage = Schema.Struct({
-  ...thinkingBlocks,
+  ...stateMembers,
+  reasoning_content: optional(Schema.String),
   role: Schema.Literals(["system", "developer", "user", "assistant", "tool", "function"]),
   content: optional(Schema.Union([Schema.String, Schema.Array(ChatPart)])),
   tool_calls: optional(Schema.Array(ToolCall)),
@@ -71,7 +78,19 @@ export const ChatTool = Schema.Struct({
   mcp_server_name: optional(Schema.String)
 })
 
+/** The functions that a model may call, of those that are declared. */
+const AllowedTools = Schema.Struct({
+  type: Schema.Literal("allowed_tools"),
+  allowed_tools: Schema.Struct({
+    mode: Schema.Literals(["auto", "required"]),
+    tools: Schema.Array(
+      Schema.Struct({ type: Schema.String, function: optional(Schema.Struct({ name: Schema.String })) })
+    )
+  })
+})
+
 export const ChatToolChoice = Schema.Union([
+  AllowedTools,
   Schema.Literals(["none", "auto", "required"]),
   Schema.Struct({ type: Schema.String, function: optional(Schema.Struct({ name: Schema.String })) })
 ])
@@ -105,6 +124,9 @@ export const ChatRequest = Schema.Struct({
     })
   ),
   reasoning_effort: optional(Schema.String),
+  seed: optional(Schema.Int),
+  presence_penalty: optional(Schema.Finite),
+  frequency_penalty: optional(Schema.Finite),
   user: optional(Schema.String),
   safety_identifier: optional(Schema.String),
   logprobs: optional(Schema.Boolean),

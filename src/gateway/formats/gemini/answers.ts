@@ -4,14 +4,8 @@ import { thoughtOf } from "../common-form/domain.ts"
 import { toCompletionUsage, usageOfCompletion } from "../common-form/usage.ts"
 import { type Answer, type AnsweredPart, type Candidate, partsOf } from "./domain.ts"
 import { hasEnded, toFinishReason, toGeminiReason } from "./finish.ts"
-import {
-  type AnswerHead,
-  type CompletionHead,
-  type HubChoice,
-  type HubCompletion,
-  turnStateOf,
-  type WrittenPart
-} from "./hub.ts"
+import { type AnswerHead } from "../format.ts"
+import { type HubChoice, type HubCompletion, turnStateOf, type WrittenPart } from "./hub.ts"
 import { callPart, partsOfTurn, TurnParts } from "./thoughts.ts"
 import { reportsUsage, toAnswerUsage, usageOfAnswer } from "./usage.ts"
 
@@ -49,10 +43,10 @@ export const candidatesOf = ({ candidates, promptFeedback }: Answer): ReadonlyAr
   (candidates ?? []).length === 0 && promptFeedback?.blockReason ? [{ finishReason: "SAFETY" }] : (candidates ?? [])
 
 /** Translates an answer to a chat completion. */
-export const answerToCompletion = (answer: Answer, head: CompletionHead, createdSeconds: number): Json => ({
+export const answerToCompletion = (answer: Answer, head: AnswerHead): Json => ({
   id: answer.responseId ?? head.id,
   object: "chat.completion",
-  created: createdSeconds,
+  created: head.createdSeconds,
   model: head.model,
   choices: candidatesOf(answer).map((candidate, place) => {
     const index = candidate.index ?? place
@@ -63,7 +57,7 @@ export const answerToCompletion = (answer: Answer, head: CompletionHead, created
   usage: toCompletionUsage(answer.usageMetadata === undefined ? noUsage : usageOfAnswer(answer.usageMetadata))
 })
 
-const messageOf = (candidate: Candidate, index: number, head: CompletionHead): Json => {
+const messageOf = (candidate: Candidate, index: number, head: AnswerHead): Json => {
   const turn = new TurnParts()
   const texts: Array<string> = []
   const thoughts: Array<string> = []
@@ -123,7 +117,7 @@ export const completionToAnswer = (completion: HubCompletion, head: AnswerHead):
 const partsOfChoice = ({ delta: said, turn }: HubChoice, index: number, head: AnswerHead): ReadonlyArray<WrittenPart> =>
   partsOfTurn({
     text: (said?.content ?? "") + (said?.refusal ?? ""),
-    thought: head.includesThoughts ? thoughtOf(said) : "",
+    thought: head.includesThoughts === true ? thoughtOf(said) : "",
     calls: (said?.tool_calls ?? []).flatMap(({ function: called, id }, place) => {
       if (called?.name === undefined) return []
       const callId = id || callIdOf(head, index, place)

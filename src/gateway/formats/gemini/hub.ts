@@ -1,7 +1,7 @@
 import { Option, Schema } from "effect"
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { list, members, object, type Reader, text } from "../../../kernel/json/readers.ts"
-import { ChatMessage, ChatRequest, ChatToolChoice, readChunk } from "../common-form/domain.ts"
+import { type ChatMessage, type ChatRequest, readChunk } from "../common-form/domain.ts"
 
 /**
  * A part of a turn of Gemini's, in the order of the turn: so many UTF-16 code units of the message's text or of its
@@ -18,38 +18,8 @@ export type TurnPart = typeof TurnPart.Type
 export const GeminiTurn = Schema.Struct({ format: Schema.Literal("gemini"), parts: Schema.Array(TurnPart) })
 export type GeminiTurn = typeof GeminiTurn.Type
 
-/**
- * The member of a message that carries what providers want back with it, one element for each format; elements of formats
- * other than Gemini's are not looked into. In chunks the elements of one format are continued: their `parts` follow each other.
- */
-export const turnStateMember = { turn_state: Schema.optionalKey(Schema.NullOr(Schema.Array(Schema.Unknown))) }
-
-const optional = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
-
-/** The functions that a model may call, of those that are declared. */
-const AllowedTools = Schema.Struct({
-  type: Schema.Literal("allowed_tools"),
-  allowed_tools: Schema.Struct({
-    mode: Schema.Literals(["auto", "required"]),
-    tools: Schema.Array(
-      Schema.Struct({ type: Schema.String, function: optional(Schema.Struct({ name: Schema.String })) })
-    )
-  })
-})
-
-/** A chat request with the members that a translation to Gemini reads besides those of every translation. */
-export const HubRequest = Schema.Struct({
-  ...ChatRequest.fields,
-  messages: Schema.Array(
-    Schema.Struct({ ...ChatMessage.fields, ...turnStateMember, reasoning_content: optional(Schema.String) })
-  ).pipe(Schema.check(Schema.isMinLength(1))),
-  tool_choice: optional(Schema.Union([AllowedTools, ChatToolChoice])),
-  seed: optional(Schema.Int),
-  presence_penalty: optional(Schema.Finite),
-  frequency_penalty: optional(Schema.Finite)
-})
-export type HubRequest = typeof HubRequest.Type
-export type HubMessage = HubRequest["messages"][number]
+export type HubRequest = ChatRequest
+export type HubMessage = ChatMessage
 
 const decodeTurn = Schema.decodeUnknownOption(GeminiTurn)
 
@@ -86,26 +56,6 @@ export type HubChunk = NonNullable<ReturnType<typeof readHubChunk>>
 /** A completion with what Gemini wants back. */
 export const readHubCompletion = members({ id: text, choices: list(choice("message")), usage: object })
 export type HubCompletion = NonNullable<ReturnType<typeof readHubCompletion>>
-
-/** The head of a translated chat completion. */
-export interface CompletionHead {
-  /** The name of the model that the caller used. */
-  readonly model: string
-  /** The id of the completion, in case the provider sent none. */
-  readonly id: string
-  /** Whether it carries what Gemini wants back, and the searches that its provider ran. */
-  readonly keepsThoughts?: boolean | undefined
-}
-
-/** The head of an answer to a caller of Gemini's format. */
-export interface AnswerHead {
-  /** The name of the model that the caller used. */
-  readonly model: string
-  /** The id of the answer, in case the provider sent none. */
-  readonly id: string
-  /** Whether the caller asked for thoughts; Gemini writes none unless `includeThoughts` is set. */
-  readonly includesThoughts: boolean
-}
 
 /** A part as it is written. */
 export type WrittenPart = Json

@@ -2,19 +2,13 @@ import { isJson, type Json, parsedJson } from "../../../kernel/json/parsed-json.
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { EventReader } from "../event-reader.ts"
 import { type CallFragment, thoughtOf } from "../common-form/domain.ts"
-import { toCompletionUsage, usageOfCompletion } from "../common-form/usage.ts"
+import { usageOfCompletion } from "../common-form/usage.ts"
 import { StreamedCalls } from "../streamed-calls.ts"
 import { callIdOf, calledOf, candidatesOf, isSpoken, searchesOf, withAnyPart } from "./answers.ts"
 import { type Answer, type AnsweredPart, type Candidate, partsOf } from "./domain.ts"
 import { hasEnded, isIncomplete, toFinishReason, toGeminiReason } from "./finish.ts"
-import {
-  type AnswerHead,
-  type CompletionHead,
-  type HubChoice,
-  type HubChunk,
-  turnStateOf,
-  type WrittenPart
-} from "./hub.ts"
+import { type AnswerHead } from "../format.ts"
+import { type HubChoice, type HubChunk, turnStateOf, type WrittenPart } from "./hub.ts"
 import { callPart, TurnParts } from "./thoughts.ts"
 import { reportsUsage, toAnswerUsage, usageOfAnswer } from "./usage.ts"
 
@@ -33,18 +27,14 @@ interface CandidateState {
 export class AnswersToChunks {
   /** The usage reported last, in the provider's format. */
   private reported: Json | undefined
-  private readonly head: CompletionHead
-  private readonly createdSeconds: number
-  private readonly includeUsage: boolean
+  private readonly head: AnswerHead
   private id: string
   private ended = false
   private readonly candidates = new Map<number, CandidateState>()
 
-  constructor(head: CompletionHead, createdSeconds: number, includeUsage: boolean) {
+  constructor(head: AnswerHead) {
     this.head = head
     this.id = head.id
-    this.createdSeconds = createdSeconds
-    this.includeUsage = includeUsage
   }
 
   /** Whether each candidate reported its end: a stream that breaks off earlier is an error. */
@@ -75,8 +65,8 @@ export class AnswersToChunks {
     return chunks
   }
 
-  /** Writes the finish reasons and, if the client requested it, the usage. `usage` replaces what the provider did not report. */
-  end(usage: TokenUsage = this.usage ?? noUsage): ReadonlyArray<Chunk> {
+  /** Writes the finish reasons. */
+  end(): ReadonlyArray<Chunk> {
     const chunks: Array<Chunk> = []
     if (this.ended) return chunks
     this.ended = true
@@ -85,7 +75,6 @@ export class AnswersToChunks {
       const finish_reason = toFinishReason(reason, calls > 0)
       chunks.push(this.chunk([{ index, delta: {}, logprobs: null, finish_reason }]))
     }
-    if (this.includeUsage) chunks.push({ ...this.chunk([]), usage: toCompletionUsage(usage) })
     return chunks
   }
 
@@ -132,10 +121,9 @@ export class AnswersToChunks {
     return {
       id: this.id,
       object: "chat.completion.chunk",
-      created: this.createdSeconds,
+      created: this.head.createdSeconds,
       model: this.head.model,
-      choices,
-      ...(this.includeUsage ? { usage: null } : {})
+      choices
     }
   }
 }
@@ -231,7 +219,7 @@ export class ChunksToAnswers {
       else if ("thought" in one) ofThought = signature
       else ofText = signature
     }
-    const thought = this.head.includesThoughts ? thoughtOf(delta) : ""
+    const thought = this.head.includesThoughts === true ? thoughtOf(delta) : ""
     const text = (delta?.content ?? "") + (delta?.refusal ?? "")
     return [
       ...(thought === "" && ofThought === undefined ? [] : [signed({ thought: true, text: thought }, ofThought)]),

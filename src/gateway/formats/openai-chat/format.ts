@@ -5,6 +5,7 @@ import { hasContent, holdsAnything, reportedUsage, tellsAnything } from "../answ
 import { usageOfCompletion } from "../common-form/usage.ts"
 import { comment } from "../event-reader.ts"
 import { type VendorDialect, type WireFormat } from "../format.ts"
+import { modelsInData } from "../models-in-data.ts"
 import { renamedAnswer } from "../passed-answer.ts"
 import { plausibleUsage } from "../usage.ts"
 import { openAiErrors } from "./errors.ts"
@@ -37,7 +38,7 @@ export const openAiChat: WireFormat = {
   dialect: "openai",
   operation: "chat",
   api: "chat",
-  path: "/chat/completions",
+  pathOf: () => "/chat/completions",
   route: { path: "/v1/chat/completions", capability: "llm:complete" },
   modelKind: "chat",
   isCount: false,
@@ -69,6 +70,7 @@ export const openAiDialect: VendorDialect = {
   usualApis: new Set(["chat", "completions", "embeddings"]),
   storedPath: "/responses",
   modelsPath: "/models",
+  modelsIn: modelsInData,
   headers: {},
   authorize: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
   translatesTools: false,

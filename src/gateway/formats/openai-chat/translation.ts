@@ -32,7 +32,7 @@ class ChunkWriter implements CommonWriter {
 
 /** The common form is a chat completion, so that there is little to translate. */
 export const chatTranslation: Translation = {
-  requestToCommon: decode,
+  requestToCommon: ({ body }) => decode(body),
   requestFromCommon: (chat, target) => {
     const request = withoutState({ ...chat, model: target.model })
     if (limitMember(target) === "max_completion_tokens") return Result.succeed(request)

@@ -33,7 +33,7 @@ export const openAiCompletions: WireFormat = {
   ...openAiChat,
   operation: "completions",
   api: "completions",
-  path: "/completions",
+  pathOf: () => "/completions",
   route: { path: "/v1/completions", capability: "llm:complete" },
   // What the API writes unless it is asked for more or fewer.
   usualOutputTokens: 16,

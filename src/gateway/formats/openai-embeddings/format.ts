@@ -55,7 +55,7 @@ export const openAiEmbeddings: WireFormat = {
   ...openAiChat,
   operation: "embed",
   api: "embeddings",
-  path: "/embeddings",
+  pathOf: () => "/embeddings",
   route: { path: "/v1/embeddings", capability: "llm:embed" },
   modelKind: "embedding",
   hasOutput: false,

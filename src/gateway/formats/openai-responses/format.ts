@@ -4,7 +4,7 @@ import { comment } from "../event-reader.ts"
 import { type Counting, type WireFormat } from "../format.ts"
 import { openAiBetaHeader } from "../openai-chat/format.ts"
 import { renamedAnswer } from "../passed-answer.ts"
-import { plausibleUsage } from "../usage.ts"
+import { count, plausibleUsage } from "../usage.ts"
 import { editedResponse, inputFaults, withModel } from "./request.ts"
 import { ResponseGathering, ResponseReader } from "./stream.ts"
 import { compactionBound, responsesBound } from "./upper-bound.ts"
@@ -42,7 +42,8 @@ const shared = {
 export const responsesCount: WireFormat = {
   ...shared,
   operation: "count-responses",
-  path: "/responses/input_tokens",
+  pathOf: () => "/responses/input_tokens",
+  counted: (input_tokens) => ({ input_tokens }),
   isCount: true,
   edit: withModel
 }
@@ -59,14 +60,16 @@ const counting: Counting = {
     ["stream", "stream_options", "include", "metadata", "client_metadata", "user", "safety_identifier"],
     ["prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "service_tier", "background"],
     ["context_management"]
-  )
+  ),
+  request: (counted, model) => ({ model, ...counted }),
+  tokensIn: ({ input_tokens: tokens }) => count(tokens)
 }
 
 /** OpenAI's Responses API (API reference, "Responses"). */
 export const openAiResponses: WireFormat = {
   ...shared,
   operation: "responses",
-  path: "/responses",
+  pathOf: () => "/responses",
   isCount: false,
   edit: editedResponse,
   counting
@@ -76,7 +79,7 @@ export const openAiResponses: WireFormat = {
 export const responsesCompaction: WireFormat = {
   ...shared,
   operation: "compact",
-  path: "/responses/compact",
+  pathOf: () => "/responses/compact",
   isCount: false,
   edit: withModel,
   bound: compactionBound,

@@ -1,6 +1,7 @@
 import { anthropicCount, anthropicDialect, anthropicMessages } from "../anthropic-messages/format.ts"
 import { type Dialect } from "../domain.ts"
 import { type ClientRequest, type VendorDialect, type WireFormat } from "../format.ts"
+import { geminiDialect } from "../gemini/format.ts"
 import { openAiChat, openAiDialect } from "../openai-chat/format.ts"
 import { openAiCompletions } from "../openai-completions/format.ts"
 import { openAiEmbeddings } from "../openai-embeddings/format.ts"
@@ -17,7 +18,8 @@ export const routedFormats: ReadonlyArray<WireFormat> = [
 /** The dialects that providers speak. */
 export const dialects: Readonly<Record<Dialect, VendorDialect>> = {
   openai: openAiDialect,
-  anthropic: anthropicDialect
+  anthropic: anthropicDialect,
+  gemini: geminiDialect
 }
 
 /** What each kind of provider speaks. */

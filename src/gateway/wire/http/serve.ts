@@ -122,6 +122,13 @@ export const responseOf = ({ body, headers, status }: Omit<CallAnswer, "report">
   return response
 }
 
+/** Where a request came, and what its path says of it where its body does not. */
+export interface AskedRoute {
+  readonly path: string
+  readonly model?: string | undefined
+  readonly streams?: boolean | undefined
+}
+
 const noSwitch = invalidMember("x-cache", "x-cache: Expected true or false")
 
 /** Reads calls from requests: who is charged, the body, and what the headers ask for. */
@@ -131,7 +138,7 @@ export const makeCallReader = Effect.gen(function* () {
 
   return (
     format: WireFormat,
-    path: string,
+    route: AskedRoute,
     request: Request,
     requestId: string,
     errors: ErrorWriter
@@ -151,12 +158,14 @@ export const makeCallReader = Effect.gen(function* () {
         return Effect.flatMap(withoutDeadline(parseRequest(request, maxBodyBytes)), ({ body, bytes }) => {
           const call = withoutBetaMembers<Call>({
             format,
+            model: route.model ?? body.model,
+            streams: route.streams ?? body.stream === true,
             body,
             bytes,
             caller,
             headers: forwardedRequestHeaders(headers),
             cache: cache === undefined ? undefined : cache === "true",
-            idempotency: key === undefined ? undefined : { route: `POST ${path}`, key },
+            idempotency: key === undefined ? undefined : { route: `POST ${route.path}`, key },
             writeError: (error) => errors.event(error, requestId)
           })
           return call instanceof GatewayError ? Effect.fail(call) : Effect.succeed(call)
@@ -183,7 +192,7 @@ export const makeCallRoutes = Effect.gen(function* () {
       authenticated(
         request,
         { capabilities: [capability], limitedBy },
-        Effect.flatMap(readCall(format, path, request, requestId, errors), (call) =>
+        Effect.flatMap(readCall(format, { path }, request, requestId, errors), (call) =>
           Effect.map(make(call), (made) => responseOf(made, requestId))
         )
       )

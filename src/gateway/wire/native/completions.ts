@@ -68,6 +68,8 @@ export class Completions extends Context.Service<
         const caller = yield* authentication.attribute(declared)
         const call: Call = {
           format,
+          model: body.model,
+          streams: body.stream === true,
           body,
           bytes: utf8.encode(JSON.stringify(body)),
           caller,

@@ -71,7 +71,7 @@ export const OpenAiResponsesLayer = Layer.unwrap(
           authenticated(
             request,
             { capabilities, limitedBy },
-            Effect.flatMap(readCall(openAiResponses, path, request, requestId, openAiErrors), (call) =>
+            Effect.flatMap(readCall(openAiResponses, { path }, request, requestId, openAiErrors), (call) =>
               work(call, requestId)
             )
           )

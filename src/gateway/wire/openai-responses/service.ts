@@ -160,6 +160,8 @@ const make = Effect.gen(function* () {
       call: {
         ...incoming,
         format: openAiChat,
+        model: body.model,
+        streams: body.stream === true,
         body,
         bytes: utf8.encode(JSON.stringify(body)),
         headers: body.mcp_servers === undefined ? incoming.headers : withMcp(incoming.headers),

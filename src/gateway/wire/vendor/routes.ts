@@ -6,6 +6,7 @@ import { gatewayError, type GatewayError, invalidMember } from "../../errors/gat
 import { makeCallRoutes, vendorRoute } from "../http/serve.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { OpenAiResponsesLayer, responsesPaths } from "../openai-responses/routes.ts"
+import { GeminiLayer } from "../gemini/routes.ts"
 import { ModelsLayer } from "./models.ts"
 
 export const gatewayRoutes = routedFormats.flatMap(({ operation, route }) =>
@@ -100,4 +101,10 @@ const FormatsLayer = Layer.unwrap(
 )
 
 /** `/v1/*`: the APIs of the vendors, errors included. */
-export const VendorRoutesLayer = Layer.mergeAll(FormatsLayer, OpenAiResponsesLayer, ModelsLayer, UnknownPathsLayer)
+export const VendorRoutesLayer = Layer.mergeAll(
+  FormatsLayer,
+  OpenAiResponsesLayer,
+  GeminiLayer,
+  ModelsLayer,
+  UnknownPathsLayer
+)

@@ -14,8 +14,8 @@ import { inputByModality, tierOf, toAnswerUsage, usageOfAnswer } from "../../../
 import { toCompletionUsage, usageOfCompletion } from "../../../../src/gateway/formats/common-form/usage.ts"
 import { type Any, calling, signedText, usage } from "./forms.ts"
 
-const head = { model: "m", id: "id", keepsThoughts: true, includesThoughts: true }
-const toCompletion = (answer: unknown, given = head): Any => answerToCompletion(readAnswer(answer) ?? {}, given, 17)
+const head = { model: "m", id: "id", createdSeconds: 17, keepsThoughts: true, includesThoughts: true }
+const toCompletion = (answer: unknown, given = head): Any => answerToCompletion(readAnswer(answer) ?? {}, given)
 const toAnswer = (completion: unknown, given = head): Any =>
   completionToAnswer(readHubCompletion(completion) ?? {}, given)
 

@@ -2,7 +2,7 @@ import { assert } from "@effect/vitest"
 import { Result, Schema } from "effect"
 import { chatToRequest } from "../../../../src/gateway/formats/gemini/chat-to-request.ts"
 import { camelCasedRequest, GenerateRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
-import { HubRequest } from "../../../../src/gateway/formats/gemini/hub.ts"
+import { ChatRequest } from "../../../../src/gateway/formats/common-form/domain.ts"
 import { requestToChat } from "../../../../src/gateway/formats/gemini/request-to-chat.ts"
 import { type Json } from "../../../../src/kernel/json/parsed-json.ts"
 
@@ -10,7 +10,7 @@ import { type Json } from "../../../../src/kernel/json/parsed-json.ts"
 export type Any = any
 
 const decodeGenerate = Schema.decodeUnknownSync(GenerateRequest)
-const decodeHub = Schema.decodeUnknownSync(HubRequest)
+const decodeHub = Schema.decodeUnknownSync(ChatRequest)
 
 /** A request as the gateway reads it. */
 export const read = (body: object): GenerateRequest => decodeGenerate(camelCasedRequest(body as Json).body)

@@ -3,7 +3,8 @@ import { Result, Schema } from "effect"
 import { answerToCompletion, completionToAnswer } from "../../../../src/gateway/formats/gemini/answers.ts"
 import { chatToRequest } from "../../../../src/gateway/formats/gemini/chat-to-request.ts"
 import { camelCasedRequest, GenerateRequest, readAnswer } from "../../../../src/gateway/formats/gemini/domain.ts"
-import { HubRequest, readHubChunk, readHubCompletion } from "../../../../src/gateway/formats/gemini/hub.ts"
+import { ChatRequest } from "../../../../src/gateway/formats/common-form/domain.ts"
+import { readHubChunk, readHubCompletion } from "../../../../src/gateway/formats/gemini/hub.ts"
 import { requestToChat } from "../../../../src/gateway/formats/gemini/request-to-chat.ts"
 import {
   AnswerReader,
@@ -20,9 +21,9 @@ import { hasRecorded, readRecorded, recordedFile } from "../../../support/record
 import { type Any } from "./forms.ts"
 
 const exchanges = hasRecorded ? readRecorded().filter(({ dialect }) => dialect === "openai-chat") : []
-const head = { model: "m", id: "id", keepsThoughts: true, includesThoughts: true }
+const head = { model: "m", id: "id", createdSeconds: 17, keepsThoughts: true, includesThoughts: true }
 
-const decodeHub = Schema.decodeUnknownResult(HubRequest)
+const decodeHub = Schema.decodeUnknownResult(ChatRequest)
 const decodeGenerate = Schema.decodeUnknownSync(GenerateRequest)
 
 /** What has to survive: who says what, calls, and results. */
@@ -107,7 +108,7 @@ describe.skipIf(!hasRecorded)(`recorded chat completions (${recordedFile})`, () 
       const completion: Any = parsedJson(body)
       if (streamed || status !== 200 || readCompletion(completion)?.choices === undefined) continue
       const answer = completionToAnswer(readHubCompletion(completion) ?? {}, head)
-      const again: Any = answerToCompletion(readAnswer(JSON.parse(JSON.stringify(answer))) ?? {}, head, 1)
+      const again: Any = answerToCompletion(readAnswer(JSON.parse(JSON.stringify(answer))) ?? {}, head)
       const read: Any = readCompletion(completion)
       assert.deepStrictEqual(again.choices.map(said), read.choices.map(said), id)
       kept++
@@ -127,7 +128,7 @@ describe.skipIf(!hasRecorded)(`recorded chat completions (${recordedFile})`, () 
         const writer = new AnswerWriter(framing)
         const text =
           chunks.map((chunk) => writer.write(machine.push(chunk))).join("") + writer.write(machine.end()) + writer.end()
-        const back = new AnswersToChunks(head, 1, true)
+        const back = new AnswersToChunks(head)
         const reader = new AnswerReader()
         const answers = [...reader.push(new TextEncoder().encode(text)), ...reader.end()]
         const whole = [...answers.flatMap((answer) => back.push(readAnswer(answer) ?? {})), ...back.end()]

@@ -468,9 +468,9 @@ const again = (message: object) =>
     .parts
 
 describe("signatures", () => {
-  const head = { model: "m", id: "chatcmpl_1", keepsThoughts: true }
+  const head = { model: "m", id: "chatcmpl_1", createdSeconds: 17, keepsThoughts: true }
   const messageOf = (answer: object): Any =>
-    (answerToCompletion(readAnswer(answer) ?? {}, head, 1) as Any).choices[0].message
+    (answerToCompletion(readAnswer(answer) ?? {}, head) as Any).choices[0].message
 
   it("return in their own parts, through JSON of a chat completion", () => {
     assert.deepStrictEqual(messageOf(calling).turn_state, [

@@ -112,7 +112,7 @@ const gateway: Answerer = ({ body, method, path }, response) => {
   const isStreamed = asked === "streamGenerateContent"
   const chat = Result.getOrThrow(requestToChat(request, { model, stream: isStreamed }))
   seen.push(chat)
-  const head = { model, id: "id", includesThoughts: asksForThoughts(request) }
+  const head = { model, id: "id", createdSeconds: 17, includesThoughts: asksForThoughts(request) }
   if (!isStreamed)
     return json(response, 200, completionToAnswer(readHubCompletion(completionOf(script(chat))) ?? {}, head))
   const framing = framingOf(searchParams.get("alt"))

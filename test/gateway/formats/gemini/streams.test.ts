@@ -11,7 +11,7 @@ import {
 import { noUsage } from "../../../../src/gateway/formats/domain.ts"
 import { type Any, calling, signedText, toGemini, usage } from "./forms.ts"
 
-const head = { model: "m", id: "id", keepsThoughts: true, includesThoughts: true }
+const head = { model: "m", id: "id", createdSeconds: 17, keepsThoughts: true, includesThoughts: true }
 
 const element = (parts: ReadonlyArray<object>, rest: object = {}, index = 0) => ({
   candidates: [{ content: { parts, role: "model" }, index, ...rest }],
@@ -26,8 +26,8 @@ const streamed = (answer: typeof calling | typeof signedText): ReadonlyArray<obj
   return [...parts.map((part) => element([part])), last]
 }
 
-const toChunks = (answers: ReadonlyArray<unknown>, includeUsage = true): ReadonlyArray<Any> => {
-  const machine = new AnswersToChunks(head, 17, includeUsage)
+const toChunks = (answers: ReadonlyArray<unknown>): ReadonlyArray<Any> => {
+  const machine = new AnswersToChunks(head)
   const pushed = answers.flatMap((answer) => machine.push(readAnswer(answer) ?? {}))
   return JSON.parse(JSON.stringify([...pushed, ...machine.end()]))
 }
@@ -60,10 +60,10 @@ const wholeOf = (answers: ReadonlyArray<Any>) => ({
 })
 
 describe("answers to chunks", () => {
-  it("say what the whole answer says, with the finish at the end, and the usage of the last element", () => {
+  it("say what the whole answer says, with the finish at the end", () => {
     for (const answer of [calling, signedText]) {
       const chunks = toChunks(streamed(answer))
-      const whole: Any = answerToCompletion(readAnswer(answer) ?? {}, head, 17)
+      const whole: Any = answerToCompletion(readAnswer(answer) ?? {}, head)
       const message = messageOf(chunks)
       assert.strictEqual(message.content, whole.choices[0].message.content)
       assert.strictEqual(message.reasoning_content, whole.choices[0].message.reasoning_content)
@@ -71,11 +71,9 @@ describe("answers to chunks", () => {
         message.tool_calls.map(({ function: called }: Any) => called),
         (whole.choices[0].message.tool_calls ?? []).map(({ function: called }: Any) => called)
       )
-      assert.strictEqual(chunks.at(-2).choices[0].finish_reason, whole.choices[0].finish_reason)
-      assert.deepInclude(chunks.at(-1), { choices: [], usage: whole.usage })
+      assert.strictEqual(chunks.at(-1).choices[0].finish_reason, whole.choices[0].finish_reason)
       assert.deepStrictEqual(chunks[0].choices[0].delta, { role: "assistant", content: "", refusal: null })
     }
-    assert.isTrue(toChunks(streamed(calling), false).every((chunk) => !("usage" in chunk)))
   })
 
   it("carry what Gemini wants back, so that the next turn has each signature in its part", () => {
@@ -89,7 +87,7 @@ describe("answers to chunks", () => {
   })
 
   it("a stream that breaks off, is cut, or ends without an answer is not finished, or not complete", () => {
-    const machine = new AnswersToChunks(head, 17, false)
+    const machine = new AnswersToChunks(head)
     machine.push(readAnswer(element([{ text: "Hi" }])) ?? {})
     assert.isFalse(machine.finished)
     machine.push(readAnswer(element([{ text: "!" }], { finishReason: "FINISH_REASON_UNSPECIFIED" })) ?? {})
@@ -98,11 +96,11 @@ describe("answers to chunks", () => {
     assert.deepStrictEqual([machine.finished, machine.isIncomplete], [true, true])
     assert.strictEqual((machine.end()[0] as Any).choices[0].finish_reason, "length")
     assert.isEmpty(machine.end())
-    const blocked = new AnswersToChunks(head, 17, false)
+    const blocked = new AnswersToChunks(head)
     blocked.push(readAnswer({ promptFeedback: { blockReason: "SAFETY" } }) ?? {})
     assert.deepStrictEqual([blocked.finished, blocked.isIncomplete], [true, false])
     assert.isUndefined(blocked.usage)
-    assert.isFalse(new AnswersToChunks(head, 17, false).finished)
+    assert.isFalse(new AnswersToChunks(head).finished)
   })
 
   it("candidates are choices, each with calls of its own", () => {
@@ -140,9 +138,8 @@ describe("chunks to answers", () => {
   it("come back as they were, by way of chunks, with each signature in its part", () => {
     for (const answer of [calling, signedText]) {
       const again = toAnswers(toChunks(streamed(answer)))
-      const whole = (given: unknown): Any => answerToCompletion(readAnswer(given) ?? {}, head, 17).choices
+      const whole = (given: unknown): Any => answerToCompletion(readAnswer(given) ?? {}, head).choices
       assert.deepStrictEqual(whole(wholeOf(again)), whole(answer))
-      assert.deepStrictEqual(again.at(-1).usageMetadata, usage)
       assert.isTrue(again.slice(0, -1).every(({ candidates }) => candidates[0].finishReason === undefined))
     }
   })

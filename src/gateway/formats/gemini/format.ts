@@ -1,0 +1,132 @@
+import { Result } from "effect"
+import { isJson, type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { answerScope, type IdScope } from "../../json/kept-ids.ts"
+import { edited, mergePatch } from "../../json/json-edits.ts"
+import { type TokenUsage } from "../domain.ts"
+import { comment } from "../event-reader.ts"
+import { type Counting, type GivenRequest, type SentLimits, type VendorDialect, type WireFormat } from "../format.ts"
+import { renamedAnswer } from "../passed-answer.ts"
+import { plausibleUsage } from "../usage.ts"
+import { answerSays, candidatesOf, wordsInAnswer } from "./answers.ts"
+import { generateBound, generateFaults } from "./bound.ts"
+import { countedRequest, readCount, toCountAnswer, toCountRequest } from "./counts.ts"
+import { type Answer, readAnswer } from "./domain.ts"
+import { errorInAnswer, geminiErrors } from "./errors.ts"
+import { hasEnded, isIncomplete } from "./finish.ts"
+import { geminiModel, geminiModels, readModels } from "./models.ts"
+import { providerPath } from "./paths.ts"
+import { ElementGathering, ElementReader, streamedAnswer } from "./reader.ts"
+import { geminiTranslation } from "./translation.ts"
+import { reportsUsage, usageOfAnswer } from "./usage.ts"
+
+const usageIn = (value: unknown): TokenUsage | undefined => {
+  const usage = readAnswer(value)?.usageMetadata
+  return reportsUsage(usage) ? plausibleUsage(usageOfAnswer(usage)) : undefined
+}
+
+/** Whether a model has ended, or the prompt was blocked, so that an answer without content is one. */
+const hasReason = (answer: Answer): boolean =>
+  candidatesOf(answer).some(({ finishReason }) => hasEnded(finishReason) && !isIncomplete(finishReason))
+
+const holds = (value: unknown): boolean => {
+  const answer = readAnswer(value)
+  return answer !== undefined && (answerSays(answer) || hasReason(answer))
+}
+
+const asksForThoughts = (body: Json): boolean => {
+  const { generationConfig: config } = countedRequest(body).body
+  const thinking = isJson(config) ? config.thinkingConfig : undefined
+  return isJson(thinking) && thinking.includeThoughts === true
+}
+
+/** Sets the output limit where the caller gave none, in the case that the request has. */
+const edit = ({ body, bytes }: GivenRequest, _: unknown, { limit }: SentLimits): Uint8Array => {
+  if (limit === undefined) return bytes
+  const patch =
+    body.generation_config === undefined
+      ? { generationConfig: { maxOutputTokens: limit } }
+      : { generation_config: { max_output_tokens: limit } }
+  return edited(bytes, mergePatch(bytes, body, patch))
+}
+
+/** Ids of calls are names that model and caller share. */
+const scope: IdScope = {
+  ...answerScope,
+  others: new Set([...answerScope.others, "functioncall", "functionresponse", "function_call", "function_response"])
+}
+
+const shared = {
+  dialect: "gemini",
+  api: "chat",
+  modelKind: "chat",
+  hasOutput: true,
+  idPrefix: "gemini",
+  keepAlive: comment,
+  betaHeader: () => "x-goog-api-client",
+  bound: (body, { bodyBytes, contextTokens, imageTokens }) =>
+    generateBound(countedRequest(body).body, bodyBytes, imageTokens, contextTokens),
+  faults: (body) => [...countedRequest(body).faults, ...generateFaults(countedRequest(body).body)],
+  idScope: () => scope,
+  asksForThoughts,
+  translation: geminiTranslation,
+  usageIn,
+  hasContent: (value) => answerSays(readAnswer(value) ?? {}),
+  holdsAnything: holds,
+  tells: (value) => errorInAnswer(value) !== undefined || holds(value),
+  wordsIn: (answer) => wordsInAnswer(readAnswer(answer) ?? {}),
+  pass: (given, answer, _, rename) => renamedAnswer(given, answer, rename),
+  reader: (progress) => new ElementReader(progress),
+  gathering: () => new ElementGathering(),
+  streamed: (answer) => streamedAnswer(parsedJson(answer))
+} satisfies Partial<WireFormat>
+
+/** A request for a count of tokens, which costs nothing (Gemini API, "models.countTokens"). */
+export const geminiCount: WireFormat = {
+  ...shared,
+  operation: "count-tokens",
+  pathOf: (model) => providerPath(model, "countTokens"),
+  isCount: true,
+  estimates: true,
+  counted: toCountAnswer,
+  edit: ({ bytes }) => bytes
+}
+
+const counting: Counting = {
+  format: geminiCount,
+  list: "contents",
+  members: ["systemInstruction", "tools", "toolConfig"],
+  idle: ["safetySettings", "generationConfig", "labels"],
+  request: toCountRequest,
+  tokensIn: (answer) => readCount(answer) ?? 0
+}
+
+/** Google's Gemini API (reference, "models.generateContent" and "models.streamGenerateContent"). */
+export const geminiGenerate: WireFormat = {
+  ...shared,
+  operation: "chat",
+  pathOf: (model, streams) => providerPath(model, streams ? "streamGenerateContent" : "generateContent"),
+  isCount: false,
+  edit,
+  counting
+}
+
+/** Google; the base URL of its providers ends in `/v1beta`. */
+export const geminiDialect: VendorDialect = {
+  dialect: "gemini",
+  chat: geminiGenerate,
+  translatesTools: false,
+  apis: new Set(["chat"]),
+  usualApis: new Set(["chat"]),
+  modelsPath: "/models?pageSize=1000",
+  modelsIn: (list) => readModels(list)?.models.map(({ id }) => ({ id, ownedBy: "google", createdAt: null })),
+  headers: {},
+  authorize: (apiKey) => ({ "x-goog-api-key": apiKey }),
+  errors: geminiErrors,
+  isClient: ({ headers, url }) => headers["x-goog-api-key"] !== undefined || url.startsWith("/v1beta"),
+  models: (models, url) =>
+    Result.mapError(
+      geminiModels(models, new URL(url, "http://localhost").searchParams),
+      ([fault]) => fault ?? { path: [], message: "Expected another page" }
+    ),
+  model: geminiModel
+}

@@ -1,0 +1,143 @@
+import { Effect, Layer, type Scope, Stream } from "effect"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { MethodNotAllowed, RouteNotFound } from "../../../kernel/problems/problems.ts"
+import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
+import { GatewayConfiguration } from "../../configuration/service.ts"
+import { gatewayError, type GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
+import { EventReader } from "../../formats/event-reader.ts"
+import { type WireFormat } from "../../formats/format.ts"
+import { geminiCount, geminiDialect, geminiGenerate } from "../../formats/gemini/format.ts"
+import { type ModelMethod, readPath, servedMethods } from "../../formats/gemini/paths.ts"
+import { AnswerWriter, type Framing, framingOf, framingTypes } from "../../formats/gemini/stream.ts"
+import { CallPipeline } from "../../pipeline/call-pipeline.ts"
+import { MessageCounts } from "../../pipeline/message-counts.ts"
+import { type CallAnswer } from "../../pipeline/response-relay.ts"
+import { modelNotFound } from "../../routing/resolve-model.ts"
+import { makeCallReader, responseOf, vendorRoute } from "../http/serve.ts"
+
+type Failure = GatewayError<GatewayProblem>
+type Request = HttpServerRequest.HttpServerRequest
+
+/** What each method is answered in. */
+const formats: Readonly<Partial<Record<ModelMethod, WireFormat>>> = {
+  generateContent: geminiGenerate,
+  streamGenerateContent: geminiGenerate,
+  countTokens: geminiCount
+}
+
+const notServed = gatewayError(new RouteNotFound({ detail: `The gateway serves no such method. ${servedMethods}.` }))
+
+const anyUse = ["llm:read", "llm:complete", "llm:embed", "llm:admin", "llm:write"] as const
+
+const queryOf = ({ url }: Request): URLSearchParams => new URL(url, "http://localhost").searchParams
+const pathOf = ({ url }: Request): string => url.split("?", 1)[0] ?? ""
+
+/** A stream in the frames that its caller asked for; within, it is one of events. */
+const framed = (body: CallAnswer["body"], framing: Framing): CallAnswer["body"] => {
+  if (body instanceof Uint8Array || framing === "sse") return body
+  const reader = new EventReader()
+  const writer = new AnswerWriter(framing)
+  const utf8 = new TextEncoder()
+  const decoder = new TextDecoder()
+  let isFailed = false
+  const written = Stream.map(body, (bytes) => {
+    // An error ends the stream as JSON without a frame.
+    const text = decoder.decode(bytes, { stream: true })
+    if (text.startsWith("{")) {
+      isFailed = true
+      return utf8.encode(writer.fail(text))
+    }
+    const answers = reader.push(bytes).flatMap(({ data }) => {
+      const answer = parsedJson(data)
+      return typeof answer === "object" && answer !== null ? [answer] : []
+    })
+    return utf8.encode(writer.write(answers))
+  })
+  const end = Stream.suspend(() => (isFailed ? Stream.empty : Stream.make(utf8.encode(writer.end()))))
+  return Stream.concat(written, end)
+}
+
+/** What is no method of a model, and no list of models. */
+const others = (request: Request): Effect.Effect<HttpServerResponse.HttpServerResponse, Failure> => {
+  const allow = "GET, HEAD, POST, OPTIONS"
+  if (!pathOf(request).startsWith("/v1beta/models")) return Effect.fail(notServed)
+  return request.method === "OPTIONS"
+    ? Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
+    : Effect.fail(
+        gatewayError(new MethodNotAllowed({ detail: `The gateway does not serve ${request.method} at this path.` }), {
+          headers: { allow }
+        })
+      )
+}
+
+/** Google's Gemini API, as its SDKs call it: the model and the method stand in the path. */
+export const GeminiLayer = Layer.unwrap(
+  Effect.gen(function* () {
+    const { authenticated } = yield* GatewayAuthentication
+    const configuration = yield* GatewayConfiguration
+    const counts = yield* MessageCounts
+    const pipeline = yield* CallPipeline
+    const readCall = yield* makeCallReader
+    const { errors } = geminiDialect
+
+    const call = (
+      request: Request,
+      requestId: string
+    ): Effect.Effect<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> => {
+      const path = readPath("POST", pathOf(request))
+      const format = path?.kind === "method" ? formats[path.method] : undefined
+      if (path?.kind !== "method" || format === undefined) return Effect.fail(notServed)
+      const streams = path.method === "streamGenerateContent"
+      const framing = framingOf(queryOf(request).get("alt"))
+      const route = { path: `/v1beta/models/${path.model}:${path.method}`, model: path.model, streams }
+      const made = Effect.flatMap(readCall(format, route, request, requestId, errors), (asked) =>
+        format.isCount
+          ? Effect.map(counts.count(asked), ({ bytes, headers }) =>
+              responseOf({ status: 200, headers, body: bytes }, requestId)
+            )
+          : Effect.map(pipeline.call(asked), ({ body, headers, status }) => {
+              const isArray = streams && framing === "array"
+              const type = isArray ? { ...headers, "content-type": framingTypes.array } : headers
+              return responseOf({ status, headers: type, body: streams ? framed(body, framing) : body }, requestId)
+            })
+      )
+      return authenticated(
+        request,
+        { capabilities: ["llm:complete"], limitedBy: format.isCount ? "rate" : "caps" },
+        made
+      )
+    }
+
+    const read = (
+      request: Request,
+      requestId: string
+    ): Effect.Effect<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> => {
+      const shown = Effect.gen(function* () {
+        const gateway = configuration.snapshot()
+        const path = readPath("GET", pathOf(request))
+        if (path?.kind === "model") {
+          const model = gateway.modelNamed(path.model)
+          return model === undefined ? yield* modelNotFound(gateway, path.model) : geminiDialect.model(model)
+        }
+        return yield* Effect.mapError(
+          Effect.fromResult(geminiDialect.models(gateway.models, request.url)),
+          ({ message, path: at }) => invalidMember(at.join("."), `${at.join(".")}: ${message}`)
+        )
+      })
+      return authenticated(
+        request,
+        { capabilities: anyUse, limitedBy: "rate" },
+        Effect.map(shown, (body) => HttpServerResponse.jsonUnsafe(body, { headers: { "request-id": requestId } }))
+      )
+    }
+
+    const writer = () => errors
+    return Layer.mergeAll(
+      vendorRoute("POST", "/v1beta/models/*", writer, call),
+      vendorRoute("POST", "/v1/models/*", writer, call),
+      vendorRoute("GET", "/v1beta/models/*", writer, read),
+      vendorRoute("*", "/v1beta/*", writer, others)
+    )
+  })
+)
