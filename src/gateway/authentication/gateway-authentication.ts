@@ -62,16 +62,15 @@ export interface DeclaredCall {
 
 const severalKeys = Symbol("several keys")
 
-/** Paths on which Google's clients may send their key in the query. */
-const takesKeyInQuery = /^\/v1(?:beta)?\/models\//
+/** Paths of Google's clients, which send their key in a header of their own, or in the query. */
+const isOfGoogle = /^\/v1(?:beta)?\/models\b/
 
 /** The key of a request, in the header of any vendor's client, or in the query of Google's. */
 const keyOf = (request: HttpServerRequest.HttpServerRequest): string | undefined | typeof severalKeys => {
   const { "x-api-key": own, "x-goog-api-key": ofGoogle } = headersOf(request)
+  if (!isOfGoogle.test(request.url)) return own
   const at = request.url.indexOf("?")
-  const inQuery =
-    at >= 0 && takesKeyInQuery.test(request.url) ? new URLSearchParams(request.url.slice(at)).get("key") : null
-  if (ofGoogle === undefined && inQuery === null) return own
+  const inQuery = at < 0 ? null : new URLSearchParams(request.url.slice(at)).get("key")
   const [key, ...others] = new Set([own, ofGoogle, inQuery].filter((one) => (one ?? "") !== ""))
   return others.length > 0 ? severalKeys : (key ?? undefined)
 }

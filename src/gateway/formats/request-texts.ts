@@ -14,7 +14,10 @@ export interface RequestTexts {
 const unread: ReadonlySet<string> = new Set(
   ["type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "status", "detail", "media_type"].concat([
     "cache_control",
-    "signature"
+    "signature",
+    "thoughtSignature",
+    "inlineData",
+    "inline_data"
   ])
 )
 
@@ -110,11 +113,15 @@ class Words {
 const toolsFrame = "# Tools\n\n## functions\n\nnamespace functions {\n\n} // namespace functions"
 const toolFrame = "type = () => any;"
 
+/** Members that have contents with parts, or requests with contents. */
+const contentMembers = ["contents", "content", "requests", "systemInstruction", "system_instruction"]
+
 /** The texts of messages, inputs, tools and forms of answers; the rest of a request is bounded by its bytes. */
 export const textsOf = (body: Json): RequestTexts => {
   const words = new Words()
   words.content(body.system)
   words.content(body.messages)
+  for (const name of contentMembers) if (body[name] !== undefined) words.content([body[name]].flat())
   words.content(body.instructions)
   words.input(body.input ?? [])
   words.input(body.prompt ?? [])

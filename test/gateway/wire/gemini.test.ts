@@ -18,7 +18,12 @@ const signed = { functionCall: { id: "a", name: "f", args: { x: 1 } }, thoughtSi
 
 /** A stand-in for Google's service. */
 const google = Effect.gen(function* () {
-  const standIn = yield* startProvider(({ path }, response) => {
+  const standIn = yield* startProvider(({ body, path }, response) => {
+    if (path.includes("mbed")) {
+      const count = path.includes(":batch") ? body.requests.length : 1
+      const embeddings = Array.from({ length: count }, (_, index) => ({ values: [index, 0.5] }))
+      return json(response, 200, path.includes(":batch") ? { embeddings } : { embedding: embeddings[0] })
+    }
     if (path.includes(":countTokens")) return json(response, 200, { totalTokens: 42 })
     if (path.startsWith("/v1beta/models?")) return json(response, 200, { models: [{ name: "models/gemini-3-pro" }] })
     if (!path.includes(":streamGenerateContent")) return json(response, 200, answer({ text: said }, signed))
@@ -42,7 +47,13 @@ const setUp = Effect.gen(function* () {
       provider("oa", openAi),
       { ...provider("an", anthropic), dialect: "anthropic", baseUrl: anthropic.url }
     ],
-    [model("gemini", ["goo"]), model("gpt", ["oa"]), model("claude", ["an"])]
+    [
+      model("vectors", ["goo"], { kind: "embedding" }),
+      model("other-vectors", ["oa"], { kind: "embedding" }),
+      model("gemini", ["goo"]),
+      model("gpt", ["oa"]),
+      model("claude", ["an"])
+    ]
   )
   const { key, tenantId } = yield* spender(service, [{ limit: 10 }])
   const client = new GoogleGenAI({ apiKey: key, httpOptions: { baseUrl: service.url } })
@@ -162,6 +173,30 @@ layer(serviceLayer({}), { excludeTestServices: true, timeout: "60 seconds" })("G
       assert.deepStrictEqual([tuned.status, tuned.body.error.status], [404, "NOT_FOUND"])
       const two = yield* service.call("POST", "/v1beta/models/gemini:generateContent?key=amk_other", { key, body: {} })
       assert.deepStrictEqual([two.status, two.body.error.status], [401, "UNAUTHENTICATED"])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("makes vectors, of Google's models and of others, for callers of both formats", () =>
+    Effect.gen(function* () {
+      const { client, gemini, key, service, tenantId } = yield* setUp
+      for (const name of ["vectors", "other-vectors"]) {
+        const made = yield* Effect.promise(() => client.models.embedContent({ model: name, contents: ["a", "b"] }))
+        assert.lengthOf(made.embeddings ?? [], 2, name)
+        assert.isAbove(made.embeddings?.[0]?.values?.length ?? 0, 1)
+      }
+      assert.strictEqual(gemini.requests[0]?.path, "/v1beta/models/vectors:batchEmbedContents")
+      const asked = { model: "vectors", input: ["a", "b", "c"], encoding_format: "float" }
+      const chat = yield* service.call("POST", "/v1/embeddings", { key, body: asked })
+      assert.deepStrictEqual(
+        chat.body.data.map(({ embedding }: { embedding: unknown }) => embedding),
+        [
+          [0, 0.5],
+          [1, 0.5],
+          [2, 0.5]
+        ],
+        chat.text
+      )
+      for (const row of yield* usageRows(service, tenantId)) assert.isAbove(Number(row.cost), 0)
     }).pipe(Effect.scoped)
   )
 

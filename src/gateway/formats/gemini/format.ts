@@ -12,7 +12,7 @@ import { generateBound, generateFaults } from "./bound.ts"
 import { countedRequest, readCount, toCountAnswer, toCountRequest } from "./counts.ts"
 import { type Answer, readAnswer } from "./domain.ts"
 import { errorInAnswer, geminiErrors } from "./errors.ts"
-import { hasEnded, isIncomplete } from "./finish.ts"
+import { hasEnded, isIncomplete } from "./answers.ts"
 import { geminiModel, geminiModels, readModels } from "./models.ts"
 import { providerPath } from "./paths.ts"
 import { ElementGathering, ElementReader, streamedAnswer } from "./reader.ts"
@@ -115,8 +115,8 @@ export const geminiDialect: VendorDialect = {
   dialect: "gemini",
   chat: geminiGenerate,
   translatesTools: false,
-  apis: new Set(["chat"]),
-  usualApis: new Set(["chat"]),
+  apis: new Set(["chat", "embeddings"]),
+  usualApis: new Set(["chat", "embeddings"]),
   modelsPath: "/models?pageSize=1000",
   modelsIn: (list) => readModels(list)?.models.map(({ id }) => ({ id, ownedBy: "google", createdAt: null })),
   headers: {},

@@ -5,7 +5,7 @@ import { type Gathering, type StreamProgress, type StreamReader } from "../forma
 import { wordsInAnswer } from "./answers.ts"
 import { type Candidate, readAnswer } from "./domain.ts"
 import { errorInAnswer } from "./errors.ts"
-import { hasEnded } from "./finish.ts"
+import { hasEnded } from "./answers.ts"
 import { AnswerWriter } from "./stream.ts"
 import { reportsUsage, toAnswerUsage, usageOfAnswer } from "./usage.ts"
 

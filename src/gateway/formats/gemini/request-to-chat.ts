@@ -4,10 +4,10 @@ import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type Untranslatable } from "../domain.ts"
 import { isStrict } from "../common-form/strict-schema.ts"
 import { type Content, type GenerateRequest, type GenerationConfig, type Part } from "./domain.ts"
-import { effortOf } from "./effort.ts"
+import { effortOf } from "./members.ts"
 import { turnStateOf, type TurnPart } from "./hub.ts"
-import { toChatPart } from "./media.ts"
-import { toJsonSchema } from "./schema.ts"
+import { toChatPart } from "./members.ts"
+import { toJsonSchema } from "./members.ts"
 import { TurnParts } from "./thoughts.ts"
 
 type Refuse = (path: Fault["path"], message: string) => void

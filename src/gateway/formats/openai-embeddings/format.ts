@@ -1,3 +1,4 @@
+import { Result } from "effect"
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
 import { edited, mergePatch } from "../../json/json-edits.ts"
@@ -6,6 +7,7 @@ import { usageOfEmbedding } from "../common-form/usage.ts"
 import { type BoundTerms, type WireFormat } from "../format.ts"
 import { openAiChat } from "../openai-chat/format.ts"
 import { openAiPriced } from "../openai-chat/priced-members.ts"
+import { chatTranslation } from "../openai-chat/translation.ts"
 import { Faults } from "../request-faults.ts"
 import { BoundWalk, perRequest, type TokenUpperBound } from "../token-upper-bound.ts"
 import { plausibleUsage } from "../usage.ts"
@@ -63,6 +65,12 @@ export const openAiEmbeddings: WireFormat = {
   bound,
   edit: ({ body, bytes }, { model }) =>
     body.model === model ? bytes : edited(bytes, mergePatch(bytes, body, { model })),
+  translation: {
+    ...chatTranslation,
+    requestToCommon: ({ body }) => Result.succeed(body),
+    requestFromCommon: (common, { model }) => Result.succeed({ ...common, model }),
+    answerFromCommon: (answer) => answer
+  },
   isVast: true,
   usageIn,
   hasContent: hasVectors,

@@ -1,6 +1,7 @@
 import { anthropicCount, anthropicDialect, anthropicMessages } from "../anthropic-messages/format.ts"
 import { type Dialect } from "../domain.ts"
 import { type ClientRequest, type VendorDialect, type WireFormat } from "../format.ts"
+import { geminiBatchEmbed } from "../gemini-embeddings/format.ts"
 import { geminiDialect } from "../gemini/format.ts"
 import { openAiChat, openAiDialect } from "../openai-chat/format.ts"
 import { openAiCompletions } from "../openai-completions/format.ts"
@@ -17,9 +18,9 @@ export const routedFormats: ReadonlyArray<WireFormat> = [
 
 /** The dialects that providers speak. */
 export const dialects: Readonly<Record<Dialect, VendorDialect>> = {
-  openai: openAiDialect,
+  openai: { ...openAiDialect, embeddings: openAiEmbeddings },
   anthropic: anthropicDialect,
-  gemini: geminiDialect
+  gemini: { ...geminiDialect, embeddings: geminiBatchEmbed }
 }
 
 /** What each kind of provider speaks. */

@@ -8,8 +8,10 @@ import { gatewayError, type GatewayError, type GatewayProblem, invalidMember } f
 import { EventReader } from "../../formats/event-reader.ts"
 import { type WireFormat } from "../../formats/format.ts"
 import { geminiCount, geminiDialect, geminiGenerate } from "../../formats/gemini/format.ts"
+import { geminiBatchEmbed, geminiEmbed } from "../../formats/gemini-embeddings/format.ts"
 import { type ModelMethod, readPath, servedMethods } from "../../formats/gemini/paths.ts"
 import { AnswerWriter, type Framing, framingOf, framingTypes } from "../../formats/gemini/stream.ts"
+import { dialectOf } from "../../formats/registry/formats.ts"
 import { CallPipeline } from "../../pipeline/call-pipeline.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
@@ -20,10 +22,12 @@ type Failure = GatewayError<GatewayProblem>
 type Request = HttpServerRequest.HttpServerRequest
 
 /** What each method is answered in. */
-const formats: Readonly<Partial<Record<ModelMethod, WireFormat>>> = {
+const formats: Readonly<Record<ModelMethod, WireFormat>> = {
   generateContent: geminiGenerate,
   streamGenerateContent: geminiGenerate,
-  countTokens: geminiCount
+  countTokens: geminiCount,
+  embedContent: geminiEmbed,
+  batchEmbedContents: geminiBatchEmbed
 }
 
 const notServed = gatewayError(new RouteNotFound({ detail: `The gateway serves no such method. ${servedMethods}.` }))
@@ -58,17 +62,19 @@ const framed = (body: CallAnswer["body"], framing: Framing): CallAnswer["body"] 
   return Stream.concat(written, end)
 }
 
+const allow = "GET, HEAD, OPTIONS"
+
+const notAllowed = ({ method }: Request): Failure =>
+  gatewayError(new MethodNotAllowed({ detail: `The gateway does not serve ${method} at this path.` }), {
+    headers: { allow }
+  })
+
 /** What is no method of a model, and no list of models. */
 const others = (request: Request): Effect.Effect<HttpServerResponse.HttpServerResponse, Failure> => {
-  const allow = "GET, HEAD, POST, OPTIONS"
   if (!pathOf(request).startsWith("/v1beta/models")) return Effect.fail(notServed)
   return request.method === "OPTIONS"
     ? Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
-    : Effect.fail(
-        gatewayError(new MethodNotAllowed({ detail: `The gateway does not serve ${request.method} at this path.` }), {
-          headers: { allow }
-        })
-      )
+    : Effect.fail(notAllowed(request))
 }
 
 /** Google's Gemini API, as its SDKs call it: the model and the method stand in the path. */
@@ -86,8 +92,9 @@ export const GeminiLayer = Layer.unwrap(
       requestId: string
     ): Effect.Effect<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> => {
       const path = readPath("POST", pathOf(request))
-      const format = path?.kind === "method" ? formats[path.method] : undefined
-      if (path?.kind !== "method" || format === undefined) return Effect.fail(notServed)
+      if (path?.kind === "unknown" && path.method === "") return Effect.fail(notAllowed(request))
+      if (path?.kind !== "method") return Effect.fail(notServed)
+      const format = formats[path.method]
       const streams = path.method === "streamGenerateContent"
       const framing = framingOf(queryOf(request).get("alt"))
       const route = { path: `/v1beta/models/${path.model}:${path.method}`, model: path.model, streams }
@@ -104,7 +111,10 @@ export const GeminiLayer = Layer.unwrap(
       )
       return authenticated(
         request,
-        { capabilities: ["llm:complete"], limitedBy: format.isCount ? "rate" : "caps" },
+        {
+          capabilities: [format.hasOutput ? "llm:complete" : "llm:embed"],
+          limitedBy: format.isCount ? "rate" : "caps"
+        },
         made
       )
     }
@@ -133,9 +143,11 @@ export const GeminiLayer = Layer.unwrap(
     }
 
     const writer = () => errors
+    // Without a method it is a path of every vendor.
+    const writerOf = (request: Request) => (pathOf(request).includes(":") ? errors : dialectOf(request).errors)
     return Layer.mergeAll(
       vendorRoute("POST", "/v1beta/models/*", writer, call),
-      vendorRoute("POST", "/v1/models/*", writer, call),
+      vendorRoute("POST", "/v1/models/*", writerOf, call),
       vendorRoute("GET", "/v1beta/models/*", writer, read),
       vendorRoute("*", "/v1beta/*", writer, others)
     )

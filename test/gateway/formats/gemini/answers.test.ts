@@ -8,7 +8,7 @@ import {
 } from "../../../../src/gateway/formats/gemini/answers.ts"
 import { readAnswer } from "../../../../src/gateway/formats/gemini/domain.ts"
 import { geminiErrors, errorInAnswer, readGeminiError } from "../../../../src/gateway/formats/gemini/errors.ts"
-import { isIncomplete, toFinishReason } from "../../../../src/gateway/formats/gemini/finish.ts"
+import { isIncomplete, toFinishReason } from "../../../../src/gateway/formats/gemini/answers.ts"
 import { readHubCompletion } from "../../../../src/gateway/formats/gemini/hub.ts"
 import { inputByModality, tierOf, toAnswerUsage, usageOfAnswer } from "../../../../src/gateway/formats/gemini/usage.ts"
 import { toCompletionUsage, usageOfCompletion } from "../../../../src/gateway/formats/common-form/usage.ts"

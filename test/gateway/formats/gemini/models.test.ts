@@ -14,7 +14,7 @@ import {
   hubToEmbed,
   hubToEmbedAnswer,
   usageOfEmbedAnswer
-} from "../../../../src/gateway/formats/gemini/embeddings.ts"
+} from "../../../../src/gateway/formats/gemini-embeddings/translation.ts"
 import { geminiModels, readModels } from "../../../../src/gateway/formats/gemini/models.ts"
 import { providerPath, readPath, withoutKey } from "../../../../src/gateway/formats/gemini/paths.ts"
 import { type Any } from "./forms.ts"

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { camelCasedRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
-import { toJsonSchema } from "../../../../src/gateway/formats/gemini/schema.ts"
+import { toJsonSchema } from "../../../../src/gateway/formats/gemini/members.ts"
 import { answerToCompletion } from "../../../../src/gateway/formats/gemini/answers.ts"
 import { readAnswer } from "../../../../src/gateway/formats/gemini/domain.ts"
 import {

@@ -4,7 +4,11 @@ import { Effect, Result, Schema } from "effect"
 import { completionToAnswer } from "../../../../src/gateway/formats/gemini/answers.ts"
 import { countedRequest, toCountAnswer } from "../../../../src/gateway/formats/gemini/counts.ts"
 import { camelCasedRequest, GenerateRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
-import { BatchEmbedRequest, embedToHub, hubToEmbedAnswer } from "../../../../src/gateway/formats/gemini/embeddings.ts"
+import {
+  BatchEmbedRequest,
+  embedToHub,
+  hubToEmbedAnswer
+} from "../../../../src/gateway/formats/gemini-embeddings/translation.ts"
 import { geminiErrors } from "../../../../src/gateway/formats/gemini/errors.ts"
 import { readHubChunk, readHubCompletion } from "../../../../src/gateway/formats/gemini/hub.ts"
 import { geminiModel, geminiModels } from "../../../../src/gateway/formats/gemini/models.ts"

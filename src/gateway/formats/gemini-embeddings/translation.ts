@@ -4,8 +4,8 @@ import { list, members, object, type Reader } from "../../../kernel/json/readers
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { noUsage, type TokenUsage, type Untranslatable } from "../domain.ts"
 import { count, member } from "../usage.ts"
-import { camelCased, Content } from "./domain.ts"
-import { modelNameOf } from "./paths.ts"
+import { camelCased, Content } from "../gemini/domain.ts"
+import { modelNameOf } from "../gemini/paths.ts"
 
 const optional = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 
