@@ -10,7 +10,7 @@ import {
   StoredEntryDetail
 } from "./domain.ts"
 import { declaredActions } from "../../kernel/authority/audit-action.ts"
-import { tenantInScope } from "../../platform/database/database.ts"
+import { planningWithout, tenantInScope } from "../../platform/database/database.ts"
 import { containing, inIndexOrder } from "../../platform/database/list.ts"
 import { readRows } from "../../platform/database/table.ts"
 
@@ -113,18 +113,16 @@ export class AuditRepository extends Context.Service<AuditRepository>()("app/aud
     })
 
     // The planner takes an index of Bloom filters for one that finds nearly all rows.
-    const scanning = (value: "on" | "off") => Effect.orDie(sql`SELECT set_config('enable_seqscan', ${value}, true)`)
     /** The entries of a trace, which are few. */
     const traced = (traceId: string, where: Statement.Fragment) =>
-      scanning("off").pipe(
-        Effect.andThen(
-          walked(
-            sql`
-            SELECT id, occurred_at::text AS place, true AS is_found, false AS is_end
-            FROM audit_entries WHERE trace_id = ${traceId} AND ${where}`.unprepared
-          )
-        ),
-        Effect.tap(scanning("on"))
+      planningWithout(
+        sql,
+        "enable_seqscan",
+        walked(
+          sql`
+          SELECT id, occurred_at::text AS place, true AS is_found, false AS is_end
+          FROM audit_entries WHERE trace_id = ${traceId} AND ${where}`.unprepared
+        )
       )
 
     return {

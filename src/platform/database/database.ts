@@ -1,11 +1,19 @@
-import { Clock, Context, DateTime, Effect, Fiber, Layer, Option, Predicate, String as Text } from "effect"
+import { Clock, Context, DateTime, Effect, Layer, Option, Predicate, String as Text } from "effect"
 import { type PgClient } from "@effect/sql-pg"
 import { SqlClient, type SqlError, type Statement } from "effect/sql"
 import "../../kernel/json/json-parse.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { applicationRole } from "./migrations.ts"
-import { DatabaseSessions, sessionPoolLayer, singleSessionLayer } from "./sessions.ts"
+import {
+  CurrentStatementScope,
+  DatabaseSessions,
+  interruptedWithoutWaiting,
+  sessionPoolLayer,
+  type PlannerMethod,
+  singleSessionLayer,
+  type StatementScope
+} from "./sessions.ts"
 import { makeTurns } from "../runtime/turns.ts"
 
 /** The moment that a statement judges time by; undefined for that of the database. */
@@ -30,16 +38,35 @@ export const scopeOf = (principal: Principal): TenantScope =>
   principal.tenantId ?? (principal.kind === "anonymous" ? noTenant : "all")
 const noTenant = "none" as TenantScope
 
-/** Whose rows the current transaction sees; undefined outside one. */
+/** Whose rows the current transaction, or read, sees; undefined outside one. */
 const CurrentScope = Context.Reference<TenantScope | undefined>("app/platform/CurrentScope", {
   defaultValue: () => undefined
 })
 
-/** The tenant whose rows alone the current transaction sees, for statements that find them by an index. */
+/** The tenant whose rows alone the current transaction, or read, sees, for statements that find them by an index. */
 export const tenantInScope = Effect.map(CurrentScope, (scope) => (scope === "all" ? undefined : scope))
 
 /** Whether a transaction is under way, which holds a connection. */
-export const isInTransaction = Effect.map(CurrentScope, (scope) => scope !== undefined)
+export const isInTransaction = Effect.zipWith(
+  CurrentScope,
+  CurrentStatementScope,
+  (scope, ofStatements) => scope !== undefined && ofStatements === undefined
+)
+
+/** Reads with plans that do without a method of the planner. */
+export const planningWithout = <A, E, R>(
+  sql: SqlClient.SqlClient,
+  method: PlannerMethod,
+  reading: Effect.Effect<A, E, R>
+): Effect.Effect<A, E, R> =>
+  Effect.flatMap(CurrentStatementScope, (scope) => {
+    if (scope !== undefined) {
+      return Effect.provideService(reading, CurrentStatementScope, { ...scope, without: method })
+    }
+    const on = Effect.orDie(sql`SELECT set_config(${method}, 'on', true)`)
+    const off = Effect.orDie(sql`SELECT set_config(${method}, 'off', true)`)
+    return off.pipe(Effect.andThen(reading), Effect.tap(on))
+  })
 
 /** Set while a request's precondition is evaluated: reads lock the rows that they find, and note here that they have. */
 export const LocksRows = Context.Reference<{ isLocked: boolean } | undefined>("app/platform/LocksRows", {
@@ -70,8 +97,8 @@ export const noteVersionOf = (found: Option.Option<{ readonly version: string }>
   })
 
 /**
- * The transactions of the service. Row-level security shows a tenant-scoped table only inside {@link Database.transaction},
- * which sets the tenant in PostgreSQL; statements outside one see no tenant's rows.
+ * The transactions and reads of the service. Row-level security shows a tenant-scoped table only inside them, which set the
+ * tenant in PostgreSQL; statements outside of them see no tenant's rows.
  */
 export class Database extends Context.Service<
   Database,
@@ -80,10 +107,15 @@ export class Database extends Context.Service<
     transaction<A, E, R>(scope: TenantScope, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
     /** The same in one snapshot: all that the effect reads is of one moment, and it writes nothing. */
     snapshot<A, E, R>(scope: TenantScope, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
-    /** A transaction for the rows that the caller may see. */
+    /**
+     * Runs an effect that only reads, each of whose statements sees the rows of `scope` as of its own moment: a round trip each,
+     * where a transaction has three more. In a transaction it is a part of that.
+     */
+    read<A, E, R>(scope: TenantScope, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
+    /** Reads the rows that the caller may see. */
     asCaller<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
     /**
-     * The same around a whole handler, which may need further connections: half of them are left for that, and a handler that
+     * A transaction for the rows that the caller may see, around a whole handler, which may need further connections: half of them are left for that, and a handler that
      * asks other servers delays its own tenant alone.
      */
     aroundHandler<A, E, R>(handler: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
@@ -108,7 +140,7 @@ export class Database extends Context.Service<
         })
         const sessions = yield* DatabaseSessions
         const fingerprint = sql.literal(sessions.fingerprint)
-        const set = (scope: TenantScope) => sql`set_config('app.tenant_id', ${scope === "all" ? "*" : scope}, true)`
+        const set = (scope: TenantScope) => sql`set_config('app.tenant_id', ${settingOf(scope)}, true)`
         const enter = (scope: TenantScope) => sql`SELECT ${set(scope)}`.values
         // The answer to the first statement says whether the transaction runs in the session that was checked.
         const begin = (scope: TenantScope) =>
@@ -121,9 +153,6 @@ export class Database extends Context.Service<
               )
             )
           )
-
-        // PostgreSQL takes it before the first query alone.
-        const beginSnapshot = sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY`
 
         const within = <A, E, R>(
           isInner: boolean,
@@ -150,21 +179,35 @@ export class Database extends Context.Service<
             const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
             const outer = isInner ? Context.get(context, CurrentScope) : undefined
             const scoped = within(isInner, outer, scope, effect)
-            const transaction = Effect.catchIf(
-              sql.withTransaction(isSnapshot && !isInner ? Effect.andThen(beginSnapshot, scoped) : scoped),
-              isSqlError,
-              Effect.die
+            if (isInner) return dying(sql.withTransaction(scoped))
+            // What the effect runs outside of its transaction is outside of a read around it, too.
+            const alone = Effect.provideService(scoped, CurrentStatementScope, undefined)
+            return interruptedWithoutWaiting(
+              inTurn(scope, dying(isSnapshot ? beginningSnapshot(sql, alone) : sql.withTransaction(alone)))
             )
-            return isInner ? transaction : interruptedWithoutWaiting(inTurn(scope, transaction))
           })
 
         const transaction: Database["Service"]["transaction"] = (scope, effect) => run(false, scope, effect)
 
+        const read: Database["Service"]["read"] = (scope, effect) =>
+          Effect.contextWith((context: Context.Context<never>) => {
+            const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
+            if (isInner)
+              return Context.get(context, CurrentScope) === scope ? dying(effect) : transaction(scope, effect)
+            const ofStatements: StatementScope = {
+              tenant: settingOf(scope),
+              without: "nothing",
+              inTurn: (statement) => inTurn(scope, statement)
+            }
+            const scoped = Effect.provideService(effect, CurrentStatementScope, ofStatements)
+            return dying(Effect.provideService(scoped, CurrentScope, scope))
+          })
+
         return Database.of({
           transaction,
           snapshot: (scope, effect) => run(true, scope, effect),
-          asCaller: (effect) =>
-            Effect.flatMap(CurrentPrincipal, (principal) => transaction(scopeOf(principal), effect)),
+          read,
+          asCaller: (effect) => Effect.flatMap(CurrentPrincipal, (principal) => read(scopeOf(principal), effect)),
           aroundHandler: (handler) =>
             Effect.contextWith((context: Context.Context<never>) => {
               const scope = scopeOf(Context.get(context, CurrentPrincipal))
@@ -173,18 +216,31 @@ export class Database extends Context.Service<
               return isInner ? changed : handlerInTurn(scope, changed)
             }),
           outside: (effect) =>
-            Effect.updateContext(effect, (context) => Context.omit(sql.transactionService)(context) as typeof context)
+            Effect.updateContext(
+              effect,
+              (context) =>
+                Context.add(
+                  Context.omit(sql.transactionService)(context),
+                  CurrentStatementScope,
+                  undefined
+                ) as typeof context
+            )
         })
       })
     )
 }
 
-/** Interrupts without waiting: a database that does not respond would not respond to the rollback either. */
-const interruptedWithoutWaiting = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.uninterruptibleMask((restore) =>
-    Effect.flatMap(Effect.forkDetach(restore(transaction), { startImmediately: true }), (fiber) =>
-      Effect.onInterrupt(restore(Fiber.join(fiber)), () => Effect.sync(() => fiber.interruptUnsafe()))
-    )
+const settingOf = (scope: TenantScope): string => (scope === "all" ? "*" : scope)
+
+const dying = <A, E, R>(effect: Effect.Effect<A, E | SqlError.SqlError, R>): Effect.Effect<A, E, R> =>
+  Effect.catchIf(effect, isSqlError, Effect.die) as Effect.Effect<A, E, R>
+
+/** In one snapshot; the transactions that the effect begins outside of it are none. */
+const beginningSnapshot = <A, E, R>(sql: SqlClient.SqlClient, effect: Effect.Effect<A, E, R>) =>
+  Effect.provideService(
+    sql.withTransaction(Effect.provideService(effect, SqlClient.BeginTransaction, undefined)),
+    SqlClient.BeginTransaction,
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
   )
 
 /** Whether a session does not know what was prepared in it, which ends a transaction: it is another one. */
@@ -247,11 +303,7 @@ export const poolLayer = (options: PoolOptions) =>
     Layer.provideMerge(
       sessionPoolLayer({
         ...clientOptions(options.connection, options.statementTimeoutSeconds),
-        maxConnections: options.maxConnections,
-        // An interruption does not wait for the database, which only multiplexing allows; but a statement would wait for a
-        // slow one before it, so none share a connection.
-        multiplex: true,
-        multiplexConcurrency: 1
+        maxConnections: options.maxConnections
       })
     )
   )

@@ -2,7 +2,7 @@ import { DateTime, Effect } from "effect"
 import { type SqlClient, type Statement } from "effect/sql"
 import { type Listing, type ListRequest, type Place, type SortKind } from "../../kernel/http/listing.ts"
 import { type Slice } from "../../kernel/http/page.ts"
-import { tenantInScope } from "./database.ts"
+import { planningWithout, tenantInScope } from "./database.ts"
 
 /** How many rows a search reads in the order of the list: before it asks the index, and after that. */
 const walks = { near: 1_500, far: 3_000 } as const
@@ -103,10 +103,7 @@ const expressions: Readonly<Record<SortKind, (column: string) => string>> = {
 export const inIndexOrder = <A, E, R>(
   sql: SqlClient.SqlClient,
   reading: Effect.Effect<A, E, R>
-): Effect.Effect<A, E, R> => {
-  const sorting = (value: "on" | "off") => Effect.orDie(sql`SELECT set_config('enable_sort', ${value}, true)`)
-  return sorting("off").pipe(Effect.andThen(reading), Effect.tap(sorting("on")))
-}
+): Effect.Effect<A, E, R> => planningWithout(sql, "enable_sort", reading)
 
 /**
  * Reads pages of a list in each of its orders. By keyset, so that no page costs more than the first; and a search reads a

@@ -1,5 +1,18 @@
-import { PgClient, PgConnection, PgPool } from "@effect/sql-pg"
-import { Context, Data, Effect, Exit, Layer, Option, Schema, type Scope, Stream } from "effect"
+import { PgClient, PgConnection, PgPool, PgTypes } from "@effect/sql-pg"
+import {
+  Context,
+  Data,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  Option,
+  Predicate,
+  Result,
+  Schema,
+  type Scope,
+  Stream
+} from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError, Statement, type SqlConnection } from "effect/sql"
 
@@ -63,13 +76,14 @@ const Found = Schema.Tuple([
   Schema.String,
   Schema.String,
   Schema.Int,
+  Schema.NullOr(Schema.Int),
   Schema.fromJsonString(Schema.Array(Difference))
 ])
 
 /** No user but a superuser may set it, and it turns triggers and foreign keys off. */
 const neverChanged = { session_replication_role: "origin" }
 
-/** The state of a session in one text, for a comparison at each transaction. */
+/** The state of a session in one text, for a comparison at each transaction; `session_entry` compares the same. */
 const fingerprintOf = (settings: SessionSettings): string => {
   const names = Object.keys({ ...settings, ...neverChanged }).filter((name) => name !== "role")
   const values = names.map((name) => `current_setting('${name.replaceAll("'", "''")}', true)`)
@@ -109,7 +123,21 @@ const isShared = (options: PgConnection.Config, first: PgConnection.PgConnection
 /** The state of a session that was found right. */
 interface Session {
   readonly fingerprint: string
+  /** The type of the parameter by which a statement enters a tenant; none before the database has it. */
+  readonly entryType: number | null
 }
+
+const entryCheck = "session_entry_check"
+const encoder = new TextEncoder()
+const decoder = new TextDecoder()
+
+/** Its values are sent as those of `text`. */
+const registerEntryType = (oid: number): void =>
+  PgTypes.register<string>(oid, {
+    encode: (value) => Result.succeed(encoder.encode(value)),
+    decode: (bytes) => Result.succeed(decoder.decode(bytes)),
+    write: (sink, value) => Result.succeed(sink.utf8(value))
+  })
 
 /** Fails unless a new connection is as its settings say, and its own. */
 const check = Effect.fnUntraced(function* (
@@ -120,16 +148,45 @@ const check = Effect.fnUntraced(function* (
   const [row] = yield* query(
     connection,
     `SELECT pg_backend_pid()::text, ${fingerprintOf(settings)}, current_user::text,
-      (SELECT count(*)::integer FROM pg_class WHERE relrowsecurity AND NOT row_security_active(oid)), (${differences})`,
+      (SELECT count(*)::integer FROM pg_class WHERE relrowsecurity AND NOT row_security_active(oid)),
+      to_regtype('public.session_entry')::oid::integer, (${differences})`,
     [JSON.stringify({ ...settings, ...neverChanged })]
   )
-  const [backend, fingerprint, user, open, different] = yield* Effect.orDie(Schema.decodeUnknownEffect(Found)(row))
+  const [backend, fingerprint, user, open, entryType, different] = yield* Effect.orDie(
+    Schema.decodeUnknownEffect(Found)(row)
+  )
   const isPooled = backend !== String(connection.processId)
   if (different.length > 0) return yield* refusedBy(dropped(different, isPooled))
   if (settings.role !== undefined && open > 0) return yield* refusedBy(unprotected(user, open))
   if (isPooled && (yield* isShared(options, connection, backend))) return yield* refusedBy(sharedSession)
-  return { fingerprint }
+  if (entryType !== null) registerEntryType(entryType)
+  return { fingerprint, entryType }
 })
+
+export type PlannerMethod = "enable_sort" | "enable_seqscan"
+
+/** Whose rows the statements of an effect see, each by itself outside of a transaction. */
+export interface StatementScope {
+  /** A tenant's id, or `*` for all tenants. */
+  readonly tenant: string
+  /** What the planner does not use. */
+  readonly without: PlannerMethod | "nothing"
+  /** Waits for the tenant's turn to use a connection. */
+  readonly inTurn: <A, E, R>(statement: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+}
+
+export const CurrentStatementScope = Context.Reference<StatementScope | undefined>(
+  "app/platform/CurrentStatementScope",
+  { defaultValue: () => undefined }
+)
+
+/** Interrupts without waiting: a database that does not respond would not respond to the cancellation either. */
+export const interruptedWithoutWaiting = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(Effect.forkDetach(restore(effect), { startImmediately: true }), (fiber) =>
+      Effect.onInterrupt(restore(Fiber.join(fiber)), () => Effect.sync(() => fiber.interruptUnsafe()))
+    )
+  )
 
 /** Whether the connections to the database are what the service needs. */
 export class DatabaseSessions extends Context.Service<
@@ -158,9 +215,20 @@ class SessionConnection implements SqlConnection.Connection {
     this.retire = retire
   }
 
+  protected query(sql: string, values: ReadonlyArray<unknown>, prepare?: boolean) {
+    return this.connection.query(sql, values, prepare)
+  }
+  protected queryValues(sql: string, values: ReadonlyArray<unknown>, prepare?: boolean) {
+    return this.connection.queryValues(sql, values, prepare)
+  }
+  protected stream(sql: string, values: ReadonlyArray<unknown>) {
+    return this.connection.stream(sql, values)
+  }
+
   private run(sql: string, values: ReadonlyArray<unknown>, transform: Transform, prepare = true) {
-    const rows = Effect.map(this.connection.query(sql, values, prepare), (result) => result.rows)
-    return transform === undefined ? rows : Effect.map(rows, transform)
+    return Effect.map(this.query(sql, values, prepare), ({ rows }) =>
+      transform === undefined ? rows : transform(rows)
+    )
   }
 
   execute(sql: string, values: ReadonlyArray<unknown>, transform: Transform) {
@@ -170,19 +238,63 @@ class SessionConnection implements SqlConnection.Connection {
     return this.run(sql, values, transform, false)
   }
   executeRaw(sql: string, values: ReadonlyArray<unknown>) {
-    return this.connection.query(sql, values)
+    return this.query(sql, values)
   }
   executeValues(sql: string, values: ReadonlyArray<unknown>) {
-    return this.connection.queryValues(sql, values)
+    return this.queryValues(sql, values)
   }
   executeValuesUnprepared(sql: string, values: ReadonlyArray<unknown>) {
-    return this.connection.queryValues(sql, values, false)
+    return this.queryValues(sql, values, false)
   }
   executeStream(sql: string, values: ReadonlyArray<unknown>, transform: Transform) {
-    const rows = this.connection.stream(sql, values)
+    const rows = this.stream(sql, values)
     return transform === undefined ? rows : Stream.mapArray(rows, (some) => transform(some) as typeof some)
   }
 }
+
+/**
+ * A session whose statements each enter a tenant and read. One more parameter does that, which no statement names: of the type
+ * `session_entry`, whose constraint sets the tenant. PostgreSQL reads parameters before it plans a statement, so nothing of
+ * the statement is evaluated earlier; what is set ends with the statement, which is a transaction of its own.
+ */
+class EnteringConnection extends SessionConnection {
+  private readonly entry: PgTypes.Parameter
+  private readonly refuse: Effect.Effect<never, SqlError.SqlError>
+
+  constructor(
+    one: SessionConnection,
+    entryType: number,
+    { tenant, without }: StatementScope,
+    refuse: Effect.Effect<never, SqlError.SqlError>
+  ) {
+    super(one.connection, one.session, one.retire)
+    this.refuse = refuse
+    this.entry = {
+      [PgTypes.ParameterTypeId]: PgTypes.ParameterTypeId,
+      oid: entryType,
+      value: `${tenant} ${without} on ${one.session.fingerprint}`
+    }
+  }
+
+  private entered<A>(statement: Effect.Effect<A, SqlError.SqlError>) {
+    return Effect.catchIf(statement, isEntryRefused, () => this.refuse)
+  }
+  protected override query(sql: string, values: ReadonlyArray<unknown>, prepare?: boolean) {
+    return this.entered(super.query(sql, [...values, this.entry], prepare))
+  }
+  protected override queryValues(sql: string, values: ReadonlyArray<unknown>, prepare?: boolean) {
+    return this.entered(super.queryValues(sql, [...values, this.entry], prepare))
+  }
+  protected override stream(sql: string, values: ReadonlyArray<unknown>) {
+    const rows = super.stream(sql, [...values, this.entry])
+    return Stream.catchIf(rows, isEntryRefused, () => Stream.fromEffect(this.refuse))
+  }
+}
+
+/** Whether a statement was to run in another session, or state, than its connection was found in. */
+const isEntryRefused = ({ reason: { cause } }: SqlError.SqlError): boolean =>
+  Predicate.hasProperty(cause, "constraint") && cause.constraint === entryCheck
+
 type Transform = (<A extends object>(rows: ReadonlyArray<A>) => ReadonlyArray<A>) | undefined
 
 export interface ClientOptions extends PgPool.Config {
@@ -288,9 +400,28 @@ const makePool = Effect.fnUntraced(function* (options: ClientOptions) {
     )
   }
 
+  const refuse = (retire: Effect.Effect<void>) =>
+    Effect.andThen(Effect.andThen(refused(sharedSession), retire), Effect.fail(refusedBy(sharedSession)))
+
+  const entering = (one: SessionConnection, scope: StatementScope) => {
+    const { retire, session } = one
+    if (session.entryType !== null) return new EnteringConnection(one, session.entryType, scope, refuse(retire))
+    throw new Error("The database has no type session_entry")
+  }
+  /** Lends a session for one statement, which is cancelled where its caller is interrupted. */
+  const borrower: SqlConnection.Borrower = (use) =>
+    Effect.flatMap(CurrentStatementScope, (scope) => {
+      const statement = pool.use((connection) =>
+        Effect.flatMap(checked(connection), (one) => use(scope === undefined ? one : entering(one, scope)))
+      )
+      return interruptedWithoutWaiting(scope === undefined ? statement : scope.inTurn(statement))
+    })
+
   const client = yield* clientOver(options, {
-    acquirer: Effect.flatMap(pool.get, checked),
-    borrower: (use) => pool.use((connection) => Effect.flatMap(checked(connection), use)),
+    acquirer: Effect.flatMap(Effect.flatMap(pool.get, checked), (one) =>
+      Effect.map(CurrentStatementScope, (scope) => (scope === undefined ? one : entering(one, scope)))
+    ),
+    borrower,
     pinned: Effect.flatMap(Effect.flatMap(pool.get, checked), ({ connection, retire, session }) =>
       Effect.map(connection.pin, (pin) => new SessionConnection(pin, session, retire))
     )
@@ -298,11 +429,7 @@ const makePool = Effect.fnUntraced(function* (options: ClientOptions) {
 
   const verify: DatabaseSessions["Service"]["verify"] = (connection, fingerprint) => {
     if (!(connection instanceof SessionConnection)) return Effect.die(new Error("A connection without a known session"))
-    if (connection.session.fingerprint === fingerprint) return Effect.void
-    return Effect.andThen(
-      Effect.andThen(refused(sharedSession), connection.retire),
-      Effect.fail(refusedBy(sharedSession))
-    )
+    return connection.session.fingerprint === fingerprint ? Effect.void : refuse(connection.retire)
   }
   const probe = Effect.scoped(
     Effect.flatMap(PgConnection.make(config), (connection) => noting(check(config, options.settings, connection)))

@@ -47,6 +47,26 @@ describe("the pool", () => {
     }).pipe(Effect.provide(pool), Effect.scoped)
   )
 
+  it.live("a tenant whose reads wait leaves connections to others, and interrupted ones end", () =>
+    Effect.gen(function* () {
+      const database = yield* Database
+      const sql = yield* SqlClient.SqlClient
+      const [busy, other] = [1, 2].map((n) => TenantId.make(`00000000-0000-7000-8000-00000000000${n}`))
+      // A statement that needs a transaction, of the same tenant, in a read: neither waits for the other's connection.
+      const nested = database.read(busy!, database.transaction(busy!, sql`SELECT pg_sleep(0.01)`))
+      yield* Effect.forEach(Array.from({ length: 20 }), () => nested, { concurrency: "unbounded" })
+      const waiting = yield* Effect.forkChild(
+        Effect.forEach(Array.from({ length: 60 }), () => database.read(busy!, sql`SELECT pg_sleep(60)`), {
+          concurrency: "unbounded"
+        }),
+        { startImmediately: true }
+      )
+      assert.lengthOf(yield* database.read(other!, sql`SELECT 1`), 1)
+      yield* Fiber.interrupt(waiting)
+      assert.lengthOf(yield* database.read(busy!, sql`SELECT 1`), 1)
+    }).pipe(Effect.provide(pool), Effect.scoped)
+  )
+
   it.live("a tenant that waits leaves connections to others", () =>
     Effect.gen(function* () {
       const database = yield* Database

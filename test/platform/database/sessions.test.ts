@@ -39,6 +39,24 @@ describe("a session", () => {
     ["another isolation", "SET default_transaction_isolation = 'serializable'"]
   ] as const
   for (const [what, statement] of hostile) {
+    if (statement !== "DEALLOCATE ALL") {
+      // A statement alone is prepared again, and enters its tenant as before.
+      it.live(`that has got ${what} serves no read more`, () =>
+        Effect.gen(function* () {
+          const connection = yield* makeDatabase
+          yield* Effect.gen(function* () {
+            const database = yield* Database
+            const sql = yield* SqlClient.SqlClient
+            const caps = database.read("all", sql`SELECT count(*) FROM budget_caps`)
+            yield* caps
+            yield* sql.unsafe(statement).unprepared
+            const { message } = yield* refusal(caps)
+            assert.match(message, /^A connection to the database \(Database:Url\) was refused: .*pool_mode/u)
+            yield* caps
+          }).pipe(Effect.provide(poolLayer({ connection, maxConnections: 1, statementTimeoutSeconds: 30 })))
+        }).pipe(Effect.scoped)
+      )
+    }
     it.live(`that has got ${what} serves no transaction more`, () =>
       Effect.gen(function* () {
         const connection = yield* makeDatabase

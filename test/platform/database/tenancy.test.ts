@@ -1,14 +1,15 @@
 import { PgClient } from "@effect/sql-pg"
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Exit, Fiber, Stream } from "effect"
 import { TenantId } from "../../../src/kernel/identifier.ts"
-import { Database } from "../../../src/platform/database/database.ts"
+import { Database, poolLayer } from "../../../src/platform/database/database.ts"
 import { applicationRole } from "../../../src/platform/database/migrations.ts"
 import { insertEntries } from "../../support/audit.ts"
 import { makeTenant } from "../../support/authority.ts"
-import { OwnDatabase, poolOnOwnDatabase } from "../../support/clock.ts"
+import { OwnDatabase, poolOnOwnDatabase, realClock } from "../../support/clock.ts"
 import { type TestDatabase } from "../../support/database.ts"
 import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 let made = 0
 
@@ -110,6 +111,44 @@ layer(poolOnOwnDatabase, { timeout: "60 seconds" })("tenancy in the database", (
         const { one, other } = yield* twoTenants
         assert.deepStrictEqual(yield* database.transaction(one, ownersIn(table)), [one])
         assert.deepStrictEqual(yield* database.transaction(other, ownersIn(table)), [other])
+      })
+    )
+
+    it.effect(
+      `in a tenant's read it finds only that tenant's rows of ${table}, in a read of all tenants every row`,
+      () =>
+        Effect.gen(function* () {
+          const database = yield* Database
+          const { one, other } = yield* twoTenants
+          // The first statement of a text prepares it; the next ones have its plan, whoever it was made for.
+          for (const tenant of [one, other, one, other, one, other, one]) {
+            assert.deepStrictEqual(yield* database.read(tenant, ownersIn(table)), [tenant])
+          }
+          const owners = ofAgents.includes(table) ? [one, other] : [one, other, null]
+          assert.includeMembers([...(yield* database.read("all", ownersIn(table)))], owners)
+          const nobody = TenantId.make("0198a5b0-7c00-7000-8000-00000000002a")
+          assert.deepStrictEqual(yield* database.read(nobody, ownersIn(table)), [])
+          assert.deepStrictEqual(yield* ownersIn(table), [])
+        })
+    )
+
+    it.effect(`after reads their connections see no row of ${table}`, () =>
+      Effect.gen(function* () {
+        const database = yield* Database
+        const { one, other } = yield* twoTenants
+        const tenants = Array.from({ length: 24 }, (_, index) => (index % 2 === 0 ? one : other))
+        const both = (tenant: TenantId) =>
+          Effect.all(
+            [database.read(tenant, ownersIn(table)), ownersIn(table), database.transaction(tenant, ownersIn(table))],
+            {
+              concurrency: "unbounded"
+            }
+          )
+        const seen = yield* Effect.forEach(tenants, both, { concurrency: "unbounded" })
+        assert.deepStrictEqual(
+          seen,
+          tenants.map((tenant) => [[tenant], [], [tenant]])
+        )
       })
     )
 
@@ -218,6 +257,163 @@ layer(poolOnOwnDatabase, { timeout: "60 seconds" })("tenancy in the database", (
         }
       }
     })
+  )
+
+  /** The tenants whose keys a statement finds that is planned, or executed, in some other way. */
+  const ways = {
+    "with a plan for any parameters": "SET plan_cache_mode = force_generic_plan",
+    "with a plan for its parameters": "SET plan_cache_mode = force_custom_plan",
+    "by workers": "SET debug_parallel_query = on"
+  }
+  for (const [way, setting] of Object.entries(ways)) {
+    it.effect(`a read that is executed ${way} sees its own tenant's rows`, () =>
+      Effect.gen(function* () {
+        const { one, other } = yield* twoTenants
+        yield* Effect.gen(function* () {
+          const database = yield* Database
+          const sql = yield* PgClient.PgClient
+          yield* sql.unsafe(setting)
+          // What is evaluated before the rows are read, as a constant or in a subquery, is so after the tenant is entered.
+          const owners = (most: number) => sql`
+            SELECT k.tenant_id, (SELECT current_setting('app.tenant_id')) AS entered,
+              (SELECT count(DISTINCT tenant_id)::integer FROM api_keys) AS owners
+            FROM api_keys k WHERE k.tenant_id::text = (SELECT current_setting('app.tenant_id', true)) LIMIT ${most}`
+          for (const tenant of [one, other, one, other, one, other, one, other]) {
+            assert.deepStrictEqual(yield* database.read(tenant, owners(9)), [
+              { tenantId: tenant, entered: tenant, owners: 1 }
+            ])
+            assert.deepStrictEqual(yield* owners(9), [])
+          }
+        }).pipe(
+          Effect.provide(poolLayer({ connection: yield* OwnDatabase, maxConnections: 2, statementTimeoutSeconds: 30 }))
+        )
+      }).pipe(Effect.scoped)
+    )
+  }
+
+  it.effect("a read writes nothing, and locks nothing", () =>
+    Effect.gen(function* () {
+      const database = yield* Database
+      const sql = yield* PgClient.PgClient
+      const { one } = yield* twoTenants
+      for (const statement of [
+        sql`UPDATE api_keys SET name = 'written'`,
+        sql`DELETE FROM api_keys`,
+        sql`WITH w AS (UPDATE api_keys SET name = 'written' RETURNING 1) SELECT * FROM w`,
+        sql`SELECT * FROM api_keys FOR UPDATE`,
+        sql`SELECT set_config('transaction_read_only', 'off', true)`
+      ]) {
+        assert.match(String(yield* Effect.exit(database.read(one, statement))), /read-only transaction|read-write mode/)
+      }
+      // What a statement does with its own tenant is its own; the next one enters its tenant again.
+      yield* database.read(one, sql`SELECT set_config('app.tenant_id', '*', true)`)
+      assert.deepStrictEqual(yield* database.read(one, ownersIn("api_keys")), [one])
+      assert.deepStrictEqual(yield* database.transaction(one, sql`SELECT name FROM api_keys`), [{ name: "a key" }])
+    })
+  )
+
+  it.effect("a read in a transaction is a part of it, and one of another tenant leaves the transaction its own", () =>
+    Effect.gen(function* () {
+      const database = yield* Database
+      const sql = yield* PgClient.PgClient
+      const { one, other } = yield* twoTenants
+      const names = sql`SELECT tenant_id, name FROM api_keys`
+      yield* database.transaction(
+        one,
+        Effect.gen(function* () {
+          yield* sql`UPDATE api_keys SET name = 'changed'`
+          assert.deepStrictEqual(yield* database.read(one, names), [{ tenantId: one, name: "changed" }])
+          assert.deepStrictEqual(yield* database.read(other, names), [{ tenantId: other, name: "a key" }])
+          assert.deepStrictEqual(yield* ownersIn("api_keys"), [one])
+          assert.deepStrictEqual(yield* database.outside(ownersIn("api_keys")), [])
+          yield* sql`DELETE FROM api_keys`
+        })
+      )
+      assert.deepStrictEqual(yield* database.read(one, names), [])
+    })
+  )
+
+  it.effect("what runs outside of a read, or of a transaction in it, sees no rows", () =>
+    Effect.gen(function* () {
+      const database = yield* Database
+      const sql = yield* PgClient.PgClient
+      const { one, other } = yield* twoTenants
+      const later: Array<ReadonlyArray<string | null>> = []
+      const seen = yield* database.read(
+        one,
+        Effect.gen(function* () {
+          const outside = yield* database.outside(ownersIn("api_keys"))
+          const inner = yield* database.transaction(
+            other,
+            Effect.gen(function* () {
+              yield* sql.afterCommit(
+                ownersIn("api_keys").pipe(
+                  Effect.map((owners) => void later.push(owners)),
+                  Effect.orDie
+                )
+              )
+              return [yield* database.outside(ownersIn("api_keys")), yield* ownersIn("api_keys")]
+            })
+          )
+          return [outside, ...inner, yield* database.read(other, ownersIn("api_keys")), yield* ownersIn("api_keys")]
+        })
+      )
+      assert.deepStrictEqual(seen, [[], [], [other], [other], [one]])
+      assert.deepStrictEqual(later, [[]])
+    })
+  )
+
+  it.effect("a stream of a read sees its tenant's rows", () =>
+    Effect.gen(function* () {
+      const database = yield* Database
+      const sql = yield* PgClient.PgClient
+      const { one } = yield* twoTenants
+      const keys = Stream.runCollect(sql`SELECT tenant_id FROM api_keys`.stream)
+      assert.deepStrictEqual(Array.from(yield* database.read(one, keys)), [{ tenantId: one }])
+      assert.deepStrictEqual(Array.from(yield* keys), [])
+    })
+  )
+
+  it.effect("after a read that failed, took too long or was interrupted, its connection sees no rows", () =>
+    Effect.gen(function* () {
+      const connection = yield* OwnDatabase
+      const { one } = yield* twoTenants
+      yield* Effect.gen(function* () {
+        const database = yield* Database
+        const sql = yield* PgClient.PgClient
+        const backend = Effect.map(sql`SELECT pg_backend_pid() AS pid`, ([row]) => row?.pid)
+        const assertClosed = Effect.gen(function* () {
+          assert.deepStrictEqual(yield* ownersIn("api_keys"), [])
+          assert.deepStrictEqual(yield* sql`SELECT nullif(current_setting('app.tenant_id', true), '') AS tenant`, [
+            { tenant: null }
+          ])
+          assert.deepStrictEqual(yield* sql`SELECT current_setting('transaction_read_only') AS read`, [{ read: "off" }])
+        })
+        const before = yield* backend
+        const failing = [
+          sql`SELECT 1 / (SELECT count(*) - 1 FROM api_keys)`,
+          sql`SELECT nothing FROM api_keys`,
+          sql`SELECT ${"no number"}::integer FROM api_keys`,
+          sql`SELECT pg_sleep(60) FROM api_keys`
+        ]
+        for (const statement of failing) {
+          assert.isTrue(Exit.isFailure(yield* Effect.exit(database.read(one, statement))))
+          yield* assertClosed
+        }
+        assert.strictEqual(yield* backend, before)
+
+        const running = asSuperuser(
+          connection,
+          (all) => all`SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(61)%' AND state = 'active'`
+        )
+        const long = yield* Effect.forkChild(database.read(one, sql`SELECT pg_sleep(61) FROM api_keys`))
+        yield* eventually(running, (found) => found.length === 1)
+        yield* Fiber.interrupt(long)
+        // The server does not go on with it.
+        yield* eventually(running, (found) => found.length === 0)
+        yield* assertClosed
+      }).pipe(Effect.provide(poolLayer({ connection, maxConnections: 1, statementTimeoutSeconds: 1 })))
+    }).pipe(Effect.scoped, Effect.provide(realClock))
   )
 
   it.effect("a transaction after the commit of another sees its own rows", () =>
