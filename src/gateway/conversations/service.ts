@@ -140,7 +140,7 @@ const make = Effect.gen(function* () {
     capacity: 10_000,
     timeToLive: "10 seconds",
     lookup: (tenantId: TenantId) =>
-      Effect.map(database.transaction(tenantId, repository.bytesOf(tenantId)), (bytes) => ({ bytes }))
+      Effect.map(database.read(tenantId, repository.bytesOf(tenantId)), (bytes) => ({ bytes }))
   })
 
   const decoded = Effect.fnUntraced(function* (items: ReadonlyArray<unknown>) {
@@ -181,7 +181,7 @@ const make = Effect.gen(function* () {
       if (bytes > maxBytes) return yield* tooLong(param, `${maxBytes} bytes`, "MaxBytes")
       for (const batch of batchesOf(unread)) {
         const ids = batch.map(({ id }) => id)
-        for (const stored of yield* database.transaction(tenantId, repository.sealed({ tenantId, ids }))) {
+        for (const stored of yield* database.read(tenantId, repository.sealed({ tenantId, ids }))) {
           const turn = yield* open(tenantId, stored)
           turns.set(stored.id, turn)
           for (const item of turn.output) if (typeof item.id === "string") outputs.set(item.id, item)
@@ -210,7 +210,7 @@ const make = Effect.gen(function* () {
       }
       const unread = [...ids].filter((id) => !turns.has(id))
       if (unread.length > 0) {
-        yield* read(yield* database.transaction(tenantId, repository.heads({ tenantId, createdBy, ids: unread })))
+        yield* read(yield* database.read(tenantId, repository.heads({ tenantId, createdBy, ids: unread })))
       }
       return yield* Effect.forEach(items, (item) => {
         if (!isReference(item)) return Effect.succeed(item)
@@ -228,7 +228,7 @@ const make = Effect.gen(function* () {
       const id = idForm.exec(responseId)?.[1]
       if (id === undefined) return yield* missing
       const asked = { tenantId, id: uuidOf(id), createdBy, most: maxTurns + 1 }
-      const heads = yield* database.transaction(tenantId, repository.chain(asked))
+      const heads = yield* database.read(tenantId, repository.chain(asked))
       if (heads.length === 0) return yield* missing
       let all = bytes
       const fitting = heads.slice(0, maxTurns).filter((head) => (all += head.bytes) <= maxBytes)
@@ -254,7 +254,7 @@ const make = Effect.gen(function* () {
 
     return {
       turn: Effect.fnUntraced(function* (id: string) {
-        yield* read(yield* database.transaction(tenantId, repository.heads({ tenantId, createdBy, ids: [id] })))
+        yield* read(yield* database.read(tenantId, repository.heads({ tenantId, createdBy, ids: [id] })))
         return turns.get(id)
       }),
       resolve,
