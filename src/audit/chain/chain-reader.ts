@@ -18,7 +18,7 @@ export const makeChainReader = Effect.gen(function* () {
         return [[window], Option.some(window.last)]
       })
     ).pipe(
-      Stream.mapEffect(({ behind, last }) => database.transaction("all", proof.links(behind, last)), {
+      Stream.mapEffect(({ behind, last }) => database.read("all", proof.links(behind, last)), {
         concurrency: readers
       })
     )

@@ -39,7 +39,7 @@ export class AuditExport extends Context.Service<AuditExport>()("app/audit/Audit
 
     const filtered = (scope: TenantScope, filter: AuditFilter, upTo: number): Stream.Stream<ReadonlyArray<LinkedRow>> =>
       Stream.paginate(start, (behind) =>
-        Effect.map(database.transaction(scope, repository.page(filter, behind, upTo, atOnce)), ({ last, rows }) => [
+        Effect.map(database.read(scope, repository.page(filter, behind, upTo, atOnce)), ({ last, rows }) => [
           [rows],
           Option.fromNullishOr(last)
         ])

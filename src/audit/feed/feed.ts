@@ -78,7 +78,7 @@ export class AuditFeed extends Context.Service<AuditFeed>()("app/audit/AuditFeed
 
     const waits = Effect.logDebug("The audit feed waits for the database")
     const read = (after: number, upTo: number): Effect.Effect<Batch> =>
-      Effect.map(database.transaction("all", repository.between(after, upTo, {})), (entries) => ({
+      Effect.map(database.read("all", repository.between(after, upTo, {})), (entries) => ({
         after,
         upTo,
         entries: entries.map((entry) => new FeedItem(entry))
@@ -119,7 +119,7 @@ export class AuditFeed extends Context.Service<AuditFeed>()("app/audit/AuditFeed
             const first = last < upTo ? yield* proof.next(last) : undefined
             if (first === undefined || first > upTo) return [[], Option.none()] as const
             const end = Math.min(first - 1 + missedAtOnce, upTo)
-            const entries = yield* database.transaction(scope, repository.between(first - 1, end, filter))
+            const entries = yield* database.read(scope, repository.between(first - 1, end, filter))
             last = end
             return [entries.filter((entry) => selection.matches(entry)).map(encode), Option.some(undefined)] as const
           })
@@ -162,7 +162,7 @@ export class AuditFeed extends Context.Service<AuditFeed>()("app/audit/AuditFeed
         const first = (yield* proof.next(upTo)) ?? head + 1
         if (first > head) return { entries: found, upTo: head } satisfies FeedPage
         const end = Math.min(first - 1 + (found.length === 0 && upTo === after ? limit : atOnce), head)
-        const entries = (yield* database.transaction(scope, repository.between(first - 1, end, filter))).filter(matches)
+        const entries = (yield* database.read(scope, repository.between(first - 1, end, filter))).filter(matches)
         found.push(...entries)
         upTo = end
         now = yield* Clock.currentTimeMillis

@@ -104,13 +104,13 @@ export class Audit extends Context.Service<
         limit: number
       ) {
         const principal = yield* CurrentPrincipal
-        const rows = yield* database.transaction(scopeOf(principal), repository.list(filter, after, limit + 1))
+        const rows = yield* database.read(scopeOf(principal), repository.list(filter, after, limit + 1))
         return slice(rows, limit, (row): AuditCursor => ({ occurredAt: row.occurredAt, id: row.id }))
       })
 
       const get = Effect.fn("Audit.get")(function* (id: AuditEntryId) {
         const principal = yield* CurrentPrincipal
-        const found = yield* database.transaction(scopeOf(principal), repository.find(id))
+        const found = yield* database.read(scopeOf(principal), repository.find(id))
         return yield* Effect.fromOption(found).pipe(Effect.mapError(() => new AuditEntryNotFound({})))
       })
 

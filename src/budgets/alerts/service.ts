@@ -19,7 +19,7 @@ export class BudgetAlerts extends Context.Service<BudgetAlerts>()("app/budgets/B
         const principal = yield* CurrentPrincipal
         const own = withinTenant(principal, filter)
         if (own === undefined) return emptySlice
-        const rows = yield* database.transaction(scopeOf(principal), repository.list(own, after, limit + 1))
+        const rows = yield* database.read(scopeOf(principal), repository.list(own, after, limit + 1))
         const { items, nextCursor } = slice(rows.map(toAlert), limit, ({ id }) => id)
         return { items: items.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
       })

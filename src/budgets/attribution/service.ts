@@ -32,7 +32,7 @@ export class CallPlans extends Context.Service<CallPlans>()("app/budgets/CallPla
     const store = yield* LedgerStore
     const plans = yield* Cache.makeWith(
       (id: PlanId) =>
-        database.transaction("all", store.planOf(id)).pipe(
+        database.read("all", store.planOf(id)).pipe(
           Effect.flatMap(Effect.fromOption),
           Effect.mapError(() => new PlanNotFound({}))
         ),

@@ -20,7 +20,7 @@ export class AvailableBudgets extends Context.Service<AvailableBudgets>()("app/b
         yield* capIndexes.refresh([subject.tenantId])
         const applicable = applicableCaps(yield* capIndexes.of([subject]), subject)
         const counters = yield* Effect.forEach(applicable, ({ cap, counterKey }) =>
-          database.transaction("all", repository.list({ capId: cap.id, counterKey }, at, undefined, 1))
+          database.read("all", repository.list({ capId: cap.id, counterKey }, at, undefined, 1))
         )
         const known = new Map(counters.flat().map((one) => [`${one.capId}${one.counterKey ?? ""}`, one]))
         return applicable.map((one): AvailableBudget => {

@@ -20,7 +20,7 @@ export class Grants extends Context.Service<Grants>()("app/budgets/Grants", {
 
     const list = Effect.fn("Grants.list")(function* (capId: CapId, after: GrantId | undefined, limit: number) {
       const cap = yield* caps.find(capId)
-      const rows = yield* database.transaction(scopeOf(yield* CurrentPrincipal), repository.list(cap, after, limit + 1))
+      const rows = yield* database.read(scopeOf(yield* CurrentPrincipal), repository.list(cap, after, limit + 1))
       return slice(
         rows.map((grant) => toGrant(cap, grant)),
         limit,
@@ -30,7 +30,7 @@ export class Grants extends Context.Service<Grants>()("app/budgets/Grants", {
 
     const get = Effect.fn("Grants.get")(function* (capId: CapId, id: GrantId) {
       const cap = yield* caps.find(capId)
-      const found = yield* database.transaction(scopeOf(yield* CurrentPrincipal), repository.find(cap, id))
+      const found = yield* database.read(scopeOf(yield* CurrentPrincipal), repository.find(cap, id))
       return Option.isNone(found) ? yield* new GrantNotFound({}) : toGrant(cap, found.value)
     })
 

@@ -39,7 +39,7 @@ export class BudgetCaps extends Context.Service<BudgetCaps>()("app/budgets/Budge
       const principal = yield* CurrentPrincipal
       const own = withinTenant(principal, filter)
       if (own === undefined) return emptySlice
-      const { items, nextCursor } = yield* database.transaction(scopeOf(principal), repository.list(own, page))
+      const { items, nextCursor } = yield* database.read(scopeOf(principal), repository.list(own, page))
       return { items: items.map(toCap), nextCursor }
     })
 
@@ -50,7 +50,7 @@ export class BudgetCaps extends Context.Service<BudgetCaps>()("app/budgets/Budge
       })
     )
     const find = Effect.fn("BudgetCaps.find")(function* (id: CapId) {
-      return yield* found(database.transaction(scopeOf(yield* CurrentPrincipal), repository.find(id)))
+      return yield* found(database.read(scopeOf(yield* CurrentPrincipal), repository.find(id)))
     })
     const take = (id: CapId) => found(repository.lock(id))
 

@@ -28,7 +28,7 @@ export class CapUtilizations extends Context.Service<CapUtilizations>()("app/bud
       const own = withinTenant(principal, filter)
       if (own === undefined) return { asOf, ...emptySlice }
       const found = read(own, yield* statementMoment)
-      const { items, nextCursor } = slice(yield* database.transaction(scopeOf(principal), found), limit, keyOf)
+      const { items, nextCursor } = slice(yield* database.read(scopeOf(principal), found), limit, keyOf)
       const counters = items.map((counter) => ({ use: utilizationOf(counter, asOf), counts: countsOf(counter) }))
       return { asOf, items: counters.filter(({ use }) => seesCounted(principal, use.scope)), nextCursor }
     })

@@ -147,8 +147,7 @@ export class CapIndexes extends Context.Service<CapIndexes>()("app/budgets/CapIn
     const database = yield* Database
     const store = yield* LedgerStore
     const indexes = yield* Cache.makeWith(
-      (tenantId: TenantId) =>
-        Effect.map(database.transaction("all", store.capsOf(tenantId)), (caps) => new CapIndex(caps)),
+      (tenantId: TenantId) => Effect.map(database.read("all", store.capsOf(tenantId)), (caps) => new CapIndex(caps)),
       { capacity: maxCachedTenants, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 hour" : 0) }
     )
     // A call looks twice: what is present is found without an effect.

@@ -104,7 +104,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
     const find = Effect.fnUntraced(function* (agentId: AgentId, id: PlanId) {
       yield* agents.tenantOf(agentId)
       const scope = scopeOf(yield* CurrentPrincipal)
-      const found = yield* database.transaction(scope, repository.find(agentId, id, yield* statementMoment))
+      const found = yield* database.read(scope, repository.find(agentId, id, yield* statementMoment))
       return yield* Option.match(found, {
         onNone: () => Effect.fail(new PlanNotFound({})),
         onSome: Effect.succeed
@@ -118,7 +118,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
     ) {
       const tenantId = yield* agents.tenantOf(agentId)
       const now = yield* statementMoment
-      const { items, nextCursor } = yield* database.transaction(
+      const { items, nextCursor } = yield* database.read(
         tenantId,
         repository.list({ tenantId, agentId, status }, page, now)
       )
@@ -132,7 +132,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
       const own = principal.kind === "agent" ? AgentId.make(principal.name.slice("agent:".length)) : within?.agentId
       if (within === undefined || (within.agentId !== undefined && within.agentId !== own)) return emptySlice
       const found = repository.list({ ...within, agentId: own }, page, yield* statementMoment)
-      const { items, nextCursor } = yield* database.transaction(scopeOf(principal), found)
+      const { items, nextCursor } = yield* database.read(scopeOf(principal), found)
       return { items: items.map(toPlan), nextCursor }
     })
 

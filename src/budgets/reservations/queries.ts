@@ -27,7 +27,7 @@ export class ReservationQueries extends Context.Service<ReservationQueries>()("a
 
     const find = Effect.fn("ReservationQueries.find")(function* (id: ReservationId) {
       const principal = yield* CurrentPrincipal
-      const found = yield* database.transaction(scopeOf(principal), repository.find(id))
+      const found = yield* database.read(scopeOf(principal), repository.find(id))
       return yield* Effect.fromOption(Option.filter(found, (one) => isVisible(principal, one))).pipe(
         Effect.mapError(() => new ReservationNotFound({}))
       )
@@ -35,7 +35,7 @@ export class ReservationQueries extends Context.Service<ReservationQueries>()("a
 
     const charged = Effect.fn("ReservationQueries.charged")(function* (chargeId: ChargeId) {
       const principal = yield* CurrentPrincipal
-      const found = yield* database.transaction(scopeOf(principal), repository.charged(chargeId))
+      const found = yield* database.read(scopeOf(principal), repository.charged(chargeId))
       return Option.filter(found, (one) => isVisible(principal, one))
     })
 
@@ -64,12 +64,12 @@ export class ReservationQueries extends Context.Service<ReservationQueries>()("a
       if (own !== undefined && filter.agentId !== undefined && filter.agentId !== own) return emptySlice
       const narrowed = yield* placed(principal, own === undefined ? filter : { ...filter, agentId: AgentId.make(own) })
       if (narrowed === undefined) return emptySlice
-      const { items, nextCursor } = yield* database.transaction(scopeOf(principal), repository.list(narrowed, page))
+      const { items, nextCursor } = yield* database.read(scopeOf(principal), repository.list(narrowed, page))
       return { items: items.map(toReservation), nextCursor }
     })
 
     // Counters of caps over all tenants are among them.
-    const ends = (ids: ReadonlyArray<ReservationId>) => database.transaction("all", repository.ends(ids))
+    const ends = (ids: ReadonlyArray<ReservationId>) => database.read("all", repository.ends(ids))
 
     return {
       /** As it is stored. */

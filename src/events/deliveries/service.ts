@@ -102,7 +102,7 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
     }
     const activeAt = Effect.fnUntraced(function* (revision: number) {
       if (known.revision === revision) return known.active
-      const stored = yield* database.transaction("all", targets.deliverable)
+      const stored = yield* database.read("all", targets.deliverable)
       const active = yield* Effect.forEach(stored, (target) =>
         Effect.map(openAll(target.id, target), (secrets) => [target.id, { ...target, ...secrets }] as const)
       )
@@ -220,7 +220,7 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
       const now = yield* DateTime.now
       const ids = [...new Set(failed.map(({ targetId }) => targetId))]
       const since = new Map(
-        (yield* database.transaction("all", targets.failing(ids))).map(({ failingSince, id }) => [id, failingSince])
+        (yield* database.read("all", targets.failing(ids))).map(({ failingSince, id }) => [id, failingSince])
       )
       for (const id of ids) {
         const target = known.active.get(id)
@@ -368,7 +368,7 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
         yield* Effect.all(yield* begin, { concurrency: "unbounded" })
       }),
       /** What waits for a replica, of all tenants. */
-      backlog: Effect.flatMap(statementMoment, (moment) => database.transaction("all", repository.backlog(moment))),
+      backlog: Effect.flatMap(statementMoment, (moment) => database.read("all", repository.backlog(moment))),
       /** The queue looks for new targets and deliveries at once. */
       wake: Effect.sync(() => wake.openUnsafe()),
       /** The secret of a target, encrypted for it. */

@@ -30,7 +30,7 @@ export class AccountCredentials extends Context.Service<AccountCredentials>()("a
       /** The hash of the password, of an account that the caller may see. */
       passwordHash: Effect.fn("AccountCredentials.passwordHash")(function* (id: AccountId) {
         const principal = yield* CurrentPrincipal
-        return (yield* database.transaction(scopeOf(principal), repository.get(id))).passwordHash
+        return (yield* database.read(scopeOf(principal), repository.get(id))).passwordHash
       }),
       /**
        * Notes a sign-in and holds the account meanwhile; none when the status, or the password that was judged, is another one.
@@ -55,7 +55,7 @@ export class AccountCredentials extends Context.Service<AccountCredentials>()("a
         return Option.some(toResponse(held.value))
       }),
       /** Whether the installation has an account. */
-      exist: database.transaction("all", repository.exists)
+      exist: database.read("all", repository.exists)
     }
   })
 }) {

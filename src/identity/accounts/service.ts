@@ -83,7 +83,7 @@ export class Accounts extends Context.Service<Accounts>()("app/accounts/Accounts
 
     const get = Effect.fn("Accounts.get")(function* (id: AccountId) {
       const principal = yield* CurrentPrincipal
-      return toResponse(yield* database.transaction(scopeOf(principal), repository.get(id)))
+      return toResponse(yield* database.read(scopeOf(principal), repository.get(id)))
     })
 
     const insert = Effect.fnUntraced(function* (

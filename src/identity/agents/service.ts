@@ -59,7 +59,7 @@ export class Agents extends Context.Service<Agents>()("app/agents/Agents", {
     })
 
     const homes = yield* Cache.makeWith(
-      (id: AgentId) => Effect.map(database.transaction("all", repository.get(id)), ({ tenantId }) => tenantId),
+      (id: AgentId) => Effect.map(database.read("all", repository.get(id)), ({ tenantId }) => tenantId),
       { capacity: 50_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 day" : 0) }
     )
     const tenantOf = Effect.fnUntraced(function* (id: AgentId) {
@@ -69,7 +69,7 @@ export class Agents extends Context.Service<Agents>()("app/agents/Agents", {
       return tenantId === undefined || tenantId === home ? home : yield* new AgentNotFound({})
     })
 
-    const states = yield* Cache.makeWith((id: AgentId) => database.transaction("all", repository.get(id)), {
+    const states = yield* Cache.makeWith((id: AgentId) => database.read("all", repository.get(id)), {
       capacity: 50_000,
       timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0)
     })

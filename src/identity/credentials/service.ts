@@ -68,7 +68,7 @@ export class AgentCredentials extends Context.Service<AgentCredentials>()("app/i
       yield* agents.get(agentId)
       const scope = scopeOf(yield* CurrentPrincipal)
       const now = yield* DateTime.now
-      const rows = yield* database.transaction(scope, repository.list(agentId, after, limit + 1))
+      const rows = yield* database.read(scope, repository.list(agentId, after, limit + 1))
       return slice(rows.map(toResponse(now)), limit, (credential) => credential.id)
     })
 

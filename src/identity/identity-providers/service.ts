@@ -155,7 +155,7 @@ export class IdentityProviders extends Context.Service<IdentityProviders>()("app
         Effect.tapError(() => note(false))
       )
     })
-    const checkAll = Effect.flatMap(database.transaction("all", repository.active), (providers) =>
+    const checkAll = Effect.flatMap(database.read("all", repository.active), (providers) =>
       Effect.forEach(providers, (provider) => Effect.ignore(fetchAnew(provider)), { concurrency: 4, discard: true })
     )
     yield* repeatJob("fetch the keys of identity providers", "1 hour", checkAll)
@@ -174,7 +174,7 @@ export class IdentityProviders extends Context.Service<IdentityProviders>()("app
     })
 
     const login = Effect.fn("IdentityProviders.login")(function* (id: IdentityProviderId) {
-      const provider = yield* database.transaction("all", repository.get(id))
+      const provider = yield* database.read("all", repository.get(id))
       if (provider.kind !== "login" || provider.status !== "active") return yield* new IdentityProviderNotFound({})
       return provider
     })
@@ -197,12 +197,11 @@ export class IdentityProviders extends Context.Service<IdentityProviders>()("app
       /** A provider that people sign in with, for a caller that is not authenticated yet. */
       login,
       /** The providers that people of no tenant, and of one, sign in with. */
-      loginProviders: (tenantId: TenantId | undefined) =>
-        database.transaction("all", repository.login(tenantId ?? null)),
+      loginProviders: (tenantId: TenantId | undefined) => database.read("all", repository.login(tenantId ?? null)),
       /** Undefined for a public client. */
       clientSecret,
       /** The active providers whose tokens agents exchange, by their issuer. */
-      workload: (issuer: string) => database.transaction("all", repository.workload(issuer))
+      workload: (issuer: string) => database.read("all", repository.workload(issuer))
     }
   })
 }) {

@@ -167,7 +167,7 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/identity/Oidc
       address: string | undefined
     ) {
       const identity = { providerId: provider.id, subject: claims.sub }
-      const known = yield* database.transaction("all", repository.find(identity))
+      const known = yield* database.read("all", repository.find(identity))
       if (Option.isSome(known)) return known.value
       const email = yield* Effect.mapError(Schema.decodeUnknownEffect(Email)(address), () => fault("no-email"))
       const name = decodeName(claims[provider.claimMapping.name])

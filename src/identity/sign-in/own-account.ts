@@ -80,7 +80,7 @@ export class OwnAccount extends Context.Service<OwnAccount>()("app/sign-in/OwnAc
       const { accountId, principal, sessionId } = yield* signedIn
       const now = yield* DateTime.now
       const idleSince = DateTime.subtract(now, { seconds: sessionIdleSeconds })
-      const rows = yield* database.transaction(
+      const rows = yield* database.read(
         scopeOf(principal),
         repository.list(accountId, now, idleSince, before, limit + 1)
       )

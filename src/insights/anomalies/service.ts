@@ -126,7 +126,7 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
         const principal = yield* CurrentPrincipal
         const { tenantId } = filter
         const visible = yield* visibleUsage(principal, tenantId === undefined ? {} : { tenantId })
-        const rows = yield* database.transaction(
+        const rows = yield* database.read(
           scopeOf(principal),
           repository.list({ ...filter, ...visible }, after, limit + 1)
         )

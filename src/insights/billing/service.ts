@@ -155,7 +155,7 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
       ]
       if (faults.length > 0 || "message" in range) return yield* new ValidationFailed({ errors: faults })
 
-      const keptFrom = yield* database.transaction(scopeOf(principal), usage.keptFrom(filter, range))
+      const keptFrom = yield* database.read(scopeOf(principal), usage.keptFrom(filter, range))
       if (keptFrom !== undefined) return yield* droppedRows("payload", keptFrom)
 
       const grain: Grain = format === "focus" ? "price" : (groupBy ?? "charge")

@@ -20,7 +20,7 @@ export const SubscriptionQuotasLayer = Layer.effect(
 
     const read = Effect.gen(function* () {
       const now = yield* DateTime.now
-      const standings = yield* database.transaction("all", repository.standings(now))
+      const standings = yield* database.read("all", repository.standings(now))
       const found = new Map<string, PrepaidQuota>()
       for (const standing of standings) {
         const { quota } = at(standing, now)

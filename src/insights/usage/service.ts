@@ -91,10 +91,10 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
         const { end, rows } =
           search === undefined
             ? {
-                rows: yield* database.transaction(scope, repository.list(visible, range, after, limit + 1)),
+                rows: yield* database.read(scope, repository.list(visible, range, after, limit + 1)),
                 end: undefined
               }
-            : yield* database.transaction(scope, repository.search(search, visible, range, after, limit + 1))
+            : yield* database.read(scope, repository.search(search, visible, range, after, limit + 1))
         const { items, nextCursor } = slice(rows, limit, ({ id, place }): UsagePlace => [place, id])
         return { items: items.map(toRow), nextCursor: nextCursor ?? end ?? null }
       }),
@@ -105,7 +105,7 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
         const visible = yield* visibleUsage(principal, filter)
         const range = yield* requestedRange(given)
         const scope = scopeOf(principal)
-        const tenants = yield* Effect.orDie(database.transaction(scope, repository.exportTenants(visible)))
+        const tenants = yield* Effect.orDie(database.read(scope, repository.exportTenants(visible)))
         const chunksOf = (tenantId: TenantId) =>
           Stream.paginate({ tenantId }, (after: ExportPlace) =>
             Effect.map(

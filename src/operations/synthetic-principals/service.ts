@@ -144,7 +144,7 @@ export class SyntheticPrincipals extends Context.Service<SyntheticPrincipals>()(
       const purge = Effect.fn("SyntheticPrincipals.purge")(function* ({ id, tenantId }: SyntheticPrincipal) {
         const caller = yield* CurrentPrincipal
         const asOwner = { ...caller, capabilities: ["*:*"], tenantId }
-        const made = database.transaction(tenantId, repository.made(`synthetic:${id}`, tenantId))
+        const made = database.read(tenantId, repository.made(`synthetic:${id}`, tenantId))
         const counts: Partial<Record<Made["kind"], number>> = {}
         const contents: Array<Made> = []
         // Agents are ended last; what they made while the rest was, is found by the second look.

@@ -76,7 +76,7 @@ it.effect("nobody asks for the head of the log while nobody follows it", () =>
 const feedInMemory = Effect.gen(function* () {
   const log = { head: 0, reads: 0 }
   const repositories = Layer.mergeAll(
-    Layer.mock(Database)({ transaction: (_, work) => work as never }),
+    Layer.mock(Database)({ read: (_, work) => work as never }),
     silent,
     Layer.mock(ProofRepository)({ next: (behind) => Effect.succeed(behind < log.head ? behind + 1 : undefined) }),
     Layer.mock(FeedRepository)({
