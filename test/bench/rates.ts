@@ -50,6 +50,17 @@ const started = async (child: ChildProcess, pattern: RegExp): Promise<Server> =>
   }
 }
 
+/** What `npm start` gives to node in a checkout, for another script than the service. */
+const startOptions = (checkout: string, script: string) => ({ script, options: startArguments(checkout).slice(0, -1) })
+
+const production = {
+  APP_ENVIRONMENT: "Production",
+  Api__Host: "127.0.0.1",
+  Api__Port: "0",
+  Api__ApiKey: serviceKey,
+  Api__RateLimit__PerMinute: "1000000"
+}
+
 /** The service as `npm start` runs it in a checkout, in Production with everything on, on a free port. */
 export const startService = (
   directory: string,
@@ -60,15 +71,7 @@ export const startService = (
     spawn(process.execPath, startArguments(checkout), {
       cwd: directory,
       stdio: ["ignore", "pipe", "pipe"],
-      env: {
-        ...process.env,
-        APP_ENVIRONMENT: "Production",
-        Api__Host: "127.0.0.1",
-        Api__Port: "0",
-        Api__ApiKey: serviceKey,
-        Api__RateLimit__PerMinute: "1000000",
-        ...environment
-      }
+      env: { ...process.env, ...production, ...environment }
     }),
     /serves on (http:[^\s"]+)/
   )
@@ -105,6 +108,24 @@ export const startProvider = (): Promise<Server> =>
     spawn(process.execPath, [path.join(import.meta.dirname, "provider.ts")], { stdio: ["ignore", "pipe", "pipe"] }),
     /listening on (http:\S+)/
   )
+
+/** A process that serves each stage of a gateway call by itself; `gatewayUrl` is the whole service. */
+export const startStages = async (
+  directory: string,
+  provider: Server
+): Promise<Server & { readonly gatewayUrl: string }> => {
+  const { script, options } = startOptions(root, path.join(import.meta.dirname, "staged-gateway.ts"))
+  const child = spawn(process.execPath, [...options, script], {
+    cwd: directory,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, ...production, Api__RateLimit__Enabled: "false", BENCH_PROVIDER_URL: provider.url }
+  })
+  const [server, gateway] = await Promise.all([
+    started(child, /stages on (http:\S+)/),
+    started(child, /gateway on (http:\S+)/)
+  ])
+  return { ...server, gatewayUrl: gateway.url }
+}
 
 const portkeyPort = 18_787
 
