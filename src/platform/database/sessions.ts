@@ -401,7 +401,10 @@ const makePool = Effect.fnUntraced(function* (options: ClientOptions) {
   }
 
   const refuse = (retire: Effect.Effect<void>) =>
-    Effect.andThen(Effect.andThen(refused(sharedSession), retire), Effect.fail(refusedBy(sharedSession)))
+    Effect.andThen(
+      Effect.andThen(refused(sharedSession), retire),
+      Effect.failSync(() => refusedBy(sharedSession))
+    )
 
   const entering = (one: SessionConnection, scope: StatementScope) => {
     const { retire, session } = one
