@@ -1,4 +1,5 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import { performance } from "node:perf_hooks"
 import { HttpServer } from "effect/http"
 import { Cause, Effect, Exit, Layer, Option, Runtime, Schedule } from "effect"
 import { ServiceAccount } from "./access/service-account.ts"
@@ -62,9 +63,27 @@ const Stopped = Layer.effectDiscard(
   )
 )
 
-// Starting takes three times the memory that serving does; it is given back at once rather than some day.
+const quietUtilization = 0.05
+const keptBytes = 64 * 2 ** 20
+
+// Starting takes three times the memory that serving does, and many requests twice: it is given back at once, and when few
+// requests arrive, rather than some day. V8 keeps it for as long as jobs go on to allocate a little.
 const Settle = Layer.effectDiscard(
-  Effect.sync(() => globalThis.gc?.({ type: "major", execution: "sync", flavor: "last-resort" }))
+  Effect.gen(function* () {
+    const settle = Effect.sync(() => {
+      globalThis.gc?.({ type: "major", execution: "sync", flavor: "last-resort" })
+      return process.memoryUsage.rss()
+    })
+    let settled = yield* settle
+    let last = performance.eventLoopUtilization()
+    const settleWhereQuiet = Effect.gen(function* () {
+      const now = performance.eventLoopUtilization()
+      const { utilization } = performance.eventLoopUtilization(now, last)
+      last = now
+      if (utilization < quietUtilization && process.memoryUsage.rss() > settled + keptBytes) settled = yield* settle
+    })
+    yield* Effect.forkScoped(Effect.repeat(settleWhereQuiet, Schedule.spaced("20 seconds")))
+  })
 )
 
 // Looked up at once: a parent that ends while the service starts is followed too.
