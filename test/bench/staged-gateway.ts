@@ -16,7 +16,8 @@ import { GatewayError } from "../../src/gateway/errors/gateway-error.ts"
 import { BudgetReservations, type Settlement } from "../../src/gateway/metering/budget-reservations.ts"
 import { estimateOf } from "../../src/gateway/metering/estimates.ts"
 import { TokenCounts } from "../../src/gateway/metering/token-counts.ts"
-import { chatBound, imageTokensOf, writtenBytes } from "../../src/gateway/metering/token-upper-bound.ts"
+import { openAiChat } from "../../src/gateway/formats/openai-chat/format.ts"
+import { imageTokensOf, writtenBytes } from "../../src/gateway/formats/token-upper-bound.ts"
 import { UsageMeter } from "../../src/gateway/metering/usage-meter.ts"
 import {
   type Call,
@@ -78,8 +79,9 @@ const makeStaged = Effect.gen(function* () {
       const isAttributed = isThere(stage, "authenticate, attribute")
       const caller = isAttributed ? yield* authentication.attribute({}) : undefined
       const read = withoutBetaMembers<Call>({
-        dialect: "openai",
-        operation: "chat",
+        format: openAiChat,
+        model: body.model,
+        streams: false,
         body,
         bytes,
         caller: caller as Call["caller"],
@@ -93,9 +95,9 @@ const makeStaged = Effect.gen(function* () {
       if (caller === undefined || !isThere(stage, "resolve")) return yield* exchanged(agent, bytes)
 
       const gateway = configuration.snapshot()
-      const model = resolveModel(gateway, body.model, "chat")
+      const model = resolveModel(gateway, body.model, openAiChat)
       if (model instanceof GatewayError) return yield* model
-      const [candidate] = candidatesOf(gateway, [model], "chat", facts)
+      const [candidate] = candidatesOf(gateway, [model], openAiChat, facts)
       if (candidate === undefined) return yield* Effect.die("No target")
       const { target } = candidate
       betasOf(call.headers, gateway.betaOf)
@@ -104,8 +106,13 @@ const makeStaged = Effect.gen(function* () {
       const dimensions = { ...caller.subject.dimensions, model: model.id, provider: target.provider.id }
       const subject = { ...caller.subject, dimensions }
       const terms = { models: [target.model], mcpServers: [target.provider.mcpServers] }
-      const images = () => imageTokensOf([model.id, target.model])
-      const bound = chatBound("openai", body, writtenBytes(bytes), images(), model.contextTokens, terms)
+      const bound = openAiChat.bound(body, {
+        ...terms,
+        bodyBytes: writtenBytes(bytes),
+        imageTokens: imageTokensOf([model.id, target.model]),
+        contextTokens: model.contextTokens,
+        maxOutputTokens: model.maxOutputTokens
+      })
       const constraints = yield* reservations.constraintsOf(subject)
       const estimate = yield* estimateOf({
         model,
@@ -144,7 +151,16 @@ const makeStaged = Effect.gen(function* () {
       if (!isThere(stage, "provider exchange")) return yield* exchanged(agent, changed)
 
       const catalogueVersion = gateway.catalogueVersion
-      const metered = { operation: "chat" as const, dialect: "openai", body, tenantId, model, catalogueVersion, bound }
+      const metered = {
+        format: openAiChat,
+        asked: body.model,
+        streams: false,
+        body,
+        tenantId,
+        model,
+        catalogueVersion,
+        bound
+      }
       const meter = new UsageMeter({ ...metered, metadata: undefined, traceId: undefined }, clock, counts)
       const settle = ({ costNanoUsd, tokens: used }: Settlement, details: CallDetails) => {
         if (!isThere(stage, "settle")) return
@@ -170,7 +186,14 @@ const makeStaged = Effect.gen(function* () {
       meter.beginAttempt(target)
       const exchange = Scope.makeUnsafe()
       const { routing } = gateway
-      const asked = { operation: "chat" as const, body: changed, headers: {}, deadline: meter.startedAt + 60_000 }
+      const asked = {
+        format: openAiChat,
+        model: target.model,
+        streams: false,
+        body: changed,
+        headers: {},
+        deadline: meter.startedAt + 60_000
+      }
       const answer = yield* Effect.ensuring(
         router
           .send(target, asked, routing, { sent: () => meter.sent(), answered: () => {}, failed: () => {} })
