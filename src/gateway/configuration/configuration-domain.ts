@@ -74,6 +74,12 @@ export const ConfiguredProvider = Schema.Struct({
     optional(Schema.Array(AllowedMcpServer).pipe(Schema.check(Schema.isMaxLength(100)))),
     "MCP servers that calls under hard caps may use, by where they are; such calls use none unless given"
   ),
+  requestMembers: member(
+    optional(Schema.Array(text(1, 200)).pipe(Schema.check(Schema.isMaxLength(1000)))).annotate({
+      examples: [["chat_template_kwargs"]]
+    }),
+    "Members of requests that calls under hard caps may have besides those whose cost is known to be bounded, because it is with this provider; none unless given"
+  ),
   sharedIds: member(
     optional(Schema.Array(text(1, 500)).pipe(Schema.check(Schema.isMaxLength(1000)))).annotate({
       examples: [["vs_68f1"]]

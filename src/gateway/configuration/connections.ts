@@ -73,9 +73,10 @@ export class Connections extends Context.Service<
         const vendor = vendorHosts[url?.hostname ?? ""]
         const { mcpServers = [] } = configured
         const sharedIds = new Set(configured.sharedIds)
+        const requestMembers = new Set(configured.requestMembers)
         const apis = apisOf(configured, vendor)
         const speaks = spoken[dialect]
-        const running = { id, maxConcurrency, vendor: vendor ?? id, speaks, apis, mcpServers, sharedIds }
+        const running = { id, maxConcurrency, vendor: vendor ?? id, speaks, apis, mcpServers, requestMembers, sharedIds }
         if (dialect === "loopback") {
           return { running: { ...running, provider: loopback }, warnings: [] }
         }

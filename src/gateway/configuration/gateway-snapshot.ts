@@ -19,6 +19,8 @@ export interface ConnectedProvider {
   readonly apis: ReadonlySet<ProviderApi>
   /** The MCP servers that it may use in calls under hard caps. */
   readonly mcpServers: ReadonlyArray<AllowedMcpServer>
+  /** Members that requests to it may have under hard caps, besides those that are known to be bounded; none if undefined. */
+  readonly requestMembers?: ReadonlySet<string> | undefined
   /** Ids of what it keeps that every caller may use; none if undefined. */
   readonly sharedIds?: ReadonlySet<string> | undefined
   /** Its address; undefined for the provider within this process. */

@@ -1,14 +1,14 @@
-import { isJson, listIn, type Json, textIn } from "../../kernel/json/parsed-json.ts"
+import { isJson, type Json, listIn, textIn } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type BoundTerms } from "./format.ts"
 import { type FoundTools } from "./provider-tools.ts"
 import {
+  type BoundMembers,
   BoundWalk,
-  isEmpty,
+  escapedBytes,
   perMessage,
   perRequest,
   perTool,
-  type PricedMembers,
   type TokenUpperBound,
   withTools
 } from "./token-upper-bound.ts"
@@ -20,8 +20,9 @@ export interface MessageForm {
   /** Types of parts whose `content` is a result, which is read like a message. */
   readonly results?: RegExp
   /** Members of a message whose text stands in the request, where others may refer to something. */
-  readonly members?: ReadonlySet<string>
-  readonly priced: PricedMembers
+  readonly members: ReadonlySet<string>
+  /** Members of the request that are bounded. */
+  readonly known: BoundMembers
   /** The schema of a tool that the vendor defines and the caller runs; undefined for other tools. */
   toolTokens(type: string): number
   tools(body: Json, terms: BoundTerms): FoundTools
@@ -37,7 +38,14 @@ export interface MessageForm {
 /** Results of tools contain no further results; vendors do not read deeper content. */
 const deepest = 8
 
-const namesAReference = /(?:_|^)(?:ids?|urls?|uri)$|(?:Id|Url|Uri)s?$/
+/** Members of parts whose text stands in the request, or that say how to read the part. */
+const partMembers: ReadonlySet<string> = new Set(
+  (
+    "type text refusal thinking reasoning reasoning_content signature summary format id index title context detail " +
+    "encrypted_content citations annotations cache_control prompt_cache_breakpoint"
+  ).split(" ")
+)
+const plainText = /^(?:text|refusal|thinking|reasoning)$/
 
 /** The messages of a request. */
 class MessageWalk extends BoundWalk {
@@ -50,43 +58,48 @@ class MessageWalk extends BoundWalk {
 
   message(message: unknown, at: Fault["path"]): void {
     if (!isJson(message)) return
-    // Text is bounded by its bytes.
-    if (typeof message.content !== "string") this.content(message.content, [...at, "content"])
-    const { members } = this.form
-    if (members === undefined) return
-    for (const name in message) {
-      const value = message[name]
-      if (members.has(name) || isEmpty(value)) continue
-      const isReference = name !== "id" && namesAReference.test(name)
-      if (typeof value === "object" || isReference) this.refuse([...at, name], "What this refers to has no bound")
-    }
+    this.content(message.content, [...at, "content"])
+    this.references(message, this.form.members, at)
+    // Arguments may be written again.
+    this.tokens += escapedBytes(message.tool_calls) + escapedBytes(message.function_call)
   }
 
   content(content: unknown, at: Fault["path"], depth = 0): void {
     if (depth > deepest) return this.refuse(at, "What is nested so deeply has no bound")
     if (isJson(content)) return this.part(content, at, depth)
-    for (const [index, part] of listIn(content).entries()) if (isJson(part)) this.part(part, [...at, index], depth)
+    if (!Array.isArray(content)) return this.text(content, at)
+    for (const [index, part] of content.entries()) {
+      if (isJson(part)) this.part(part, [...at, index], depth)
+      else if (Array.isArray(part)) this.refuseType([...at, index], {})
+      else this.text(part, [...at, index])
+    }
   }
 
   private part(part: Json, at: Fault["path"], depth: number): void {
     const type = textIn(part.type)
     switch (type) {
       case "image_url":
-        return this.image(isJson(part.image_url) ? part.image_url.url : part.image_url, at)
-      case "file": {
-        const data = isJson(part.file) ? part.file.file_data : undefined
-        if (typeof data !== "string") return this.remotely(at, "stored")
-        return data.startsWith("data:") ? this.document(data, at) : this.remotely(at, "fetched")
-      }
+        this.references(part, partMembers, at, type)
+        return this.imageUrl(part.image_url, at)
+      case "file":
+        this.references(part, partMembers, at, type)
+        return this.fileOf(isJson(part.file) ? part.file : {}, at)
       case "image":
+        this.references(part, partMembers, at, "source")
         return this.imageOf(part.source, at)
       case "document": {
         const { source } = part
+        this.references(part, partMembers, at, "source")
         if (isJson(source) && source.type === "content") return this.content(source.content, at, depth + 1)
         return this.source(source, at)
       }
     }
     const { results, texts } = this.form
+    if (plainText.test(type)) {
+      this.references(part, partMembers, at)
+      this.text(part.text, at)
+    }
+    if (type.endsWith("tool_use")) this.tokens += escapedBytes(part.input)
     if (texts.has(type)) return
     if (results?.test(type) === true) return this.content(part.content, [...at, "content"], depth + 1)
     this.refuseType(at, part)
@@ -113,7 +126,7 @@ export const messageBound = (body: Json, terms: BoundTerms, form: MessageForm): 
   const messages = listIn(body.messages)
   for (const [index, message] of messages.entries()) walk.message(message, ["messages", index])
   walk.content(body.system, ["system"])
-  walk.members(body, form.priced)
+  walk.members(body, form.known)
   // What skills add to the prompt is kept by the provider, and their latest version may change.
   if (isJson(body.container) && listIn(body.container.skills).length > 0) walk.remotely(["container"], "fetched")
   if (listIn(body.modalities).some((modality) => modality !== "text")) walk.refuse(["modalities"], "Audio has no bound")
@@ -127,6 +140,8 @@ export const messageBound = (body: Json, terms: BoundTerms, form: MessageForm): 
       walk.payloadBytes +
       walk.tokens +
       toolTokensOf(body, form) +
+      escapedBytes(body.tools) +
+      escapedBytes(body.functions) +
       perRequest +
       perMessage * messages.length,
     mediaTokens: walk.mediaTokens,

@@ -52,6 +52,22 @@ export interface ProviderTools {
   readonly searchesOnce?: boolean
 }
 
+/** What is known of where a call may go. */
+export interface BoundTarget {
+  /** Whether the configuration or the catalogue has the model; else a caller chose its name. */
+  readonly isListed: boolean
+  readonly provider: {
+    readonly vendor: string | undefined
+    /** Members that an operator allows besides those that are known to be bounded. */
+    readonly requestMembers?: ReadonlySet<string> | undefined
+  }
+}
+
+/** What has no bound, unless it has one at every target. */
+export interface Unbounded extends Fault {
+  readonly isBoundedAt?: (target: BoundTarget) => boolean
+}
+
 /** What an operator has said of the providers that a call may reach. */
 export interface ToolTerms {
   /** The servers that each of them allows; a call may use what all of them do. */
@@ -65,7 +81,7 @@ export const noTerms: ToolTerms = { mcpServers: [], models: [] }
 /** The tools of a request, and those whose cost has no bound. */
 export interface FoundTools {
   readonly tools: ProviderTools | undefined
-  readonly unbounded: ReadonlyArray<Fault>
+  readonly unbounded: ReadonlyArray<Unbounded>
 }
 
 /** A turn of Anthropic's models pauses after so many steps, whatever tools run in them (`pause_turn`). */
@@ -74,8 +90,9 @@ export const maxSteps = 10
 /** More uses than these in one answer have no bound. */
 const mostUses = 1000
 
+/** A limit that is set; servers that test for truth take zero for none. */
 export const limitOf = (value: unknown): number | undefined =>
-  typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined
+  typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : undefined
 
 /** A tool with its place in the request. */
 export type PlacedTool = readonly [tool: Json, path: Fault["path"]]
@@ -90,8 +107,46 @@ export const toolsIn = (list: unknown, path: Fault["path"]): ReadonlyArray<Place
     return tool.type === "mcp_toolset" ? [placed] : [placed].concat(toolsIn(tool.tools, at.concat("tools")))
   })
 
-/** Models that search or run tools of their own, as often as they decide. */
-const runsToolsByItself = /(?:^|[/-])sonar|:online$|deep-research|(?:^|\/)compound/
+/** What is no tool in a list of tools, and so may be read in any way. */
+const malformedIn = (list: unknown, path: Fault["path"]): ReadonlyArray<Fault["path"]> => {
+  if ((list ?? null) === null) return []
+  if (!Array.isArray(list)) return [path]
+  return list.flatMap((tool, index) => {
+    const at = path.concat(index)
+    if (!isJson(tool)) return [at]
+    return tool.type === "mcp_toolset" ? [] : malformedIn(tool.tools, at.concat("tools"))
+  })
+}
+
+/** Members of a tool that the caller runs. Beside any other one, some providers run tools of their own. */
+const ownToolMembers: ReadonlySet<string> = new Set(
+  (
+    "type name description function parameters input_schema output_schema input_examples strict custom format tools " +
+    "cache_control defer_loading allowed_callers eager_input_streaming prompt_cache_breakpoint execution environment " +
+    "display_width display_height display_width_px display_height_px display_number enable_zoom max_characters"
+  ).split(" ")
+)
+
+/** Models that search or run tools of their own, as often as they decide, and names of stored prompts with such tools. */
+const runsToolsByItself = /(?:^|[/:-])sonar|(?:^|[/:-])online\b|deep-?research|(?:^|\/)compound|@preset\//i
+/** Names that choose another model, or more than that, unless an operator listed them. */
+const routes = /^openrouter\/|(?:^|\/)(?:auto|[\w.-]*router)(?:$|[:@-])/i
+/** Ends of a name that only choose where or in which size a model runs, as of OpenRouter and Ollama. */
+const harmlessEnd = /^(?:free|nitro|floor|exacto|extended|beta|thinking|latest|[eq]?\d[\w.-]*)$/i
+
+const isRoute = (model: string): boolean =>
+  routes.test(model) || (!model.startsWith("ft:") && model.split(":").slice(1).some((end) => !harmlessEnd.test(end)))
+
+/** Models that cost more than one reading and one answer. */
+export const unboundedModels = (models: ReadonlyArray<string>): ReadonlyArray<Unbounded> => {
+  const path = ["model"]
+  if (models.some((model) => runsToolsByItself.test(model))) {
+    return [{ path, message: "A model that searches or runs tools by itself, as often as it decides, has no bound" }]
+  }
+  if (!models.some(isRoute)) return []
+  const message = "A name that may choose other models or their tools has no bound unless an operator lists it"
+  return [{ path, message, isBoundedAt: ({ isListed }) => isListed }]
+}
 
 const isWithin = (address: string, { urlPrefix }: AllowedMcpServer): boolean => {
   const url = URL.parse(address)
@@ -105,7 +160,7 @@ const isWithin = (address: string, { urlPrefix }: AllowedMcpServer): boolean => 
 /** Gathers the tools of a request that its provider runs. */
 export class ToolFinder {
   readonly tools: Array<ProviderTool> = []
-  readonly unbounded: Array<Fault> = []
+  readonly unbounded: Array<Unbounded> = []
   maxDefaultUses: number | undefined
   private readonly terms: ToolTerms
 
@@ -120,6 +175,20 @@ export class ToolFinder {
   /** A tool of a vendor whose cost is not known. */
   unknown(path: Fault["path"], type: string): void {
     this.refuse(path, `A tool of type ${type || "unknown"} that the provider runs has no bound`)
+  }
+
+  /** The tools of a list, and those within its namespaces. */
+  listed(list: unknown, path: Fault["path"]): ReadonlyArray<PlacedTool> {
+    for (const at of malformedIn(list, path)) this.refuse(at, "What is no tool in a list of tools has no bound")
+    return toolsIn(list, path)
+  }
+
+  /** A tool that the caller runs. */
+  own(tool: Json, path: Fault["path"]): void {
+    for (const name in tool) {
+      if (ownToolMembers.has(name) || (tool[name] ?? null) === null) continue
+      this.refuse([...path, name], "What a provider runs for this member of a tool has no bound")
+    }
   }
 
   /** What an MCP server defines and returns is the choice of who runs it, so an operator has to allow the server. */
@@ -150,15 +219,8 @@ export const foundTools = (
   tools: ProviderTools | undefined,
   { models }: ToolTerms
 ): FoundTools => {
-  const byItself = models.some((model) => runsToolsByItself.test(model))
-    ? [
-        {
-          path: ["model"],
-          message: "A model that searches or runs tools by itself, as often as it decides, has no bound"
-        }
-      ]
-    : []
-  return { tools, unbounded: [...unbounded, ...byItself, ...(tools === undefined ? [] : beyondLimits(tools))] }
+  const beyond = tools === undefined ? [] : beyondLimits(tools)
+  return { tools, unbounded: [...unbounded, ...unboundedModels(models), ...beyond] }
 }
 
 /** The tools whose limit is too high to be bounded. */

@@ -1,14 +1,15 @@
 import { isUtf8 } from "node:buffer"
 import { isJson, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
-import { type ProviderTools } from "./provider-tools.ts"
+import { type ProviderTools, type Unbounded } from "./provider-tools.ts"
 
 /**
  * What the model reads besides the bytes of a request. `stored`: what its provider keeps under an id or unpacks, which is
  * the same whenever it is read, so that a count of it holds. `fetched`: what is fetched from an address when the call runs,
- * which may then be another thing than was counted.
+ * which may then be another thing than was counted. `image`: what is fetched in the place of an image, and is one where the
+ * provider takes nothing else there.
  */
-export type Elsewhere = "stored" | "fetched"
+export type Elsewhere = "stored" | "fetched" | "image"
 
 /** The maximum usage of a request. */
 export interface TokenUpperBound {
@@ -29,7 +30,7 @@ export interface TokenUpperBound {
   /** The tools that the provider runs; the input tokens are those of the request alone. */
   readonly tools?: ProviderTools | undefined
   /** Members whose cost cannot be bounded in advance. */
-  readonly unbounded: ReadonlyArray<Fault>
+  readonly unbounded: ReadonlyArray<Unbounded>
 }
 
 /**
@@ -64,10 +65,29 @@ const bytesPerPage = 64
 export const positive = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : undefined
 
-const embeddedImage = /^data:image\/[^,]*;base64,/
-const embeddedPdf = /^data:application\/pdf[^,]*;base64,/
+/** The kinds of images that vendors document; what another one unpacks to is not known. */
+const imageKinds = "image/(?:png|jpe?g|gif|webp|bmp|heic|heif|avif)"
+const imageType = new RegExp(`^${imageKinds}$`, "i")
+const embeddedImage = new RegExp(`^data:${imageKinds}(?:;[^,]*)?;base64,`, "i")
 /** An image or a PDF that is part of a request: its bytes are not text. */
-export const embedded = /^data:(?:image\/|application\/pdf)[^,]*;base64,/
+export const embedded = new RegExp(`^data:(?:${imageKinds}|application/pdf)(?:;[^,]*)?;base64,`, "i")
+const data = /^data:/i
+const webAddress = /^https?:/i
+/** Addresses of what a provider stores, which some of them read where a text begins with one. */
+const reference = /^\s*(?:file-?id|files?|ms|oss|gs|s3):\/\//i
+const address = /^\s*(?:data:|[a-z][a-z0-9+.-]*:\/\/)/i
+const namesAReference = /(?:_|^)(?:ids?|urls?|uri)$|(?:Id|Url|Uri)s?$/
+
+/** Vendors whose own services take only images where an image's address is expected. */
+const takesOnlyImages: ReadonlySet<string | undefined> = new Set(["openai", "anthropic", "groq", "x-ai"])
+
+/** Where the model reads something else at one of these vendors, if anywhere. */
+export const elsewhereAt = (
+  elsewhere: Elsewhere | undefined,
+  vendors: ReadonlyArray<string | undefined>
+): Elsewhere | undefined =>
+  elsewhere === "image" ? (vendors.every((vendor) => takesOnlyImages.has(vendor)) ? undefined : "fetched") : elsewhere
+
 /** A text file that is part of a request: its bytes bound its tokens, unless they are no text. */
 const embeddedText = /^data:text\/[a-z0-9.+-]+[^,]*?(;base64)?,/
 const isEmbeddedText = (data: string): boolean => {
@@ -75,8 +95,22 @@ const isEmbeddedText = (data: string): boolean => {
   return found !== null && (found[1] === undefined || isUtf8(Buffer.from(data.slice(found[0].length), "base64")))
 }
 
-/** Members that add costs beyond the tokens at the model's prices, each with the values that add none. */
-export type PricedMembers = ReadonlyArray<readonly [member: string, free: ReadonlyArray<unknown>]>
+/** Members of a request whose cost is that of its bytes and of the answer, each with the values for which that holds. */
+export type BoundMembers = ReadonlyMap<string, (value: unknown, body: Json) => boolean>
+
+const anyValue = () => true
+
+/** Members by their names, all values of which are bounded, and others by the values that are. */
+export const boundMembers = (
+  names: string,
+  valued: Readonly<Record<string, ReadonlyArray<unknown> | ((value: unknown, body: Json) => boolean)>> = {}
+): BoundMembers =>
+  new Map([
+    ...names.split(" ").map((name) => [name, anyValue] as const),
+    ...Object.entries(valued).map(([name, free]) => {
+      return [name, typeof free === "function" ? free : (value: unknown) => free.includes(value)] as const
+    })
+  ])
 
 /** Gathers what a request has besides its text. */
 export class BoundWalk {
@@ -88,7 +122,9 @@ export class BoundWalk {
   elsewhere: Elsewhere | undefined
   /** The first part that stands elsewhere. */
   private remote: Fault["path"] | undefined
-  readonly unbounded: Array<Fault> = []
+  /** The first one that is no image. */
+  private remoteText: Fault["path"] | undefined
+  readonly unbounded: Array<Unbounded> = []
   private readonly imageTokens: number
 
   constructor(imageTokens: number) {
@@ -106,22 +142,63 @@ export class BoundWalk {
   /** A part that stands elsewhere. */
   remotely(path: Fault["path"], elsewhere: Elsewhere): void {
     this.remote ??= path
-    if (this.elsewhere !== "fetched") this.elsewhere = elsewhere
+    if (elsewhere !== "image") this.remoteText ??= path
+    this.elsewhere = this.elsewhere === undefined || this.elsewhere === elsewhere ? elsewhere : "fetched"
   }
 
-  /** An image by its address, its id, or its data; some providers take a PDF in its place. */
-  image(address: unknown, path: Fault["path"]): void {
-    if (typeof address === "string" && embeddedPdf.test(address)) return this.document(address, path)
-    if (typeof address === "string" && embeddedImage.test(address)) this.payloadBytes += address.length
+  /** A text, which some providers take for the address of a file that they store. */
+  text(text: unknown, path: Fault["path"]): void {
+    if (typeof text === "string" && reference.test(text)) this.remotely(path, "fetched")
+  }
+
+  /** Members beside those that are known, and beside the one that a part has its content in, which may refer to something. */
+  references(value: Json, known: ReadonlySet<string>, at: Fault["path"], content?: string): void {
+    for (const name in value) {
+      const member = value[name]
+      if (known.has(name) || name === content || isEmpty(member)) continue
+      const isReference =
+        typeof member === "object" ||
+        (name !== "id" && namesAReference.test(name)) ||
+        (typeof member === "string" && address.test(member))
+      if (isReference) this.refuse([...at, name], "What this refers to has no bound")
+    }
+  }
+
+  /** An image by its data, its address or its id; what is none is read as some other document by some providers. */
+  image(where: unknown, path: Fault["path"]): void {
     this.media(this.imageTokens)
+    if (typeof where !== "string") return this.remotely(path, (where ?? null) === null ? "image" : "fetched")
+    if (embeddedImage.test(where)) this.payloadBytes += where.length
+    else if (data.test(where)) this.document(where, path)
+    else this.remotely(path, webAddress.test(where) ? "image" : "fetched")
+  }
+
+  /** An image of OpenAI's: its address alone, or in an object with no more than the detail to read it in. */
+  imageUrl(given: unknown, path: Fault["path"]): void {
+    if (!isJson(given)) return this.image(given, path)
+    this.image(given.url, path)
+    for (const name in given) {
+      // Some providers take the kind of the document here, whatever the address says.
+      if (name !== "url" && name !== "detail" && !isEmpty(given[name])) this.remotely(path, "fetched")
+    }
   }
 
   /** A document as data. What it is packed from may be much larger than its bytes, so only its provider can count it. */
-  document(data: string, path: Fault["path"]): void {
-    if (isEmbeddedText(data)) return
-    if (embedded.test(data)) this.payloadBytes += data.length
-    this.media(documentTokens(data))
+  document(given: string, path: Fault["path"]): void {
+    if (!data.test(given)) return this.remotely(path, "fetched")
+    if (isEmbeddedText(given)) return
+    if (embedded.test(given)) this.payloadBytes += given.length
+    this.media(documentTokens(given))
     this.remotely(path, "stored")
+  }
+
+  /** A file of OpenAI's. */
+  fileOf(file: Json, path: Fault["path"]): void {
+    const { file_data: contents, file_id: id, file_url: url } = file
+    if ((url ?? null) !== null) this.remotely(path, "fetched")
+    if ((id ?? null) !== null || (contents ?? null) === null) this.remotely(path, "stored")
+    if (typeof contents === "string") this.document(contents, path)
+    else if ((contents ?? null) !== null) this.remotely(path, "fetched")
   }
 
   /** A document of Anthropic's. */
@@ -142,22 +219,30 @@ export class BoundWalk {
 
   /** An image of Anthropic's; what is called a PDF is one to other providers. */
   imageOf(source: unknown, path: Fault["path"]): void {
-    if (isJson(source) && source.media_type === "application/pdf") return this.source(source, path)
-    this.payloadBytes += base64Of(source)?.length ?? 0
+    const { data: contents, media_type: kind, type, url } = isJson(source) ? source : {}
+    const isImage = imageType.test(textIn(kind))
+    if (type === "base64" && !isImage) return this.source(source, path)
     this.media(this.imageTokens)
+    if (type === "base64" && typeof contents === "string") this.payloadBytes += contents.length
+    else if (type === "file" || (type === "url" && webAddress.test(textIn(url)))) this.remotely(path, "image")
+    else this.remotely(path, "fetched")
   }
 
-  /** Members that cost something of their own, or that are known to have a provider search or call others. */
-  members(body: Json, priced: PricedMembers): void {
-    for (const [member, free] of priced) {
-      const value = body[member]
-      if (value !== undefined && value !== null && !free.includes(value)) {
-        this.refuse([member], "What this costs has no bound")
-      }
-    }
-    for (const member in body) {
-      if (!readsElsewhere.test(member) || boundMembers.has(member) || isIdle(body[member])) continue
-      this.refuse([member], "A member that may have the provider read or run something has no bound")
+  /** What is in none of a format's members that are known to be bounded. */
+  members(body: Json, known: BoundMembers): void {
+    for (const name in body) {
+      const isBounded = known.get(name)
+      if (isBounded === anyValue) continue
+      const value = body[name]
+      if (isAbsent(value) || isBounded?.(value, body) === true) continue
+      this.unbounded.push({
+        path: [name],
+        message:
+          isBounded === undefined
+            ? "What a provider reads, writes or runs for this member has no bound: leave it out, or have an operator list it in `requestMembers` of the provider"
+            : "What this costs has no bound: leave it out, or have an operator list it in `requestMembers` of the provider",
+        isBoundedAt: ({ provider }) => provider.requestMembers?.has(name) === true
+      })
     }
   }
 
@@ -165,29 +250,31 @@ export class BoundWalk {
   requireContext(contextTokens: number | null, tools: ProviderTools | undefined): Elsewhere | undefined {
     const defined = tools?.tools.find(({ isDefinedElsewhere }) => isDefinedElsewhere)
     if (defined !== undefined) this.remotely(defined.path, "fetched")
-    const open = this.remote ?? tools?.tools.find(({ maxResult }) => maxResult === undefined)?.path
-    if (open !== undefined && contextTokens === null) {
-      this.refuse(open, "What stands elsewhere has no bound where the model's `contextTokens` is not configured")
+    const open = this.remoteText ?? tools?.tools.find(({ maxResult }) => maxResult === undefined)?.path
+    if (contextTokens !== null) return this.elsewhere
+    const message = "What stands elsewhere has no bound where the model's `contextTokens` is not configured"
+    if (open !== undefined) this.refuse(open, message)
+    else if (this.remote !== undefined) {
+      const isBoundedAt: Unbounded["isBoundedAt"] = ({ provider }) => takesOnlyImages.has(provider.vendor)
+      this.unbounded.push({ path: this.remote, message, isBoundedAt })
     }
     return this.elsewhere
   }
 }
 
-/** Names of members with which providers are asked to search, fetch or call something, beside those that are known. */
-const readsElsewhere =
-  /search|plugin|connector|data_?source|retriev|knowledge|brows|crawl|mcp|skill|extra_body|assistant|agent/i
-const boundMembers: ReadonlySet<string> = new Set(["web_search_options", "mcp_servers", "search_parameters", "plugins"])
-const idle: ReadonlySet<unknown> = new Set([false, "none", "off"])
 export const isEmpty = (value: unknown): boolean =>
   (value ?? "") === "" || (typeof value === "object" && Object.keys(value ?? {}).length === 0)
-const isIdle = (value: unknown): boolean => idle.has(value) || isEmpty(value)
+/** An object without members may ask for something as it usually is. */
+const isAbsent = (value: unknown): boolean => (value ?? "") === "" || (Array.isArray(value) && value.length === 0)
+
+const isPdf = /^application\/pdf$/i
 
 /** The data of an image or a PDF; anything else is text, and bounded by its bytes. */
 export const base64Of = (source: unknown): string | undefined =>
   isJson(source) &&
   source.type === "base64" &&
   typeof source.data === "string" &&
-  /^(?:image\/|application\/pdf$)/.test(textIn(source.media_type))
+  (imageType.test(textIn(source.media_type)) || isPdf.test(textIn(source.media_type)))
     ? source.data
     : undefined
 
@@ -208,6 +295,20 @@ export const writtenBytes = (json: Uint8Array): number => {
     if ((before >= zero && before <= nine) || before === 0x2e) exponents++
   }
   return json.length + perExponent * exponents
+}
+
+/** What a provider may write as six bytes where it writes JSON again: `<` as `\\u003c`, as Go and Jinja do. */
+const escapable = /[<>&'\x7f-\uffff]/g
+const perEscape = 5
+
+/** The bytes that the texts of tools and of their arguments may gain where a provider writes their JSON again. */
+export const escapedBytes = (value: unknown): number => {
+  if (typeof value === "string") return perEscape * (value.match(escapable)?.length ?? 0)
+  if (typeof value !== "object" || value === null) return 0
+  if (Array.isArray(value)) return value.reduce<number>((sum, element) => sum + escapedBytes(element), 0)
+  let sum = 0
+  for (const name in value) sum += escapedBytes(name) + escapedBytes((value as Json)[name])
+  return sum
 }
 
 /** The maximum tokens of a document that is part of a request. */

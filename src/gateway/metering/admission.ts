@@ -72,7 +72,7 @@ export class Admission extends Context.Service<
       ) {
         const { bound, targets } = terms
         // What is fetched when the call runs, or returned by a tool, may be another thing than is counted.
-        if (countable === undefined || bound.elsewhere === "fetched") return undefined
+        if (countable === undefined || bound.elsewhere === "fetched" || bound.elsewhere === "image") return undefined
         const request = yield* Effect.option(countable)
         if (Option.isNone(request)) return undefined
         const { format } = request.value
@@ -99,7 +99,9 @@ export class Admission extends Context.Service<
         // What is counted may still be denied, and then nothing else limits how often.
         if (!(yield* limits.hasLeft((yield* CurrentPrincipal).name))) return undefined
         const encoding = encodingOfAll(terms.targets)
-        if (encoding === undefined || terms.bound.elsewhere !== undefined) {
+        const { elsewhere } = terms.bound
+        // An image is never counted, so that its bound holds.
+        if (encoding === undefined || (elsewhere !== undefined && elsewhere !== "image")) {
           return yield* countedByProvider(terms, target, request)
         }
         const { bytes, texts, tokens: ids } = textsOf(body)

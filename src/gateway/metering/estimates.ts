@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { type TokenUpperBound } from "../formats/token-upper-bound.ts"
+import { elsewhereAt, type TokenUpperBound } from "../formats/token-upper-bound.ts"
 import { costBound } from "../catalog/cost.ts"
 import { type RemainingBudget } from "./budget-errors.ts"
 import { type CapConstraints } from "./budget-reservations.ts"
@@ -52,11 +52,16 @@ const tablesOf = (targets: ReadonlyArray<ModelTarget>): ReadonlyArray<RateTable>
  * the request does not contain, is as long as what the model can read, in every step: the caller may decide it.
  */
 const maxInputTokens = (
-  { elsewhere, inputTokens, readings = 1, tools: asked }: TokenUpperBound,
+  { elsewhere: given, inputTokens, readings = 1, tools: asked }: TokenUpperBound,
   tools: ToolLimits | undefined,
-  contextTokens: number | null
+  contextTokens: number | null,
+  targets: ReadonlyArray<ModelTarget>
 ): number => {
   const context = contextTokens ?? Infinity
+  const elsewhere = elsewhereAt(
+    given,
+    targets.map(({ provider }) => provider.vendor)
+  )
   const read = elsewhere === undefined ? Math.min(inputTokens, context) : (contextTokens ?? inputTokens)
   if (asked === undefined || tools === undefined) return readings * read
   return readings * inputWithTools(read, tools, maxResultTokens(asked, inputTokens), contextTokens)
@@ -70,7 +75,7 @@ const usualInputTokens = (
   contextTokens: number | null
 ): number => {
   const read = Math.min(contextTokens ?? Infinity, inputTokens)
-  const most = elsewhere === undefined ? read : (contextTokens ?? inputTokens)
+  const most = elsewhere === undefined || elsewhere === "image" ? read : (contextTokens ?? inputTokens)
   if (asked === undefined || tools === undefined) return readings * most
   return readings * inputWithTools(most, tools, usualResultTokens(asked, maxTokensPerToolUse), contextTokens)
 }
@@ -83,7 +88,7 @@ const estimateWith = (
   // Where the context is not known, and yet nothing is refused, the model costs nothing.
   const isBounded = constraints.byHard && (contextTokens !== null || tools === undefined)
   const inputTokens = isBounded
-    ? maxInputTokens(bound, tools, contextTokens)
+    ? maxInputTokens(bound, tools, contextTokens, targets)
     : usualInputTokens(bound, tools, model, contextTokens)
   const steps = isBounded && tools !== undefined ? stepsWithTools(tools) : 1
   const all = hasOutput ? steps * (outputTokens * bound.choices + bound.extraOutputTokens) : 0
@@ -121,7 +126,7 @@ export const estimateOf = (terms: EstimateTerms): Effect.Effect<Estimate, Gatewa
     const detail = `${at}: The fee of this tool is not known for ${model.id}, and a hard cap in money applies; configure \`prices.toolUses.${unknown.billed}\`.`
     return Effect.fail(gatewayError(new ModelUnpriced({ detail }), { param: at }))
   }
-  const [unbounded] = bound.unbounded
+  const unbounded = bound.unbounded.find(({ isBoundedAt }) => isBoundedAt === undefined || !targets.every(isBoundedAt))
   // A model that costs nothing is refused by no cap in money.
   const isBounding = constraints.byHard && !(constraints.byHardTokens === false && targets.every(isFree))
   if (isBounding && unbounded !== undefined) {

@@ -2,8 +2,9 @@ import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { cuts, type Edit, edited, mergePatch, placesIn } from "../../json/json-edits.ts"
 import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits, type Unserved } from "../format.ts"
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
+import { type Unbounded } from "../provider-tools.ts"
 import { Faults, maxChoices } from "../request-faults.ts"
-import { perVendorTool, perVendorToolset, positive } from "../token-upper-bound.ts"
+import { boundMembers, perVendorTool, perVendorToolset, positive, type TokenUpperBound } from "../token-upper-bound.ts"
 import { messagesTools, runByMessagesCaller, toolLimitEdits } from "./tools.ts"
 
 /** The faults of a request for a count; a request for no output is valid: it fills the prompt cache. */
@@ -52,15 +53,25 @@ const blocks: ReadonlySet<string> = new Set(
 
 const compacts = (body: Json): boolean => (body.compaction ?? null) !== null || compactsByEdits(body)
 
+const messageMembers: ReadonlySet<string> = new Set(["role", "content", "id", "cache_control"])
+
+/** Members of a message that are bounded; the container, thoughts and what is compacted are read apart. */
+const known = boundMembers(
+  "model messages system max_tokens temperature top_p top_k stop_sequences stream metadata thinking tools tool_choice " +
+    "output_config output_format cache_control container mcp_servers context_management compaction diagnostics " +
+    "user_profile_id anthropic_version",
+  {
+    service_tier: ["auto", "standard_only"],
+    speed: ["standard"],
+    inference_geo: ["global"]
+  }
+)
+
 const form: MessageForm = {
   texts: blocks,
   results: /_(?:result|output|error)$/,
-  priced: [
-    ["speed", ["standard"]],
-    ["inference_geo", ["global"]],
-    ["fallbacks", []],
-    ["billing_policy", []]
-  ],
+  members: messageMembers,
+  known,
   toolTokens: (type) => (runByMessagesCaller.test(type) && type.includes("toolset") ? perVendorToolset : perVendorTool),
   tools: messagesTools,
   compacts,
@@ -74,8 +85,18 @@ const form: MessageForm = {
   }
 }
 
+/** Only Anthropic's own service answers with nothing then; other servers take zero for no limit. */
+const withoutOutput: Unbounded = {
+  path: ["max_tokens"],
+  message: "An output limit of zero, which some servers take for none, has no bound: ask for one token",
+  isBoundedAt: ({ provider }) => provider.vendor === "anthropic"
+}
+
 /** The maximum usage of a message. */
-export const messageUpperBound = (body: Json, terms: BoundTerms) => messageBound(body, terms, form)
+export const messageUpperBound = (body: Json, terms: BoundTerms): TokenUpperBound => {
+  const bound = messageBound(body, terms, form)
+  return body.max_tokens === 0 ? { ...bound, unbounded: [...bound.unbounded, withoutOutput] } : bound
+}
 
 const isUnsigned = (block: unknown): boolean =>
   isJson(block) && block.type === "thinking" && (typeof block.signature !== "string" || block.signature === "")

@@ -9,7 +9,6 @@ import {
   noTerms,
   type PlacedTool,
   ToolFinder,
-  toolsIn,
   type ToolTerms
 } from "../provider-tools.ts"
 
@@ -39,7 +38,7 @@ const addedBy = (block: unknown, path: Fault["path"]): ReadonlyArray<PlacedTool>
 const toolReferences: ReadonlySet<string> = new Set(["tool_reference", "mcp_tool_reference", "mcp_toolset_reference"])
 
 /** Models that search for each answer, once, whether or not the request asks for it. */
-const searchesOnce = /search-(?:preview|api)/
+const searchesOnce = /search-(?:preview|api)/i
 const perStep = { billed: undefined, maxUses: maxSteps, takesLimit: false, isPerStep: true } as const
 
 const versionOf = ({ type }: Json) => messagesTool.exec(textIn(type))
@@ -50,7 +49,7 @@ const versionOf = ({ type }: Json) => messagesTool.exec(textIn(type))
  */
 export const messagesTools = (body: Json, terms: ToolTerms, isChat = false): FoundTools => {
   const found = new ToolFinder(terms)
-  const placed = [...toolsIn(body.tools, ["tools"]), ...toolsAdded(body.messages)]
+  const placed = [...found.listed(body.tools, ["tools"]), ...toolsAdded(body.messages)]
   const runsFreeCode = placed.some(([tool]) => {
     const [, name, version] = versionOf(tool) ?? []
     return name?.startsWith("web_") === true && Number(version) >= firstWithFreeCode
@@ -63,7 +62,8 @@ export const messagesTools = (body: Json, terms: ToolTerms, isChat = false): Fou
     if (match === null) {
       const isCallers = type === "custom" || type === "function" || runByMessagesCaller.test(type)
       // The servers of a toolset are counted below; a reference names a tool of this request.
-      if (!isCallers && type !== "mcp_toolset" && !toolReferences.has(type)) found.unknown(path, type)
+      if (type === "custom" || type === "function") found.own(tool, path)
+      else if (!isCallers && type !== "mcp_toolset" && !toolReferences.has(type)) found.unknown(path, type)
       continue
     }
     switch (match[1]) {
@@ -84,6 +84,8 @@ export const messagesTools = (body: Json, terms: ToolTerms, isChat = false): Fou
         found.tools.push({ ...perStep, path, maxResult: "request" })
     }
   }
+  if (isChat) for (const [tool, path] of found.listed(body.functions, ["functions"])) found.own(tool, path)
+  if (!Array.isArray(body.mcp_servers ?? [])) found.refuse(["mcp_servers"], "Only a list of servers has a bound")
   for (const [index, server] of listIn(body.mcp_servers).entries()) {
     found.mcp(["mcp_servers", index], isJson(server) ? server.url : undefined, perStep)
   }

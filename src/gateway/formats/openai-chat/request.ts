@@ -6,7 +6,7 @@ import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits 
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
 import { Faults, maxChoices } from "../request-faults.ts"
 import { perVendorTool, perVendorToolset, positive } from "../token-upper-bound.ts"
-import { openAiPriced } from "./priced-members.ts"
+import { chatMembers } from "./bounded-members.ts"
 
 /** The faults of a chat completion's members that metering reads. */
 export const chatFaults = (body: Json) => {
@@ -43,20 +43,32 @@ const members: ReadonlySet<string> = new Set(
   )
 )
 
+const choicesOf = ({ best_of: best, n }: Json): number => Math.max(positive(n) ?? 1, positive(best) ?? 1)
+
+const askedOf = ({ max_completion_tokens: newer, max_tokens: older }: Json): number | undefined => {
+  const asked = [positive(newer), positive(older)].filter((limit) => limit !== undefined)
+  // A provider may apply either limit, so the larger one counts.
+  return asked.length === 0 ? undefined : Math.max(...asked)
+}
+
+/** Thoughts that are not within the output limit: those with a larger budget of their own, and all of Alibaba's. */
+const extraThoughts = (body: Json): number => {
+  const { reasoning, thinking, thinking_budget: apart } = body
+  const budgets = [isJson(reasoning) ? reasoning.max_tokens : 0, isJson(thinking) ? thinking.budget_tokens : 0]
+  const budget = Math.max(...budgets.map((one) => positive(one) ?? 0))
+  return (positive(apart) ?? 0) + (budget > (askedOf(body) ?? 0) ? budget : 0)
+}
+
 const form: MessageForm = {
   texts,
   members,
-  priced: openAiPriced,
+  known: chatMembers,
   toolTokens: (type) => (runByMessagesCaller.test(type) && type.includes("toolset") ? perVendorToolset : perVendorTool),
   tools: (body, terms) => messagesTools(body, terms, true),
   compacts: compactsByEdits,
-  extraOutputTokens: ({ prediction }) => bytesOf(prediction ?? undefined),
-  choices: ({ best_of: best, n }) => Math.max(positive(n) ?? 1, positive(best) ?? 1),
-  asked: ({ max_completion_tokens: newer, max_tokens: older }) => {
-    const asked = [positive(newer), positive(older)].filter((limit) => limit !== undefined)
-    // A provider may apply either limit, so the larger one counts.
-    return asked.length === 0 ? undefined : Math.max(...asked)
-  }
+  extraOutputTokens: (body) => bytesOf(body.prediction ?? undefined) + choicesOf(body) * extraThoughts(body),
+  choices: choicesOf,
+  asked: askedOf
 }
 
 /** The maximum usage of a chat completion. */

@@ -6,8 +6,9 @@ import { holdsAnything, reportedUsage, tellsAnything } from "../answer-content.t
 import { usageOfEmbedding } from "../common-form/usage.ts"
 import { type BoundTerms, type WireFormat } from "../format.ts"
 import { openAiChat } from "../openai-chat/format.ts"
-import { openAiPriced } from "../openai-chat/priced-members.ts"
 import { chatTranslation } from "../openai-chat/translation.ts"
+import { embeddingMembers } from "../openai-chat/bounded-members.ts"
+import { unboundedModels } from "../provider-tools.ts"
 import { Faults } from "../request-faults.ts"
 import { BoundWalk, perRequest, type TokenUpperBound } from "../token-upper-bound.ts"
 import { plausibleUsage } from "../usage.ts"
@@ -16,9 +17,11 @@ import { plausibleUsage } from "../usage.ts"
 const bound = (body: Json, terms: BoundTerms): TokenUpperBound => {
   const inputs = listIn(body.input)
   const walk = new BoundWalk(terms.imageTokens)
-  walk.members(body, openAiPriced)
+  walk.members(body, embeddingMembers)
   // Some providers embed images and documents, by their data or their address.
-  const other = inputs.findIndex((input) => isJson(input))
+  const isOther = (input: unknown): boolean => typeof input === "object" && input !== null
+  const other = inputs.findIndex((input) => (Array.isArray(input) ? input.some(isOther) : isOther(input)))
+  if (isJson(body.input)) walk.refuse(["input"], "An input that is no text has no bound")
   if (other >= 0) walk.refuse(["input", other], "An input that is no text has no bound")
   return {
     mediaTokens: 0,
@@ -26,7 +29,7 @@ const bound = (body: Json, terms: BoundTerms): TokenUpperBound => {
     extraOutputTokens: 0,
     choices: 1,
     askedOutputTokens: undefined,
-    unbounded: walk.unbounded
+    unbounded: [...walk.unbounded, ...unboundedModels(terms.models)]
   }
 }
 

@@ -1,7 +1,7 @@
 import { isJson, listIn, type Json, textIn } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type BilledTool } from "../domain.ts"
-import { type FoundTools, foundTools, limitOf, ToolFinder, toolsIn, type ToolTerms } from "../provider-tools.ts"
+import { type FoundTools, foundTools, limitOf, ToolFinder, type ToolTerms } from "../provider-tools.ts"
 
 /** Covers an image that a tool returns, for every model: OpenAI's dearest count of its tiles. */
 const imageResultTokens = 48_169
@@ -36,9 +36,9 @@ export const responsesTools = (body: Json, terms: ToolTerms): FoundTools => {
     else found.refuse(path, "The fee of a container of more than 1 GB is not known")
   }
   const placed = [
-    ...toolsIn(body.tools, ["tools"]),
+    ...found.listed(body.tools, ["tools"]),
     ...listIn(body.input).flatMap((item, index) =>
-      isJson(item) && item.type !== "mcp_list_tools" ? toolsIn(item.tools, ["input", index, "tools"]) : []
+      isJson(item) && item.type !== "mcp_list_tools" ? found.listed(item.tools, ["input", index, "tools"]) : []
     )
   ]
   for (const [tool, path] of placed) {
@@ -58,7 +58,8 @@ export const responsesTools = (body: Json, terms: ToolTerms): FoundTools => {
     } else if (responsesTool.test(type)) {
       const image = type === "image_generation" ? { maxResult: imageResultTokens } : {}
       found.tools.push({ ...usual, billed: responsesBilled(type), path, ...image })
-    } else if (!runByResponsesCaller.has(type)) found.unknown(path, type)
+    } else if (runByResponsesCaller.has(type)) found.own(tool, path)
+    else found.unknown(path, type)
   }
   const { maxDefaultUses, tools } = found
   if (tools.length === 0) return foundTools(found, undefined, terms)

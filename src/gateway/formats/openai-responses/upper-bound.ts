@@ -1,10 +1,12 @@
 import { isJson, listIn, textIn, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type BoundTerms } from "../format.ts"
-import { openAiPriced } from "../openai-chat/priced-members.ts"
+import { freeTiers } from "../openai-chat/bounded-members.ts"
 import { responsesTools } from "./tools.ts"
 import {
+  boundMembers,
   BoundWalk,
+  escapedBytes,
   perImage,
   perMessage,
   perRequest,
@@ -35,11 +37,27 @@ const texts: ReadonlySet<string> = new Set(
 )
 const typeOfOutput = /_output$/
 
+/** Members of a request that are bounded; the tools, and what is stored or compacted, are read apart. */
+const known = boundMembers(
+  "model input instructions stream stream_options temperature top_p top_logprobs max_output_tokens max_tool_calls tools " +
+    "tool_choice parallel_tool_calls reasoning text include store metadata client_metadata user safety_identifier " +
+    "background conversation previous_response_id prompt truncation context_management prompt_cache_key " +
+    "prompt_cache_options prompt_cache_retention",
+  { service_tier: freeTiers }
+)
+
+/** Members of parts whose text stands in the request, or that say how to read the part. */
+const partMembers: ReadonlySet<string> = new Set(
+  "type text refusal annotations logprobs id status phase detail filename prompt_cache_breakpoint cache_control".split(" ")
+)
+const plainText = /^(?:input_text|output_text|text|refusal|summary_text|reasoning_text)$/
+
 /** What a request of the Responses API has besides its text. */
 class ItemWalk extends BoundWalk {
   /** An item, a part of one, or what a tool returned. */
   part(part: unknown, at: Fault["path"], depth = 0): void {
-    if (!isJson(part)) return
+    if (Array.isArray(part)) return this.refuseType(at, {})
+    if (!isJson(part)) return this.text(part, at)
     if (depth > deepest) return this.refuse(at, "What is nested so deeply has no bound")
     const type = part.type === undefined ? untypedItem(part) : textIn(part.type)
     switch (type) {
@@ -47,23 +65,27 @@ class ItemWalk extends BoundWalk {
         return this.remotely(at, "stored")
       case "input_image":
       case "computer_screenshot":
-        return this.image(part.image_url, at)
+        return this.imageUrl(part.image_url, at)
       case "image":
-        return this.media(perImage)
+        return this.image(part.url, at)
       case "image_generation_call":
         if (typeof part.result === "string") this.payloadBytes += part.result.length
-        return this.image(undefined, at)
+        return this.media(perImage)
       case "input_file":
-        if (typeof part.file_url === "string") return this.remotely(at, "fetched")
-        return typeof part.file_data === "string" ? this.document(part.file_data, at) : this.remotely(at, "stored")
+        return this.fileOf(part, at)
     }
     if (!texts.has(type) && !typeOfOutput.test(type)) return this.refuseType(at, part)
+    if (plainText.test(type)) {
+      this.references(part, partMembers, at)
+      this.text(part.text, at)
+    }
+    this.tokens += escapedBytes(part.arguments)
     for (const name of ["content", "output", "outputs", "summary"]) this.parts(part[name], [...at, name], depth + 1)
   }
 
   private parts(parts: unknown, at: Fault["path"], depth: number): void {
-    if (isJson(parts)) this.part(parts, at, depth)
-    for (const [index, part] of listIn(parts).entries()) this.part(part, [...at, index], depth)
+    if (!Array.isArray(parts)) return this.part(parts, at, depth)
+    for (const [index, part] of parts.entries()) this.part(part, [...at, index], depth)
   }
 }
 
@@ -81,13 +103,20 @@ export const responsesBound = (body: Json, terms: BoundTerms): TokenUpperBound =
   const walk = new ItemWalk(terms.imageTokens)
   const items = listIn(body.input)
   for (const [index, item] of items.entries()) walk.part(item, ["input", index])
-  if ((body.previous_response_id ?? null) !== null) walk.remotely(["previous_response_id"], "stored")
+  walk.text(body.input, ["input"])
+  // A list of items in some servers.
+  for (const [index, item] of listIn(body.instructions).entries()) walk.part(item, ["instructions", index])
+  if (isJson(body.instructions)) walk.part(body.instructions, ["instructions"])
+  walk.text(body.instructions, ["instructions"])
+  for (const name of ["previous_response_id", "conversation"]) {
+    if ((body[name] ?? null) !== null) walk.remotely([name], "stored")
+  }
   if ((body.prompt ?? null) !== null) {
     walk.refuse(["prompt"], "A prompt that the provider stores, which may have tools of its own, has no bound")
   }
   const found = responsesTools(body, terms)
   for (const fault of found.unbounded) walk.unbounded.push(fault)
-  walk.members(body, openAiPriced)
+  walk.members(body, known)
   // Compaction has a model read all of the input and summarize it.
   const compacts =
     listIn(body.context_management).length > 0 ||
@@ -99,7 +128,8 @@ export const responsesBound = (body: Json, terms: BoundTerms): TokenUpperBound =
     inputTokens:
       terms.bodyBytes -
       walk.payloadBytes +
-      walk.mediaTokens +
+      walk.tokens +
+      escapedBytes(body.tools) +
       perRequest +
       perMessage * items.length +
       (tools > 0 ? withTools + perTool * tools : 0),
