@@ -3,6 +3,7 @@ import { Effect, Result } from "effect"
 import { gatewaySnapshot, type ModelTarget } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { costOf, rateTable } from "../../../src/gateway/catalog/cost.ts"
 import { estimateOf, type EstimateTerms } from "../../../src/gateway/metering/estimates.ts"
+import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { openAiResponses } from "../../../src/gateway/formats/openai-responses/format.ts"
 import { anthropicMessages } from "../../../src/gateway/formats/anthropic-messages/format.ts"
 import { boundOf, spokenDialects } from "../../support/formats.ts"
@@ -30,10 +31,63 @@ const prices = {
 const server = (url: string, index: number) => ({ type: "url", name: `s${index}`, url })
 const mcp = (server_url: string) => ({ type: "mcp", server_label: "s", server_url })
 
+/** Addresses of images and of what is called one, in any writing. */
+const drawAddress = (dice: Dice): string => {
+  const kind = dice.pick(["image/png", "image/webp", "image/svg+xml", "application/pdf", "application/zip", "video/mp4"])
+  const written = dice.pick([kind, kind.toUpperCase(), `${kind} `, `${kind};a=b`, ""])
+  return dice.pick([
+    `data:${written};base64,JVBERi0=`,
+    `DATA:${written};base64,JVBERi0=`,
+    ` data:${written};base64,JVBERi0=`,
+    "https://adversary.test/a.png",
+    "HTTP://adversary.test/a.pdf",
+    "gs://adversary/a.mp4",
+    "ms://file-1"
+  ])
+}
+
+/** A member that no vendor documents, or that only some do. */
+const drawMembers = (dice: Dice): Body => {
+  if (dice.chance(0.6)) return {}
+  const name = dice.pick([
+    ...(["n_predict", "max_new_tokens", "num_return_sequences", "options", "google", "documents", "chat_template"] as const),
+    `x${dice.below(1000)}`
+  ])
+  return { [name]: dice.pick<unknown>([100_000, 1, null, {}, { num_predict: 100_000 }, "a", ["b"], true]) }
+}
+
+const drawThoughts = (dice: Dice) => {
+  const tokens = 1 + dice.below(2000)
+  return dice.pick([{}, {}, { thinking: { type: "enabled", budget_tokens: tokens } }, { reasoning: { max_tokens: tokens } }])
+}
+
+/** A random chat completion. */
+const drawChat = (dice: Dice): Body => {
+  const some = <A>(values: ReadonlyArray<A>) => values.filter(() => dice.chance(0.3))
+  const own = { type: "function", function: { name: "own", parameters: {} } }
+  const tools = dice.chance(0.8)
+    ? some<object>([own, { ...own, function: { name: "other" } }])
+    : dice.pick<unknown>([{ google_search: {} }, [[own]], ["web_search"], [{ name: "x", google_search: {} }]])
+  const image = () => (dice.chance(0.5) ? { url: drawAddress(dice) } : drawAddress(dice))
+  const parts = some<() => object>([
+    () => ({ type: "image_url", image_url: image() }),
+    () => ({ type: "file", file: { file_id: "file_1" } }),
+    () => ({ type: "text", text: "fileid://file-fe-abc" })
+  ]).map((draw) => draw())
+  return {
+    messages: [{ role: "user", content: [{ type: "text", text: "word ".repeat(dice.below(400)) }, ...parts] }],
+    ...(Array.isArray(tools) && tools.length === 0 ? {} : { tools }),
+    ...(dice.chance(0.5) ? { [dice.pick(["max_tokens", "max_completion_tokens"])]: 1 + dice.below(500) } : {}),
+    ...(dice.chance(0.2) ? { n: 1 + dice.below(3) } : {}),
+    ...drawThoughts(dice),
+    ...drawMembers(dice)
+  }
+}
+
 /** A random request in the API of Anthropic's messages, with tools, servers and documents of every kind. */
 const drawMessages = (dice: Dice): Body => {
   const some = <A>(values: ReadonlyArray<A>) => values.filter(() => dice.chance(0.3))
-  const uses = () => (dice.chance(0.5) ? { max_uses: 1 + dice.below(12) } : {})
+  const uses = () => (dice.chance(0.5) ? { max_uses: dice.below(13) } : {})
   const servers = some([ours, `${ours}/more`, ...(dice.chance(0.2) ? [theirs] : [])]).map(server)
   const tools = some([
     { type: "web_search_20250305", name: "web_search", ...uses() },
@@ -51,7 +105,11 @@ const drawMessages = (dice: Dice): Body => {
   const parts = some([
     { type: "document", source: { type: "url", url: "https://adversary.test/a.pdf" } },
     { type: "document", source: { type: "base64", media_type: "application/pdf", data: "JVBERi0=" } },
-    { type: "image", source: { type: "url", url: "https://adversary.test/a.png" } },
+    { type: "image", source: { type: "url", url: drawAddress(dice) } },
+    {
+      type: "image",
+      source: { type: "base64", media_type: dice.pick(["image/png", "Application/PDF", "video/mp4"]), data: "JVBERi0=" }
+    },
     {
       type: "web_fetch_tool_result",
       tool_use_id: "t",
@@ -63,8 +121,9 @@ const drawMessages = (dice: Dice): Body => {
     { type: "tool_addition", tool: { type: "web_search_20260318", name: "web_search", ...uses() } }
   ])
   const content = [{ type: "text", text: "word ".repeat(dice.below(400)) }, ...parts]
-  const max_tokens = 1 + dice.below(500)
+  const max_tokens = dice.below(500)
   return {
+    ...drawMembers(dice),
     max_tokens,
     messages: [{ role: "user", content }],
     ...(tools.length === 0 ? {} : { tools }),
@@ -88,7 +147,7 @@ const drawResponses = (dice: Dice): Body => {
   const parts = some<object>([
     { type: "input_file", file_url: "https://adversary.test/a.pdf" },
     { type: "input_file", filename: "a.docx", file_data: "data:application/zip;base64,UEsDBA==" },
-    { type: "input_image", image_url: "https://adversary.test/a.png" }
+    { type: "input_image", image_url: drawAddress(dice) }
   ])
   const added = some<object>([
     { type: "additional_tools", role: "developer", tools: [{ type: "web_search" }] },
@@ -96,6 +155,7 @@ const drawResponses = (dice: Dice): Body => {
   ])
   const content = [{ type: "input_text", text: "word ".repeat(dice.below(400)) }, ...parts]
   return {
+    ...drawMembers(dice),
     input: [...added, { role: "user", content }],
     ...(tools.length === 0 ? {} : { tools }),
     ...(dice.chance(0.5) ? { max_tool_calls: dice.below(6) } : {}),
@@ -109,8 +169,8 @@ const rates = rateTable({
   outputUsdPerMTok: 10_000_000_000n,
   toolUses: { webSearch: 10_000_000n, codeExecution: 50_000_000n, fileSearch: 2_000_000n }
 })
-const targetOf = (dialect: "openai" | "anthropic"): ModelTarget => ({
-  provider: { ...runningLoopback, speaks: spokenDialects[dialect] },
+const targetOf = (dialect: "openai" | "anthropic", vendor: string | undefined): ModelTarget => ({
+  provider: { ...runningLoopback, vendor, speaks: spokenDialects[dialect] },
   model: "m",
   isListed: true,
   weight: 1,
@@ -124,13 +184,17 @@ const asItIs: Bounding = (bound, terms) => ({ ...terms, bound })
 
 /** Admits a random request, has an adversary answer it, and returns what was held and what is charged. */
 const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
-  const isResponses = dice.chance(0.5)
-  const body = { model: "m", ...(isResponses ? drawResponses(dice) : drawMessages(dice)) }
+  const [format, draw] = dice.pick([
+    [openAiResponses, drawResponses],
+    [anthropicMessages, drawMessages],
+    [openAiChat, drawChat]
+  ] as const)
+  const body = { model: "m", ...draw(dice) }
   const bytes = Buffer.from(JSON.stringify(body))
   const terms = { models: ["m"], mcpServers: [[{ urlPrefix: ours, maxSteps: 3 }]] }
-  const format = isResponses ? openAiResponses : anthropicMessages
   const bound = boundOf(format, body, bytes.length, { ...terms, contextTokens })
-  const target = targetOf(isResponses ? "openai" : "anthropic")
+  const takesOnlyImages = dice.chance(0.5)
+  const target = targetOf(format.dialect, takesOnlyImages ? format.dialect : undefined)
   const estimate = yield* Effect.result(
     estimateOf(
       bounding(bound, {
@@ -153,7 +217,7 @@ const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
     bytes
   }
   const sent = JSON.parse(Buffer.from(yield* providerRequest(request, target, estimate.success)).toString())
-  const { input, output, searches } = consumption(sent, contextTokens, dice)
+  const { input, output, searches } = consumption(sent, contextTokens, dice, { takesOnlyImages })
   const usage = { ...noUsage, inputTokens: input, outputTokens: output, toolUses: { webSearch: searches } }
   return { body, estimate: estimate.success, sent, charged: costOf(usage, rates) }
 })
@@ -202,6 +266,14 @@ const mutants: Readonly<Record<string, Bounding>> = {
   "one step of a turn": (bound, terms) => ({
     ...terms,
     bound: { ...bound, tools: bound.tools && { ...bound.tools, maxSteps: 1 } }
+  }),
+  "members that no format knows": (bound, terms) => ({
+    ...terms,
+    bound: { ...bound, unbounded: bound.unbounded.filter(({ isBoundedAt }) => isBoundedAt === undefined) }
+  }),
+  "every address in the place of an image as one": (bound, terms) => ({
+    ...terms,
+    bound: { ...bound, elsewhere: bound.elsewhere === "image" ? undefined : bound.elsewhere }
   }),
   "nothing that is refused": (bound, terms) => ({ ...terms, bound: { ...bound, unbounded: [], tools: undefined } })
 }

@@ -37,11 +37,16 @@ const message = (members: object): Answerer =>
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   "what a provider says of its usage",
   (it) => {
-    const setUp = Effect.fnUntraced(function* (dialect: "openai" | "anthropic", answer: Answerer, cap: object = {}) {
+    const setUp = Effect.fnUntraced(function* (
+      dialect: "openai" | "anthropic",
+      answer: Answerer,
+      cap: object = {},
+      id = "p"
+    ) {
       const service = yield* TestService
       const standIn = yield* startProvider(answer)
       // Nobody has a tokenizer for it.
-      yield* configure(service, [provider("p", standIn, { dialect })], [model("own", ["p"])])
+      yield* configure(service, [provider(id, standIn, { dialect })], [model("own", [id])])
       const { key, tenantId } = yield* spender(service, [{ limit: 1, mode: "soft", ...cap }])
       const rows = usageRows(service, tenantId)
       return { service, key, tenantId, row: Effect.map(rows, (all) => all[0]), standIn }
@@ -294,7 +299,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     it.effect("is asked for where no word is wanted: Anthropic fills its cache for that", () =>
       Effect.gen(function* () {
         const none = message({ content: [], stop_reason: "max_tokens", usage: { input_tokens: 20, output_tokens: 0 } })
-        const { key, row, service, standIn } = yield* setUp("anthropic", none, { mode: "hard" })
+        const { key, row, service, standIn } = yield* setUp("anthropic", none, { mode: "hard" }, "anthropic")
         const made = yield* service.call("POST", "/v1/messages", { key, body: { ...asked, max_tokens: 0 } })
         assert.strictEqual(made.status, 200, made.text)
         assert.strictEqual(standIn.requests[0]?.body.max_tokens, 0)
