@@ -110,15 +110,16 @@ export const consumption = (
   body: Body,
   contextTokens: number,
   dice: Dice,
-  vendor: { readonly takesOnlyImages: boolean } = { takesOnlyImages: false }
+  vendor: { readonly isVendor: boolean } = { isVendor: false }
 ): Consumption => {
-  const { all, definitions, fixed, inBody, servers, visit } = reading(body, contextTokens, dice, vendor.takesOnlyImages)
+  const { all, definitions, fixed, inBody, servers, visit } = reading(body, contextTokens, dice, vendor.isVendor)
   const read = (tokens: number) => Math.min(contextTokens, tokens)
   const isResponses = body.input !== undefined
   const others = Object.entries(body).filter(([name, value]) => !documented.has(name) && value !== null)
   const limits = others.flatMap(([, value]) => (typeof value === "number" ? [value] : []))
-  // Servers that test for truth take a limit of zero for none.
-  const own = Math.max(body.max_tokens ?? 0, body.max_completion_tokens ?? 0, body.max_output_tokens ?? 0) || 100_000
+  const most = Math.max(body.max_tokens ?? 0, body.max_completion_tokens ?? 0, body.max_output_tokens ?? 0)
+  // Servers that test for truth take a limit of zero for none; Anthropic's own answers with nothing.
+  const own = most > 0 || vendor.isVendor ? most : 100_000
   const budget = body.thinking?.budget_tokens ?? body.reasoning?.max_tokens ?? 0
   const limit = (body.n ?? 1) * (Math.max(own, ...limits) + (budget > own ? budget : 0))
   const write = () => dice.pick([limit, dice.below(limit + 1)])
@@ -135,8 +136,8 @@ export const consumption = (
   let results = 0
   let searches = 0
   let calls = isResponses ? body.max_tool_calls || Infinity : Infinity
-  const most = isResponses ? 1000 : 10
-  for (let step = 0; step < most; step++) {
+  const steps = isResponses ? 1000 : 10
+  for (let step = 0; step < steps; step++) {
     const usable = tools.filter(({ left }) => left > 0)
     const used = dice.pickOr<(typeof tools)[number] | undefined>(usable, undefined)
     if (used === undefined || calls <= 0 || dice.chance(0.05)) break

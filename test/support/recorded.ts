@@ -15,6 +15,8 @@ export interface RecordedExchange {
   readonly vendor: string
   readonly dialect: string
   readonly streamed: boolean
+  /** The body that was sent, where it is known. */
+  readonly request?: Readonly<Record<string, unknown>>
   readonly features: ReadonlyArray<string>
   readonly status: number
   readonly contentType: string

@@ -76,7 +76,16 @@ export class Connections extends Context.Service<
         const requestMembers = new Set(configured.requestMembers)
         const apis = apisOf(configured, vendor)
         const speaks = spoken[dialect]
-        const running = { id, maxConcurrency, vendor: vendor ?? id, speaks, apis, mcpServers, requestMembers, sharedIds }
+        const running = {
+          id,
+          maxConcurrency,
+          vendor: vendor ?? id,
+          speaks,
+          apis,
+          mcpServers,
+          requestMembers,
+          sharedIds
+        }
         if (dialect === "loopback") {
           return { running: { ...running, provider: loopback }, warnings: [] }
         }

@@ -132,10 +132,16 @@ const runsToolsByItself = /(?:^|[/:-])sonar|(?:^|[/:-])online\b|deep-?research|(
 /** Names that choose another model, or more than that, unless an operator listed them. */
 const routes = /^openrouter\/|(?:^|\/)(?:auto|[\w.-]*router)(?:$|[:@-])/i
 /** Ends of a name that only choose where or in which size a model runs, as of OpenRouter and Ollama. */
-const harmlessEnd = /^(?:free|nitro|floor|exacto|extended|beta|thinking|latest|[eq]?\d[\w.-]*)$/i
+const harmlessEnd =
+  /^(?:free|nitro|floor|exacto|extended|beta|thinking|latest|instruct|chat|text|base|code|[eq]?\d[\w.-]*)$/i
 
 const isRoute = (model: string): boolean =>
-  routes.test(model) || (!model.startsWith("ft:") && model.split(":").slice(1).some((end) => !harmlessEnd.test(end)))
+  routes.test(model) ||
+  (!model.startsWith("ft:") &&
+    model
+      .split(":")
+      .slice(1)
+      .some((end) => !harmlessEnd.test(end)))
 
 /** Models that cost more than one reading and one answer. */
 export const unboundedModels = (models: ReadonlyArray<string>): ReadonlyArray<Unbounded> => {

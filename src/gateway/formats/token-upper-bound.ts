@@ -68,7 +68,9 @@ export const positive = (value: unknown): number | undefined =>
 /** The kinds of images that vendors document; what another one unpacks to is not known. */
 const imageKinds = "image/(?:png|jpe?g|gif|webp|bmp|heic|heif|avif)"
 const imageType = new RegExp(`^${imageKinds}$`, "i")
-const embeddedImage = new RegExp(`^data:${imageKinds}(?:;[^,]*)?;base64,`, "i")
+/** How a PDF and a ZIP archive begin, which some servers take for what they are, whatever they are called. */
+const packed = /^\s*(?:JVBERi|UEsDB)/
+const embeddedImage = new RegExp(`^data:${imageKinds}(?:;[^,]*)?;base64,(?!\\s*(?:jvberi|uesdb))`, "i")
 /** An image or a PDF that is part of a request: its bytes are not text. */
 export const embedded = new RegExp(`^data:(?:${imageKinds}|application/pdf)(?:;[^,]*)?;base64,`, "i")
 const data = /^data:/i
@@ -77,6 +79,10 @@ const webAddress = /^https?:/i
 const reference = /^\s*(?:file-?id|files?|ms|oss|gs|s3):\/\//i
 const address = /^\s*(?:data:|[a-z][a-z0-9+.-]*:\/\/)/i
 const namesAReference = /(?:_|^)(?:ids?|urls?|uri)$|(?:Id|Url|Uri)s?$/
+
+const fileMembers: ReadonlySet<string> = new Set(
+  "type id filename file_data file_id file_url detail citations cache_control prompt_cache_breakpoint".split(" ")
+)
 
 /** Vendors whose own services take only images where an image's address is expected. */
 const takesOnlyImages: ReadonlySet<string | undefined> = new Set(["openai", "anthropic", "groq", "x-ai"])
@@ -111,6 +117,12 @@ export const boundMembers = (
       return [name, typeof free === "function" ? free : (value: unknown) => free.includes(value)] as const
     })
   ])
+
+/** The budget of thoughts that is not within an output limit, because it is larger. */
+export const thoughtsBeyond = (limit: number | undefined, ...budgets: ReadonlyArray<unknown>): number => {
+  const budget = Math.max(...budgets.map((one) => positive(one) ?? 0))
+  return budget > (limit ?? 0) ? budget : 0
+}
 
 /** Gathers what a request has besides its text. */
 export class BoundWalk {
@@ -197,6 +209,8 @@ export class BoundWalk {
     const { file_data: contents, file_id: id, file_url: url } = file
     if ((url ?? null) !== null) this.remotely(path, "fetched")
     if ((id ?? null) !== null || (contents ?? null) === null) this.remotely(path, "stored")
+    // Some providers take the kind of the document here, whatever its data says.
+    for (const name in file) if (!fileMembers.has(name) && !isEmpty(file[name])) this.remotely(path, "fetched")
     if (typeof contents === "string") this.document(contents, path)
     else if ((contents ?? null) !== null) this.remotely(path, "fetched")
   }
@@ -209,7 +223,9 @@ export class BoundWalk {
       this.payloadBytes += data.length
       this.media(documentTokens(data))
       this.remotely(path, "stored")
-    } else if (type !== "text") this.remotely(path, type === "file" || type === "base64" ? "stored" : "fetched")
+    } else if (type !== "text" || !textType.test(textIn(isJson(source) ? source.media_type : undefined))) {
+      this.remotely(path, type === "url" ? "fetched" : "stored")
+    }
   }
 
   media(tokens: number): void {
@@ -220,7 +236,7 @@ export class BoundWalk {
   /** An image of Anthropic's; what is called a PDF is one to other providers. */
   imageOf(source: unknown, path: Fault["path"]): void {
     const { data: contents, media_type: kind, type, url } = isJson(source) ? source : {}
-    const isImage = imageType.test(textIn(kind))
+    const isImage = imageType.test(textIn(kind)) && !packed.test(textIn(contents))
     if (type === "base64" && !isImage) return this.source(source, path)
     this.media(this.imageTokens)
     if (type === "base64" && typeof contents === "string") this.payloadBytes += contents.length
@@ -267,6 +283,8 @@ export const isEmpty = (value: unknown): boolean =>
 /** An object without members may ask for something as it usually is. */
 const isAbsent = (value: unknown): boolean => (value ?? "") === "" || (Array.isArray(value) && value.length === 0)
 
+/** The kinds of a document that is text; it need not be named. */
+const textType = /^(?:text\/.*)?$/i
 const isPdf = /^application\/pdf$/i
 
 /** The data of an image or a PDF; anything else is text, and bounded by its bytes. */

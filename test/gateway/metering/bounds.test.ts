@@ -33,7 +33,14 @@ const mcp = (server_url: string) => ({ type: "mcp", server_label: "s", server_ur
 
 /** Addresses of images and of what is called one, in any writing. */
 const drawAddress = (dice: Dice): string => {
-  const kind = dice.pick(["image/png", "image/webp", "image/svg+xml", "application/pdf", "application/zip", "video/mp4"])
+  const kind = dice.pick([
+    "image/png",
+    "image/webp",
+    "image/svg+xml",
+    "application/pdf",
+    "application/zip",
+    "video/mp4"
+  ])
   const written = dice.pick([kind, kind.toUpperCase(), `${kind} `, `${kind};a=b`, ""])
   return dice.pick([
     `data:${written};base64,JVBERi0=`,
@@ -50,7 +57,15 @@ const drawAddress = (dice: Dice): string => {
 const drawMembers = (dice: Dice): Body => {
   if (dice.chance(0.6)) return {}
   const name = dice.pick([
-    ...(["n_predict", "max_new_tokens", "num_return_sequences", "options", "google", "documents", "chat_template"] as const),
+    ...([
+      "n_predict",
+      "max_new_tokens",
+      "num_return_sequences",
+      "options",
+      "google",
+      "documents",
+      "chat_template"
+    ] as const),
     `x${dice.below(1000)}`
   ])
   return { [name]: dice.pick<unknown>([100_000, 1, null, {}, { num_predict: 100_000 }, "a", ["b"], true]) }
@@ -58,7 +73,12 @@ const drawMembers = (dice: Dice): Body => {
 
 const drawThoughts = (dice: Dice) => {
   const tokens = 1 + dice.below(2000)
-  return dice.pick([{}, {}, { thinking: { type: "enabled", budget_tokens: tokens } }, { reasoning: { max_tokens: tokens } }])
+  return dice.pick([
+    {},
+    {},
+    { thinking: { type: "enabled", budget_tokens: tokens } },
+    { reasoning: { max_tokens: tokens } }
+  ])
 }
 
 /** A random chat completion. */
@@ -156,6 +176,7 @@ const drawResponses = (dice: Dice): Body => {
   const content = [{ type: "input_text", text: "word ".repeat(dice.below(400)) }, ...parts]
   return {
     ...drawMembers(dice),
+    ...(dice.chance(0.3) ? { reasoning: { max_tokens: 1 + dice.below(2000) } } : {}),
     input: [...added, { role: "user", content }],
     ...(tools.length === 0 ? {} : { tools }),
     ...(dice.chance(0.5) ? { max_tool_calls: dice.below(6) } : {}),
@@ -193,8 +214,8 @@ const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
   const bytes = Buffer.from(JSON.stringify(body))
   const terms = { models: ["m"], mcpServers: [[{ urlPrefix: ours, maxSteps: 3 }]] }
   const bound = boundOf(format, body, bytes.length, { ...terms, contextTokens })
-  const takesOnlyImages = dice.chance(0.5)
-  const target = targetOf(format.dialect, takesOnlyImages ? format.dialect : undefined)
+  const isVendor = dice.chance(0.5)
+  const target = targetOf(format.dialect, isVendor ? format.dialect : undefined)
   const estimate = yield* Effect.result(
     estimateOf(
       bounding(bound, {
@@ -217,7 +238,7 @@ const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
     bytes
   }
   const sent = JSON.parse(Buffer.from(yield* providerRequest(request, target, estimate.success)).toString())
-  const { input, output, searches } = consumption(sent, contextTokens, dice, { takesOnlyImages })
+  const { input, output, searches } = consumption(sent, contextTokens, dice, { isVendor })
   const usage = { ...noUsage, inputTokens: input, outputTokens: output, toolUses: { webSearch: searches } }
   return { body, estimate: estimate.success, sent, charged: costOf(usage, rates) }
 })

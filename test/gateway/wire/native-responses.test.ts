@@ -20,7 +20,7 @@ const setUp = Effect.gen(function* () {
   yield* configure(
     service,
     [
-      provider("re", native, { apis, sharedIds: ["f"] }),
+      provider("re", native, { apis, requestMembers: ["unknown"], sharedIds: ["f"] }),
       provider("other", other, { apis }),
       provider("oa", chat, { apis: ["chat", "completions"] }),
       provider("an", anthropic, { dialect: "anthropic", baseUrl: anthropic.url }),

@@ -62,7 +62,7 @@ export const messagesTools = (body: Json, terms: ToolTerms, isChat = false): Fou
     if (match === null) {
       const isCallers = type === "custom" || type === "function" || runByMessagesCaller.test(type)
       // The servers of a toolset are counted below; a reference names a tool of this request.
-      if (type === "custom" || type === "function") found.own(tool, path)
+      if (isCallers && !type.includes("toolset")) found.own(tool, path)
       else if (!isCallers && type !== "mcp_toolset" && !toolReferences.has(type)) found.unknown(path, type)
       continue
     }

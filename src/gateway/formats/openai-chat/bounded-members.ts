@@ -40,7 +40,7 @@ export const completionMembers = boundMembers(`${generation} prompt suffix echo`
 
 /** Members of an embedding request that are bounded. */
 export const embeddingMembers = boundMembers(
-  "model input encoding_format dimensions user metadata input_type task truncate truncation output_dtype output_dimension " +
+  "model input encoding_format dimensions stream user metadata input_type task truncate truncation output_dtype output_dimension " +
     "embedding_type embedding_types normalized late_chunking truncate_prompt_tokens add_special_tokens",
   { service_tier: freeTiers }
 )

@@ -5,7 +5,7 @@ import { withImagesBesideTools } from "../common-form/tool-images.ts"
 import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits } from "../format.ts"
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
 import { Faults, maxChoices } from "../request-faults.ts"
-import { perVendorTool, perVendorToolset, positive } from "../token-upper-bound.ts"
+import { perVendorTool, perVendorToolset, positive, thoughtsBeyond } from "../token-upper-bound.ts"
 import { chatMembers } from "./bounded-members.ts"
 
 /** The faults of a chat completion's members that metering reads. */
@@ -55,8 +55,7 @@ const askedOf = ({ max_completion_tokens: newer, max_tokens: older }: Json): num
 const extraThoughts = (body: Json): number => {
   const { reasoning, thinking, thinking_budget: apart } = body
   const budgets = [isJson(reasoning) ? reasoning.max_tokens : 0, isJson(thinking) ? thinking.budget_tokens : 0]
-  const budget = Math.max(...budgets.map((one) => positive(one) ?? 0))
-  return (positive(apart) ?? 0) + (budget > (askedOf(body) ?? 0) ? budget : 0)
+  return (positive(apart) ?? 0) + thoughtsBeyond(askedOf(body), ...budgets)
 }
 
 const form: MessageForm = {

@@ -15,7 +15,7 @@ const bound = (body: Json, terms: BoundTerms): TokenUpperBound => {
   const count = prompts.length === 0 || !isTexts(prompts) ? 1 : prompts.length
   const walk = new BoundWalk(terms.imageTokens)
   walk.members(body, completionMembers)
-  const other = prompts.findIndex((prompt) => !isTokenOrText(prompt) && !listIn(prompt).every(isTokenOrText))
+  const other = prompts.findIndex((one) => !(Array.isArray(one) ? one.every(isTokenOrText) : isTokenOrText(one)))
   if (other >= 0) walk.refuse(["prompt", other], "A prompt that is no text has no bound")
   if (isJson(body.prompt)) walk.refuse(["prompt"], "A prompt that is no text has no bound")
   for (const prompt of [body.prompt, ...prompts]) walk.text(prompt, ["prompt"])

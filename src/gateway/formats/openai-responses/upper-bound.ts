@@ -12,6 +12,7 @@ import {
   perRequest,
   perTool,
   positive,
+  thoughtsBeyond,
   type TokenUpperBound,
   withTools
 } from "../token-upper-bound.ts"
@@ -48,7 +49,9 @@ const known = boundMembers(
 
 /** Members of parts whose text stands in the request, or that say how to read the part. */
 const partMembers: ReadonlySet<string> = new Set(
-  "type text refusal annotations logprobs id status phase detail filename prompt_cache_breakpoint cache_control".split(" ")
+  "type text refusal annotations logprobs id status phase detail filename prompt_cache_breakpoint cache_control".split(
+    " "
+  )
 )
 const plainText = /^(?:input_text|output_text|text|refusal|summary_text|reasoning_text)$/
 
@@ -119,11 +122,13 @@ export const responsesBound = (body: Json, terms: BoundTerms): TokenUpperBound =
   walk.members(body, known)
   // Compaction has a model read all of the input and summarize it.
   const compacts =
+    isJson(body.context_management) ||
     listIn(body.context_management).length > 0 ||
     items.some((item) => isJson(item) && item.type === "compaction_trigger")
   const elsewhere = walk.requireContext(terms.contextTokens, found.tools)
   const tools = listIn(body.tools).length
   const times = compacts ? 2 : 1
+  const asked = positive(body.max_output_tokens)
   return {
     inputTokens:
       terms.bodyBytes -
@@ -136,10 +141,10 @@ export const responsesBound = (body: Json, terms: BoundTerms): TokenUpperBound =
     mediaTokens: walk.mediaTokens,
     elsewhere,
     readings: times,
-    extraOutputTokens: 0,
+    extraOutputTokens: times * thoughtsBeyond(asked, isJson(body.reasoning) ? body.reasoning.max_tokens : 0),
     choices: times,
     tools: found.tools,
-    askedOutputTokens: positive(body.max_output_tokens),
+    askedOutputTokens: asked,
     unbounded: walk.unbounded
   }
 }
