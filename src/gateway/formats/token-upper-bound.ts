@@ -315,18 +315,23 @@ export const writtenBytes = (json: Uint8Array): number => {
   return json.length + perExponent * exponents
 }
 
-/** What a provider may write as six bytes where it writes JSON again: `<` as `\\u003c`, as Go and Jinja do. */
-const escapable = /[<>&'\x7f-\uffff]/g
+/** What Go and Jinja write as six bytes in JSON: `<` as `\u003c`. */
+const escapable = ["<", ">", "&", "'"]
 const perEscape = 5
+/** What an escape gains, for each byte that a character has beside its first in each half. */
+const perContinuation = 4
 
-/** The bytes that the texts of tools and of their arguments may gain where a provider writes their JSON again. */
+const countOf = (text: string, character: string): number => {
+  let count = 0
+  for (let at = text.indexOf(character); at >= 0; at = text.indexOf(character, at + 1)) count++
+  return count
+}
+
+/** The bytes that tools and their arguments may gain where a provider writes their JSON again. */
 export const escapedBytes = (value: unknown): number => {
-  if (typeof value === "string") return perEscape * (value.match(escapable)?.length ?? 0)
-  if (typeof value !== "object" || value === null) return 0
-  if (Array.isArray(value)) return value.reduce<number>((sum, element) => sum + escapedBytes(element), 0)
-  let sum = 0
-  for (const name in value) sum += escapedBytes(name) + escapedBytes((value as Json)[name])
-  return sum
+  const json = (value ?? null) === null ? "" : JSON.stringify(value)
+  const escapes = escapable.reduce((sum, character) => sum + countOf(json, character), 0)
+  return perEscape * escapes + perContinuation * (Buffer.byteLength(json) - json.length)
 }
 
 /** The maximum tokens of a document that is part of a request. */

@@ -27,6 +27,16 @@ const bounded = (name: string, members: object, terms: Partial<BoundTerms> = {})
 const refused = (name: string, members: object, terms: Partial<BoundTerms> = {}) =>
   bounded(name, members, terms).unbounded.map(({ path }) => path.join("."))
 
+const tool = (description: string) => ({ type: "function", function: { name: "a", description } })
+const nameOf = (place: string) => (/chat/.test(place) ? "chat" : "responses")
+const image = (source: object) => ({ messages: [{ role: "user", content: [{ type: "image", source }] }] })
+
+/** Whether a model of this name has a bound. */
+const hasBound = (name: string, isListed: boolean) =>
+  bounded("chat", {}, { models: [name] }).unbounded.every(
+    ({ isBoundedAt }) => isBoundedAt?.({ isListed, provider: { vendor: undefined } }) === true
+  )
+
 describe("the members of a request", () => {
   plain("have no bound in any format unless they are known to", () => {
     const others = {
@@ -125,7 +135,6 @@ describe("the members of a request", () => {
   })
 
   plain("count what a provider writes again in longer JSON", () => {
-    const tool = (description: string) => ({ type: "function", function: { name: "a", description } })
     for (const [given, written] of [
       ["<&>'", 24],
       ["日本", 12],
@@ -154,8 +163,6 @@ describe("what is in the place of an image", () => {
       input: [{ type: "function_call_output", call_id: "c", output: [{ type: "input_image", image_url: url }] }]
     })
   }
-  const nameOf = (place: string) => (/chat/.test(place) ? "chat" : "responses")
-
   plain("is one where its data says so, in any case", () => {
     for (const [place, write] of Object.entries(places)) {
       for (const url of [
@@ -185,7 +192,6 @@ describe("what is in the place of an image", () => {
       }
       assert.strictEqual(bounded(nameOf(place), write("https://a.test/a.pdf")).elsewhere, "image")
     }
-    const image = (source: object) => ({ messages: [{ role: "user", content: [{ type: "image", source }] }] })
     const elsewhere = (source: object) => bounded("messages", image(source)).elsewhere
     for (const media_type of ["Application/PDF", "video/mp4", "image/tiff", undefined]) {
       assert.strictEqual(elsewhere({ type: "base64", media_type, data: "AAAA" }), "stored", media_type)
@@ -223,11 +229,6 @@ describe("what is in the place of an image", () => {
 })
 
 describe("the name of a model", () => {
-  const at = (name: string, isListed: boolean) =>
-    bounded("chat", {}, { models: [name] }).unbounded.every(
-      ({ isBoundedAt }) => isBoundedAt?.({ isListed, provider: { vendor: undefined } }) === true
-    )
-
   plain("has no bound where it searches by itself or is a preset, in any case and place", () => {
     for (const name of [
       "openai/gpt-4o:Online",
@@ -239,7 +240,7 @@ describe("the name of a model", () => {
       "x@preset/foo",
       "X@Preset/foo"
     ]) {
-      assert.isFalse(at(name, true), name)
+      assert.isFalse(hasBound(name, true), name)
     }
     assert.isTrue(bounded("chat", {}, { models: ["gpt-4o-Search-preview"] }).tools?.searchesOnce)
     assert.deepStrictEqual(refused("embeddings", {}, { models: ["x@preset/foo"] }), ["model"])
@@ -247,8 +248,8 @@ describe("the name of a model", () => {
 
   plain("has no bound where it chooses others, unless an operator listed it", () => {
     for (const name of ["openrouter/auto", "auto", "x/model-router", "openai/gpt-4o:unheard-of", "a:nitro:tools"]) {
-      assert.isFalse(at(name, false), name)
-      assert.isTrue(at(name, true), name)
+      assert.isFalse(hasBound(name, false), name)
+      assert.isTrue(hasBound(name, true), name)
     }
     for (const name of [
       "openai/gpt-4o:free",
@@ -258,7 +259,7 @@ describe("the name of a model", () => {
       "ft:gpt-4o:org::id",
       "autoglm"
     ]) {
-      assert.isTrue(at(name, false), name)
+      assert.isTrue(hasBound(name, false), name)
     }
   })
 })

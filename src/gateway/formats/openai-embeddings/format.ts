@@ -13,13 +13,14 @@ import { Faults } from "../request-faults.ts"
 import { BoundWalk, perRequest, type TokenUpperBound } from "../token-upper-bound.ts"
 import { plausibleUsage } from "../usage.ts"
 
+const isOther = (input: unknown): boolean => typeof input === "object" && input !== null
+
 /** The maximum usage of an embedding request, which has no output tokens. */
 const bound = (body: Json, terms: BoundTerms): TokenUpperBound => {
   const inputs = listIn(body.input)
   const walk = new BoundWalk(terms.imageTokens)
   walk.members(body, embeddingMembers)
   // Some providers embed images and documents, by their data or their address.
-  const isOther = (input: unknown): boolean => typeof input === "object" && input !== null
   const other = inputs.findIndex((input) => (Array.isArray(input) ? input.some(isOther) : isOther(input)))
   if (isJson(body.input)) walk.refuse(["input"], "An input that is no text has no bound")
   if (other >= 0) walk.refuse(["input", other], "An input that is no text has no bound")
