@@ -30,6 +30,7 @@ const refused = (name: string, members: object, terms: Partial<BoundTerms> = {})
 const tool = (description: string) => ({ type: "function", function: { name: "a", description } })
 const nameOf = (place: string) => (/chat/.test(place) ? "chat" : "responses")
 const image = (source: object) => ({ messages: [{ role: "user", content: [{ type: "image", source }] }] })
+const elsewhereOf = (source: object) => bounded("messages", image(source)).elsewhere
 
 /** Whether a model of this name has a bound. */
 const hasBound = (name: string, isListed: boolean) =>
@@ -192,15 +193,14 @@ describe("what is in the place of an image", () => {
       }
       assert.strictEqual(bounded(nameOf(place), write("https://a.test/a.pdf")).elsewhere, "image")
     }
-    const elsewhere = (source: object) => bounded("messages", image(source)).elsewhere
     for (const media_type of ["Application/PDF", "video/mp4", "image/tiff", undefined]) {
-      assert.strictEqual(elsewhere({ type: "base64", media_type, data: "AAAA" }), "stored", media_type)
+      assert.strictEqual(elsewhereOf({ type: "base64", media_type, data: "AAAA" }), "stored", media_type)
     }
-    assert.strictEqual(elsewhere({ type: "url", url: "https://a.test/a.pdf" }), "image")
-    assert.strictEqual(elsewhere({ type: "url", url: "gs://b/a.mp4" }), "fetched")
-    assert.strictEqual(elsewhere({ type: "other" }), "fetched")
-    assert.strictEqual(elsewhere({ type: "base64", media_type: "image/png", data: "JVBERi0=" }), "stored")
-    assert.isUndefined(elsewhere({ type: "base64", media_type: "IMAGE/PNG", data: "AAAA" }))
+    assert.strictEqual(elsewhereOf({ type: "url", url: "https://a.test/a.pdf" }), "image")
+    assert.strictEqual(elsewhereOf({ type: "url", url: "gs://b/a.mp4" }), "fetched")
+    assert.strictEqual(elsewhereOf({ type: "other" }), "fetched")
+    assert.strictEqual(elsewhereOf({ type: "base64", media_type: "image/png", data: "JVBERi0=" }), "stored")
+    assert.isUndefined(elsewhereOf({ type: "base64", media_type: "IMAGE/PNG", data: "AAAA" }))
   })
 
   plain("is a document where the part says so beside the address", () => {
