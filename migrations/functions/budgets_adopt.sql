@@ -1,6 +1,7 @@
 -- Transfers a prepared or approved reservation to a gateway call, whose caps it counts on from then on: counters that
 -- it already reserves on are kept, missing ones are reserved if they have enough left, and those that do not apply to
--- the call are released. 'counters' are those of the caps that apply to the call. Verdicts: open, stale (the caps have
+-- the call are released. 'counters' are those of the caps that apply to the call. With 'moves', the call has it already, and
+-- its next attempt is at another target; 'charge' is the charge that the call is to make. Verdicts: open, stale (the caps have
 -- changed), missing, foreign (another principal's or agent's), managed, held, unopened, other-plan, too-small, denied
 -- (with the first counter without enough left), and plan-suspended, plan-completed, plan-aborted or plan-expired.
 CREATE OR REPLACE FUNCTION budgets_adopt(p json) RETURNS json
@@ -16,6 +17,7 @@ DECLARE
   places integer[]; tenants uuid[]; caps uuid[]; keys text[]; own uuid[];
   lacking integer[]; opened uuid[]; counters uuid[] := '{}'; kept uuid[];
   all_tokens bigint; failing record; room text;
+  moves boolean := coalesce((p->>'moves')::boolean, false); parked uuid[] := '{}';
 BEGIN
   IF EXISTS (
     SELECT FROM json_to_recordset(p->'books') AS k(tenant uuid, version bigint)
@@ -26,7 +28,8 @@ BEGIN
     WHEN b.id IS NULL THEN 'missing'
     WHEN b.created_by <> p->>'principal' OR b.agent_id IS DISTINCT FROM (p->>'agent')::uuid THEN 'foreign'
     WHEN b.state = 'held' AND b.expires_at > moment THEN 'held'
-    WHEN b.origin <> 'api' THEN 'managed'
+    WHEN moves AND (b.origin <> 'gateway' OR b.transferred->>'charge' IS DISTINCT FROM p->>'charge') THEN 'managed'
+    WHEN NOT moves AND b.origin <> 'api' THEN 'managed'
     WHEN b.state <> 'open' OR b.expires_at <= moment THEN 'unopened'
     WHEN b.plan_id IS DISTINCT FROM plan THEN 'other-plan'
     WHEN b.amount < (p->>'amount')::bigint THEN 'too-small'
@@ -68,7 +71,10 @@ BEGIN
     SELECT e.id FROM unnest(b.counter_ids) AS e(id)
     JOIN budget_counters o ON o.id = e.id AND o.tenant_id IN (owner, '00000000-0000-0000-0000-000000000000')
     WHERE e.id = ANY (own) OR (plan IS NOT NULL AND (e.id = plan OR o.cap_id = ANY (l.held_caps))));
-  all_tokens := greatest(b.tokens, (p->>'tokens')::bigint);
+  all_tokens := greatest(coalesce((b.transferred->>'tokens')::bigint, b.tokens), (p->>'tokens')::bigint);
+  IF b.decided_at IS NOT NULL THEN
+    parked := ARRAY(SELECT e.id::uuid FROM jsonb_array_elements_text(b.transferred->'parked') AS e(id));
+  END IF;
 
   SELECT o.cap_id, o.counter_key, o.spent, o.reserved, x.lim INTO failing
   FROM unnest(places, tenants, caps, own) AS c(place, tenant, cap, own)
@@ -76,7 +82,11 @@ BEGIN
     AND o.id = coalesce(c.own, opened[array_position(lacking, c.place)])
   JOIN budget_caps k ON k.tenant_id = o.tenant_id AND k.id = o.cap_id
   CROSS JOIN LATERAL (
-    SELECT budget_limit(o.tenant_id, o.cap_id, o.counter_key, moment) AS lim,
+    SELECT budget_limit(o.tenant_id, o.cap_id, o.counter_key, moment)::numeric + coalesce((
+        SELECT sum(g.amount) FROM budget_grants g
+        WHERE g.tenant_id = o.tenant_id AND g.id = ANY (parked) AND g.cap_id = o.cap_id
+          AND (g.counter_key IS NULL OR g.counter_key = o.counter_key)
+          AND (g.expires_at IS NULL OR g.expires_at > moment)), 0) AS lim,
       CASE WHEN c.own IS NOT NULL THEN CASE o.unit WHEN 'tokens' THEN all_tokens - b.tokens ELSE 0 END
         ELSE CASE o.unit WHEN 'usd' THEN b.amount WHEN 'tokens' THEN all_tokens ELSE 1 END END AS need) x
   WHERE k.status = 'active' AND k.deleted_at IS NULL AND k.mode <> 'soft' AND x.need > 0
@@ -94,9 +104,13 @@ BEGIN
         CASE o.unit WHEN 'usd' THEN b.amount WHEN 'tokens' THEN b.tokens ELSE 1 END ELSE 0 END
   WHERE o.tenant_id IN (owner, '00000000-0000-0000-0000-000000000000') AND o.id = ANY (b.counter_ids || opened);
   counters := kept || opened;
+  IF b.decided_at IS NOT NULL THEN parked := budget_carry_grants(b.id, parked, counters, moment); END IF;
   UPDATE budget_reservations r SET origin = 'gateway', model = p->>'model', provider = p->>'provider',
     task_type = p->>'task_type', tokens = all_tokens, ttl_seconds = (p->>'ttl')::integer,
-    expires_at = moment + make_interval(secs => (p->>'ttl')::integer), counter_ids = counters
+    expires_at = moment + make_interval(secs => (p->>'ttl')::integer), counter_ids = counters,
+    transferred = coalesce(b.transferred, jsonb_build_object('charge', p->>'charge', 'tokens', b.tokens,
+      'ttl', b.ttl_seconds, 'left', extract(epoch FROM b.expires_at - moment), 'model', b.model, 'provider', b.provider,
+      'task_type', b.task_type, 'counters', b.counter_ids)) || jsonb_build_object('parked', parked)
   WHERE r.tenant_id = owner AND r.id = b.id;
   IF budget_has_thresholds(counters, ARRAY[owner, '00000000-0000-0000-0000-000000000000']) THEN
     PERFORM budget_note_alerts(moment, counters);

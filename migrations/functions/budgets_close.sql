@@ -1,5 +1,6 @@
 -- Settles or releases a batch of reservations, each a `budget_closing`, in one statement. `keys` is null where no request has
--- an idempotency key; `unread`: the caller needs no rows. A request gets a verdict:
+-- an idempotency key; `unread`: the caller needs no rows. A request of kind `return`, alone in its batch, returns what a call
+-- of the gateway took over and did not spend to its caller; its `charge_id` is that of the call. A request gets a verdict:
 --   done, same (closed like this before), conflict (closed otherwise), missing, foreign (another principal's), managed
 --   (of another origin), managed-by-plan, unopened (never admitted), replay (its key was used)
 CREATE OR REPLACE FUNCTION budgets_close(moment timestamptz, unread boolean, requests budget_closing[], keys json)
@@ -9,7 +10,7 @@ SET plan_cache_mode = force_generic_plan SET random_page_cost = 0.01 SET enable_
 SET enable_mergejoin = off SET enable_material = off AS $$
 DECLARE
   verdicts text[]; taken integer[] := '{}'; at integer; verdict text; total integer := coalesce(cardinality(requests), 0);
-  after_plans boolean[];
+  after_plans boolean[]; returned uuid;
   done_kind text; done_tenants uuid[] := '{}'; done_ids uuid[] := '{}'; holds boolean[] := '{}';
   done_amounts bigint[] := '{}'; done_tokens bigint[] := '{}'; counts integer[] := '{}';
   is_plain boolean; is_rolling boolean := false; has_thresholds boolean;
@@ -60,7 +61,7 @@ BEGIN
   ELSE
     after_plans := array_fill(false, ARRAY[total]);
     FOR r IN
-      SELECT q.ordinality AS place, q.id, q.kind, q.origin, q.principal, q.unrestricted, q.amount, q.tokens, b.tenant_id, b.state, b.origin AS is_of, b.created_by, b.tokens AS reserved_tokens, b.actual,
+      SELECT q.ordinality AS place, q.id, q.kind, q.origin, q.principal, q.unrestricted, q.amount, q.tokens, q.charge_id, b.tenant_id, b.plan_id, b.transferred->>'charge' AS taken_for, b.state, b.origin AS is_of, b.created_by, b.tokens AS reserved_tokens, b.actual,
         b.actual_tokens, CASE WHEN b.plan_id IS NOT NULL THEN (
           SELECT budget_plan_status(l.status, l.heartbeat_by, l.dead_at, moment) NOT IN ('active', 'suspended')
           FROM budget_plans l WHERE l.tenant_id = b.tenant_id AND l.id = b.plan_id) ELSE false END AS is_after_plan
@@ -77,6 +78,7 @@ BEGIN
             THEN 'same' ELSE 'conflict' END
         WHEN r.created_by <> r.principal AND NOT r.unrestricted THEN 'foreign'
         WHEN r.is_of <> r.origin THEN 'managed'
+        WHEN r.kind = 'return' AND (r.state <> 'open' OR r.taken_for IS DISTINCT FROM r.charge_id::text) THEN 'managed'
         WHEN r.kind = 'settle' AND r.state = 'settled' THEN
           CASE WHEN r.actual = r.amount AND coalesce(r.tokens = r.actual_tokens, true) THEN 'same' ELSE 'conflict' END
         WHEN r.kind = 'settle' AND r.state IN ('held', 'denied') THEN 'unopened'
@@ -84,6 +86,16 @@ BEGIN
         WHEN r.kind = 'release' AND r.state IN ('released', 'expired', 'denied') THEN 'same'
         ELSE 'done' END;
       verdicts[r.place] := verdict;
+      IF verdict = 'done' AND r.kind = 'return' THEN
+        -- A plan that ends from now on releases what was returned; under one that has ended, it is released here.
+        PERFORM budget_lock_plans(ARRAY[r.tenant_id], ARRAY[r.plan_id]);
+        IF NOT EXISTS (
+          SELECT FROM budget_plans l WHERE l.tenant_id = r.tenant_id AND l.id = r.plan_id
+            AND budget_plan_status(l.status, l.heartbeat_by, l.dead_at, moment) NOT IN ('active', 'suspended')) THEN
+          returned := r.id;
+          CONTINUE;
+        END IF;
+      END IF;
       IF verdict = 'done' THEN
         done_kind := r.kind;
         done_tenants := done_tenants || r.tenant_id;
@@ -118,7 +130,9 @@ BEGIN
     batch := nextval('usage_batches');
     WITH closed AS (
       UPDATE budget_reservations b SET
-        state = CASE q.kind WHEN 'settle' THEN 'settled' ELSE 'released' END, closed_at = moment, charge_id = q.charge_id,
+        state = CASE WHEN b.id = returned THEN b.state WHEN q.kind = 'settle' THEN 'settled' ELSE 'released' END,
+        closed_at = CASE WHEN b.id = returned THEN NULL ELSE moment END,
+        charge_id = CASE q.kind WHEN 'settle' THEN q.charge_id END,
         late = q.kind = 'settle'
           AND (b.state <> 'open' OR b.expires_at <= moment OR coalesce(after_plans[q.ordinality], false)),
         actual = CASE q.kind WHEN 'settle' THEN q.amount END,
@@ -169,6 +183,7 @@ BEGIN
       RETURNING occurred_at
     )
     SELECT min(n.occurred_at) INTO earliest FROM noted n;
+    IF returned IS NOT NULL THEN PERFORM budget_return(q.tenant_id, q.id, moment) FROM unnest(requests) q; END IF;
   END IF;
 
   IF owners IS NOT NULL THEN

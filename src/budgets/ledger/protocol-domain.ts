@@ -116,9 +116,9 @@ export type ReserveResult =
   | { readonly verdict: "plan-inactive"; readonly planStatus: Exclude<PlanStatus, "active"> }
   | { readonly verdict: "replay"; readonly sha256: string; readonly reservation: StoredReservation }
 
-/** A reservation to be settled or released. */
+/** A reservation to be settled or released, or to be returned by the call that took it over. */
 export interface CloseItem extends Requester {
-  readonly kind: "settle" | "release"
+  readonly kind: "settle" | "release" | "return"
   readonly id: ReservationId
   /** The tenant that it must belong to; null: any tenant. */
   readonly tenantId: TenantId | null
@@ -127,6 +127,7 @@ export interface CloseItem extends Requester {
   readonly canActForOthers: boolean
   readonly amount: bigint
   readonly tokens?: number | undefined
+  /** The charge of a settlement; of a return, the one that the call would have made. */
   readonly chargeId: ChargeId
   readonly usage?: object | undefined
   readonly metadata?: Readonly<Record<string, string>> | undefined
@@ -254,6 +255,16 @@ export interface TransferItem extends BudgetSubject, Pick<Requester, "principal"
   readonly amount: bigint
   readonly tokens: number
   readonly ttlSeconds: number
+  /** The charge that the call is to make: the call alone moves or returns the reservation. */
+  readonly chargeId: ChargeId
+  /** Whether the call has it already, for an earlier attempt at another target. */
+  readonly moves: boolean
+}
+
+/** What an attempt that was charged leaves of a reservation. */
+export interface ReservationRest {
+  readonly amount: bigint
+  readonly tokens: number
 }
 
 export type TransferResult =

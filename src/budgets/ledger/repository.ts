@@ -20,6 +20,7 @@ import {
   Amount,
   CallPlan,
   CapId,
+  type ChargeId,
   Origin,
   PlanId,
   type PlanStatus,
@@ -43,6 +44,7 @@ import {
   type ExtendItem,
   type RefundItem,
   type Requester,
+  type ReservationRest,
   type ReserveItem,
   type ReserveResult,
   slotColumns,
@@ -68,6 +70,7 @@ const reserveParameters = [
   "entries",
   "counters"
 ]
+const settlePartParameters = ["moment", "requests", "rest", "rest_charge"]
 const closeParameters = ["moment", "unread", "requests", "keys"]
 const recordParameters = ["moment", "tenants", "revision", "needs", "requests", "closings", "claims", "entries"]
 
@@ -163,6 +166,7 @@ const CloseOutcome = Schema.Struct({
   // Most callers do not read these rows, and decoding them took a tenth of the time of a gateway call.
   closed: Schema.Array(Schema.Unknown)
 })
+const SettlePartOutcome = Schema.Struct({ rest: Schema.NullOr(Schema.Struct({ amount: Amount, tokens: Schema.Int })) })
 /** The places of the events that are new. */
 const RecordOutcome = Schema.Union([
   Schema.Struct({ stale: Schema.Literal(true) }),
@@ -407,7 +411,7 @@ const closingRow = (item: CloseItem): ReadonlyArray<unknown> => [
   item.canActForOthers,
   item.amount,
   item.tokens,
-  item.kind === "settle" ? item.chargeId : undefined,
+  item.kind === "release" ? undefined : item.chargeId,
   item.usage,
   item.metadata,
   item.call?.operation,
@@ -674,6 +678,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
       for (const name of names) ids.delete(name)
     }
     const close = batchFunction("budgets_close", closeParameters, CloseOutcome)
+    const settlePart = batchFunction("budgets_settle_part", settlePartParameters, SettlePartOutcome)
     const record = batchFunction("budgets_record", recordParameters, RecordOutcome)
     const release = onceFunction("release", ReleaseOutcome)
     const extend = onceFunction("extend", ExtendOutcome)
@@ -793,6 +798,23 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         )
       },
 
+      /** Settles a reservation for an attempt, and makes another one, with the charge `restChargeId`, of what that leaves. */
+      settlePart: (
+        item: CloseItem,
+        rest: ReservationId,
+        restChargeId: ChargeId,
+        now: Moment
+      ): Effect.Effect<ReservationRest | undefined> =>
+        Effect.map(
+          settlePart({
+            moment: momentText(now),
+            requests: compositesOf([closingRow(item)]),
+            rest,
+            rest_charge: restChargeId
+          }),
+          (outcome) => outcome.rest ?? undefined
+        ),
+
       /** Releases a reservation that has the version that the caller has seen. */
       releaseSeen: (item: CloseItem, now: Moment): Effect.Effect<CloseResult> =>
         Effect.map(
@@ -871,7 +893,9 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
             task_type: item.dimensions.taskType,
             amount: Number(item.amount),
             tokens: item.tokens,
-            ttl: item.ttlSeconds
+            ttl: item.ttlSeconds,
+            charge: item.chargeId,
+            moves: item.moves
           }),
           (outcome) => readTransfer(item, caps, outcome)
         ),

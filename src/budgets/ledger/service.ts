@@ -1,4 +1,4 @@
-import { type Cause, Context, Effect, Exit, FiberSet, Layer, Schedule, type Scope } from "effect"
+import { Array as Arr, type Cause, Context, Effect, Exit, FiberSet, Layer, Schedule, type Scope } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { withSpan } from "../../kernel/with-span.ts"
@@ -10,7 +10,7 @@ import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { FlushSettlements } from "./api.ts"
 import { applicableCaps, CapIndexes, type CapIndexesByTenant, revisionsOf } from "./cap-index.ts"
-import { allTenants, type ReservationId, type StoredReservation } from "./domain.ts"
+import { allTenants, type ChargeId, type ReservationId, type StoredReservation } from "./domain.ts"
 import { ledgerLate } from "./problems.ts"
 import {
   type CloseItem,
@@ -21,6 +21,7 @@ import {
   type RefundItem,
   releaseOf,
   type Requester,
+  type ReservationRest,
   type ReserveItem,
   type ReserveResult,
   type SpendingReport,
@@ -76,8 +77,19 @@ export class Ledger extends Context.Service<
     enqueueSettlement(item: CloseItem): void
     /** Waits until the settlements enqueued before are written, of one tenant or of all. */
     flushSettlements(tenantId: TenantId | null): Effect.Effect<void>
-    /** Gives a prepared reservation to a gateway call, together with what else the caps of the call require. */
+    /**
+     * Gives a prepared reservation to an attempt of a gateway call, together with what else the caps of the attempt require.
+     * Where the call ends at no cost, `return` gives it back.
+     */
     transfer(item: TransferItem): Effect.Effect<TransferResult>
+    /**
+     * Settles such a reservation for an attempt that failed, and answers what is left for the next one: it is reserved as
+     * `rest`. Undefined where nothing is left.
+     */
+    settlePart(
+      item: CloseItem,
+      rest: { readonly id: ReservationId; readonly chargeId: ChargeId }
+    ): Effect.Effect<ReservationRest | undefined>
     /** Extends the time of an open reservation, from now on. */
     extend(item: ExtendItem): Effect.Effect<ExtendOutcome>
     /** Denies a held reservation. */
@@ -154,12 +166,23 @@ export class Ledger extends Context.Service<
           })
         )
 
-      const closeEach = (items: ReadonlyArray<CloseItem>) =>
+      const closeTogether = (items: ReadonlyArray<CloseItem>) =>
         Effect.map(closeBisected(items), (exits) =>
           exits.map((exit) =>
             Exit.isFailure(exit) && isOverflow(exit.cause) ? Exit.succeed<CloseResult>({ verdict: "full" }) : exit
           )
         )
+      /** A return locks counters of two calls' caps, so that it has a statement of its own. */
+      const closeEach = (items: ReadonlyArray<CloseItem>) =>
+        Arr.isReadonlyArrayNonEmpty(items) && items.some(isReturn)
+          ? Effect.map(
+              Effect.forEach(
+                Arr.groupWith(items, (one, next) => !isReturn(one) && !isReturn(next)),
+                closeTogether
+              ),
+              (exits) => exits.flat()
+            )
+          : closeTogether(items)
       const closeBisected = bisectOnFailure(
         withSpan("Ledger.closeBatch", (items: ReadonlyArray<CloseItem>) =>
           Effect.flatMap(statementMoment, (now) => store.close(items, now))
@@ -258,12 +281,18 @@ export class Ledger extends Context.Service<
         ),
         transfer: Effect.fn("Ledger.transfer")(function* (item) {
           const { caps, result } = yield* decideTransfer(item)
-          if (result.verdict !== "denied") return result
+          const { verdict } = result
+          // A call may be about to return it, in a stream that has ended.
+          const mayBeReturned = verdict === "managed" && !item.moves && settlements.isBusy(item.tenantId)
+          if (verdict !== "denied" && !mayBeReturned) return result
           // Pending settlements are written and expired reservations swept before a transfer is denied.
           const tenant = caps.some(isOverAllTenants) ? null : item.tenantId
           yield* flushSettlements(tenant)
-          yield* reclaim(tenant)
+          if (verdict === "denied") yield* reclaim(tenant)
           return (yield* decideTransfer(item)).result
+        }),
+        settlePart: Effect.fn("Ledger.settlePart")(function* (item, rest) {
+          return yield* store.settlePart(item, rest.id, rest.chargeId, yield* statementMoment)
         }),
         extend: Effect.fn("Ledger.extend")(function* (item) {
           return yield* store.extend(item, yield* statementMoment)
@@ -299,6 +328,8 @@ const lacksCap =
     item.kind === "reserve" && item.plan === undefined && applicableCaps(indexes, item).length === 0
 
 const isDenied = ({ verdict }: ReserveResult): boolean => verdict === "denied" || verdict === "no-room"
+
+const isReturn = ({ kind }: CloseItem): boolean => kind === "return"
 
 const isOverAllTenants = ({ cap }: { readonly cap: { readonly tenantId: TenantId } }): boolean =>
   cap.tenantId === allTenants

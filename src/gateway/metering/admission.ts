@@ -126,15 +126,19 @@ export class Admission extends Context.Service<
           const remaining = { nanoUsd: most, tokens: null }
           return Effect.succeed({ error: tooLarge(estimate, reservation, subject), remaining, couldWait: false })
         }
+        const { earlier } = meter
         const made =
-          reservation === undefined
-            ? reservations.reserve(subject, amountNanoUsd, tokens, mayWait, metadata)
-            : reservations.transfer(subject, reservation, amountNanoUsd, tokens)
+          earlier !== undefined
+            ? earlier.moveTo(subject, amountNanoUsd, tokens)
+            : reservation === undefined
+              ? reservations.reserve(subject, amountNanoUsd, tokens, mayWait, metadata)
+              : reservations.transfer(subject, reservation, amountNanoUsd, tokens)
         // Nothing may come between what was reserved and the meter, which releases it when the caller has left.
         return Effect.uninterruptibleMask((restore) =>
           Effect.matchEffect(restore(made), {
             onSuccess: (reserved) => {
-              meter.reserved(reserved, target, estimate)
+              if (earlier === undefined) meter.reserved(reserved, target, estimate)
+              else meter.moved(reserved, target, estimate)
               return Effect.succeed(undefined)
             },
             onFailure: (denied) =>

@@ -37,6 +37,24 @@ export interface BudgetReservation {
   settle(settlement: Settlement, details: CallDetails): void
   /** Releases the whole reservation: nothing billable was done; without details, nothing that is a request. */
   release(details?: CallDetails): void
+  /** What one that was made before the call can do besides; to release it is to return it to the caller. */
+  readonly earlier?: EarlierReservation | undefined
+}
+
+/** A reservation that was made before the call, and serves its attempts as long as it has something left. */
+export interface EarlierReservation {
+  /** Counts it on the caps of another target from now on. */
+  moveTo(
+    subject: BudgetSubject,
+    amountNanoUsd: bigint,
+    tokens: number
+  ): Effect.Effect<BudgetReservation, AdmissionDenied>
+  /** Settles it for a failed attempt; what that leaves is reserved for the next one. Undefined where nothing is left. */
+  settlePart(
+    settlement: Settlement,
+    details: CallDetails,
+    restore: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  ): Effect.Effect<BudgetReservation | undefined>
 }
 
 /** Which kinds of caps apply to a call. */
@@ -116,6 +134,8 @@ export class BudgetReservations extends Context.Service<
       amountNanoUsd: bigint,
       tokens: number
     ): Effect.Effect<BudgetReservation, AdmissionDenied>
+    /** Waits until what calls have returned is written, so that the caller may use it again. */
+    returned(tenantId: TenantId): Effect.Effect<void>
   }
 >()("app/gateway/BudgetReservations") {
   static readonly layer = Layer.effect(
@@ -153,34 +173,51 @@ export class BudgetReservations extends Context.Service<
                 : Effect.map(constraintsOf(subject), (now) => kinds.every((kind) => now[kind] === before[kind]))
             )
 
-      const closing = (id: ReservationId, tenantId: TenantId, who: Requester, held: bigint, chargeId: ChargeId) => {
+      const closing = (
+        id: ReservationId,
+        tenantId: TenantId,
+        who: Requester,
+        held: bigint,
+        chargeId: ChargeId,
+        unused: "release" | "return" = "release"
+      ) => {
         let closed = false
         live.add(id, tenantId)
         budgetHeld(held)
-        const close = (kind: CloseItem["kind"], amount: bigint, tokens: number | undefined, call?: CallDetails) => {
-          if (closed) return
+        const itemOf = (
+          kind: CloseItem["kind"],
+          amount: bigint,
+          tokens: number | undefined,
+          call: CallDetails | undefined
+        ): CloseItem => ({
+          principal: who.principal,
+          kind,
+          amount,
+          tokens,
+          call,
+          id,
+          tenantId,
+          origin: "gateway",
+          canActForOthers: true,
+          chargeId
+        })
+        /** Whether it is closed by this, and was not before. */
+        const ends = (amount: bigint): boolean => {
+          if (closed) return false
           closed = true
           live.remove(id)
           budgetClosed(held, amount)
-          const { principal } = who
-          const origin = "gateway"
-          ledger.enqueueSettlement({
-            principal,
-            kind,
-            amount,
-            tokens,
-            call,
-            id,
-            tenantId,
-            origin,
-            canActForOthers: true,
-            chargeId
-          })
+          return true
         }
         return {
-          settle: ({ costNanoUsd, tokens }: Settlement, details: CallDetails) =>
-            close("settle", costNanoUsd, tokens, details),
-          release: (details?: CallDetails) => close("release", 0n, undefined, details)
+          itemOf,
+          ends,
+          settle: ({ costNanoUsd, tokens }: Settlement, details: CallDetails) => {
+            if (ends(costNanoUsd)) ledger.enqueueSettlement(itemOf("settle", costNanoUsd, tokens, details))
+          },
+          release: (details?: CallDetails) => {
+            if (ends(0n)) ledger.enqueueSettlement(itemOf(unused, 0n, undefined, details))
+          }
         }
       }
 
@@ -231,34 +268,115 @@ export class BudgetReservations extends Context.Service<
         return yield* Effect.fail(admissionDenied(result, principal, subject, id, now))
       })
 
-      const transfer = Effect.fnUntraced(function* (
+      /** Gives the reservation to an attempt. */
+      const adopt = (
         subject: BudgetSubject,
         { amountNanoUsd: reserved, id }: ExistingReservation,
+        by: { readonly chargeId: ChargeId; readonly moves: boolean },
+        amount: bigint,
+        tokens: number
+      ) =>
+        transfers.transfer({ ...subject, ...by, id, reserved, amount, tokens, ttlSeconds }).pipe(
+          Effect.mapError((problem): AdmissionDenied => ({
+            error: transferError(problem, id),
+            remaining: undefined,
+            couldWait: false
+          }))
+        )
+
+      /** What a call does with a reservation that it took over: `unused` is how it ends where nothing was charged. */
+      const taken = (
+        who: Requester,
+        subject: BudgetSubject,
+        existing: ExistingReservation,
+        chargeId: ChargeId,
+        next: { readonly id: ReservationId; readonly chargeId: ChargeId },
+        figures: Pick<BudgetReservation, "tokens" | "remainingNanoUsd">,
+        unused: "release" | "return"
+      ): BudgetReservation => {
+        const { amountNanoUsd, id } = existing
+        const { tenantId } = subject
+        const { ends, itemOf, release, settle } = closing(id, tenantId, who, amountNanoUsd, chargeId, unused)
+        const settlePart: EarlierReservation["settlePart"] = ({ costNanoUsd, tokens }, details, restore) => {
+          if (!ends(costNanoUsd)) return Effect.succeed(undefined)
+          const item = itemOf("settle", costNanoUsd, tokens, details)
+          const undo = () => ledger.enqueueSettlement(releaseOf({ ...who, id: next.id, tenantId, origin: "gateway" }))
+          const settling = ledger.settlePart(item, next).pipe(
+            // It may have been written before its answer was lost: then this settles nothing again.
+            Effect.catchDefect((defect) => {
+              ledger.enqueueSettlement(item)
+              undo()
+              return Effect.as(Effect.logError("A settlement could not be written", defect), undefined)
+            })
+          )
+          return Effect.flatMapEager(finishing(restore, settling, undo), (rest) =>
+            rest === undefined
+              ? Effect.succeed(undefined)
+              : Effect.map(newIds, (ids) => {
+                  const left = { id: next.id, amountNanoUsd: rest.amount }
+                  const { tokens: restTokens } = rest
+                  return taken(who, subject, left, next.chargeId, ids, { ...figures, tokens: restTokens }, "release")
+                })
+          )
+        }
+        const at = (figuresThere: Pick<BudgetReservation, "tokens" | "remainingNanoUsd">): BudgetReservation => ({
+          ...figuresThere,
+          id,
+          amountNanoUsd,
+          settle,
+          release,
+          earlier: {
+            settlePart,
+            moveTo: (there, amount, tokens) =>
+              adopt(there, existing, { chargeId, moves: true }, amount, tokens).pipe(
+                Effect.catchDefect(unreachable),
+                Effect.map((moved) => at({ tokens: moved.tokens, remainingNanoUsd: moved.remainingNanoUsd }))
+              )
+          }
+        })
+        return at(figures)
+      }
+
+      const newIds = Effect.map(Effect.all([newId, newId]), ([id, chargeId]) => ({
+        id: id as ReservationId,
+        chargeId: chargeId as ChargeId
+      }))
+
+      const transfer = Effect.fnUntraced(function* (
+        subject: BudgetSubject,
+        existing: ExistingReservation,
         amount: bigint,
         tokens: number
       ) {
         const { principal } = yield* requester
-        const adopting = transfers.transfer({ ...subject, id, reserved, amount, tokens, ttlSeconds })
-        const adopted = yield* finished(adopting, () =>
-          ledger.enqueueSettlement(releaseOf({ principal, id, tenantId: subject.tenantId, origin: "gateway" }))
-        ).pipe(
-          Effect.catchDefect(unreachable),
-          Effect.mapError((problem): AdmissionDenied =>
-            "remaining" in problem
-              ? problem
-              : { error: transferError(problem, id), remaining: undefined, couldWait: false }
-          )
+        const { id } = existing
+        const chargeId = (yield* newId) as ChargeId
+        const next = yield* newIds
+        const undo = () =>
+          ledger.enqueueSettlement({
+            principal,
+            kind: "return",
+            id,
+            tenantId: subject.tenantId,
+            origin: "gateway",
+            canActForOthers: true,
+            amount: 0n,
+            chargeId
+          })
+        const adopting = adopt(subject, existing, { chargeId, moves: false }, amount, tokens)
+        const adopted = yield* finished(adopting, undo).pipe(
+          // A connection may break after a commit and before its answer.
+          Effect.catchDefect((defect) => {
+            undo()
+            return unreachable(defect)
+          })
         )
-        return {
-          id,
-          amountNanoUsd: adopted.amount,
-          tokens: adopted.tokens,
-          remainingNanoUsd: adopted.remainingNanoUsd,
-          ...closing(id, subject.tenantId, { principal }, adopted.amount, (yield* newId) as ChargeId)
-        }
+        const held = { id, amountNanoUsd: adopted.amount }
+        const figures = { tokens: adopted.tokens, remainingNanoUsd: adopted.remainingNanoUsd }
+        return taken({ principal }, subject, held, chargeId, next, figures, "return")
       })
 
-      return BudgetReservations.of({ constraintsOf, areCurrent, reserve, transfer })
+      return BudgetReservations.of({ constraintsOf, areCurrent, reserve, transfer, returned: ledger.flushSettlements })
     })
   )
 }
@@ -267,11 +385,17 @@ const kinds = ["byMoney", "byHard", "byHardMoney", "byHardTokens"] as const
 
 /** Runs to its end although the caller may leave meanwhile; then its result is undone. */
 const finished = <A, E, R>(effect: Effect.Effect<A, E, R>, undo: () => void): Effect.Effect<A, E, R> =>
-  Effect.uninterruptibleMask((restore) =>
-    Effect.flatMap(Effect.forkDetach(effect, { startImmediately: true }), (fiber) =>
-      Effect.onInterrupt(restore(Fiber.join(fiber)), () =>
-        Effect.sync(() => void fiber.addObserver((exit) => (Exit.isSuccess(exit) ? undo() : undefined)))
-      )
+  Effect.uninterruptibleMask((restore) => finishing(restore, effect, undo))
+
+/** The same in a region that cannot be interrupted, but for the wait. */
+const finishing = <A, E, R>(
+  restore: <B, F, S>(wait: Effect.Effect<B, F, S>) => Effect.Effect<B, F, S>,
+  effect: Effect.Effect<A, E, R>,
+  undo: () => void
+): Effect.Effect<A, E, R> =>
+  Effect.flatMap(Effect.forkDetach(effect, { startImmediately: true }), (fiber) =>
+    Effect.onInterrupt(restore(Fiber.join(fiber)), () =>
+      Effect.sync(() => void fiber.addObserver((exit) => (Exit.isSuccess(exit) ? undo() : undefined)))
     )
   )
 

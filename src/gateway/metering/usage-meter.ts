@@ -9,7 +9,7 @@ import { costOf, ratesFor } from "../catalog/cost.ts"
 import { type ReservationId } from "../../budgets/ledger/domain.ts"
 import { type CallDetails } from "../../budgets/ledger/protocol-domain.ts"
 import { type Estimate } from "./estimates.ts"
-import { type BudgetReservation, type Settlement } from "./budget-reservations.ts"
+import { type BudgetReservation, type EarlierReservation, type Settlement } from "./budget-reservations.ts"
 import { measured, released, type SettleMethod } from "../telemetry/metrics.ts"
 import { type WireFormat } from "../formats/format.ts"
 import { type Rates, type RateTable } from "../catalog/rate-domain.ts"
@@ -75,7 +75,8 @@ const steps = {
   chargeFullReservation: { failed: "ended" },
   abandon: { sent: "ended", answered: "ended", streaming: "ended" },
   release: { reserved: "ended", sent: "ended", answered: "ended", streaming: "ended", failed: "ended" },
-  withdraw: { reserved: "unreserved" }
+  withdraw: { reserved: "unreserved" },
+  moved: { reserved: "reserved", failed: "reserved" }
 } as const satisfies Readonly<Record<string, Readonly<Partial<Record<HeldPhase, Phase>>>>>
 
 const illegal = (phase: Phase, step: string, to: Iterable<Phase>): Error =>
@@ -107,6 +108,8 @@ export class UsageMeter {
   /** The span of the successful attempt, until its cost is known. */
   private span: Tracer.Span | undefined
   private estimated: Estimate | undefined
+  /** Whether the reservation is what an attempt has left, and no other one has begun. */
+  private isRest = false
   private target: ModelTarget | undefined
   private readonly call: MeteredCall
   private readonly clock: Clock.Clock
@@ -140,9 +143,23 @@ export class UsageMeter {
   /** An attempt at a target begins; it waits for a place in the bulkhead and has cost nothing yet. */
   beginAttempt(target: ModelTarget): void {
     this.step("beginAttempt")
+    this.isRest = false
     this.target = target
     this.triedSince = this.now
     this.tries++
+  }
+
+  /** What a reservation from before the call does for the next attempt at it, if the call holds one. */
+  get earlier(): EarlierReservation | undefined {
+    return this.state.reservation?.earlier
+  }
+
+  /** reserved, failed → reserved: an earlier reservation serves an attempt at another target. */
+  moved(reservation: BudgetReservation, target: ModelTarget, estimated: Estimate): void {
+    this.step("moved")
+    this.state = { phase: "reserved", reservation }
+    this.estimated = estimated
+    this.target = target
   }
 
   /** reserved, failed → sent: from here on the request may cost something, even if the caller disconnects. */
@@ -278,6 +295,30 @@ export class UsageMeter {
     return this.charge("settle", usage, method, status)
   }
 
+  /**
+   * failed → ended: charges the usage of a failed attempt, and returns its cost; → reserved: where that leaves something of an
+   * earlier reservation, it is for the next attempt.
+   */
+  settleAttempt(usage: TokenUsage, method: SettleMethod, status: number): Effect.Effect<bigint> {
+    return Effect.uninterruptibleMask((restore) => {
+      const { earlier, estimated, target } = this
+      if (earlier === undefined || target === undefined || estimated === undefined) {
+        return Effect.sync(() => this.settle(usage, method, status))
+      }
+      let settling: Effect.Effect<BudgetReservation | undefined> = Effect.succeed(undefined)
+      const costNanoUsd = this.charge("settle", usage, method, status, (settlement, details) => {
+        settling = earlier.settlePart(settlement, details, restore)
+      })
+      return Effect.map(settling, (rest) => {
+        if (rest !== undefined) {
+          this.reserved(rest, target, estimated)
+          this.isRest = true
+        }
+        return costNanoUsd
+      })
+    })
+  }
+
   /** failed → ended: charges the whole reservation, for a request that got no response; returns its amount. */
   chargeFullReservation(status: number): bigint {
     const { amountNanoUsd = 0n, tokens = 0 } = this.state.reservation ?? {}
@@ -288,7 +329,7 @@ export class UsageMeter {
   /** → ended: releases the whole reservation, if there is one that is not closed. */
   release(status: number | null = this.attempts.at(-1)?.status ?? null): void {
     if (this.state.reservation === undefined) return
-    const details = this.details(noUsage, "released", status, this.now)
+    const details = this.isRest ? undefined : this.details(noUsage, "released", status, this.now)
     this.step("release").release(details)
     this.endSpan()
     released()
@@ -404,10 +445,16 @@ export class UsageMeter {
     span.end(this.clock.currentTimeNanosUnsafe(), settled === undefined ? Exit.void : exitOf(settled))
   }
 
-  private charge(step: "settle" | "abandon", usage: TokenUsage, method: SettleMethod, status: number): bigint {
+  private charge(
+    step: "settle" | "abandon",
+    usage: TokenUsage,
+    method: SettleMethod,
+    status: number,
+    settle?: BudgetReservation["settle"]
+  ): bigint {
     const costNanoUsd = this.cost(usage)
     const tokens = usage.inputTokens + usage.outputTokens
-    this.close(step, usage, method, { costNanoUsd, tokens }, status)
+    this.close(step, usage, method, { costNanoUsd, tokens }, status, settle)
     return costNanoUsd
   }
 
@@ -416,14 +463,16 @@ export class UsageMeter {
     usage: TokenUsage | undefined,
     method: SettleMethod,
     settlement: Settlement,
-    status: number
+    status: number,
+    settle?: BudgetReservation["settle"]
   ): void {
     const { facts, firstChunkMs, now, target, timeToFirstTokenMs } = this
     const { costNanoUsd } = settlement
     const details = this.details(usage, method, status, now)
     const reservation = this.step(step)
     // Before anything that may fail: nothing else would close it any more.
-    reservation.settle(settlement, details)
+    if (settle === undefined) reservation.settle(settlement, details)
+    else settle(settlement, details)
     const errorType = status >= 400 && method !== "aborted" ? String(status) : undefined
     this.endSpan({
       usage,

@@ -88,7 +88,9 @@ export class CallIdempotency extends Context.Service<
         // A call that was answered is settled before its cost is read.
         yield* ledger.flushSettlements((yield* CurrentPrincipal).tenantId ?? null)
         const found = yield* Effect.option(reservations.find(id))
-        const state = Option.isSome(found) ? found.value.state : "released"
+        // What a call has returned is its caller's again, who uses it to repeat the call.
+        const isReturned = Option.isSome(found) && found.value.state === "open" && found.value.origin === "api"
+        const state = Option.isNone(found) || isReturned ? "released" : found.value.state
         if (state === "open" || state === "held") return yield* inProgress
         if (Option.isSome(found) && state === "settled") return yield* completed(id, found.value.actual ?? 0n)
         return (yield* keys.takeOver(slot, id, request)) ? ours : yield* inProgress

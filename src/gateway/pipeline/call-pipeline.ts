@@ -162,11 +162,7 @@ export class CallPipeline extends Context.Service<
       /**
        * Which kinds of caps apply at a candidate; the agent's budget per turn and a reservation limit the call like caps.
        */
-      const constraintsOf = (
-        subject: BudgetSubject,
-        { perTurnNanoUsd }: GatewayCaller,
-        reservation: GatewayCaller["reservation"]
-      ) =>
+      const constraintsOf = (subject: BudgetSubject, { perTurnNanoUsd, reservation }: GatewayCaller) =>
         perTurnNanoUsd === null && reservation === undefined
           ? inTime(reservations.constraintsOf(subject))
           : Effect.succeed({ byMoney: true, byHard: true, byHardMoney: true })
@@ -182,11 +178,13 @@ export class CallPipeline extends Context.Service<
         const { routing } = gateway
         const deadline = meter.startedAt + routing.timeoutSeconds * 1000
         const { caller } = call
-        let { perTurnNanoUsd, reservation } = caller
-        /** What a turn's budget, or an approved reservation, has left after an attempt that is charged. */
+        let { reservation } = caller
+        /** What a turn's budget, or an earlier reservation, leaves for the next attempt. */
+        let perTurnNanoUsd = leastOf(caller.perTurnNanoUsd, reservation?.amountNanoUsd ?? null)
+        let isAdmitted = false
         const charge = (costNanoUsd: bigint) => {
-          const most = leastOf(perTurnNanoUsd, caller.reservation?.amountNanoUsd ?? null)
-          perTurnNanoUsd = most === null ? null : most - costNanoUsd
+          isAdmitted = false
+          if (perTurnNanoUsd !== null) perTurnNanoUsd -= costNanoUsd
         }
         let last: { readonly failure: ProviderFailure; readonly provider: string } | undefined
         let estimate: Estimate | undefined
@@ -196,14 +194,16 @@ export class CallPipeline extends Context.Service<
           const { target } = candidate
           if (before !== undefined) fellBack(before.target.provider.id, target.provider.id)
           const subject = subjectAt(caller.subject, candidate)
-          const constraints = yield* constraintsOf(subject, caller, reservation)
-          // Other caps may apply to another provider, or to another model.
-          if (before !== undefined && (!meter.isReservedFor(target) || before.model !== candidate.model))
-            meter.release()
+          const constraints = yield* constraintsOf(subject, caller)
+          // Other caps may apply to another provider, or to another model; an earlier reservation moves there.
+          if (before !== undefined && (!meter.isReservedFor(target) || before.model !== candidate.model)) {
+            isAdmitted = false
+            if (meter.earlier === undefined) meter.release()
+          }
           before = candidate
           for (let tries = 1; ; tries++) {
             // A reservation that is still held was made with this estimate, and a larger one would not fit it.
-            if (estimate === undefined || !meter.isReservedFor(target)) {
+            if (estimate === undefined || !isAdmitted) {
               const here = { ...terms, model: candidate.model, constraints }
               const countable = countableRequest({ ...call, headers: betas.bounded }, target)
               const request = { body: call.body, metadata: call.metadata, perTurnNanoUsd, reservation, countable }
@@ -211,11 +211,11 @@ export class CallPipeline extends Context.Service<
               // Where nothing is left for another attempt, the caller is told what became of the last one.
               estimate = yield* last === undefined ? admitted : Effect.mapError(admitted, orFailure(last))
               reservation = undefined
+              isAdmitted = true
               if (call.idempotency !== undefined) yield* claimed.reserved(meter.reservationId)
             }
             const body = yield* providerRequest(call, target, estimate)
-            const omits =
-              betas.unbounded.length > 0 && (yield* constraintsOf(subject, caller, caller.reservation)).byHard
+            const omits = betas.unbounded.length > 0 && (yield* constraintsOf(subject, caller)).byHard
             const sent = omits ? { ...call, headers: betas.bounded } : call
             omitted = omits ? betas.unbounded : []
             if (info !== undefined) info.isCounted = true
@@ -223,8 +223,10 @@ export class CallPipeline extends Context.Service<
             if (made._tag === "Success") return { target, answer: made.success, omitted }
             const { failure } = made
             last = { failure, provider: target.provider.id }
-            if (failure.usage !== undefined) charge(meter.settle(failure.usage, "provider_usage", failure.error.status))
-            else if (failure.sent) charge(meter.chargeFullReservation(failure.error.status))
+            if (failure.usage !== undefined) {
+              const { status } = failure.error
+              charge(yield* inTime(meter.settleAttempt(failure.usage, "provider_usage", status)))
+            } else if (failure.sent) charge(meter.chargeFullReservation(failure.error.status))
             // No cap limits how often a request is sent that its provider refuses.
             if (info !== undefined) info.isCounted = !isRefusal(failure)
             const now = clock.currentTimeMillisUnsafe()
@@ -250,6 +252,14 @@ export class CallPipeline extends Context.Service<
         if (last === undefined || before === undefined) return yield* noTarget(resolved)
         return yield* providerError(last.failure, last.provider, omittedBetas(omitted))
       })
+
+      /** Where a call fails at no cost, its caller has an earlier reservation back with the answer, to call again with it. */
+      const returning = <A, R>({ caller }: Call, meter: UsageMeter, made: Effect.Effect<A, GatewayError, R>) =>
+        caller.reservation === undefined
+          ? made
+          : Effect.tapError(made, () =>
+              Effect.andThen(meter.abandon, Effect.ignore(inTime(reservations.returned(caller.subject.tenantId))))
+            )
 
       /** One request to one target, which the meter records. */
       const attempt = (
@@ -306,7 +316,7 @@ export class CallPipeline extends Context.Service<
           }
         }
         const { caller } = call
-        const constraints = yield* constraintsOf(subjectAt(caller.subject, first), caller, caller.reservation)
+        const constraints = yield* constraintsOf(subjectAt(caller.subject, first), caller)
         const bound = yield* estimateOf({ ...terms, constraints })
         return { ...bound, model: model.id, caps: [...caps.values()] }
       }, inTime)
@@ -332,10 +342,10 @@ export class CallPipeline extends Context.Service<
           yield* Scope.Scope,
           Effect.suspend(() => leave(meter, exchange, rest))
         )
-        const routed = yield* Scope.provide(route(resolved, meter, claimed, info), exchange)
+        const routed = yield* returning(call, meter, Scope.provide(route(resolved, meter, claimed, info), exchange))
         const { reservationId = "" } = meter
         // Step 5: translated, metered, and settled at its end.
-        const answered = yield* relayResponse(call, routed.target, routed.answer, meter)
+        const answered = yield* returning(call, meter, relayResponse(call, routed.target, routed.answer, meter))
         const relayed =
           routed.omitted.length === 0
             ? answered

@@ -172,6 +172,7 @@ export const modelLayer = Layer.effectContext(
       reclaim: (tenantId) => at((millis) => void engine.sweep(tenantId, millis)),
       renew: () => Effect.void,
       transfer: () => Effect.die("the model has no gateway"),
+      settlePart: () => Effect.die("the model has no gateway"),
       record: () => Effect.die("the model has no events"),
       drift: Effect.succeed([])
     })

@@ -54,10 +54,11 @@ const makeMeter = (clock: Clock.Clock) => {
     clock,
     counts
   )
+  let last: BudgetReservation | undefined
   const reservation = (): BudgetReservation => {
     const ends: Array<"charged" | "released"> = []
     closed.push(ends)
-    return {
+    const made: BudgetReservation = {
       id: `reservation ${closed.length}` as ReservationId,
       amountNanoUsd: 100n,
       tokens: 20,
@@ -65,8 +66,20 @@ const makeMeter = (clock: Clock.Clock) => {
       settle: () => void ends.push("charged"),
       release: () => void ends.push("released")
     }
+    // What the meter refuses is not what it holds.
+    if (meter.reservationId === undefined) last = made
+    return made
   }
-  return { meter, closed, reservation }
+  return { meter, closed, reservation, held: () => last ?? assert.fail("nothing is reserved") }
+}
+
+const unheld: BudgetReservation = {
+  id: "none" as ReservationId,
+  amountNanoUsd: 0n,
+  tokens: 0,
+  remainingNanoUsd: null,
+  settle: () => assert.fail("it is not held"),
+  release: () => assert.fail("it is not held")
 }
 
 type Made = ReturnType<typeof makeMeter>
@@ -84,6 +97,7 @@ const steps = {
   chargeFullReservation: ({ meter }: Made) => void meter.chargeFullReservation(500),
   release: ({ meter }: Made) => meter.release(),
   withdraw: ({ meter }: Made) => meter.withdraw(),
+  moved: ({ held, meter, ...made }: Made) => meter.moved(made.closed.length === 0 ? unheld : held(), target, estimated),
   abandon: ({ meter }: Made) => Effect.runSync(meter.abandon)
 } as const
 
@@ -119,6 +133,7 @@ const legal: Readonly<Record<Phase, Readonly<Partial<Record<Step, Outcome>>>>> =
     attemptFailed: { phase: "reserved" },
     release: released,
     withdraw: { phase: "unreserved", end: "released" },
+    moved: { phase: "reserved" },
     abandon: released
   },
   sent: {
@@ -148,6 +163,7 @@ const legal: Readonly<Record<Phase, Readonly<Partial<Record<Step, Outcome>>>>> =
     settle: charged,
     chargeFullReservation: charged,
     release: released,
+    moved: { phase: "reserved" },
     abandon: released
   },
   ended: {
