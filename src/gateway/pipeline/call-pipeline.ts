@@ -226,6 +226,8 @@ export class CallPipeline extends Context.Service<
             if (failure.usage !== undefined) {
               const { status } = failure.error
               charge(yield* inTime(meter.settleAttempt(failure.usage, "provider_usage", status)))
+              // Where nothing could be kept of it, another attempt would need a new reservation.
+              if (caller.reservation !== undefined && meter.earlier === undefined) perTurnNanoUsd = 0n
             } else if (failure.sent) charge(meter.chargeFullReservation(failure.error.status))
             // No cap limits how often a request is sent that its provider refuses.
             if (info !== undefined) info.isCounted = !isRefusal(failure)

@@ -264,6 +264,20 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
+  it.effect("that was approved as one request is not held again for a second one", () =>
+    Effect.gen(function* () {
+      const { approved, asked, service, standIns, states } = yield* setting(
+        [{ unit: "requests", mode: "approval", limit: 0 }],
+        [empty, openAiVendor]
+      )
+      const failed = yield* asked(yield* approved({ max_tokens: 300 }), { max_tokens: 30 })
+      assert.deepStrictEqual([failed.status, failed.body.error.code], [502, "provider-unavailable"], failed.text)
+      assert.isEmpty(standIns[second]?.requests)
+      assert.deepStrictEqual(yield* states, ["settled"])
+      yield* assertNoDrift(service.database)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("counts on the caps of each target, and on its own once it is returned", () =>
     Effect.gen(function* () {
       const { asked, call, capIds, reserve, service, standIns, stateOf, tenantId, utilization } = yield* setting(
