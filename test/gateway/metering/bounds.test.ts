@@ -6,6 +6,7 @@ import { estimateOf, type EstimateTerms } from "../../../src/gateway/metering/es
 import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { openAiResponses } from "../../../src/gateway/formats/openai-responses/format.ts"
 import { anthropicMessages } from "../../../src/gateway/formats/anthropic-messages/format.ts"
+import { type Dialect } from "../../../src/gateway/formats/domain.ts"
 import { boundOf, spokenDialects } from "../../support/formats.ts"
 import { type TokenUpperBound } from "../../../src/gateway/formats/token-upper-bound.ts"
 import { type FormatRequest } from "../../../src/gateway/pipeline/call-request.ts"
@@ -190,7 +191,7 @@ const rates = rateTable({
   outputUsdPerMTok: 10_000_000_000n,
   toolUses: { webSearch: 10_000_000n, codeExecution: 50_000_000n, fileSearch: 2_000_000n }
 })
-const targetOf = (dialect: "openai" | "anthropic", vendor: string | undefined): ModelTarget => ({
+const targetOf = (dialect: Dialect, vendor: string | undefined): ModelTarget => ({
   provider: { ...runningLoopback, vendor, speaks: spokenDialects[dialect] },
   model: "m",
   isListed: true,
