@@ -156,6 +156,10 @@ const writesWithoutEntry = [
   "events/deliveries/repository.ts"
 ]
 
+/** A comparison with a dialect or an operation of the gateway, which its format decides (`gateway/formats/README.md`). */
+const formatNames =
+  /(?<!vendor )(?:[!=]== |case )"(?:openai|anthropic|gemini|embed|responses|compact|completions|count-tokens|count-responses)"/
+
 /** The handlers of requests that `npm run bench`, `bench:ledger` and `bench:gateway` send, and of native gateway calls. */
 const measured = new Set([
   "budgets/reservations/handlers.ts",
@@ -193,6 +197,11 @@ describe.each(files)("src/%s", (file) => {
     if (kindOf(file) !== "handlers") return
     assert.notInclude(sourceOf(file), "HttpApiBuilder.group(")
     assert.strictEqual(sourceOf(file).includes("fastGroupHandlers("), measured.has(file))
+  })
+
+  it("compares with the name of no wire format outside of the folder of that format", () => {
+    if (!file.startsWith("gateway/") || /^gateway\/formats\/[a-z-]+\//.test(file)) return
+    assert.notMatch(sourceOf(file), formatNames)
   })
 
   it("has a name that says what it is", () => {
