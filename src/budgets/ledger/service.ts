@@ -373,8 +373,8 @@ export interface SettlementQueue {
 /**
  * No caller waits for most charges: together they cost half, and a hot cap is locked less often. A batch of one costs
  * PostgreSQL as much as ten further charges of a batch; 40 ms instead of 15 take a quarter of its time from a lone caller's
- * calls. What waits is written at once for whoever reads it, or would be denied for it; where the process is killed, the
- * sweeper charges what was reserved.
+ * calls. Settlements that wait are written at once before a request reads them, or is denied because of them. Where the
+ * process is killed, the sweeper charges what was reserved.
  */
 const pauseMillis = 40
 

@@ -15,7 +15,7 @@ export interface GivenBody {
   readonly bytes: Uint8Array
 }
 
-/** A request. Its model, and whether its answer is streamed, stand in the body or in the path, as the format has it. */
+/** A request; the format decides whether its model and `streams` are members of the body or parts of the path. */
 export interface GivenRequest extends GivenBody {
   readonly model: unknown
   readonly streams: boolean
@@ -42,7 +42,7 @@ export interface SentLimits {
 
 /** What a bound depends on besides the request. */
 export interface BoundTerms extends ToolTerms {
-  /** The bytes of the request, with those that it may gain where numbers are written anew. */
+  /** The bytes of the request, and those that it gains if a provider writes its numbers in full (`writtenBytes`). */
   readonly bodyBytes: number
   /** The most that an image costs, in tokens. */
   readonly imageTokens: number
@@ -109,7 +109,7 @@ export interface StreamProgress {
   /** The provider's own error. */
   failed(error: DialectError): void
   readonly hasFailed: boolean
-  /** Whether anything has been told. */
+  /** Whether an event had content, a usage or an error. */
   readonly told: boolean
   /** The usage that was reported so far. */
   readonly usage: TokenUsage | undefined

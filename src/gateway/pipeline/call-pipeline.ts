@@ -444,12 +444,13 @@ const logFailure = ({ model, provider }: ModelTarget, { error, reason, received 
         )
       )
 
-/** Why a call has no candidate: no provider does this, or the routing has left out all that do. */
+/** The last failure, where the budget of the call has nothing left for another attempt. */
 const orFailure =
   ({ failure, provider }: { readonly failure: ProviderFailure; readonly provider: string }) =>
   (denied: GatewayError): GatewayError =>
     denied.problem._tag === "TurnBudgetExceeded" ? providerError(failure, provider) : denied
 
+/** Why a call has no candidate: no provider does this, or the routing has left out all that do. */
 const noTarget = ({ gateway, model }: ResolvedCall): GatewayError => {
   const providers = model.targets.map(({ provider }) => provider.id)
   const detail =

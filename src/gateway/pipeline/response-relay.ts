@@ -123,8 +123,9 @@ const streamedAnswer = (
 
   const endingWith = (bytes: Uint8Array, failure?: ProviderFailure) =>
     Effect.flatMap(Effect.uninterruptible(end(failure)), (last) => {
-      const out = bytes.length === 0 ? last : last.length === 0 ? bytes : Buffer.concat([bytes, last])
-      return out.length > 0 ? Effect.succeed([out] as const) : next
+      // Google's SDK finds an error in a read of its own alone.
+      const [first, ...others] = [bytes, last].filter(({ length }) => length > 0)
+      return first === undefined ? next : Effect.succeed([first, ...others] as const)
     })
 
   const push = (read: ReadonlyArray<Uint8Array>) => Buffer.concat(read.map((bytes) => relay.push(bytes)))

@@ -68,6 +68,9 @@ const gathered = <A>(asked: () => Promise<AsyncIterable<A>>): Effect.Effect<Read
     return found
   })
 
+const element = { candidates: [{ content: { role: "model", parts: [{ text: "It" }] }, index: 0 }], responseId: "r1" }
+const chunk = { id: "c", choices: [{ index: 0, delta: { role: "assistant", content: "It" }, finish_reason: null }] }
+
 const declared = { functionDeclarations: [{ name: "f", parametersJsonSchema: { type: "object", properties: {} } }] }
 const config = { maxOutputTokens: 50, tools: [declared] }
 
@@ -146,6 +149,38 @@ layer(serviceLayer({}), { excludeTestServices: true, timeout: "60 seconds" })("G
       }
     }).pipe(Effect.scoped)
   )
+
+  for (const name of ["gemini", "gpt"]) {
+    it.effect(`is told where a stream of ${name} breaks off, in events and in an array`, () =>
+      Effect.gen(function* () {
+        const { client, gemini, key, openAi, service } = yield* setUp
+        const first = name === "gpt" ? chunk : element
+        for (const standIn of [gemini, openAi]) {
+          standIn.answer = (_, response) => {
+            response.writeHead(200, { "content-type": "text/event-stream" })
+            response.write(`data: ${JSON.stringify(first)}\n\n`, () => setImmediate(() => response.destroy()))
+          }
+        }
+        const failed = yield* Effect.promise(() =>
+          Effect.runPromise(gathered(() => client.models.generateContentStream({ model: name, contents: "Hi" }))).then(
+            () => assert.fail("no error"),
+            (error: unknown) => String(error)
+          )
+        )
+        assert.include(failed, "broke")
+        const elements = yield* Effect.promise(async () => {
+          const response = await fetch(`${service.url}/v1beta/models/${name}:streamGenerateContent`, {
+            method: "POST",
+            headers: { "x-goog-api-key": key, "content-type": "application/json" },
+            body: JSON.stringify({ contents: [{ role: "user", parts: [{ text: "Hi" }] }] })
+          })
+          return (await response.json()) as ReadonlyArray<{ readonly error?: { readonly code: number } }>
+        })
+        assert.strictEqual(elements.at(-1)?.error?.code, 502)
+        assert.isUndefined(elements[0]?.error)
+      }).pipe(Effect.scoped)
+    )
+  }
 
   it.effect("counts, lists models, and reads errors", () =>
     Effect.gen(function* () {

@@ -44,7 +44,7 @@ const perStep = { billed: undefined, maxUses: maxSteps, takesLimit: false, isPer
 const versionOf = ({ type }: Json) => messagesTool.exec(textIn(type))
 
 /**
- * The provider-run tools of a request in Anthropic's form. They may also stand in a chat completion (`isChat`), where a tool
+ * The provider-run tools of a request in Anthropic's form. A chat completion may have them, too (`isChat`); there a tool
  * without a type is the caller's if it has a function or a name.
  */
 export const messagesTools = (body: Json, terms: ToolTerms, isChat = false): FoundTools => {

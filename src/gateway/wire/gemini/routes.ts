@@ -1,16 +1,15 @@
 import { Effect, Layer, type Scope, Stream } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
-import { parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { isJson } from "../../../kernel/json/parsed-json.ts"
 import { MethodNotAllowed, RouteNotFound } from "../../../kernel/problems/problems.ts"
 import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
 import { GatewayConfiguration } from "../../configuration/service.ts"
 import { gatewayError, type GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
-import { EventReader } from "../../formats/event-reader.ts"
 import { type WireFormat } from "../../formats/format.ts"
 import { geminiCount, geminiDialect, geminiGenerate } from "../../formats/gemini/format.ts"
 import { geminiBatchEmbed, geminiEmbed } from "../../formats/gemini-embeddings/format.ts"
 import { type ModelMethod, readPath, servedMethods } from "../../formats/gemini/paths.ts"
-import { AnswerWriter, type Framing, framingOf, framingTypes } from "../../formats/gemini/stream.ts"
+import { AnswerReader, AnswerWriter, type Framing, framingOf, framingTypes } from "../../formats/gemini/stream.ts"
 import { dialectOf } from "../../formats/registry/formats.ts"
 import { CallPipeline } from "../../pipeline/call-pipeline.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
@@ -40,25 +39,24 @@ const pathOf = ({ url }: Request): string => url.split("?", 1)[0] ?? ""
 /** A stream in the frames that its caller asked for; within, it is one of events. */
 const framed = (body: CallAnswer["body"], framing: Framing): CallAnswer["body"] => {
   if (body instanceof Uint8Array || framing === "sse") return body
-  const reader = new EventReader()
+  const reader = new AnswerReader()
   const writer = new AnswerWriter(framing)
   const utf8 = new TextEncoder()
-  const decoder = new TextDecoder()
   let isFailed = false
-  const written = Stream.map(body, (bytes) => {
-    // An error ends the stream as JSON without a frame.
-    const text = decoder.decode(bytes, { stream: true })
-    if (text.startsWith("{")) {
-      isFailed = true
-      return utf8.encode(writer.fail(text))
-    }
-    const answers = reader.push(bytes).flatMap(({ data }) => {
-      const answer = parsedJson(data)
-      return typeof answer === "object" && answer !== null ? [answer] : []
-    })
-    return utf8.encode(writer.write(answers))
+  const write = (values: ReadonlyArray<unknown>): string =>
+    values
+      .filter(isJson)
+      .map((value) => {
+        if (!value.error) return writer.write([value])
+        isFailed = true
+        return writer.fail(JSON.stringify(value))
+      })
+      .join("")
+  const written = Stream.map(body, (bytes) => utf8.encode(write(reader.push(bytes))))
+  const end = Stream.suspend(() => {
+    const rest = write(reader.end())
+    return Stream.make(utf8.encode(isFailed ? rest : rest + writer.end()))
   })
-  const end = Stream.suspend(() => (isFailed ? Stream.empty : Stream.make(utf8.encode(writer.end()))))
   return Stream.concat(written, end)
 }
 
