@@ -8,6 +8,7 @@ import { GatewayAuthentication, GatewayCredentialsLayer } from "./authentication
 import { CallPipeline } from "./pipeline/call-pipeline.ts"
 import { Completions } from "./wire/native/completions.ts"
 import { RequestIds } from "./conversations/request-ids.ts"
+import { TurnStates } from "./conversations/turn-states.ts"
 import { Conversations } from "./conversations/service.ts"
 import { NativeResponses } from "./wire/openai-responses/native.ts"
 import { Responses } from "./wire/openai-responses/service.ts"
@@ -55,7 +56,8 @@ export const GatewayCallsLayer = Layer.mergeAll(
       CallIdempotency.layer,
       ResponseCache.layer,
       CacheSavings.layer,
-      RequestIds.layer
+      RequestIds.layer,
+      TurnStates.layer
     )
   ),
   Layer.provideMerge(Bulkheads.layer)

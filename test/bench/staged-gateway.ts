@@ -35,6 +35,7 @@ import { DatabaseLayer } from "../../src/platform/database/connection.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
 import { ListenerLayer, ServerLayer } from "../../src/server.ts"
 import { stages } from "./stages.ts"
+import { readableSeals } from "../support/turn-seals.ts"
 
 const providerUrl = new URL(`${process.env.BENCH_PROVIDER_URL}/v1/chat/completions`)
 const maxBodyBytes = 1 << 20
@@ -85,6 +86,7 @@ const makeStaged = Effect.gen(function* () {
         body,
         bytes,
         caller: caller as Call["caller"],
+        states: readableSeals,
         headers: {},
         writeError: () => ""
       })

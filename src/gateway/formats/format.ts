@@ -19,8 +19,6 @@ export interface GivenBody {
 export interface GivenRequest extends GivenBody {
   readonly model: unknown
   readonly streams: boolean
-  /** Whether messages carry what providers attached to earlier turns, which no provider of chat completions takes. */
-  readonly keepsThoughts?: boolean | undefined
 }
 
 /** What an edit needs to know of where a request goes. */
@@ -67,8 +65,6 @@ export interface AnswerHead {
   readonly createdSeconds: number
   /** Whether the caller asked for the model's thoughts, in a format that has them only then. */
   readonly includesThoughts?: boolean
-  /** Whether the answer carries what the provider wants back with the next turn, and the searches that it ran. */
-  readonly keepsThoughts?: boolean | undefined
 }
 
 /** Reads a provider's stream as chunks of the common form. */
@@ -183,6 +179,8 @@ export interface WireFormat {
   readonly dialect: Dialect
   readonly operation: Operation
   readonly api: ProviderApi
+  /** Whether providers of the dialect take it; every call in another one is translated. */
+  readonly isSpoken?: boolean
   /** Where a provider takes a request for its model, below its base URL. */
   pathOf(model: string, streams: boolean): string
   /** Where the gateway takes it, and what a caller needs for it; undefined where a service of its own serves it. */

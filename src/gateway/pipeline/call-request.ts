@@ -10,6 +10,7 @@ import { ProviderRefused } from "../configuration/domain.ts"
 import { betaMembers, withBetas } from "../catalog/betas.ts"
 import { gatewayError, type GatewayError, invalidMember, invalidMembers } from "../errors/gateway-error.ts"
 import { excessIn, foldedName, repeatedMember } from "../../kernel/json/json-scanner.ts"
+import { type TurnSeals } from "../formats/common-form/turn-state.ts"
 import { edited, mergePatch } from "../json/json-edits.ts"
 import { type GivenBody, type GivenRequest, type WireFormat } from "../formats/format.ts"
 import { type DialectError } from "../formats/errors.ts"
@@ -18,6 +19,8 @@ import { isUtf8 } from "node:buffer"
 /** A request in the format of its caller. */
 export interface FormatRequest extends GivenRequest {
   readonly format: WireFormat
+  /** What providers want back with their turns, sealed for the caller's tenant. */
+  readonly states: TurnSeals
 }
 
 /** Which ids of a request are sealed depends on no member of it. */

@@ -4,6 +4,7 @@ import { type Fault } from "../../kernel/problems/problem.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
+import { openedIn } from "../formats/common-form/turn-state.ts"
 import { type SentLimits, type WireFormat } from "../formats/format.ts"
 import { type CountableRequest } from "../metering/provider-counts.ts"
 import { type FormatRequest } from "./call-request.ts"
@@ -12,7 +13,9 @@ const isVectors = ({ hasOutput }: WireFormat): boolean => !hasOutput
 
 /** The format in which a target gets a call: the call's own where its provider speaks it. */
 export const formatAt = (format: WireFormat, { provider: { speaks } }: ModelTarget): WireFormat =>
-  format.dialect === speaks.dialect ? format : ((isVectors(format) ? speaks.embeddings : undefined) ?? speaks.chat)
+  format.dialect === speaks.dialect && format.isSpoken !== false
+    ? format
+    : ((isVectors(format) ? speaks.embeddings : undefined) ?? speaks.chat)
 
 const untranslated: Result.Result<Json, ReadonlyArray<Fault>> = Result.fail([
   { path: ["model"], message: "No provider of the model speaks this API, and its requests are not translated" }
@@ -30,7 +33,13 @@ const translated = (
     Effect.fromResult(
       reads === undefined || writes === undefined
         ? untranslated
-        : Result.flatMap(reads.requestToCommon(request), (chat) => writes.requestFromCommon(chat, target, limits))
+        : Result.flatMap(reads.requestToCommon(request), (chat) =>
+            writes.requestFromCommon(
+              openedIn(chat, (sealed) => request.states.open(target.provider.id, sealed)),
+              target,
+              limits
+            )
+          )
     ),
     invalidMembers
   )

@@ -11,7 +11,7 @@ import { type UsageMeter } from "../metering/usage-meter.ts"
 import { type GatewaySnapshot, type ServedModel } from "../configuration/gateway-snapshot.ts"
 
 /** The part of a call that the cache depends on. */
-type CacheableCall = Omit<Call, "caller" | "writeError">
+type CacheableCall = Omit<Call, "caller" | "states" | "writeError">
 
 /** Headers that do not affect the response. */
 const withoutEffect = new Set(["accept", "user-agent"])
@@ -25,7 +25,8 @@ const cacheKey = (
   const relevant = Object.entries(headers)
     .filter(([name]) => !withoutEffect.has(name))
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
-  const head = JSON.stringify([tenantId, catalogueVersion, format.dialect, format.operation, fallbacks ?? [], relevant])
+  const form = [format.dialect, format.operation, format.isSpoken !== false]
+  const head = JSON.stringify([tenantId, catalogueVersion, form, fallbacks ?? [], relevant])
   return hash("sha256", Buffer.concat([Buffer.from(`${head}\n`), bytes]), "base64url")
 }
 

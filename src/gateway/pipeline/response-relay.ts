@@ -21,6 +21,7 @@ import { GatheredStream } from "./gathered-stream.ts"
 import { formatAt } from "./provider-request.ts"
 import { brokenOff, maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
 import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
+import { sealedIn } from "../formats/common-form/turn-state.ts"
 import { type ToolUseReader, usageWithTools } from "../metering/tool-uses.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { renaming } from "../json/kept-ids.ts"
@@ -33,11 +34,11 @@ const answerBytes = (
   answer: Json,
   usage: TokenUsage,
   request: Json,
-  { from, head, rename, to }: Pick<StreamOptions, "from" | "head" | "rename" | "to">
+  { from, head, rename, seal, to }: Pick<StreamOptions, "from" | "head" | "rename" | "seal" | "to">
 ): Uint8Array => {
   const [reads, writes] = [from.translation, to.translation]
   if (to === from || reads === undefined || writes === undefined) return to.pass(given, answer, request, rename)
-  return json(writes.answerFromCommon(reads.answerToCommon(answer, head), head, usage))
+  return json(writes.answerFromCommon(sealedIn(reads.answerToCommon(answer, head), seal), head, usage))
 }
 
 /** The maximum size of an assembled response. */
@@ -200,7 +201,7 @@ export interface CallAnswer {
 
 /** The options for writing a response, streamed or complete. */
 const answerOptions = (call: Call, target: ModelTarget, meter: UsageMeter) => {
-  const { body, format, idsFor, keepsThoughts, writeError } = call
+  const { body, format, idsFor, states, writeError } = call
   const { model, provider } = target
   const { now } = meter
   const id = meter.reservationId ?? ""
@@ -210,9 +211,9 @@ const answerOptions = (call: Call, target: ModelTarget, meter: UsageMeter) => {
       rename: idsFor && renaming(format.idScope(body), idsFor(provider.id)),
       from: formatAt(format, target),
       to: format,
+      seal: (state: ReadonlyArray<unknown>) => states.seal(provider.id, state),
       head: {
         model: String(call.model),
-        keepsThoughts,
         includesThoughts: format.asksForThoughts?.(body) === true,
         createdSeconds: Math.floor(now / 1000),
         id: `${format.idPrefix}_${id.replaceAll("-", "")}`

@@ -1,5 +1,6 @@
 import { type TokenUsage } from "../formats/domain.ts"
 import { type DialectError } from "../formats/errors.ts"
+import { sealedIn } from "../formats/common-form/turn-state.ts"
 import {
   EventEnds,
   EventReader,
@@ -43,6 +44,8 @@ export interface StreamOptions {
   /** The format of the outgoing events. */
   readonly to: WireFormat
   readonly head: AnswerHead
+  /** Seals what the provider wants back with the turn. */
+  readonly seal: (state: ReadonlyArray<unknown>) => string
   /** Reads the uses of the tools that the provider runs; undefined if the request has none. */
   readonly toolUses?: ToolUseReader | undefined
   /** Writes an error as an event, in the format of the caller. */
@@ -244,7 +247,7 @@ export class StreamTransformer implements StreamProgress {
   private closing(usage: TokenUsage): string {
     if (this.translator === undefined) return this.reader.closing(usage, this.done, this.isHeldBack)
     const { reader, writer } = this.translator
-    const rest = reader.end().map((chunk) => writer.push(chunk))
+    const rest = reader.end().map((chunk) => writer.push(sealedIn(chunk, this.options.seal)))
     return rest.join("") + writer.end(usage)
   }
 
@@ -284,7 +287,7 @@ export class StreamTransformer implements StreamProgress {
     if (this.failure !== undefined || !isJson(value)) return ""
     return translator.reader
       .push(value, event)
-      .map((chunk) => translator.writer.push(chunk))
+      .map((chunk) => translator.writer.push(sealedIn(chunk, this.options.seal)))
       .join("")
   }
 }

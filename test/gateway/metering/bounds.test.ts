@@ -19,6 +19,7 @@ import { runningLoopback } from "../../support/loopback.ts"
 import { json, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
+import { readableSeals } from "../../support/turn-seals.ts"
 
 const contextTokens = 20_000
 const ours = "https://mcp.example/ours"
@@ -236,7 +237,8 @@ const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
     model: "m",
     streams: false,
     body,
-    bytes
+    bytes,
+    states: readableSeals
   }
   const sent = JSON.parse(Buffer.from(yield* providerRequest(request, target, estimate.success)).toString())
   const { input, output, searches } = consumption(sent, contextTokens, dice, { isVendor })

@@ -5,6 +5,7 @@ import { providerRequest } from "../../../src/gateway/pipeline/provider-request.
 import { gatewaySnapshot } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { chatFormats, spokenDialects } from "../../support/formats.ts"
 import { runningLoopback } from "../../support/loopback.ts"
+import { readableSeals } from "../../support/turn-seals.ts"
 
 const [model] = gatewaySnapshot({}, null, runningLoopback, [], []).models
 
@@ -25,7 +26,14 @@ const sent = Effect.fnUntraced(function* (
   const body = JSON.parse(text)
   const bytes = new TextEncoder().encode(text)
   const out = yield* providerRequest(
-    { format: chatFormats[dialect], model: body.model, streams: body.stream === true, body, bytes },
+    {
+      format: chatFormats[dialect],
+      model: body.model,
+      streams: body.stream === true,
+      body,
+      bytes,
+      states: readableSeals
+    },
     target,
     {
       limit,

@@ -4,12 +4,14 @@ import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { StreamTransformer, type StreamOptions } from "../../../src/gateway/pipeline/stream-transformer.ts"
 import { answerScope, renaming } from "../../../src/gateway/json/kept-ids.ts"
 import { noUsage } from "../../../src/gateway/formats/domain.ts"
+import { readableSeal } from "../../support/turn-seals.ts"
 
 const relayed = (options: Partial<StreamOptions>, ...parts: ReadonlyArray<Uint8Array>): string => {
   const transformer = new StreamTransformer({
     from: openAiChat,
     to: openAiChat,
     head: { id: "c", model: "m", createdSeconds: 17 },
+    seal: readableSeal,
     includeUsage: true,
     keepsWords: false,
     rename: renaming(answerScope, (id) => `ours-${id}`),

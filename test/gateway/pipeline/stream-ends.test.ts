@@ -12,6 +12,7 @@ import { EventReader } from "../../../src/gateway/formats/event-reader.ts"
 import { charges, configure, model, prices, provider, readAll, spender } from "../../support/gateway.ts"
 import { type Answerer, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
+import { readableSeal } from "../../support/turn-seals.ts"
 
 const data = (value: object) => `data: ${JSON.stringify(value)}\n\n`
 const named = (value: { readonly type: string; readonly [member: string]: unknown }) =>
@@ -115,6 +116,7 @@ const relayed = (api: Ending["api"], to: Dialect, parts: ReadonlyArray<Uint8Arra
     from: formats[api],
     to: to === formats[api].dialect ? formats[api] : chatFormats[to],
     head: { id: "c", model: "m", createdSeconds: 17 },
+    seal: readableSeal,
     includeUsage: true,
     keepsWords: false,
     writeError: ({ message }) => `data: ${message}\n\n`

@@ -2,6 +2,7 @@ import { assert, describe, it } from "vitest"
 import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { StreamTransformer } from "../../../src/gateway/pipeline/stream-transformer.ts"
 import { noUsage } from "../../../src/gateway/formats/domain.ts"
+import { readableSeal } from "../../support/turn-seals.ts"
 
 const chunk = (content: string, finish_reason: string | null = null) =>
   `data: ${JSON.stringify({ id: "c", choices: [{ index: 0, delta: { content }, finish_reason }] })}`
@@ -14,6 +15,7 @@ const relayed = (...parts: ReadonlyArray<string>): string => {
     from: openAiChat,
     to: openAiChat,
     head: { id: "c", model: "m", createdSeconds: 17 },
+    seal: readableSeal,
     includeUsage: true,
     keepsWords: false,
     writeError: ({ message }) => `data: ${message}\n\n`

@@ -44,7 +44,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
             body: { model: "both", max_tokens: 100, messages, thinking: { type: "adaptive" } }
           })
         const first = yield* ask([hello])
-        assert.deepStrictEqual(first.body.content[0], { type: "thinking", thinking: thought, signature: "" })
+        assert.deepInclude(first.body.content[0], { type: "thinking", thinking: thought })
         isDown = true
         const second = yield* ask([hello, { role: "assistant", content: first.body.content }, hello])
         assert.strictEqual(second.status, 200, second.text)

@@ -5,17 +5,17 @@ import * as path from "node:path"
 import { gatewaySnapshot } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { providerRequest } from "../../../src/gateway/pipeline/provider-request.ts"
 import { StreamTransformer } from "../../../src/gateway/pipeline/stream-transformer.ts"
-import { completionToMessage, messageToCompletion } from "../../../src/gateway/formats/anthropic-messages/answers.ts"
-import { readEvent, readMessage } from "../../../src/gateway/formats/anthropic-messages/domain.ts"
+import { readEvent } from "../../../src/gateway/formats/anthropic-messages/domain.ts"
 import { type BilledTool, type Dialect, noUsage } from "../../../src/gateway/formats/domain.ts"
 import { type DialectError, errorInEvent, readErrorIn } from "../../../src/gateway/formats/errors.ts"
 import { EventReader } from "../../../src/gateway/formats/event-reader.ts"
-import {
-  type ChatCompletion,
-  readChunk,
-  readCompletion,
-  ThinkingBlock
-} from "../../../src/gateway/formats/common-form/domain.ts"
+import { readChunk, readCompletion } from "../../../src/gateway/formats/common-form/domain.ts"
+import { sealedIn } from "../../../src/gateway/formats/common-form/turn-state.ts"
+import { anthropicMessages } from "../../../src/gateway/formats/anthropic-messages/format.ts"
+import { type WireFormat } from "../../../src/gateway/formats/format.ts"
+import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
+import { readableSeal, readableSeals } from "../../support/turn-seals.ts"
+import { commonFormat } from "../../../src/gateway/formats/openai-responses/common-format.ts"
 import { usageOfCompletion } from "../../../src/gateway/formats/common-form/usage.ts"
 import { ChunksToResponse, type ResponseEvent } from "../../../src/gateway/formats/openai-responses/chunks-to-events.ts"
 import { streamedResponse } from "../../../src/gateway/formats/openai-responses/whole-to-stream.ts"
@@ -73,17 +73,16 @@ const snapshots = <Given>(
 }
 
 const [target] = gatewaySnapshot({}, null, runningLoopback, [], []).models.flatMap(({ targets }) => targets)
-const thoughtsIn = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(ThinkingBlock)))
 
 const limits = { limit: undefined, outputTokens: 4096, toolLimit: undefined }
 
 /** The request as its provider gets it, who must not refuse it. */
-const sent = async (body: Json, from: Dialect, to: Dialect): Promise<string> => {
+const sent = async (body: Json, from: WireFormat, to: Dialect): Promise<string> => {
   assert.isDefined(target)
   const model = to === "openai" ? "gpt" : body.model === "m" ? "claude-sonnet-4-5" : String(body.model)
   const provider = { ...target.provider, vendor: undefined, speaks: spokenDialects[to] }
   const bytes = utf8.encode(JSON.stringify(body))
-  const request = { format: chatFormats[from], model: body.model, streams: false, body, bytes, keepsThoughts: true }
+  const request = { format: from, model: body.model, streams: false, body, bytes, states: readableSeals }
   const out = await Effect.runPromise(providerRequest(request, { ...target, model, provider }, limits))
   const received = JSON.parse(typeof out === "string" ? out : Buffer.from(out).toString("utf8"))
   const headers = { "anthropic-version": "2023-06-01" }
@@ -98,13 +97,7 @@ const chatOfResponses = (given: Json, ownTools: ReadonlyArray<BilledTool>): Json
     typeof request.input === "object" && request.input !== null
       ? request.input
       : [{ role: "user" as const, content: request.input ?? "Hello" }]
-  const translated = responsesToChat(
-    request,
-    items,
-    ({ encrypted_content: sealed }) => thoughtsIn(sealed),
-    new Set(ownTools)
-  )
-  return Result.getOrThrow(translated).body
+  return Result.getOrThrow(responsesToChat(request, items, new Set(ownTools))).body
 }
 
 const hello = [{ role: "user", content: "Hello" }]
@@ -112,19 +105,18 @@ const chatOfNative = (given: Json): Json =>
   chatOf(Schema.decodeUnknownSync(LlmRequest)({ model: "m", messages: hello, ...given }))
 
 snapshots("requests", requests, {
-  "chat-to-messages": (given) => sent({ model: "m", messages: hello, ...given }, "openai", "anthropic"),
+  "chat-to-messages": (given) => sent({ model: "m", messages: hello, ...given }, openAiChat, "anthropic"),
   "messages-to-chat": (given) =>
-    sent({ model: "m", max_tokens: 100, messages: hello, ...given }, "anthropic", "openai"),
-  "native-to-chat": (given) => sent(chatOfNative(given), "openai", "openai"),
-  "native-to-messages": (given) => sent(chatOfNative(given), "openai", "anthropic"),
-  "responses-to-chat": (given) => sent(chatOfResponses(given, []), "openai", "openai"),
+    sent({ model: "m", max_tokens: 100, messages: hello, ...given }, anthropicMessages, "openai"),
+  "native-to-chat": (given) => sent(chatOfNative(given), openAiChat, "openai"),
+  "native-to-messages": (given) => sent(chatOfNative(given), openAiChat, "anthropic"),
+  "responses-to-chat": (given) => sent(chatOfResponses(given, []), commonFormat, "openai"),
   "responses-to-messages": (given) =>
-    sent(chatOfResponses(given, ["webSearch", "codeExecution"]), "openai", "anthropic")
+    sent(chatOfResponses(given, ["webSearch", "codeExecution"]), commonFormat, "anthropic")
 })
 
 const head = { model: "asked", id: "made", createdSeconds: 17 }
 const decodeCompletion = (given: unknown) => readCompletion(given) ?? {}
-const decodeMessage = (given: unknown) => readMessage(given) ?? {}
 
 const responseOf = (request: Json = { model: "asked" }): ChunksToResponse => {
   const asked = Schema.decodeUnknownSync(ResponsesRequest)(request)
@@ -133,12 +125,23 @@ const responseOf = (request: Json = { model: "asked" }): ChunksToResponse => {
     createdSeconds: 17,
     request: asked,
     tools: Result.getOrThrow(responsesToChat(asked, [])).tools,
-    itemId: (prefix, place) => `${prefix}_made_${place}`,
-    sealThoughts: JSON.stringify
+    itemId: (prefix, place) => `${prefix}_made_${place}`
   })
 }
 
-const wholeResponse = (completion: ChatCompletion, request: Json | undefined): string => {
+/** An answer as the common form has it, and the usage that it reports. */
+const common = (answer: Json, from: WireFormat) => ({
+  completion: sealedIn(from.translation!.answerToCommon(answer, head), readableSeal),
+  usage: from.usageIn(answer) ?? noUsage
+})
+
+const translatedAnswer = (answer: Json, from: WireFormat, to: WireFormat): string => {
+  const { completion, usage } = common(answer, from)
+  return pretty(to.translation!.answerFromCommon(completion, head, usage))
+}
+
+const wholeResponse = (answer: Json, from: WireFormat, request: Json | undefined): string => {
+  const completion = decodeCompletion(common(answer, from).completion)
   const chunks = responseOf(request)
   chunks.pushWhole(completion)
   return pretty(chunks.end(usageOfCompletion(completion.usage)).response)
@@ -149,15 +152,12 @@ const lines = (stream: string | undefined): string =>
   `${(stream ?? "").trimEnd().replaceAll("\n\n", "\0").replaceAll("\n", " ").replaceAll("\0", "\n")}\n`
 
 snapshots("answers", answers, {
-  "completion-to-message": (given) => pretty(completionToMessage(decodeCompletion(given), head)),
-  "completion-to-response": (given, { request }) => wholeResponse(decodeCompletion(given), request),
+  "completion-to-message": (given) => translatedAnswer(given, openAiChat, anthropicMessages),
+  "completion-to-response": (given, { request }) => wholeResponse(given, openAiChat, request),
   "completion-to-native": (given) => pretty(saidIn(utf8.encode(JSON.stringify(given))) ?? null),
   "completion-to-chunks": (given) => lines(chatFormats.openai.streamed(JSON.stringify(given), noUsage)),
-  "message-to-completion": (given) => pretty(messageToCompletion(decodeMessage(given), head)),
-  "message-to-response": (given, { request }) => {
-    const completion = messageToCompletion(decodeMessage(given), { ...head, keepsThoughts: true })
-    return wholeResponse(decodeCompletion(completion), request)
-  },
+  "message-to-completion": (given) => translatedAnswer(given, anthropicMessages, openAiChat),
+  "message-to-response": (given, { request }) => wholeResponse(given, anthropicMessages, request),
   "message-to-events": (given) => wellFormed(lines(chatFormats.anthropic.streamed(JSON.stringify(given), undefined))),
   "response-to-events": (given) => lines(streamedResponse(JSON.stringify(given)))
 })
@@ -195,14 +195,15 @@ const streamOf = (dialect: Dialect, events: ReadonlyArray<Json>): string => {
   return written.join("") + (dialect === "openai" && isWhole ? "data: [DONE]\n\n" : "")
 }
 
-const relayed = (stream: string, from: Dialect, to: Dialect, keepsThoughts: boolean): string => {
+const relayed = (stream: string, from: Dialect, to: WireFormat): string => {
   const transformer = new StreamTransformer({
     from: chatFormats[from],
-    to: chatFormats[to],
-    head: { ...head, keepsThoughts },
+    to,
+    head,
+    seal: readableSeal,
     includeUsage: true,
     keepsWords: false,
-    writeError: (error) => writers[to].event(error, "req_1")
+    writeError: (error) => writers[to.dialect].event(error, "req_1")
   })
   const begun = transformer.push(utf8.encode(stream))
   return Buffer.concat([begun, transformer.end(transformer.usage ?? noUsage, undefined)]).toString("utf8")
@@ -242,15 +243,15 @@ const gathered = (dialect: Dialect, events: ReadonlyArray<Json>): string => {
 }
 
 snapshots("streams", streams, {
-  "chunks-to-events": (given) => wellFormed(lines(relayed(streamOf("openai", given), "openai", "anthropic", false))),
+  "chunks-to-events": (given) => wellFormed(lines(relayed(streamOf("openai", given), "openai", anthropicMessages))),
   "chunks-to-response": (given, { request }) =>
-    responseEvents(relayed(streamOf("openai", given), "openai", "openai", true), request?.[0]),
-  "chunks-to-native": (given) => native(relayed(streamOf("openai", given), "openai", "openai", false)),
+    responseEvents(relayed(streamOf("openai", given), "openai", commonFormat), request?.[0]),
+  "chunks-to-native": (given) => native(relayed(streamOf("openai", given), "openai", openAiChat)),
   "chunks-to-completion": (given) => gathered("openai", given),
-  "events-to-chunks": (given) => lines(relayed(streamOf("anthropic", given), "anthropic", "openai", false)),
+  "events-to-chunks": (given) => lines(relayed(streamOf("anthropic", given), "anthropic", openAiChat)),
   "events-to-response": (given, { request }) =>
-    responseEvents(relayed(streamOf("anthropic", given), "anthropic", "openai", true), request?.[0]),
-  "events-to-native": (given) => native(relayed(streamOf("anthropic", given), "anthropic", "openai", false)),
+    responseEvents(relayed(streamOf("anthropic", given), "anthropic", commonFormat), request?.[0]),
+  "events-to-native": (given) => native(relayed(streamOf("anthropic", given), "anthropic", openAiChat)),
   "events-to-message": (given) => gathered("anthropic", given)
 })
 

@@ -125,6 +125,18 @@ layer(serviceLayer({}), { excludeTestServices: true, timeout: "60 seconds" })("G
     }).pipe(Effect.scoped)
   )
 
+  it.effect("has its answers limited under a hard cap by any provider where it sets no limit", () =>
+    Effect.gen(function* () {
+      const { anthropic, client, gemini, openAi } = yield* setUp
+      const ask = (name: string) => Effect.promise(() => client.models.generateContent({ model: name, contents: "Hi" }))
+      for (const name of ["gemini", "gpt", "claude"]) yield* ask(name)
+      assert.isAbove(gemini.requests.at(-1)?.body.generationConfig.maxOutputTokens, 0)
+      const { max_completion_tokens: newer, max_tokens: older } = openAi.requests.at(-1)?.body ?? {}
+      assert.isAbove(newer ?? older, 0)
+      assert.isAbove(anthropic.requests.at(-1)?.body.max_tokens, 0)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("gets a stream as one array where it asks for no events", () =>
     Effect.gen(function* () {
       const { key, service } = yield* setUp

@@ -3,7 +3,7 @@ import { type AnsweredBlock, type Message } from "./domain.ts"
 import { inputOf } from "./chat-to-messages.ts"
 import { noUsage } from "../domain.ts"
 import { type AnswerHead } from "../format.ts"
-import { thinkingBlockOf } from "./thinking.ts"
+import { thinkingBlocksIn } from "./thinking.ts"
 import { toFinishReason, toStopReason } from "./finish.ts"
 import { type ChatCompletion, thoughtOf } from "../common-form/domain.ts"
 import { toCompletionUsage, usageOfCompletion } from "../common-form/usage.ts"
@@ -24,8 +24,8 @@ export const messageToCompletion = (message: Message, head: AnswerHead): Json =>
   const blocks = message.content ?? []
   const texts = blocks.flatMap((block) => (block.type === "text" ? [block.text ?? ""] : []))
   const thoughts = blocks.flatMap((block) => (block.type === "thinking" ? [block.thinking ?? ""] : []))
-  const signed = head.keepsThoughts === true ? blocks.flatMap((block) => thinkingBlockOf(block) ?? []) : []
-  const searches = head.keepsThoughts === true ? blocks.flatMap((block) => searchOf(block) ?? []) : []
+  const signed = thinkingBlocksIn(blocks.map((block) => ({ thinking: "", ...block })))
+  const searches = blocks.flatMap((block) => searchOf(block) ?? [])
   const calls = blocks.flatMap((block) =>
     block.type === "tool_use"
       ? [
@@ -50,7 +50,7 @@ export const messageToCompletion = (message: Message, head: AnswerHead): Json =>
           content: texts.length === 0 ? null : texts.join(""),
           refusal: null,
           ...(thoughts.length === 0 ? {} : { reasoning_content: thoughts.join("") }),
-          ...(signed.length === 0 ? {} : { thinking_blocks: signed }),
+          ...(signed.length === 0 ? {} : { turn_state: signed }),
           ...(searches.length === 0 ? {} : { web_searches: searches }),
           ...(calls.length === 0 ? {} : { tool_calls: calls })
         },
@@ -65,7 +65,7 @@ export const messageToCompletion = (message: Message, head: AnswerHead): Json =>
 /** Translates a chat completion to a message; arguments that are not JSON are passed on unchanged, under `arguments`. */
 export const completionToMessage = (completion: ChatCompletion, head: AnswerHead): Json => {
   const [choice] = completion.choices ?? []
-  const { content, refusal, tool_calls: calls = [] } = choice?.message ?? {}
+  const { content, refusal, tool_calls: calls = [], turn_state: signature = "" } = choice?.message ?? {}
   const thought = thoughtOf(choice?.message)
   const uses = calls.flatMap(({ function: called, id }, index) =>
     called?.name === undefined
@@ -79,10 +79,13 @@ export const completionToMessage = (completion: ChatCompletion, head: AnswerHead
           }
         ]
   )
+  const thinking = [{ type: "thinking", thinking: thought, signature }]
   const blocks: ReadonlyArray<Json> = [
-    ...(thought ? [{ type: "thinking", thinking: thought, signature: "" }] : []),
+    ...(thought ? thinking : []),
     ...(content ? [{ type: "text", text: content }] : []),
     ...(refusal ? [{ type: "text", text: refusal }] : []),
+    // Clients that asked for no thoughts read the first block.
+    ...(!thought && signature ? thinking : []),
     ...uses
   ]
   return {

@@ -4,7 +4,7 @@ import { textIn } from "../../../kernel/json/parsed-json.ts"
 import { type Untranslatable } from "../domain.ts"
 import { toContentBlock } from "./media.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "../common-form/domain.ts"
-import { takesSampling, thinkingBlockOf, thinkingOf } from "./thinking.ts"
+import { takesSampling, thinkingBlocksIn, thinkingOf } from "./thinking.ts"
 
 /** What a translation needs to know about the target model. */
 export interface AnthropicTarget {
@@ -48,7 +48,7 @@ export const chatToMessages = (
         break
       case "assistant":
         say("assistant", [
-          ...(message.thinking_blocks ?? []).flatMap((block) => thinkingBlockOf(block) ?? []),
+          ...thinkingBlocksIn(message.turn_state),
           // What else another provider's model gave means nothing to Anthropic's.
           ...blocksOf(message, at, leaveOut),
           ...toolUses(message, at, refuse)

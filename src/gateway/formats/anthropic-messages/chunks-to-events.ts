@@ -46,11 +46,15 @@ export class ChunksToEvents {
     const delta = choice?.delta
     const thought = thoughtOf(delta)
     if (thought !== "") this.say(events, "thinking", thought)
+    const state = delta?.turn_state ?? ""
+    const isOfThought = this.open?.kind === "thinking"
+    if (isOfThought) this.sign(events, state)
     if (delta?.content) this.say(events, "text", delta.content)
     if (delta?.refusal) {
       this.say(events, "text", delta.refusal)
       this.refused = true
     }
+    if (!isOfThought) this.sign(events, state)
     for (const call of delta?.tool_calls ?? []) this.call(events, call)
     if (choice?.finish_reason) this.finishReason = choice.finish_reason
     return events
@@ -90,14 +94,25 @@ export class ChunksToEvents {
   }
 
   private say(events: Array<Event>, kind: "text" | "thinking", words: string): void {
-    if (this.open?.kind !== kind) {
-      this.close(events)
-      this.open = { kind, index: this.blocks++ }
-      const empty = kind === "text" ? { type: "text", text: "" } : { type: "thinking", thinking: "", signature: "" }
-      events.push({ type: "content_block_start", index: this.open.index, content_block: empty })
-    }
+    if (this.open?.kind !== kind) this.begin(events, kind)
     const delta = kind === "text" ? { type: "text_delta", text: words } : { type: "thinking_delta", thinking: words }
-    events.push({ type: "content_block_delta", index: this.open.index, delta })
+    events.push({ type: "content_block_delta", index: this.open?.index, delta })
+  }
+
+  /** Ends a thought with what the provider wants back: the one that is open, or one without a text. */
+  private sign(events: Array<Event>, signature: string): void {
+    if (signature === "") return
+    if (this.open?.kind !== "thinking") this.begin(events, "thinking")
+    const delta = { type: "signature_delta", signature }
+    events.push({ type: "content_block_delta", index: this.open?.index, delta })
+    this.close(events)
+  }
+
+  private begin(events: Array<Event>, kind: "text" | "thinking"): void {
+    this.close(events)
+    this.open = { kind, index: this.blocks++ }
+    const empty = kind === "text" ? { type: "text", text: "" } : { type: "thinking", thinking: "", signature: "" }
+    events.push({ type: "content_block_start", index: this.open.index, content_block: empty })
   }
 
   private close(events: Array<Event>): void {

@@ -2,7 +2,7 @@ import { type AnsweredBlock, type MessageEvent } from "./domain.ts"
 import { searchOf } from "./answers.ts"
 import { type AnswerHead } from "../format.ts"
 import { parsedJson } from "../../../kernel/json/parsed-json.ts"
-import { thinkingBlockOf } from "./thinking.ts"
+import { thinkingBlocksIn } from "./thinking.ts"
 import { toFinishReason } from "./finish.ts"
 
 type Chunk = Readonly<Record<string, unknown>>
@@ -22,10 +22,9 @@ export class EventsToChunks {
   private ended = false
   /** Calls by the index of their block; their own indices have no gaps. */
   private readonly calls = new Map<number, Call>()
-  /** The block of thoughts that is being written, if thoughts are kept. */
+  /** The block of thoughts that is being written. */
   private thought: { type: string; thinking: string; signature: string; data: string } | undefined
-
-  /** The search that the provider runs, with its input as it is streamed, if searches are kept. */
+  /** The search that the provider runs, with its input as it is streamed. */
   private search: { readonly block: AnsweredBlock; input: string } | undefined
 
   constructor(head: AnswerHead) {
@@ -80,11 +79,11 @@ export class EventsToChunks {
     this.start(chunks)
     if (block?.type === "text" && block.text) this.say(chunks, { content: block.text })
     if (block?.type === "thinking" && block.thinking) this.say(chunks, { reasoning_content: block.thinking })
-    if (this.head.keepsThoughts === true && block?.type?.endsWith("thinking") === true) {
+    if (block?.type?.endsWith("thinking") === true) {
       const { data, signature, thinking, type } = block
       this.thought = { type, thinking: thinking ?? "", signature: signature ?? "", data: data ?? "" }
     }
-    if (this.head.keepsThoughts === true && block && searchOf(block) !== undefined) this.search = { block, input: "" }
+    if (block && searchOf(block) !== undefined) this.search = { block, input: "" }
     if (block?.type !== "tool_use" || this.calls.has(index ?? 0)) return
     const call = { index: this.calls.size, input: block.input, sent: false }
     this.calls.set(index ?? 0, call)
@@ -115,9 +114,9 @@ export class EventsToChunks {
   }
 
   private endThought(chunks: Array<Chunk>): void {
-    const block = this.thought === undefined ? undefined : thinkingBlockOf(this.thought)
+    const signed = thinkingBlocksIn([this.thought])
     this.thought = undefined
-    if (block !== undefined) this.say(chunks, { thinking_blocks: [block] })
+    if (signed.length > 0) this.say(chunks, { turn_state: signed })
   }
 
   private endSearch(chunks: Array<Chunk>): void {

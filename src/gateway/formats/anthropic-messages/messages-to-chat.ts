@@ -4,6 +4,7 @@ import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type MessageBlock, type MessageParam, type MessagesRequest, ToolContent } from "./domain.ts"
 import { type Untranslatable } from "../domain.ts"
 import { isStrict } from "../common-form/strict-schema.ts"
+import { isSealedState } from "../common-form/turn-state.ts"
 import { toChatParts } from "./media.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
 
@@ -90,6 +91,7 @@ interface Located {
 const assistantMessages = (blocks: ReadonlyArray<Located>): ReadonlyArray<Part> => {
   const texts: Array<string> = []
   const calls: Array<Part> = []
+  const states: Array<string> = []
   for (const { block } of blocks) {
     if (block.type === "tool_use") {
       calls.push({
@@ -100,11 +102,18 @@ const assistantMessages = (blocks: ReadonlyArray<Located>): ReadonlyArray<Part> 
     } else if (block.type === "text") texts.push(block.text ?? "")
     // The summary of what came before it.
     else if (block.type === "compaction" && typeof block.content === "string") texts.push(block.content)
-    // Thoughts, and what the provider's own tools did, are left out.
+    else if (block.type === "thinking" && isSealedState(block.signature)) states.push(block.signature)
+    // Other thoughts, and what the provider's own tools did, are left out.
   }
   if (texts.length + calls.length === 0) return []
-  const content = texts.length === 0 ? null : texts.join("")
-  return [{ role: "assistant", content, ...(calls.length === 0 ? {} : { tool_calls: calls }) }]
+  return [
+    {
+      role: "assistant",
+      content: texts.length === 0 ? null : texts.join(""),
+      ...(calls.length === 0 ? {} : { tool_calls: calls }),
+      ...(states.length === 0 ? {} : { turn_state: states })
+    }
+  ]
 }
 
 const userMessages = (blocks: ReadonlyArray<Located>, refuse: Refuse): ReadonlyArray<Part> => {

@@ -1,4 +1,5 @@
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
+import { isSealedState } from "../common-form/turn-state.ts"
 import { cuts, type Edit, edited, mergePatch, placesIn } from "../../json/json-edits.ts"
 import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits, type Unserved } from "../format.ts"
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
@@ -98,12 +99,14 @@ export const messageUpperBound = (body: Json, terms: BoundTerms): TokenUpperBoun
   return body.max_tokens === 0 ? { ...bound, unbounded: [...bound.unbounded, withoutOutput] } : bound
 }
 
-const isUnsigned = (block: unknown): boolean =>
-  isJson(block) && block.type === "thinking" && (typeof block.signature !== "string" || block.signature === "")
+const isUnsigned = (block: unknown): boolean => {
+  if (!isJson(block) || block.type !== "thinking") return false
+  return typeof block.signature !== "string" || block.signature === "" || isSealedState(block.signature)
+}
 
 /**
- * Removes thinking blocks without a signature from the text of a messages request. Anthropic rejects them, and a
- * conversation contains them if another vendor's model took part. A message that contains nothing else is removed.
+ * Removes thinking blocks without a signature of Anthropic's from the text of a messages request. Anthropic rejects them,
+ * and a conversation contains them if another vendor's model took part. A message that contains nothing else is removed.
  */
 export const withoutUnsignedThinking = (json: Uint8Array, body: Json): ReadonlyArray<Edit> => {
   const concerned = listIn(body.messages).flatMap((message, index) => {

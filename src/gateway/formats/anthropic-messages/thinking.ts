@@ -1,5 +1,6 @@
+import { Option, Schema } from "effect"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
-import { type ChatRequest, type ThinkingBlock } from "../common-form/domain.ts"
+import { type ChatRequest } from "../common-form/domain.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
 
 /** The version in a model's name, before or after its family, under any provider's naming; a date does not match. */
@@ -63,15 +64,15 @@ export const thinkingOf = (request: ChatRequest, model: string, maxTokens: numbe
 export const takesSampling = (model: string, { thinking }: Asked): boolean =>
   thinking === undefined && !thinksAdaptively(model)
 
-/** A thought of a model, as Anthropic takes it back; undefined for other blocks and for one without a signature. */
-export const thinkingBlockOf = ({
-  data,
-  signature,
-  thinking,
-  type
-}: {
-  readonly [Member in "data" | "signature" | "thinking" | "type"]?: string | null | undefined
-}): ThinkingBlock | undefined => {
-  if (type === "redacted_thinking") return data ? { type, data } : undefined
-  return type === "thinking" && signature ? { type, thinking: thinking ?? "", signature } : undefined
-}
+/** A signed thought, as Anthropic takes it back: the signature covers the text. */
+const ThinkingBlock = Schema.Union([
+  Schema.Struct({ type: Schema.Literal("redacted_thinking"), data: Schema.NonEmptyString }),
+  Schema.Struct({ type: Schema.Literal("thinking"), thinking: Schema.String, signature: Schema.NonEmptyString })
+])
+export type ThinkingBlock = typeof ThinkingBlock.Type
+
+const decode = Schema.decodeUnknownOption(ThinkingBlock)
+
+/** The thoughts among blocks that Anthropic takes back; one without a signature is none. */
+export const thinkingBlocksIn = (blocks: ReadonlyArray<unknown> | null | undefined): ReadonlyArray<ThinkingBlock> =>
+  (blocks ?? []).flatMap((block) => Option.toArray(decode(block)))

@@ -1,4 +1,4 @@
-import { Option, Schema } from "effect"
+import { Schema } from "effect"
 import { isJson } from "../../../kernel/json/parsed-json.ts"
 import { list, members, object, place, type Reader, text } from "../../../kernel/json/readers.ts"
 
@@ -31,27 +31,9 @@ export const ChatPart = Schema.Struct({
 })
 export type ChatPart = typeof ChatPart.Type
 
-/** A signed thought of an Anthropic model, in Anthropic's form: only with its signature can it be sent back. */
-export const ThinkingBlock = Schema.Struct({
-  type: Schema.Literals(["thinking", "redacted_thinking"]),
-  thinking: optional(Schema.String),
-  signature: optional(Schema.String),
-  data: optional(Schema.String)
-})
-export type ThinkingBlock = typeof ThinkingBlock.Type
-
-/**
- * What providers want back with a turn: their signed thoughts, and one element for each other format, into which only that
- * format looks. In chunks the elements of one format are continued.
- */
-const stateMembers = {
-  thinking_blocks: optional(Schema.Array(ThinkingBlock)),
-  turn_state: Schema.optionalKey(Schema.NullOr(Schema.Array(Schema.Unknown)))
-}
-
 export const ChatMessage = Schema.Struct({
-  ...stateMembers,
-  reasoning_content: optional(Schema.String),
+  /** What the provider wants back with the turn; only the format that made it looks into it (`turn-state.ts`). */
+  turn_state: optional(Schema.Array(Schema.Unknown)),
   role: Schema.Literals(["system", "developer", "user", "assistant", "tool", "function"]),
   content: optional(Schema.Union([Schema.String, Schema.Array(ChatPart)])),
   tool_calls: optional(Schema.Array(ToolCall)),
@@ -164,10 +146,9 @@ const call = members({
 })
 export type CallFragment = NonNullable<ReturnType<typeof call>>
 
-const decodeThinkingBlock = Schema.decodeUnknownOption(ThinkingBlock)
-
 const saidMembers = members({
-  thinking_blocks: list((value) => Option.getOrUndefined(decodeThinkingBlock(value))),
+  /** What the provider wants back with the turn, sealed; in chunks, what is to be sent back besides what came before. */
+  turn_state: text,
   /** The searches that a provider ran for an answer, for the translation to a response alone. */
   web_searches: list(members({ query: text })),
   content: words,
@@ -185,7 +166,7 @@ const said: Reader<NonNullable<ReturnType<typeof saidMembers>>> = (value) =>
 /** A completion. An answer is read member by member: what translation does not know fails none of it. */
 export const readCompletion = members({
   id: text,
-  choices: list(members({ message: said, finish_reason: text })),
+  choices: list(members({ index: place, message: said, finish_reason: text })),
   usage: object
 })
 export type ChatCompletion = NonNullable<ReturnType<typeof readCompletion>>

@@ -1,12 +1,12 @@
 import { noUsage, type FinishReason } from "../domain.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
-import { thoughtOf } from "../common-form/domain.ts"
+import { type ChatCompletion, thoughtOf } from "../common-form/domain.ts"
 import { toCompletionUsage, usageOfCompletion } from "../common-form/usage.ts"
 import { partsOf, type Answer, type AnsweredPart, type Candidate } from "./domain.ts"
 import { type AnswerHead } from "../format.ts"
-import { turnStateOf, type HubChoice, type HubCompletion, type WrittenPart } from "./hub.ts"
-import { TurnParts, callPart, partsOfTurn } from "./thoughts.ts"
+import { callPart, TurnParts, type WrittenPart } from "./turn-parts.ts"
+import { withSealedStates } from "./turn-state.ts"
 import { reportsUsage, toAnswerUsage, usageOfAnswer } from "./usage.ts"
 
 const finishReasons = lookupTable<FinishReason>({
@@ -123,8 +123,8 @@ const messageOf = (candidate: Candidate, index: number, head: AnswerHead): Json 
     refusal: null,
     ...(thoughts.length === 0 ? {} : { reasoning_content: thoughts.join("") }),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
-    ...(head.keepsThoughts === true ? turnStateOf(signed) : {}),
-    ...(head.keepsThoughts === true && searches.length > 0 ? { web_searches: searches } : {})
+    ...(signed.length === 0 ? {} : { turn_state: signed }),
+    ...(searches.length === 0 ? {} : { web_searches: searches })
   }
 }
 
@@ -143,10 +143,10 @@ export const withAnyPart = (parts: ReadonlyArray<WrittenPart>): ReadonlyArray<Wr
   parts.length === 0 ? [{ text: "" }] : parts
 
 /** Translates a chat completion to an answer. */
-export const completionToAnswer = (completion: HubCompletion, head: AnswerHead): Json => ({
+export const completionToAnswer = (completion: ChatCompletion, head: AnswerHead): Json => ({
   candidates: (completion.choices ?? []).map((choice, place) => {
     const index = choice.index ?? place
-    const isRefusal = Boolean(choice.delta?.refusal)
+    const isRefusal = Boolean(choice.message?.refusal)
     return {
       content: { parts: withAnyPart(partsOfChoice(choice, index, head)), role: "model" },
       finishReason: isRefusal ? "SAFETY" : toGeminiReason(choice.finish_reason),
@@ -158,14 +158,20 @@ export const completionToAnswer = (completion: HubCompletion, head: AnswerHead):
   responseId: completion.id ?? head.id
 })
 
-const partsOfChoice = ({ delta: said, turn }: HubChoice, index: number, head: AnswerHead): ReadonlyArray<WrittenPart> =>
-  partsOfTurn({
-    text: (said?.content ?? "") + (said?.refusal ?? ""),
-    thought: head.includesThoughts === true ? thoughtOf(said) : "",
-    calls: (said?.tool_calls ?? []).flatMap(({ function: called, id }, place) => {
-      if (called?.name === undefined) return []
-      const callId = id || callIdOf(head, index, place)
-      return [{ id: callId, part: callPart(callId, called.name, called.arguments ?? "") }]
-    }),
-    turn
-  })
+const partsOfChoice = (
+  { message: said }: NonNullable<ChatCompletion["choices"]>[number],
+  index: number,
+  head: AnswerHead
+): ReadonlyArray<WrittenPart> => {
+  const thought = head.includesThoughts === true ? thoughtOf(said) : ""
+  const text = (said?.content ?? "") + (said?.refusal ?? "")
+  const calls = (said?.tool_calls ?? []).flatMap(({ function: called, id }, place) =>
+    called?.name === undefined
+      ? []
+      : [callPart(id || callIdOf(head, index, place), called.name, called.arguments ?? "")]
+  )
+  return withSealedStates(
+    [...(thought === "" ? [] : [{ thought: true, text: thought }]), ...(text === "" ? [] : [{ text }]), ...calls],
+    said?.turn_state ? [said.turn_state] : []
+  )
+}

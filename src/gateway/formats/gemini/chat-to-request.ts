@@ -2,13 +2,12 @@ import { Result } from "effect"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type Untranslatable } from "../domain.ts"
-import { type ChatPart } from "../common-form/domain.ts"
+import { type ChatMessage, type ChatPart, type ChatRequest } from "../common-form/domain.ts"
 import { inputOf } from "../anthropic-messages/chat-to-messages.ts"
 import { thinkingOf } from "./members.ts"
-import { type HubMessage, type HubRequest, turnPartsIn, type WrittenPart } from "./hub.ts"
 import { toInlinePart } from "./members.ts"
 import { resultOf } from "./request-to-chat.ts"
-import { callPart, partsOfTurn, withSignedCall } from "./thoughts.ts"
+import { callPart, partsOfTurn, turnPartsIn, withSignedCall, type WrittenPart } from "./turn-parts.ts"
 
 type Refuse = (path: Fault["path"], message: string) => void
 type Role = "user" | "model"
@@ -18,7 +17,7 @@ const maxStops = 5
 
 /** Translates a chat request to one of Gemini's; the model and whether it streams are in the path of a request. */
 export const chatToRequest = (
-  request: HubRequest,
+  request: ChatRequest,
   target: { readonly model: string }
 ): Result.Result<Json, Untranslatable> => {
   const faults: Array<Fault> = []
@@ -33,8 +32,7 @@ export const chatToRequest = (
     if (last?.role === role) for (const part of parts) last.parts.push(part)
     else contents.push({ role, parts: [...parts] })
   }
-  for (const [index, message] of request.messages.entries()) {
-    const at = ["messages", index]
+  for (const { at, message } of turnsOf(request)) {
     switch (message.role) {
       case "system":
       case "developer":
@@ -66,9 +64,40 @@ export const chatToRequest = (
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
 }
 
+interface PlacedMessage {
+  readonly message: ChatMessage
+  readonly at: Fault["path"]
+}
+
+/** The messages, with those of one turn of a model together: what Gemini wants back refers to the whole turn. */
+const turnsOf = ({ messages }: ChatRequest): ReadonlyArray<PlacedMessage> => {
+  const turns: Array<PlacedMessage> = []
+  for (const [index, message] of messages.entries()) {
+    const last = turns.at(-1)
+    if (message.role !== "assistant" || last?.message.role !== "assistant") {
+      turns.push({ message, at: ["messages", index] })
+      continue
+    }
+    const { content, tool_calls, turn_state } = last.message
+    turns.splice(-1, 1, {
+      ...last,
+      message: {
+        ...last.message,
+        content: [...listOf(content), ...listOf(message.content)],
+        tool_calls: [...(tool_calls ?? []), ...(message.tool_calls ?? [])],
+        turn_state: [...(turn_state ?? []), ...(message.turn_state ?? [])]
+      }
+    })
+  }
+  return turns
+}
+
+const listOf = (content: ChatMessage["content"]): ReadonlyArray<ChatPart> =>
+  typeof content === "string" ? [{ type: "text", text: content }] : (content ?? [])
+
 const textParts = (text: string): ReadonlyArray<WrittenPart> => (text === "" ? [] : [{ text }])
 
-const partsOf = ({ content }: HubMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<WrittenPart> => {
+const partsOf = ({ content }: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<WrittenPart> => {
   if (typeof content === "string") return textParts(content)
   return (content ?? []).flatMap((part, index) => {
     if (part.type === "text" || part.type === "refusal") return textParts(textOf(part))
@@ -82,9 +111,8 @@ const partsOf = ({ content }: HubMessage, at: Fault["path"], refuse: Refuse): Re
 const textOf = ({ refusal, text, type }: ChatPart): string =>
   (type === "text" ? text : type === "refusal" ? refusal : "") ?? ""
 
-const modelParts = (message: HubMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<WrittenPart> => {
+const modelParts = (message: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<WrittenPart> => {
   const { content } = message
-  const turn = turnPartsIn(message.turn_state)
   const calls = (message.tool_calls ?? []).map(({ function: called, id }, index) => {
     if (inputOf(called.arguments) === undefined) {
       refuse([...at, "tool_calls", index, "function", "arguments"], "Expected a JSON object")
@@ -95,16 +123,14 @@ const modelParts = (message: HubMessage, at: Fault["path"], refuse: Refuse): Rea
     partsOfTurn({
       // What else another provider's model gave means nothing to Gemini.
       text: typeof content === "string" ? content : (content ?? []).map(textOf).join(""),
-      // Another model's thoughts are not Gemini's.
-      thought: turn.length === 0 ? "" : (message.reasoning_content ?? ""),
       calls,
-      turn
+      state: turnPartsIn(message.turn_state)
     })
   )
 }
 
 const resultParts = (
-  message: HubMessage,
+  message: ChatMessage,
   names: ReadonlyMap<string, string>,
   at: Fault["path"],
   refuse: Refuse
@@ -123,7 +149,7 @@ const resultParts = (
   ]
 }
 
-const configOf = (request: HubRequest, model: string, refuse: Refuse): Json => {
+const configOf = (request: ChatRequest, model: string, refuse: Refuse): Json => {
   const stop = typeof request.stop === "string" ? [request.stop] : (request.stop ?? [])
   if (stop.length > maxStops) refuse(["stop"], `Gemini's models take at most ${maxStops}`)
   const format = request.response_format
@@ -145,7 +171,7 @@ const configOf = (request: HubRequest, model: string, refuse: Refuse): Json => {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => (value ?? null) !== null))
 }
 
-const toolMembers = (request: HubRequest, refuse: Refuse): Json => {
+const toolMembers = (request: ChatRequest, refuse: Refuse): Json => {
   const functions = (request.tools ?? []).flatMap((tool, index) => {
     if (tool.type !== "function" || !tool.function) {
       refuse(["tools", index, "type"], `Only tools of type function are translated, not ${tool.type}`)
@@ -180,7 +206,7 @@ interface Choice {
   readonly names?: ReadonlyArray<string>
 }
 
-const choiceOf = (asked: HubRequest["tool_choice"], refuse: Refuse): Choice => {
+const choiceOf = (asked: ChatRequest["tool_choice"], refuse: Refuse): Choice => {
   if (asked === undefined || asked === null) return {}
   if (asked === "none") return { mode: "NONE" }
   if (asked === "required") return { mode: "ANY" }
@@ -196,7 +222,7 @@ const choiceOf = (asked: HubRequest["tool_choice"], refuse: Refuse): Choice => {
   return {}
 }
 
-const refuseWhatHasNoForm = (request: HubRequest, refuse: Refuse): void => {
+const refuseWhatHasNoForm = (request: ChatRequest, refuse: Refuse): void => {
   if (request.logprobs === true) refuse(["logprobs"], "Log probabilities are not translated")
   if (request.modalities?.some((modality) => modality !== "text")) refuse(["modalities"], "Only text is translated")
   if ((request.functions?.length ?? 0) > 0) refuse(["functions"], "Functions were replaced by tools")

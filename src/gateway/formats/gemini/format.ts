@@ -1,7 +1,7 @@
 import { Result } from "effect"
 import { isJson, type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { answerScope, type IdScope } from "../../json/kept-ids.ts"
-import { edited, mergePatch } from "../../json/json-edits.ts"
+import { edited, editsAt, mergePatch } from "../../json/json-edits.ts"
 import { type TokenUsage } from "../domain.ts"
 import { comment } from "../event-reader.ts"
 import { type Counting, type GivenRequest, type SentLimits, type VendorDialect, type WireFormat } from "../format.ts"
@@ -17,6 +17,7 @@ import { geminiModel, geminiModels, readModels } from "./models.ts"
 import { providerPath } from "./paths.ts"
 import { ElementGathering, ElementReader, streamedAnswer } from "./reader.ts"
 import { geminiTranslation } from "./translation.ts"
+import { withoutSealedStates } from "./turn-state.ts"
 import { reportsUsage, usageOfAnswer } from "./usage.ts"
 
 const usageIn = (value: unknown): TokenUsage | undefined => {
@@ -40,14 +41,16 @@ const asksForThoughts = (body: Json): boolean => {
 }
 
 /** Sets the output limit where the caller gave none, in the case that the request has. */
-const edit = ({ body, bytes }: GivenRequest, _: unknown, { limit }: SentLimits): Uint8Array => {
-  if (limit === undefined) return bytes
-  const patch =
-    body.generation_config === undefined
-      ? { generationConfig: { maxOutputTokens: limit } }
-      : { generation_config: { max_output_tokens: limit } }
-  return edited(bytes, mergePatch(bytes, body, patch))
-}
+const limited = (body: Json, limit: number): Json =>
+  body.generation_config === undefined
+    ? { generationConfig: { maxOutputTokens: limit } }
+    : { generation_config: { max_output_tokens: limit } }
+
+const edit = ({ body, bytes }: GivenRequest, _: unknown, { limit }: SentLimits): Uint8Array =>
+  edited(bytes, [
+    ...(limit === undefined ? [] : mergePatch(bytes, body, limited(body, limit))),
+    ...editsAt(bytes, withoutSealedStates(body))
+  ])
 
 /** Ids of calls are names that model and caller share. */
 const scope: IdScope = {

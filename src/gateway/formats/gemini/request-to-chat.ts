@@ -3,12 +3,11 @@ import { hasInexactInteger, isJson, type Json } from "../../../kernel/json/parse
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type Untranslatable } from "../domain.ts"
 import { isStrict } from "../common-form/strict-schema.ts"
+import { isSealedState } from "../common-form/turn-state.ts"
 import { type Content, type GenerateRequest, type GenerationConfig, type Part } from "./domain.ts"
 import { effortOf } from "./members.ts"
-import { turnStateOf, type TurnPart } from "./hub.ts"
 import { toChatPart } from "./members.ts"
 import { toJsonSchema } from "./members.ts"
-import { TurnParts } from "./thoughts.ts"
 
 type Refuse = (path: Fault["path"], message: string) => void
 
@@ -113,11 +112,9 @@ class Conversation {
   }
 
   model(placed: ReadonlyArray<Placed>): void {
-    const turn = new TurnParts()
-    const signed: Array<TurnPart> = []
+    const states: Array<string> = []
     const calls: Array<Json> = []
     let text = ""
-    let thought = ""
     for (const { part, at } of placed) {
       const { functionCall: called } = part
       const id = called ? this.idOf(called.id, at) : undefined
@@ -125,28 +122,17 @@ class Conversation {
         this.open.push({ id, name: called.name })
         const args = JSON.stringify(called.args ?? {})
         calls.push({ id, type: "function", function: { name: called.name, arguments: args } })
-      } else if (part.thought === true) thought += part.text ?? ""
-      else text += part.text ?? ""
-      // What Google's own tools did, and what the model drew, means nothing to another provider.
-      if (id === undefined && typeof part.text !== "string" && !part.thoughtSignature) continue
-      const { thoughtSignature } = part
-      const added = turn.add(
-        {
-          ...(part.text ? { text: part.text } : {}),
-          ...(part.thought === true ? { thought: true } : {}),
-          ...(thoughtSignature ? { thoughtSignature } : {})
-        },
-        id
-      )
-      for (const one of added) signed.push(one)
+      }
+      // Thoughts, what Google's own tools did, and what the model drew mean nothing to another provider.
+      else if (part.thought !== true) text += part.text ?? ""
+      if (isSealedState(part.thoughtSignature)) states.push(part.thoughtSignature)
     }
     if (text === "" && calls.length === 0) return
     this.messages.push({
       role: "assistant",
       content: text === "" ? null : text,
-      ...(thought === "" ? {} : { reasoning_content: thought }),
       ...(calls.length === 0 ? {} : { tool_calls: calls }),
-      ...turnStateOf(signed)
+      ...(states.length === 0 ? {} : { turn_state: states })
     })
   }
 

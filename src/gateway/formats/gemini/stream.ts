@@ -1,15 +1,15 @@
 import { isJson, type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { EventReader } from "../event-reader.ts"
-import { type CallFragment, thoughtOf } from "../common-form/domain.ts"
+import { type CallFragment, type ChatChunk, thoughtOf } from "../common-form/domain.ts"
 import { usageOfCompletion } from "../common-form/usage.ts"
 import { StreamedCalls } from "../streamed-calls.ts"
 import { callIdOf, calledOf, candidatesOf, isSpoken, searchesOf, withAnyPart } from "./answers.ts"
 import { type Answer, type AnsweredPart, type Candidate, partsOf } from "./domain.ts"
 import { hasEnded, isIncomplete, toFinishReason, toGeminiReason } from "./answers.ts"
 import { type AnswerHead } from "../format.ts"
-import { type HubChoice, type HubChunk, turnStateOf, type WrittenPart } from "./hub.ts"
-import { callPart, TurnParts } from "./thoughts.ts"
+import { callPart, type TurnPart, TurnParts, type WrittenPart } from "./turn-parts.ts"
+import { withSealedStates } from "./turn-state.ts"
 import { reportsUsage, toAnswerUsage, usageOfAnswer } from "./usage.ts"
 
 type Chunk = Json
@@ -91,23 +91,19 @@ export class AnswersToChunks {
     const { functionCall: called, text = "", thought } = part
     if (called === undefined) {
       if (!isSpoken(part)) return
-      const signed = this.signed(state.turn.add(part))
+      const signed = state.turn.add(part)
       const said = text === "" ? {} : thought === true ? { reasoning_content: text } : { content: text }
-      if (text !== "" || "turn_state" in signed) this.say(chunks, state, { ...said, ...signed })
+      if (text !== "" || signed.length > 0) this.say(chunks, state, { ...said, ...stateOf(signed) })
       return
     }
     const index = state.calls++
     const id = called.id || callIdOf(this.head, state.index, index)
-    const signed = this.signed(state.turn.add(part, id))
-    this.say(chunks, state, { tool_calls: [{ index, id, ...calledOf(called) }], ...signed })
-  }
-
-  private signed(parts: ReturnType<TurnParts["add"]>) {
-    return this.head.keepsThoughts === true ? turnStateOf(parts) : {}
+    const signed = state.turn.add(part, id)
+    this.say(chunks, state, { tool_calls: [{ index, id, ...calledOf(called) }], ...stateOf(signed) })
   }
 
   private search(chunks: Array<Chunk>, state: CandidateState, candidate: Candidate): void {
-    const fresh = this.head.keepsThoughts === true ? searchesOf(candidate).slice(state.searches) : []
+    const fresh = searchesOf(candidate).slice(state.searches)
     if (fresh.length === 0) return
     state.searches += fresh.length
     this.say(chunks, state, { web_searches: fresh })
@@ -128,17 +124,21 @@ export class AnswersToChunks {
   }
 }
 
+const stateOf = (parts: ReadonlyArray<TurnPart>) => (parts.length === 0 ? {} : { turn_state: parts })
+
 interface Call {
   id: string
   name: string
   json: string
 }
 
+type ChatChoice = NonNullable<ChatChunk["choices"]>[number]
+
 interface ChoiceState {
   readonly calls: Map<number, Call>
   readonly streamedCalls: StreamedCalls
-  /** The signatures of calls, by their ids. */
-  readonly signatures: Map<string, string>
+  /** What the provider wants back, sealed. */
+  readonly states: Array<string>
   refused: boolean
   reason: string | undefined
 }
@@ -165,7 +165,7 @@ export class ChunksToAnswers {
     return this.choices.size > 0 && [...this.choices.values()].every(({ reason }) => reason !== undefined)
   }
 
-  push(chunk: HubChunk): ReadonlyArray<Json> {
+  push(chunk: ChatChunk): ReadonlyArray<Json> {
     if (this.choices.size === 0) this.id = chunk.id ?? this.id
     if (chunk.usage !== undefined) this.usage = usageOfCompletion(chunk.usage)
     const candidates = (chunk.choices ?? []).flatMap((choice, place) => {
@@ -181,13 +181,12 @@ export class ChunksToAnswers {
     if (this.ended) return []
     this.ended = true
     if (this.choices.size === 0) this.stateOf(0)
-    const candidates = Array.from(this.choices, ([index, { calls, reason, refused, signatures }]) => {
+    const candidates = Array.from(this.choices, ([index, { calls, reason, refused, states }]) => {
       const parts = [...calls.values()].flatMap(({ id, json, name }, place) => {
-        const part = callPart(id || callIdOf(this.head, index, place), name, json)
-        return name === "" ? [] : [signed(part, signatures.get(id))]
+        return name === "" ? [] : [callPart(id || callIdOf(this.head, index, place), name, json)]
       })
       const finishReason = refused ? "SAFETY" : toGeminiReason(reason)
-      return { content: { parts: withAnyPart(parts), role: "model" }, finishReason, index }
+      return { content: { parts: withAnyPart(withSealedStates(parts, states)), role: "model" }, finishReason, index }
     })
     return [{ ...this.answer(candidates), usageMetadata: toAnswerUsage(usage) }]
   }
@@ -198,7 +197,7 @@ export class ChunksToAnswers {
     const state: ChoiceState = {
       calls: new Map(),
       streamedCalls: new StreamedCalls(),
-      signatures: new Map(),
+      states: [],
       refused: false,
       reason: undefined
     }
@@ -206,34 +205,20 @@ export class ChunksToAnswers {
     return state
   }
 
-  private partsOf({ delta, finish_reason: reason, turn }: HubChoice, state: ChoiceState): ReadonlyArray<WrittenPart> {
+  private partsOf({ delta, finish_reason: reason }: ChatChoice, state: ChoiceState): ReadonlyArray<WrittenPart> {
     if (reason) state.reason = reason
     if (delta?.refusal) state.refused = true
     for (const fragment of delta?.tool_calls ?? []) takeCall(state, fragment)
-    let ofText: string | undefined
-    let ofThought: string | undefined
-    for (const one of turn) {
-      const { signature } = one
-      if (signature === undefined) continue
-      if ("call" in one) state.signatures.set(one.call, signature)
-      else if ("thought" in one) ofThought = signature
-      else ofText = signature
-    }
+    if (delta?.turn_state) state.states.push(delta.turn_state)
     const thought = this.head.includesThoughts === true ? thoughtOf(delta) : ""
     const text = (delta?.content ?? "") + (delta?.refusal ?? "")
-    return [
-      ...(thought === "" && ofThought === undefined ? [] : [signed({ thought: true, text: thought }, ofThought)]),
-      ...(text === "" && ofText === undefined ? [] : [signed({ text }, ofText)])
-    ]
+    return [...(thought === "" ? [] : [{ thought: true, text: thought }]), ...(text === "" ? [] : [{ text }])]
   }
 
   private answer(candidates: ReadonlyArray<Json>): Json {
     return { candidates, modelVersion: this.head.model, responseId: this.id }
   }
 }
-
-const signed = (part: WrittenPart, signature: string | undefined): WrittenPart =>
-  signature === undefined ? part : { ...part, thoughtSignature: signature }
 
 const takeCall = ({ calls, streamedCalls }: ChoiceState, fragment: CallFragment): void => {
   const place = streamedCalls.placeOf(fragment)

@@ -1,13 +1,12 @@
 import { Result } from "effect"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
-import { type ChatRequest } from "../common-form/domain.ts"
+import { type ChatRequest, readChunk, readCompletion } from "../common-form/domain.ts"
 import { type Translation } from "../format.ts"
 import { decoding } from "../request-faults.ts"
 import { answerToCompletion, completionToAnswer } from "./answers.ts"
 import { chatToRequest } from "./chat-to-request.ts"
 import { countedRequest } from "./counts.ts"
 import { GenerateRequest, readAnswer } from "./domain.ts"
-import { readHubChunk, readHubCompletion } from "./hub.ts"
 import { requestToChat } from "./request-to-chat.ts"
 import { AnswersToChunks, AnswerWriter, ChunksToAnswers } from "./stream.ts"
 import { toAnswerUsage } from "./usage.ts"
@@ -31,7 +30,7 @@ export const geminiTranslation: Translation = {
     ),
   answerToCommon: (answer, head) => answerToCompletion(readAnswer(answer) ?? {}, head),
   answerFromCommon: (completion, head, usage) => ({
-    ...completionToAnswer(readHubCompletion(completion) ?? {}, head),
+    ...completionToAnswer(readCompletion(completion) ?? {}, head),
     usageMetadata: toAnswerUsage(usage)
   }),
   streamToCommon: (head) => {
@@ -42,7 +41,7 @@ export const geminiTranslation: Translation = {
     const answers = new ChunksToAnswers(head)
     const writer = new AnswerWriter("sse")
     return {
-      push: (chunk) => writer.write(answers.push(readHubChunk(chunk) ?? {})),
+      push: (chunk) => writer.write(answers.push(readChunk(chunk) ?? {})),
       end: (usage) => writer.write(answers.end(usage))
     }
   }

@@ -1,12 +1,12 @@
-import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
-import { edited, mergePatch } from "../../json/json-edits.ts"
+import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
+import { edited, editsAt, mergePatch } from "../../json/json-edits.ts"
 import { messagesTools, runByMessagesCaller, toolLimitEdits } from "../anthropic-messages/tools.ts"
-import { withImagesBesideTools } from "../common-form/tool-images.ts"
 import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits } from "../format.ts"
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
 import { Faults, maxChoices } from "../request-faults.ts"
 import { perVendorTool, perVendorToolset, positive, thoughtsBeyond } from "../token-upper-bound.ts"
 import { chatMembers } from "./bounded-members.ts"
+import { withoutSealedStates } from "./turn-state.ts"
 
 /** The faults of a chat completion's members that metering reads. */
 export const chatFaults = (body: Json) => {
@@ -38,7 +38,7 @@ const members: ReadonlySet<string> = new Set(
     "annotations",
     "metadata"
   ].concat(
-    ["reasoning", "reasoning_content", "reasoning_details", "thinking_blocks", "extra_content", "cache_control"],
+    ["reasoning", "reasoning_content", "reasoning_details", "turn_state", "extra_content", "cache_control"],
     ["prefix", "partial", "parsed", "citations", "search_results", "provider_specific_fields"]
   )
 )
@@ -84,7 +84,7 @@ const knowsOlderAlone = /^(?:mistral|deepseek|cohere|moonshot|ollama)/
 const refusesOlder = /(?:^|\/)(?:o\d|gpt-5)/
 
 /** The member in which a target receives a limit that its caller did not set. */
-export const limitMember = ({ model, provider: { vendor } }: FormatTarget): LimitMember =>
+const limitMember = ({ model, provider: { vendor } }: FormatTarget): LimitMember =>
   vendor === undefined || knowsNewer.test(vendor) || refusesOlder.test(model) ? "max_completion_tokens" : "max_tokens"
 
 /** Whether a target needs `max_tokens` for a limit that its caller set as `max_completion_tokens`. */
@@ -98,37 +98,19 @@ const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): 
     : { max_completion_tokens: null, ...((older ?? null) === null ? { max_tokens: newer } : {}) }
 
 /** Sets the model, a limit if the caller gave none or used a name that the target does not read, and asks for the usage. */
-const changes = (body: Json, target: FormatTarget, { limit }: SentLimits): Json => ({
+export const chatChanges = (body: Json, target: FormatTarget, { limit }: SentLimits): Json => ({
   ...(body.model === target.model ? {} : { model: target.model }),
   ...(limit === undefined ? {} : { [limitMember(target)]: limit }),
   ...(knowsOlderLimitAlone(target) ? olderLimit(body) : {}),
   ...(body.stream === true ? { stream_options: { include_usage: true } } : {})
 })
 
-/** A request of the common form as providers take it: without what theirs attached, and without images in tools' results. */
-export const withoutState = (body: Json): Json => ({
-  ...body,
-  messages: withImagesBesideTools(
-    listIn(body.messages).flatMap((message) => {
-      if (!isJson(message) || message.thinking_blocks === undefined) return [message]
-      const { thinking_blocks: _, ...rest } = message
-      return rest.content === null && rest.tool_calls === undefined ? [] : [rest]
-    })
-  )
-})
-
 /** A chat completion for a provider that speaks them. */
-export const editedChat = (
-  { body, bytes, keepsThoughts }: GivenRequest,
-  target: FormatTarget,
-  limits: SentLimits
-): string | Uint8Array => {
-  const changed = changes(body, target, limits)
-  if (keepsThoughts === true) {
-    const members = Object.entries({ ...withoutState(body), ...changed })
-    return JSON.stringify(Object.fromEntries(members.filter(([, value]) => value !== null)))
-  }
-  const patch = mergePatch(bytes, body, changed)
+export const editedChat = ({ body, bytes }: GivenRequest, target: FormatTarget, limits: SentLimits): Uint8Array => {
   const { toolLimit } = limits
-  return edited(bytes, toolLimit === undefined ? patch : [...patch, ...toolLimitEdits(bytes, body, toolLimit)])
+  return edited(bytes, [
+    ...mergePatch(bytes, body, chatChanges(body, target, limits)),
+    ...editsAt(bytes, withoutSealedStates(body)),
+    ...(toolLimit === undefined ? [] : toolLimitEdits(bytes, body, toolLimit))
+  ])
 }

@@ -1,27 +1,37 @@
 import { Result } from "effect"
-import { type Json } from "../../../kernel/json/parsed-json.ts"
+import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { ChatRequest } from "../common-form/domain.ts"
+import { withImagesBesideTools } from "../common-form/tool-images.ts"
 import { toCompletionUsage } from "../common-form/usage.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type CommonWriter, type Translation } from "../format.ts"
 import { decoding } from "../request-faults.ts"
 import { dataEvents, terminator } from "../written-events.ts"
-import { limitMember, withoutState } from "./request.ts"
+import { chatChanges } from "./request.ts"
+import { sealedStatesIn, StateReader, StateWriter, withState, withStateGivenBack } from "./turn-state.ts"
 
 const decode = decoding(ChatRequest)
 
+const saysNothing = (choice: unknown): boolean =>
+  isJson(choice) && isJson(choice.delta) && Object.keys(choice.delta).length === 0 && !choice.finish_reason
+
 /** Writes chunks with the usage at the end, if the caller asked for it. */
-class ChunkWriter implements CommonWriter {
+export class ChunkWriter implements CommonWriter {
   private last: Json = {}
   private readonly includesUsage: boolean
+  private readonly states: Pick<StateWriter, "write">
 
-  constructor(includesUsage: boolean) {
+  constructor(includesUsage: boolean, states: Pick<StateWriter, "write">) {
     this.includesUsage = includesUsage
+    this.states = states
   }
 
   push(chunk: Json): string {
     this.last = chunk
-    return dataEvents([this.includesUsage ? { ...chunk, usage: null } : chunk])
+    const written = this.states.write(chunk)
+    // A search alone is nothing that a chat completion shows.
+    if (written !== chunk && listIn(written.choices).every(saysNothing)) return ""
+    return dataEvents([this.includesUsage ? { ...written, usage: null } : written])
   }
 
   end(usage: TokenUsage): string {
@@ -30,17 +40,33 @@ class ChunkWriter implements CommonWriter {
   }
 }
 
+const isEmpty = (message: unknown): boolean =>
+  isJson(message) && message.role === "assistant" && message.content === null && message.tool_calls === undefined
+
 /** The common form is a chat completion, so that there is little to translate. */
 export const chatTranslation: Translation = {
-  requestToCommon: ({ body }) => decode(body),
-  requestFromCommon: (chat, target) => {
-    const request = withoutState({ ...chat, model: target.model })
-    if (limitMember(target) === "max_completion_tokens") return Result.succeed(request)
-    const { max_completion_tokens: limit, ...rest } = request
-    return Result.succeed(limit === undefined ? rest : { ...rest, max_tokens: limit })
+  requestToCommon: ({ body }) =>
+    Result.map(decode(body), (chat) => {
+      const given = listIn(body.messages)
+      const messages = chat.messages.map((message, index) => {
+        const states = sealedStatesIn(given[index])
+        return states.length === 0 ? message : { ...message, turn_state: states }
+      })
+      return { ...chat, messages }
+    }),
+  requestFromCommon: (chat, target, limits) => {
+    const messages = listIn(chat.messages).map((message) => (isJson(message) ? withStateGivenBack(message) : message))
+    const members = { ...chat, ...chatChanges(chat, target, limits) }
+    return Result.succeed({
+      ...Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null)),
+      messages: withImagesBesideTools(messages.filter((message) => !isEmpty(message)))
+    })
   },
-  answerToCommon: (answer) => answer,
-  answerFromCommon: (completion, _, usage) => ({ ...completion, usage: toCompletionUsage(usage) }),
-  streamToCommon: () => ({ push: (value) => [value], end: () => [] }),
-  streamFromCommon: (_, includesUsage) => new ChunkWriter(includesUsage)
+  answerToCommon: withState,
+  answerFromCommon: (completion, _, usage) => ({
+    ...new StateWriter().write(completion),
+    usage: toCompletionUsage(usage)
+  }),
+  streamToCommon: () => new StateReader(),
+  streamFromCommon: (_, includesUsage) => new ChunkWriter(includesUsage, new StateWriter())
 }

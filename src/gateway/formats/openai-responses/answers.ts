@@ -1,5 +1,4 @@
 import { Struct } from "effect"
-import { type ThinkingBlock } from "../common-form/domain.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type ResponsesRequest } from "./domain.ts"
 import { customInput, type ToolNames } from "./to-chat.ts"
@@ -14,8 +13,6 @@ export interface ResponseHead {
   readonly tools: ToolNames
   /** The id of the item at a place of the output; each is an id of its own. */
   itemId(prefix: string, place: number): string
-  /** Encrypts signed thoughts, for `encrypted_content`; without it they are left out. */
-  readonly sealThoughts?: ((thoughts: ReadonlyArray<ThinkingBlock>) => string) | undefined
 }
 
 export const toResponseUsage = (usage: TokenUsage) => ({
@@ -92,12 +89,12 @@ export const textPart = (text: string): Json => ({ type: "output_text", text, an
 
 export const refusalPart = (refusal: string): Json => ({ type: "refusal", refusal })
 
-/** A model's thoughts; `encrypted` is what its provider takes back. */
-export const reasoningItem = (id: string, text: string, encrypted?: string): Json => ({
+/** A model's thoughts; `encrypted` is what its provider wants back. */
+export const reasoningItem = (id: string, text: string, encrypted = ""): Json => ({
   id,
   type: "reasoning",
   summary: text === "" ? [] : [{ type: "summary_text", text }],
-  ...(encrypted === undefined ? {} : { encrypted_content: encrypted })
+  ...(encrypted === "" ? {} : { encrypted_content: encrypted })
 })
 
 /** A search that the model's provider ran. */

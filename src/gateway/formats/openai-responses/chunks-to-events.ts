@@ -1,12 +1,6 @@
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type TokenUsage } from "../domain.ts"
-import {
-  type CallFragment,
-  type ChatChunk,
-  type ChatCompletion,
-  type ThinkingBlock,
-  thoughtOf
-} from "../common-form/domain.ts"
+import { type CallFragment, type ChatChunk, type ChatCompletion, thoughtOf } from "../common-form/domain.ts"
 import { StreamedCalls } from "../streamed-calls.ts"
 import {
   callItem,
@@ -40,8 +34,8 @@ interface Open {
   readonly place: number
   readonly id: string
   text: string
-  /** The signed thoughts. */
-  thoughts: ReadonlyArray<ThinkingBlock>
+  /** What the provider wants back, sealed. */
+  state: string
 }
 
 /**
@@ -81,10 +75,12 @@ export class ChunksToResponse {
       if ((index ?? 0) > 0) continue
       const thought = thoughtOf(delta)
       if (thought) this.say(events, "reasoning", thought)
-      if (delta?.thinking_blocks) this.sign(events, delta.thinking_blocks)
+      const isOfThought = this.open?.kind === "reasoning"
+      if (isOfThought) this.sign(events, delta?.turn_state)
       for (const { query } of delta?.web_searches ?? []) this.search(events, query ?? "")
       if (delta?.content) this.say(events, "text", delta.content)
       if (delta?.refusal) this.say(events, "refusal", delta.refusal)
+      if (!isOfThought) this.sign(events, delta?.turn_state)
       for (const call of delta?.tool_calls ?? []) this.call(events, call)
       if (reason) this.finishReason = reason
     }
@@ -180,20 +176,21 @@ export class ChunksToResponse {
     events.push(this.event({ type: "response.output_item.done", output_index: place, item }))
   }
 
-  /** Signed thoughts end the item of their text. */
-  private sign(events: Array<ResponseEvent>, thoughts: ReadonlyArray<ThinkingBlock>): void {
+  /** What the provider wants back ends the item of the thoughts. */
+  private sign(events: Array<ResponseEvent>, state = ""): void {
+    if (state === "") return
     if (this.open?.kind !== "reasoning") {
       this.close(events)
       this.begin(events, "reasoning")
     }
-    this.open!.thoughts = thoughts
+    this.open!.state = state
     this.close(events)
   }
 
   private begin(events: Array<ResponseEvent>, kind: Open["kind"]): void {
     const place = this.places++
     const id = this.head.itemId(kind === "reasoning" ? "rs" : "msg", place)
-    this.open = { kind, place, id, text: "", thoughts: [] }
+    this.open = { kind, place, id, text: "", state: "" }
     const item = kind === "reasoning" ? reasoningItem(id, "") : messageItem(id, [], "in_progress")
     events.push(this.event({ type: "response.output_item.added", output_index: place, item }))
     const at = { item_id: id, output_index: place }
@@ -215,7 +212,7 @@ export class ChunksToResponse {
     const { open } = this
     this.open = undefined
     if (open === undefined) return
-    const { id, kind, place, text, thoughts } = open
+    const { id, kind, place, state, text } = open
     const at = { item_id: id, output_index: place }
     if (kind === "reasoning") {
       events.push(this.event({ type: "response.reasoning_summary_text.done", ...at, summary_index: 0, text }))
@@ -233,7 +230,7 @@ export class ChunksToResponse {
     }
     const item =
       kind === "reasoning"
-        ? reasoningItem(id, text, thoughts.length === 0 ? undefined : this.head.sealThoughts?.(thoughts))
+        ? reasoningItem(id, text, state)
         : messageItem(id, [kind === "text" ? textPart(text) : refusalPart(text)], this.statusOfItems)
     this.done(item, place)
     events.push(this.event({ type: "response.output_item.done", output_index: place, item }))

@@ -1,14 +1,11 @@
 import { Result } from "effect"
-import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
+import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
-import { type ThinkingBlock } from "../common-form/domain.ts"
+import { isSealedState } from "../common-form/turn-state.ts"
 import { type BilledTool, type Untranslatable } from "../domain.ts"
 import { type ResponseItem, type ResponsePart, type ResponsesRequest, type ResponseTool } from "./domain.ts"
 
 type Refuse = (path: Fault["path"], message: string) => void
-
-/** The signed thoughts of a reasoning item, where they can be read. */
-export type ThoughtsOf = (item: ResponseItem) => ReadonlyArray<ThinkingBlock>
 
 /** How the tools of a request are named in a chat completion. */
 export interface ToolNames {
@@ -39,13 +36,12 @@ export const customInput = "input"
 export const responsesToChat = (
   request: ResponsesRequest,
   items: ReadonlyArray<ResponseItem>,
-  thoughtsOf: ThoughtsOf = () => [],
   ownTools: ReadonlySet<BilledTool> = new Set()
 ): Result.Result<TranslatedRequest, Untranslatable> => {
   const faults: Array<Fault> = []
   const refuse: Refuse = (path, message) => void faults.push({ path, message })
   const { chatTools, names, servers } = toolsOf(request, refuse, ownTools)
-  const messages = messagesOf(request, items, thoughtsOf, refuse)
+  const messages = messagesOf(request, items, refuse)
   const body: Record<string, unknown> = { model: request.model, messages }
   const set = (name: string, value: unknown) => {
     if (value !== undefined && value !== null) body[name] = value
@@ -84,7 +80,6 @@ export const responsesToChat = (
 const messagesOf = (
   { instructions }: ResponsesRequest,
   items: ReadonlyArray<ResponseItem>,
-  thoughtsOf: ThoughtsOf,
   refuse: Refuse
 ): ReadonlyArray<Json> => {
   const messages: Array<Record<string, unknown>> = []
@@ -147,13 +142,13 @@ const messagesOf = (
         })
         break
       case "reasoning": {
-        const thoughts = thoughtsOf(item)
-        if (thoughts.length === 0) break
+        const { encrypted_content: state } = item
+        if (!isSealedState(state)) break
         const last = messages.at(-1)
         // Thoughts between the words of a turn stay where they were.
         if (last?.role === "assistant" && last.content === null && last.tool_calls === undefined) {
-          last.thinking_blocks = [...((last.thinking_blocks ?? []) as ReadonlyArray<unknown>), ...thoughts]
-        } else messages.push({ role: "assistant", content: null, thinking_blocks: thoughts })
+          last.turn_state = [...listIn(last.turn_state), state]
+        } else messages.push({ role: "assistant", content: null, turn_state: [state] })
         break
       }
       // What a provider's own tools did means nothing to another provider.

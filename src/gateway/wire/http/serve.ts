@@ -17,6 +17,7 @@ import { type Call, parseRequest, withoutBetaMembers } from "../../pipeline/call
 import { CallPipeline } from "../../pipeline/call-pipeline.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
+import { TurnStates } from "../../conversations/turn-states.ts"
 import { type WireFormat } from "../../formats/format.ts"
 import { type ErrorWriter } from "../../formats/error-writer.ts"
 
@@ -134,6 +135,7 @@ const noSwitch = invalidMember("x-cache", "x-cache: Expected true or false")
 /** Reads calls from requests: who is charged, the body, and what the headers ask for. */
 export const makeCallReader = Effect.gen(function* () {
   const authentication = yield* GatewayAuthentication
+  const states = yield* TurnStates
   const { maxBodyBytes } = (yield* Settings).llm.gateway
 
   return (
@@ -163,6 +165,7 @@ export const makeCallReader = Effect.gen(function* () {
             body,
             bytes,
             caller,
+            states: states.of(caller.subject.tenantId),
             headers: forwardedRequestHeaders(headers),
             cache: cache === undefined ? undefined : cache === "true",
             idempotency: key === undefined ? undefined : { route: `POST ${route.path}`, key },

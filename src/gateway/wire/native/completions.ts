@@ -1,4 +1,5 @@
 import { type WireFormat } from "../../formats/format.ts"
+import { TurnStates } from "../../conversations/turn-states.ts"
 import { openAiChat } from "../../formats/openai-chat/format.ts"
 import { openAiEmbeddings } from "../../formats/openai-embeddings/format.ts"
 import { Context, Effect, Layer, Option, type Scope, Stream } from "effect"
@@ -56,6 +57,7 @@ export class Completions extends Context.Service<
       const authentication = yield* GatewayAuthentication
       const limits = yield* RateLimits
       const pipeline = yield* CallPipeline
+      const states = yield* TurnStates
 
       const callOf = Effect.fnUntraced(function* (
         format: WireFormat,
@@ -73,6 +75,7 @@ export class Completions extends Context.Service<
           body,
           bytes: utf8.encode(JSON.stringify(body)),
           caller,
+          states: states.of(caller.subject.tenantId),
           headers: {},
           metadata: declared.metadata,
           fallbacks: declared.fallbacks ?? [],

@@ -1,4 +1,4 @@
-import { openAiChat } from "../../formats/openai-chat/format.ts"
+import { commonFormat } from "../../formats/openai-responses/common-format.ts"
 import { openAiResponses, responsesCompaction, responsesCount } from "../../formats/openai-responses/format.ts"
 import { Clock, Context, Effect, Layer, Result, Schema, type Scope, Stream } from "effect"
 import { SecureRandom } from "effect/crypto"
@@ -6,7 +6,6 @@ import { HttpServerResponse } from "effect/http"
 import { type TenantId } from "../../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { withBetas } from "../../catalog/betas.ts"
-import { SealedThoughts } from "../../conversations/sealed-thoughts.ts"
 import { Conversations } from "../../conversations/service.ts"
 import {
   GatewayError,
@@ -88,7 +87,6 @@ const make = Effect.gen(function* () {
   const pipeline = yield* CallPipeline
   const configuration = yield* GatewayConfiguration
   const counts = yield* MessageCounts
-  const thoughts = yield* SealedThoughts
   const natives = yield* NativeResponses
   const { defaultMaxOutputTokens, storedResponses } = (yield* Settings).llm.gateway
   const newId = (yield* SecureRandom.SecureRandom).uuidV7()
@@ -115,7 +113,7 @@ const make = Effect.gen(function* () {
     const impossible = withoutForm(request)
     if (impossible !== undefined) return yield* impossible
     const { tenantId } = incoming.caller.subject
-    const model = resolveModel(configuration.snapshot(), request.model, openAiChat)
+    const model = resolveModel(configuration.snapshot(), request.model, commonFormat)
     if (model instanceof GatewayError) return yield* model
     const given: ReadonlyArray<ResponseItem> =
       typeof request.input === "string"
@@ -126,12 +124,7 @@ const make = Effect.gen(function* () {
     const own = yield* conversations.load(tenantId, given, previous, latest)
     const { items } = latest
     if (items.length === 0) return yield* invalidMember("input", "input: Expected text, or a list of items")
-    const translated = responsesToChat(
-      request,
-      items,
-      ({ encrypted_content: sealed }) => (typeof sealed === "string" ? thoughts.open(tenantId, sealed) : []),
-      ownToolsOf(model)
-    )
+    const translated = responsesToChat(request, items, ownToolsOf(model))
     if (Result.isFailure(translated)) return yield* invalidMembers(translated.failure)
     const { body, hasMessages, tools } = translated.success
     if (!hasMessages) return yield* invalidMember("input", "input: Expected an item that the model can answer")
@@ -142,8 +135,7 @@ const make = Effect.gen(function* () {
       createdSeconds: 0,
       request,
       tools,
-      itemId: (prefix, place) => `${prefix}_${hex}_${place}`,
-      sealThoughts: (blocks) => thoughts.seal(tenantId, blocks)
+      itemId: (prefix, place) => `${prefix}_${hex}_${place}`
     }
     const input = given.filter((_, place) => sent.has(own[place]!))
     // A later turn goes on from what the model was given.
@@ -159,13 +151,12 @@ const make = Effect.gen(function* () {
     return {
       call: {
         ...incoming,
-        format: openAiChat,
+        format: commonFormat,
         model: body.model,
         streams: body.stream === true,
         body,
         bytes: utf8.encode(JSON.stringify(body)),
-        headers: body.mcp_servers === undefined ? incoming.headers : withMcp(incoming.headers),
-        keepsThoughts: true
+        headers: body.mcp_servers === undefined ? incoming.headers : withMcp(incoming.headers)
       },
       head: { ...head, request: { ...request, store: mayStore } },
       kept: mayStore ? turn : undefined,
@@ -256,7 +247,7 @@ const make = Effect.gen(function* () {
     const call = yield* natives.prepare(incoming, responsesCompaction)
     if (call === undefined) {
       // An unknown model gets the pipeline's error.
-      const model = resolveModel(configuration.snapshot(), incoming.body.model, openAiChat)
+      const model = resolveModel(configuration.snapshot(), incoming.body.model, commonFormat)
       return yield* model instanceof GatewayError ? model : notCompacted(String(incoming.body.model))
     }
     return responseOf(yield* pipeline.call(call), requestId)
@@ -278,7 +269,7 @@ const notCompacted = (model: string): Failure =>
 
 /** The Responses API for every model, whatever its provider speaks. */
 export class Responses extends Context.Service<Responses, Effect.Success<typeof make>>()("app/gateway/Responses") {
-  static readonly layer = Layer.effect(Responses, make).pipe(Layer.provide(SealedThoughts.layer))
+  static readonly layer = Layer.effect(Responses, make)
 }
 
 const written = (events: ReadonlyArray<ResponseEvent>): string =>

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Struct } from "effect"
 import {
   answerSays,
   answerTells,
@@ -9,15 +10,16 @@ import {
 import { readAnswer } from "../../../../src/gateway/formats/gemini/domain.ts"
 import { geminiErrors, errorInAnswer, readGeminiError } from "../../../../src/gateway/formats/gemini/errors.ts"
 import { isIncomplete, toFinishReason } from "../../../../src/gateway/formats/gemini/answers.ts"
-import { readHubCompletion } from "../../../../src/gateway/formats/gemini/hub.ts"
+import { readCompletion } from "../../../../src/gateway/formats/common-form/domain.ts"
 import { inputByModality, tierOf, toAnswerUsage, usageOfAnswer } from "../../../../src/gateway/formats/gemini/usage.ts"
 import { toCompletionUsage, usageOfCompletion } from "../../../../src/gateway/formats/common-form/usage.ts"
+import { sealedIn } from "../../../../src/gateway/formats/common-form/turn-state.ts"
+import { readableSeal } from "../../../support/turn-seals.ts"
 import { type Any, calling, signedText, usage } from "./forms.ts"
 
-const head = { model: "m", id: "id", createdSeconds: 17, keepsThoughts: true, includesThoughts: true }
+const head = { model: "m", id: "id", createdSeconds: 17, includesThoughts: true }
 const toCompletion = (answer: unknown, given = head): Any => answerToCompletion(readAnswer(answer) ?? {}, given)
-const toAnswer = (completion: unknown, given = head): Any =>
-  completionToAnswer(readHubCompletion(completion) ?? {}, given)
+const toAnswer = (completion: unknown, given = head): Any => completionToAnswer(readCompletion(completion) ?? {}, given)
 
 const of = (...parts: ReadonlyArray<object>) => readAnswer({ candidates: [{ content: { parts } }] }) ?? {}
 
@@ -42,16 +44,20 @@ describe("answers", () => {
       function: { name: "weather", arguments: '{"city":"Köln"}' }
     })
     assert.deepInclude(usage, { prompt_tokens: 10, completion_tokens: 12, total_tokens: 22 })
-    assert.notProperty(toCompletion(calling, { ...head, keepsThoughts: false }).choices[0].message, "turn_state")
   })
 
-  it("come back from a completion as they were, with each signature in its part", () => {
+  it("come back from a completion as they were, with what the provider wants back on the first call or alone", () => {
     for (const answer of [calling, signedText]) {
-      const again = toAnswer(toCompletion(answer))
-      assert.include(joined(again.candidates[0].content.parts), "SIG-")
+      const sealed: Any = sealedIn(toCompletion(answer), readableSeal)
+      const again = toAnswer(sealed)
+      const { parts } = again.candidates[0].content
+      const [signed, ...others] = parts.filter(({ thoughtSignature }: Any) => thoughtSignature !== undefined)
+      assert.isEmpty(others)
+      assert.strictEqual(signed.thoughtSignature, sealed.choices[0].message.turn_state)
+      assert.strictEqual(signed.functionCall?.id ?? signed.text, answer === calling ? "a" : "")
       assert.deepStrictEqual(
-        toCompletion(again).choices,
-        toCompletion(answer).choices,
+        Struct.omit(toCompletion(again).choices[0].message, ["turn_state"]),
+        Struct.omit(toCompletion(answer).choices[0].message, ["turn_state"]),
         joined(again.candidates[0].content.parts)
       )
       assert.deepStrictEqual(again.usageMetadata, usage)
@@ -127,7 +133,7 @@ describe("answers", () => {
     const snake = {
       candidates: [{ content: { parts: [{ text: "Hi", thought_signature: "S" }] }, finish_reason: "STOP" }]
     }
-    assert.deepStrictEqual(toCompletion(snake).choices[0].message.turn_state[0].parts, [{ text: 2, signature: "S" }])
+    assert.deepStrictEqual(toCompletion(snake).choices[0].message.turn_state, [{ text: 2, signature: "S" }])
   })
 
   it("say something if they have content in any form, and their words are those of texts and calls", () => {

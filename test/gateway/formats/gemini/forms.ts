@@ -3,6 +3,8 @@ import { Result, Schema } from "effect"
 import { chatToRequest } from "../../../../src/gateway/formats/gemini/chat-to-request.ts"
 import { camelCasedRequest, GenerateRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
 import { ChatRequest } from "../../../../src/gateway/formats/common-form/domain.ts"
+import { openedIn } from "../../../../src/gateway/formats/common-form/turn-state.ts"
+import { readableSeals } from "../../../support/turn-seals.ts"
 import { requestToChat } from "../../../../src/gateway/formats/gemini/request-to-chat.ts"
 import { type Json } from "../../../../src/kernel/json/parsed-json.ts"
 
@@ -17,10 +19,13 @@ export const read = (body: object): GenerateRequest => decodeGenerate(camelCased
 
 const whole = (value: unknown): Any => JSON.parse(JSON.stringify(value))
 
+/** A request of a caller as a provider's format gets it. */
 export const toChat = (body: object, stream = false): Any => {
   const result = requestToChat(read(body), { model: "m", stream })
   assert.isTrue(Result.isSuccess(result), Result.isFailure(result) ? JSON.stringify(result.failure) : "")
-  return Result.isSuccess(result) ? whole(result.success) : undefined
+  return Result.isSuccess(result)
+    ? whole(openedIn(result.success, (sealed) => readableSeals.open("", sealed)))
+    : undefined
 }
 
 export const toGemini = (body: object, model = "gemini-3-flash"): Any => {

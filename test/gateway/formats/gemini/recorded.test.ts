@@ -3,8 +3,7 @@ import { Result, Schema } from "effect"
 import { answerToCompletion, completionToAnswer } from "../../../../src/gateway/formats/gemini/answers.ts"
 import { chatToRequest } from "../../../../src/gateway/formats/gemini/chat-to-request.ts"
 import { camelCasedRequest, GenerateRequest, readAnswer } from "../../../../src/gateway/formats/gemini/domain.ts"
-import { ChatRequest } from "../../../../src/gateway/formats/common-form/domain.ts"
-import { readHubChunk, readHubCompletion } from "../../../../src/gateway/formats/gemini/hub.ts"
+import { ChatRequest, readChunk, readCompletion } from "../../../../src/gateway/formats/common-form/domain.ts"
 import { requestToChat } from "../../../../src/gateway/formats/gemini/request-to-chat.ts"
 import {
   AnswerReader,
@@ -13,7 +12,6 @@ import {
   ChunksToAnswers
 } from "../../../../src/gateway/formats/gemini/stream.ts"
 import { EventReader } from "../../../../src/gateway/formats/event-reader.ts"
-import { readCompletion } from "../../../../src/gateway/formats/common-form/domain.ts"
 import { openAiChat } from "../../../../src/gateway/formats/openai-chat/format.ts"
 import { GatheredStream } from "../../../../src/gateway/pipeline/gathered-stream.ts"
 import { parsedJson } from "../../../../src/kernel/json/parsed-json.ts"
@@ -21,7 +19,7 @@ import { hasRecorded, readRecorded, recordedFile } from "../../../support/record
 import { type Any } from "./forms.ts"
 
 const exchanges = hasRecorded ? readRecorded().filter(({ dialect }) => dialect === "openai-chat") : []
-const head = { model: "m", id: "id", createdSeconds: 17, keepsThoughts: true, includesThoughts: true }
+const head = { model: "m", id: "id", createdSeconds: 17, includesThoughts: true }
 
 const decodeHub = Schema.decodeUnknownResult(ChatRequest)
 const decodeGenerate = Schema.decodeUnknownSync(GenerateRequest)
@@ -107,7 +105,7 @@ describe.skipIf(!hasRecorded)(`recorded chat completions (${recordedFile})`, () 
     for (const { body, id, status, streamed } of exchanges) {
       const completion: Any = parsedJson(body)
       if (streamed || status !== 200 || readCompletion(completion)?.choices === undefined) continue
-      const answer = completionToAnswer(readHubCompletion(completion) ?? {}, head)
+      const answer = completionToAnswer(readCompletion(completion) ?? {}, head)
       const again: Any = answerToCompletion(readAnswer(JSON.parse(JSON.stringify(answer))) ?? {}, head)
       const read: Any = readCompletion(completion)
       assert.deepStrictEqual(again.choices.map(said), read.choices.map(said), id)
@@ -122,7 +120,7 @@ describe.skipIf(!hasRecorded)(`recorded chat completions (${recordedFile})`, () 
       if (!streamed || status !== 200) continue
       const chunks = new EventReader()
         .push(new TextEncoder().encode(`${body}\n\n`))
-        .flatMap(({ data }) => readHubChunk(parsedJson(data)) ?? [])
+        .flatMap(({ data }) => readChunk(parsedJson(data)) ?? [])
       for (const framing of ["sse", "array"] as const) {
         const machine = new ChunksToAnswers(head)
         const writer = new AnswerWriter(framing)

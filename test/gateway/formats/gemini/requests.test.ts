@@ -1,3 +1,4 @@
+import { readableSeal } from "../../../support/turn-seals.ts"
 import { assert, describe, it } from "@effect/vitest"
 import { camelCasedRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
 import { toJsonSchema } from "../../../../src/gateway/formats/gemini/members.ts"
@@ -152,7 +153,7 @@ describe("requests of callers", () => {
       { role: "model", parts: [{ thought: true, text: "Hm" }] },
       text("I ", "model"),
       text("go.", "model"),
-      callOf("1", "SIG"),
+      callOf("1", readableSeal([{ thought: "Hm" }, { text: 5 }, { call: "1", signature: "SIG" }])),
       callOf("2"),
       { role: "function", parts: [result("2"), { text: "Both" }] },
       { role: "user", parts: [result("1")] }
@@ -468,13 +469,15 @@ const again = (message: object) =>
     .parts
 
 describe("signatures", () => {
-  const head = { model: "m", id: "chatcmpl_1", createdSeconds: 17, keepsThoughts: true }
+  const head = { model: "m", id: "chatcmpl_1", createdSeconds: 17 }
   const messageOf = (answer: object): Any =>
     (answerToCompletion(readAnswer(answer) ?? {}, head) as Any).choices[0].message
 
   it("return in their own parts, through JSON of a chat completion", () => {
     assert.deepStrictEqual(messageOf(calling).turn_state, [
-      { format: "gemini", parts: [{ thought: 11 }, { text: 7 }, { call: "a", signature: "SIG-A" }] }
+      { thought: "Two places." },
+      { text: 7 },
+      { call: "a", signature: "SIG-A" }
     ])
     assert.deepStrictEqual(again(messageOf(calling)), [
       { thought: true, text: "Two places." },
@@ -492,13 +495,14 @@ describe("signatures", () => {
   it("return from callers that send neither thoughts nor the text as it was", () => {
     const { reasoning_content: _, ...unthought } = messageOf(calling)
     assert.deepStrictEqual(again({ ...unthought, content: "I l" }), [
+      { thought: true, text: "Two places." },
       { functionCall: { id: "a", name: "weather", args: { city: "Köln" } }, thoughtSignature: "SIG-A" },
       { text: "I l" },
       { functionCall: { id: "b", name: "weather", args: { city: "Bonn" } } }
     ])
     const parts = [{ thought: true, text: "Hm", thoughtSignature: "S" }, { text: "Fine" }]
     const { reasoning_content: __, ...signed } = messageOf({ candidates: [{ content: { parts } }] })
-    assert.deepStrictEqual(again(signed), [{ thought: true, text: "", thoughtSignature: "S" }, { text: "Fine" }])
+    assert.deepStrictEqual(again(signed), [{ thought: true, text: "Hm", thoughtSignature: "S" }, { text: "Fine" }])
   })
 
   it("of no other provider are sent, and what is malformed counts as absent", () => {
@@ -506,47 +510,13 @@ describe("signatures", () => {
     for (const turn_state of [
       undefined,
       null,
-      [{ format: "anthropic", parts: [{ call: "a", signature: "X" }] }],
-      [{ format: "gemini", parts: [{ call: 7 }] }, 7, null]
+      [{ type: "thinking", thinking: "a", signature: "X" }],
+      [{ call: 7 }, 7, null]
     ]) {
       const parts = again({ ...message, ...(turn_state === undefined ? {} : { turn_state }) })
       assert.strictEqual(parts[1].thoughtSignature, "skip_thought_signature_validator", JSON.stringify(turn_state))
       assert.lengthOf(parts, 3)
       assert.notProperty(parts[2], "thoughtSignature")
     }
-  })
-
-  it("a history of Gemini's passes through the chat form unchanged", () => {
-    const contents = [
-      text("Weather?"),
-      {
-        role: "model",
-        parts: [
-          { thought: true, text: "Two calls." },
-          { text: "A " },
-          { text: "word", thoughtSignature: "SIG-0" },
-          { functionCall: { id: "1", name: "weather", args: { city: "A" } }, thoughtSignature: "SIG-1" },
-          { functionCall: { id: "2", name: "weather", args: {} } }
-        ]
-      },
-      {
-        role: "user",
-        parts: [
-          { functionResponse: { id: "1", name: "weather", response: { output: "rain" } } },
-          { functionResponse: { id: "2", name: "weather", response: { error: "no city" } } }
-        ]
-      },
-      {
-        role: "model",
-        parts: [{ functionCall: { id: "3", name: "clock", args: {} }, thoughtSignature: "SIG-2" }]
-      },
-      { role: "user", parts: [{ functionResponse: { id: "3", name: "clock", response: { at: [1, { b: null }] } } }] },
-      { role: "model", parts: [{ text: "Rain at noon." }, { text: "", thoughtSignature: "SIG-3" }] },
-      text("Thanks")
-    ]
-    assert.deepStrictEqual(
-      toGemini(toChat({ contents, systemInstruction: { parts: [{ text: "S" }] } })).contents,
-      contents
-    )
   })
 })

@@ -10,7 +10,7 @@ import {
   hubToEmbedAnswer
 } from "../../../../src/gateway/formats/gemini-embeddings/translation.ts"
 import { geminiErrors } from "../../../../src/gateway/formats/gemini/errors.ts"
-import { readHubChunk, readHubCompletion } from "../../../../src/gateway/formats/gemini/hub.ts"
+import { readChunk, readCompletion } from "../../../../src/gateway/formats/common-form/domain.ts"
 import { geminiModel, geminiModels } from "../../../../src/gateway/formats/gemini/models.ts"
 import { readPath } from "../../../../src/gateway/formats/gemini/paths.ts"
 import { asksForThoughts, requestToChat } from "../../../../src/gateway/formats/gemini/request-to-chat.ts"
@@ -21,6 +21,7 @@ import {
   framingTypes
 } from "../../../../src/gateway/formats/gemini/stream.ts"
 import { type Answerer, json, startProvider } from "../../../support/provider.ts"
+import { sealedPrefix } from "../../../../src/gateway/formats/common-form/turn-state.ts"
 import { type Any } from "./forms.ts"
 
 const models = ["vendor/model:free", "m"].map(
@@ -29,7 +30,7 @@ const models = ["vendor/model:free", "m"].map(
 
 const call = (index: number, id: string, city: string, signature?: string) => ({
   tool_calls: [{ index, id, function: { name: "weather", arguments: JSON.stringify({ city }) } }],
-  ...(signature === undefined ? {} : { turn_state: [{ format: "gemini", parts: [{ call: id, signature }] }] })
+  ...(signature === undefined ? {} : { turn_state: sealedPrefix + signature })
 })
 
 const chunk = (delta: object, finish_reason: string | null = null) => ({
@@ -77,7 +78,7 @@ const completionOf = (chunks: ReadonlyArray<Any>) => {
           content: joined("content"),
           reasoning_content: joined("reasoning_content"),
           tool_calls: lists("tool_calls"),
-          turn_state: lists("turn_state")
+          turn_state: joined("turn_state")
         },
         finish_reason: chunks.findLast(({ choices }) => choices[0]?.finish_reason)?.choices[0].finish_reason
       }
@@ -118,12 +119,12 @@ const gateway: Answerer = ({ body, method, path }, response) => {
   seen.push(chat)
   const head = { model, id: "id", createdSeconds: 17, includesThoughts: asksForThoughts(request) }
   if (!isStreamed)
-    return json(response, 200, completionToAnswer(readHubCompletion(completionOf(script(chat))) ?? {}, head))
+    return json(response, 200, completionToAnswer(readCompletion(completionOf(script(chat))) ?? {}, head))
   const framing = framingOf(searchParams.get("alt"))
   const writer = new AnswerWriter(framing)
   const machine = new ChunksToAnswers(head)
   response.writeHead(200, { "content-type": framingTypes[framing] })
-  for (const chunk of script(chat)) response.write(writer.write(machine.push(readHubChunk(chunk) ?? {})))
+  for (const chunk of script(chat)) response.write(writer.write(machine.push(readChunk(chunk) ?? {})))
   if (model !== "broken") return response.end(writer.write(machine.end()) + writer.end())
   const error = { status: 503, message: "Broken off.", code: "provider-unavailable" }
   // A read of its own: what was written before has been read when it is sent.
@@ -241,8 +242,7 @@ describe("Google's SDK", () => {
         rest.map(({ role }: Any) => role),
         ["assistant", "tool", "tool"]
       )
-      const state = rest.flatMap((message: Any) => message.turn_state ?? [])
-      assert.deepInclude(state[0].parts.at(-1), { call: "x", signature: "SIG" })
+      assert.deepStrictEqual(rest[0].turn_state, [`${sealedPrefix}SIG`])
     })
   )
 

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { answerToCompletion } from "../../../../src/gateway/formats/gemini/answers.ts"
 import { readAnswer } from "../../../../src/gateway/formats/gemini/domain.ts"
-import { readHubChunk } from "../../../../src/gateway/formats/gemini/hub.ts"
+import { readChunk } from "../../../../src/gateway/formats/common-form/domain.ts"
 import {
   AnswerReader,
   AnswersToChunks,
@@ -9,9 +9,11 @@ import {
   ChunksToAnswers
 } from "../../../../src/gateway/formats/gemini/stream.ts"
 import { noUsage } from "../../../../src/gateway/formats/domain.ts"
-import { type Any, calling, signedText, toGemini, usage } from "./forms.ts"
+import { sealedIn } from "../../../../src/gateway/formats/common-form/turn-state.ts"
+import { readableSeal } from "../../../support/turn-seals.ts"
+import { type Any, calling, signedText, toChat, toGemini, usage } from "./forms.ts"
 
-const head = { model: "m", id: "id", createdSeconds: 17, keepsThoughts: true, includesThoughts: true }
+const head = { model: "m", id: "id", createdSeconds: 17, includesThoughts: true }
 
 const element = (parts: ReadonlyArray<object>, rest: object = {}, index = 0) => ({
   candidates: [{ content: { parts, role: "model" }, index, ...rest }],
@@ -34,7 +36,7 @@ const toChunks = (answers: ReadonlyArray<unknown>): ReadonlyArray<Any> => {
 
 const toAnswers = (chunks: ReadonlyArray<unknown>, given = head): ReadonlyArray<Any> => {
   const machine = new ChunksToAnswers(given)
-  const pushed = chunks.flatMap((chunk) => machine.push(readHubChunk(chunk) ?? {}))
+  const pushed = chunks.flatMap((chunk) => machine.push(readChunk(chunk) ?? {}))
   return JSON.parse(JSON.stringify([...pushed, ...machine.end()]))
 }
 
@@ -134,12 +136,34 @@ const piece = (index: number, args: string, more: object = {}) => ({
   choices: [{ index: 0, delta: { tool_calls: [{ index, function: { arguments: args }, ...more }] } }]
 })
 
+/** The parts of an answer, with those that are not signed and follow each other as one. */
+const partsOf = (answer: typeof calling | typeof signedText): ReadonlyArray<Any> => {
+  const parts: ReadonlyArray<Any> = answer.candidates[0]!.content.parts
+  const all: Array<Any> = []
+  for (const part of parts) {
+    const last = all.at(-1)
+    const continues = last?.text !== undefined && last.thought === part.thought && !part.thoughtSignature
+    if (continues && part.text !== undefined) all.splice(-1, 1, { ...last, text: last.text + part.text })
+    else all.push(part)
+  }
+  return all
+}
+
 describe("chunks to answers", () => {
   it("come back as they were, by way of chunks, with each signature in its part", () => {
     for (const answer of [calling, signedText]) {
-      const again = toAnswers(toChunks(streamed(answer)))
-      const whole = (given: unknown): Any => answerToCompletion(readAnswer(given) ?? {}, head).choices
+      const again = toAnswers(toChunks(streamed(answer)).map((chunk) => sealedIn(chunk, readableSeal)))
+      const whole = (given: unknown): Any => {
+        const [{ message }] = answerToCompletion(readAnswer(given) ?? {}, head).choices as Any
+        const { turn_state: _, ...said } = message
+        return said
+      }
       assert.deepStrictEqual(whole(wholeOf(again)), whole(answer))
+      const history = [
+        { role: "user", parts: [{ text: "?" }] },
+        { ...wholeOf(again).candidates[0]?.content, role: "model" }
+      ]
+      assert.deepStrictEqual(toGemini(toChat({ contents: history })).contents[1].parts, partsOf(answer))
       assert.isTrue(again.slice(0, -1).every(({ candidates }) => candidates[0].finishReason === undefined))
     }
   })
@@ -182,9 +206,9 @@ describe("chunks to answers", () => {
 
   it("thoughts are written for those alone who asked, and what stands in for a missing usage is told", () => {
     const machine = new ChunksToAnswers({ ...head, includesThoughts: false })
-    assert.isEmpty(machine.push(readHubChunk({ choices: [{ delta: { reasoning_content: "Hm." } }] }) ?? {}))
+    assert.isEmpty(machine.push(readChunk({ choices: [{ delta: { reasoning_content: "Hm." } }] }) ?? {}))
     assert.isFalse(machine.finished)
-    machine.push(readHubChunk({ choices: [{ delta: { refusal: "No." }, finish_reason: "stop" }] }) ?? {})
+    machine.push(readChunk({ choices: [{ delta: { refusal: "No." }, finish_reason: "stop" }] }) ?? {})
     assert.isTrue(machine.finished)
     assert.isUndefined(machine.usage)
     const [last]: ReadonlyArray<Any> = machine.end({ ...noUsage, inputTokens: 9, outputTokens: 2 })

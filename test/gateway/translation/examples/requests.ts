@@ -1,3 +1,4 @@
+import { readableSeal } from "../../../support/turn-seals.ts"
 import { type Examples } from "./domain.ts"
 import { type Json } from "../../../../src/kernel/json/parsed-json.ts"
 
@@ -412,7 +413,7 @@ export const requests: Examples<Json> = {
         {
           type: "reasoning",
           summary: [{ type: "summary_text", text: "hm" }],
-          encrypted_content: JSON.stringify([{ type: "thinking", thinking: "hm", signature: "sig" }])
+          encrypted_content: readableSeal([{ type: "thinking", thinking: "hm", signature: "sig" }])
         },
         item("a", "now", '{"zone":"UTC"}'),
         output("a", "noon")

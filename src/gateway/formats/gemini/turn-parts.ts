@@ -1,6 +1,27 @@
+import { Option, Schema } from "effect"
+import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { inputOf } from "../anthropic-messages/chat-to-messages.ts"
 import { type AnsweredPart } from "./domain.ts"
-import { type TurnPart, type WrittenPart } from "./hub.ts"
+
+/** A part as it is written. */
+export type WrittenPart = Json
+
+/**
+ * A part of a turn, in the order of the turn: so many UTF-16 code units of its text, a thought, or the call with this id. The
+ * signature belongs to this part and to no other. What follows the last signed part has no signature.
+ */
+const TurnPart = Schema.Union([
+  Schema.Struct({ text: Schema.Int, signature: Schema.optionalKey(Schema.String) }),
+  Schema.Struct({ thought: Schema.String, signature: Schema.optionalKey(Schema.String) }),
+  Schema.Struct({ call: Schema.String, signature: Schema.optionalKey(Schema.String) })
+])
+export type TurnPart = typeof TurnPart.Type
+
+const decode = Schema.decodeUnknownOption(TurnPart)
+
+/** The parts in the state of a turn. */
+export const turnPartsIn = (state: ReadonlyArray<unknown> | null | undefined): ReadonlyArray<TurnPart> =>
+  (state ?? []).flatMap((part) => Option.toArray(decode(part)))
 
 /** What Gemini takes for the signature of a call that it did not make itself. */
 export const unsignedCall = "skip_thought_signature_validator"
@@ -10,38 +31,28 @@ export class TurnParts {
   private open: Array<TurnPart> = []
 
   /** Adds a part, with the id of its call; returns what was not yet returned if the part is signed. */
-  add(part: AnsweredPart, callId?: string): ReadonlyArray<TurnPart> {
-    const { text = "", thought, thoughtSignature: signature } = part
+  add({ text = "", thought, thoughtSignature: signature }: AnsweredPart, callId?: string): ReadonlyArray<TurnPart> {
     const signed = signature ? { signature } : {}
+    // A signature is of its own part alone.
+    const last = signature ? undefined : this.open.at(-1)
     if (callId !== undefined) this.open.push({ call: callId, ...signed })
-    else this.addText(thought === true ? "thought" : "text", text.length, signed)
-    if (!signature) return []
-    const parts = this.open
-    this.open = []
-    return parts
+    else if (thought === true) {
+      const before = last !== undefined && "thought" in last ? this.open.splice(-1) && last.thought : ""
+      this.open.push({ thought: before + text, ...signed })
+    } else {
+      const before = last !== undefined && "text" in last ? this.open.splice(-1) && last.text : 0
+      this.open.push({ text: before + text.length, ...signed })
+    }
+    return signature ? this.open.splice(0) : []
   }
-
-  private addText(kind: "text" | "thought", length: number, signed: { readonly signature?: string }): void {
-    const last = this.open.at(-1)
-    const before = last !== undefined && signed.signature === undefined ? lengthOf(last, kind) : undefined
-    if (before !== undefined) this.open.pop()
-    const all = (before ?? 0) + length
-    this.open.push(kind === "text" ? { text: all, ...signed } : { thought: all, ...signed })
-  }
-}
-
-const lengthOf = (part: TurnPart, kind: "text" | "thought"): number | undefined => {
-  if (kind === "text") return "text" in part ? part.text : undefined
-  return "thought" in part ? part.thought : undefined
 }
 
 /** A turn of a model, as messages and completions have it. */
 export interface Turn {
   readonly text: string
-  readonly thought: string
   readonly calls: ReadonlyArray<{ readonly id: string; readonly part: WrittenPart }>
   /** What Gemini wants back with it. */
-  readonly turn: ReadonlyArray<TurnPart>
+  readonly state: ReadonlyArray<TurnPart>
 }
 
 /** A call as a part; arguments that are no object are passed on unchanged, under `arguments`. */
@@ -49,35 +60,31 @@ export const callPart = (id: string, name: string, text: string): WrittenPart =>
   functionCall: { id, name, args: inputOf(text) ?? { arguments: text } }
 })
 
-const signedWith = (part: WrittenPart, signature: string | undefined): WrittenPart =>
+export const signedWith = (part: WrittenPart, signature: string | undefined): WrittenPart =>
   signature === undefined ? part : { ...part, thoughtSignature: signature }
 
 /**
  * The parts of a turn, with each signature in its own part. Where the text is not the one that was signed, because a caller
  * shortened it, it is written without signatures.
  */
-export const partsOfTurn = ({ calls, text, thought, turn }: Turn): ReadonlyArray<WrittenPart> => {
+export const partsOfTurn = ({ calls, state, text }: Turn): ReadonlyArray<WrittenPart> => {
   const parts: Array<WrittenPart> = []
   const rest = new Map(calls.map(({ id, part }) => [id, part]))
-  const isWhole = turn.reduce((sum, part) => sum + (lengthOf(part, "text") ?? 0), 0) <= text.length
+  const isWhole = state.reduce((sum, part) => sum + ("text" in part ? part.text : 0), 0) <= text.length
   let textAt = 0
-  let thoughtAt = 0
-  for (const one of turn) {
+  for (const one of state) {
     const { signature } = one
     if ("call" in one) {
       const part = rest.get(one.call)
       if (part !== undefined) parts.push(signedWith(part, signature))
       rest.delete(one.call)
     } else if ("thought" in one) {
-      const written = thought.slice(thoughtAt, (thoughtAt += one.thought))
-      // The signature is wanted, the text is not.
-      if (written !== "" || signature) parts.push(signedWith({ thought: true, text: written }, signature))
+      parts.push(signedWith({ thought: true, text: one.thought }, signature))
     } else if (isWhole) {
       const written = text.slice(textAt, (textAt += one.text))
       if (written !== "" || signature) parts.push(signedWith({ text: written }, signature))
     }
   }
-  if (thoughtAt < thought.length) parts.push({ thought: true, text: thought.slice(thoughtAt) })
   if (textAt < text.length) parts.push({ text: text.slice(textAt) })
   return [...parts, ...rest.values()]
 }
