@@ -15,6 +15,11 @@ export interface DialectError {
   readonly original?: { readonly dialect: Dialect; readonly members: Json } | undefined
 }
 
+/** An error of a provider, and when its body says to try again. */
+export interface ProviderError extends DialectError {
+  readonly retryAfterSeconds?: number | undefined
+}
+
 /** What remains of a request or token limit. */
 export interface Quota {
   readonly unit: "requests" | "tokens"
@@ -37,13 +42,18 @@ const detailIn = ({ detail, message }: Json): string | undefined => {
   return textIn(told) ?? (told === undefined || told === null ? undefined : textIn(JSON.stringify(told)))
 }
 
+/** Google sends the error of a stream as an element of a list. */
+const unlisted = (body: unknown): unknown =>
+  Array.isArray(body) ? body.find((element) => isJson(element) && Boolean(element.error)) : body
+
 /** Both dialects nest errors under `error`; other servers do not. */
 const innerOf = (outer: Json): Json => (isJson(outer.error) ? outer.error : outer.error === undefined ? outer : {})
 
 const toldMembers = ["type", "param", "code", "details"]
 
 /** The members of a provider's error that its SDK acts on; a `type` that is not a string is omitted. */
-const membersOf = (body: unknown): Json => {
+const membersOf = (given: unknown): Json => {
+  const body = unlisted(given)
   const inner = isJson(body) ? innerOf(body) : {}
   return Object.fromEntries(
     toldMembers
@@ -58,12 +68,25 @@ export const readErrorIn = (dialect: Dialect, status: number, body: unknown): Di
   original: { dialect, members: membersOf(body) }
 })
 
+/** Members that only an answer without an error has. */
+const answers = ["candidates", "choices", "content", "data", "output"]
+
+/** The error that a value is, with the usage beside it; undefined for an answer. Some providers do not nest it under `error`. */
+export const errorAlone = (given: unknown): Json | undefined => {
+  const value = unlisted(given)
+  if (!isJson(value) || answers.some((name) => value[name])) return undefined
+  const { error = undefined, object, type, usage } = value
+  if (error) return { error: isJson(error) ? error : { message: error }, usage }
+  return object === "error" || type === "error" ? { error: value, usage } : undefined
+}
+
 /** The error that a provider sent as an event of a stream in OpenAI's dialect. */
 export const errorInEvent = (event: unknown): DialectError | undefined =>
   isJson(event) && event.error ? readError(502, event) : undefined
 
 /** Parses an error in either dialect. */
-export const readError = (status: number, body: unknown): DialectError => {
+export const readError = (status: number, given: unknown): DialectError => {
+  const body = unlisted(given)
   const outer = isJson(body) ? body : {}
   const { error } = outer
   const inner = innerOf(outer)

@@ -4,7 +4,7 @@ import { type Json } from "../../kernel/json/parsed-json.ts"
 import { type IdScope, type Renaming } from "../json/kept-ids.ts"
 import { type Dialect, type Operation, type ProviderApi, type TokenUsage } from "./domain.ts"
 import { type ErrorWriter } from "./error-writer.ts"
-import { type DialectError } from "./errors.ts"
+import { type DialectError, type ProviderError } from "./errors.ts"
 import { type ServerEvent } from "./event-reader.ts"
 import { type ToolTerms } from "./provider-tools.ts"
 import { type TokenUpperBound } from "./token-upper-bound.ts"
@@ -277,6 +277,8 @@ export interface VendorDialect {
   modelsIn(list: unknown): ReadonlyArray<ProviderModel> | undefined
   readonly headers: Readonly<Record<string, string>>
   authorize(apiKey: string): Readonly<Record<string, string>>
+  /** Reads an error of a provider where more is in it than OpenAI's and Anthropic's have. */
+  readError?(status: number, body: unknown): ProviderError
 
   // Clients.
 

@@ -87,7 +87,7 @@ export class StreamTransformer implements StreamProgress {
   /** The error that the provider sent after its response had begun. */
   failure: DialectError | undefined
   private hasEnded = false
-  /** Whether the gateway detected that failure itself, so that no error event was sent yet. */
+  /** Whether no error event was sent yet: the gateway detected the failure itself, or the provider sent no event. */
   private isUntold = false
   /** Whether the terminator is still to be sent. */
   private isHeldBack = false
@@ -203,7 +203,12 @@ export class StreamTransformer implements StreamProgress {
   /** All events that have ended; a terminator that something has to come before is sent at the end. */
   private wholeEvents(bytes: Uint8Array): Uint8Array {
     if (this.done) return nothing
-    for (const event of this.events.push(bytes)) this.take(event)
+    const events = this.events.push(bytes)
+    const isOver = this.isUntold
+    for (const event of events) this.take(event)
+    // What follows an error of the provider outside of its events is read for the usage alone.
+    if (isOver) return nothing
+    if (this.isUntold) return this.beforeBare(bytes, events)
     const sent = this.done ? this.endOfLast(bytes) : this.ends.last(bytes)
     const out = sent === 0 ? [] : [...this.pending, bytes.subarray(0, sent)]
     // Its line feed may come with the next bytes, of which none are sent.
@@ -212,6 +217,15 @@ export class StreamTransformer implements StreamProgress {
     else if (sent === 0) this.pending.push(bytes)
     else this.pending = sent === bytes.length ? [] : [bytes.subarray(sent)]
     return out.length === 1 ? out[0]! : Buffer.concat(out)
+  }
+
+  /** The events before an error that was sent as JSON between them, which is written as the caller's format has it. */
+  private beforeBare(bytes: Uint8Array, events: ReadonlyArray<ServerEvent>): Uint8Array {
+    const all = Buffer.concat([...this.pending, bytes])
+    const bare = events.find((event) => event.bare !== undefined)?.bare ?? ""
+    const before = all.subarray(0, Math.max(0, all.indexOf(bare)))
+    this.pending = []
+    return new EventEnds().last(before) === before.length ? before : Buffer.concat([before, utf8.encode("\n\n")])
   }
 
   /** The end of the last event in bytes that have it, or its beginning if it is held back. */
@@ -281,6 +295,7 @@ export class StreamTransformer implements StreamProgress {
     this.options.toolUses?.read(value)
     this.told ||= this.options.from.tells(value)
     const passed = reader.take(value, event)
+    this.isUntold ||= event.bare !== undefined && !this.rewrites && this.hasFailed
     if (reader.endsByEvent && isLastEvent(event, value)) this.done = true
     if (translator === undefined) return passed
     if (reader.isKeepAlive?.(value, event) === true) return this.options.to.keepAlive

@@ -1,8 +1,9 @@
 import { Cause, Effect } from "effect"
 import { excessIn } from "../../kernel/json/json-scanner.ts"
-import { parsedJson } from "../../kernel/json/parsed-json.ts"
+import { type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { type TokenUsage } from "../formats/domain.ts"
+import { errorAlone } from "../formats/errors.ts"
 import { EventReader, isLastEvent, isTerminator, type ServerEvent } from "../formats/event-reader.ts"
 import { type WireFormat } from "../formats/format.ts"
 import { type ProviderAnswer, type ProviderFailure } from "./provider.ts"
@@ -27,34 +28,41 @@ export const answeredNothing = (usage?: TokenUsage): ProviderFailure =>
 const patience = "1 second"
 
 /**
- * A stream from where it says something. Nothing of one that ends before was sent to the caller, so that another target can
- * answer.
+ * A stream from where it says something. Nothing of one that ends before, or fails with an error that `refuse` reads, was
+ * sent to the caller, so that another target can answer.
  */
 export const untilItSays = (
   answer: ProviderAnswer,
   { first, rest }: Exclude<ProviderAnswer["body"], Uint8Array>,
-  format: WireFormat
+  format: WireFormat,
+  refuse: (error: Json) => Effect.Effect<never, ProviderFailure>
 ): Effect.Effect<ProviderAnswer, ProviderFailure> => {
   const reader = new EventReader()
   const held = [...first]
+  /** An error after another event may be followed by more, such as the usage; one that is no event is the end. */
+  let isFirst = true
   const passOn = (remaining: typeof rest): Effect.Effect<ProviderAnswer> =>
     Effect.succeed({ ...answer, body: { first: held, rest: remaining } })
+  const nothing = Effect.fail(answeredNothing())
 
-  /** Whether the events tell anything; undefined if they do not yet. */
-  const told = (events: ReadonlyArray<ServerEvent>): boolean | undefined => {
+  /** What the events make of the answer, with what remains of it; undefined if they tell nothing yet. */
+  const told = (events: ReadonlyArray<ServerEvent>, remaining: typeof rest): typeof next | undefined => {
     for (const event of events) {
-      if (isTerminator(event)) return false
+      if (isTerminator(event)) return nothing
       const value = parsedJson(event.data)
-      if (format.tells(value)) return true
-      if (isLastEvent(event, value)) return false
+      const error = isFirst || event.bare !== undefined ? errorAlone(value) : undefined
+      if (error !== undefined) return refuse(error)
+      isFirst = false
+      if (format.tells(value)) return passOn(remaining)
+      if (isLastEvent(event, value)) return nothing
     }
-    return reader.failure === undefined ? undefined : true
+    return reader.failure === undefined ? undefined : passOn(remaining)
   }
 
-  const look = (read: ReadonlyArray<Uint8Array>): Effect.Effect<ProviderAnswer, ProviderFailure> | undefined => {
+  const look = (read: ReadonlyArray<Uint8Array>): typeof next | undefined => {
     for (const bytes of read) {
-      const found = told(reader.push(bytes))
-      if (found !== undefined) return found ? passOn(rest) : Effect.fail(answeredNothing())
+      const found = told(reader.push(bytes), rest)
+      if (found !== undefined) return found
     }
     return undefined
   }
@@ -68,7 +76,7 @@ export const untilItSays = (
       if (!Cause.isDone(end)) return passOn(Effect.fail(end))
       // An event that is cut says nothing.
       const last = reader.end().filter(({ data }) => parsedJson(data) !== undefined)
-      return told(last) === true ? passOn(Cause.done()) : Effect.fail(answeredNothing())
+      return told(last, Cause.done()) ?? nothing
     }
   })
 

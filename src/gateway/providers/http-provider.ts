@@ -1,7 +1,6 @@
 import { Clock, Effect, Redacted } from "effect"
-import { EventReader } from "../formats/event-reader.ts"
 import { type VendorDialect, type WireFormat } from "../formats/format.ts"
-import { readErrorIn } from "../formats/errors.ts"
+import { errorAlone, type ProviderError, readErrorIn } from "../formats/errors.ts"
 import { type ProviderClient } from "./clients.ts"
 import { answeredNothing, answerJson, untilItSays } from "./answer-content.ts"
 import { type ExchangeRequest } from "./exchange.ts"
@@ -47,13 +46,15 @@ export const makeHttpProvider = (
     Effect.flatMap(client.send({ ...request, origin, timeoutSeconds }), (answer) => {
       const isSuccess = answer.status >= 200 && answer.status < 300
       if (isSuccess && isEmptyAnswer(answer)) return Effect.fail(answeredNothing())
-      const refused = isSuccess ? errorInAnswer(answer) : answer
-      return refused === undefined
-        ? Effect.succeed(answer)
-        : Effect.flatMap(Clock.currentTimeMillis, (now) =>
-            Effect.fail(parseProviderError(dialect, format, refused, withoutSecrets, now))
-          )
+      if (!isSuccess) return refused(answer, format)
+      const error = errorInAnswer(answer)
+      return error === undefined ? Effect.succeed(answer) : refused(asRefusal(answer, error), format)
     })
+
+  const refused = (answer: ProviderAnswer, format: WireFormat | undefined): Effect.Effect<never, ProviderFailure> =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      Effect.fail(parseProviderError(dialect, format, answer, withoutSecrets, now))
+    )
 
   const send: Provider["send"] = ({ body, deadline, format, headers: passed, model, streams }) => {
     const headers = { ...dialect.headers, ...passed, ...fixed, "content-type": "application/json" }
@@ -66,18 +67,17 @@ export const makeHttpProvider = (
 
   /** An answer that holds something; of a stream, once it says something. */
   const holding = (answer: ProviderAnswer, format: WireFormat): Effect.Effect<ProviderAnswer, ProviderFailure> => {
-    const { body, headers } = answer
-    if (!(body instanceof Uint8Array)) return untilItSays(answer, body, format)
+    const { body } = answer
+    if (!(body instanceof Uint8Array)) {
+      return untilItSays(answer, body, format, (error) => refused(asRefusal(answer, error), format))
+    }
     const value = answerJson(body, format)
     // What cannot be parsed may hold anything, but for white space.
     if (value === undefined ? !isBlank(body) : format.holdsAnything(value)) {
       return Effect.succeed({ ...answer, value })
     }
     if (!isJson(value) || !value.error) return Effect.fail(answeredNothing(format.usageIn(value)))
-    const refused = { status: statusOf(value.error), headers, body }
-    return Effect.flatMap(Clock.currentTimeMillis, (now) =>
-      Effect.fail(parseProviderError(dialect, format, refused, withoutSecrets, now))
-    )
+    return refused({ ...answer, status: statusOf(value.error) }, format)
   }
 
   const listModels = Effect.gen(function* () {
@@ -106,7 +106,7 @@ export const makeHttpProvider = (
 
 /** Parses an unsuccessful response. */
 const parseProviderError = (
-  { dialect }: VendorDialect,
+  { dialect, readError }: VendorDialect,
   format: WireFormat | undefined,
   { body, headers, status: received }: ProviderAnswer,
   withoutSecrets: (text: string) => string,
@@ -119,13 +119,13 @@ const parseProviderError = (
       received
     })
   }
-  if (received === 401 || received === 403) {
+  const text = body instanceof Uint8Array ? utf8Text(body) : ""
+  const said = parsedJson(withoutSecrets(text))
+  const error: ProviderError = readError?.(received, said) ?? readErrorIn(dialect, received, said)
+  if (error.status === 401 || error.status === 403) {
     const refused = bad(502, "The provider refuses the gateway's key.", providerCredentials)
     return failure("status", refused, false, { headers, received })
   }
-  const text = body instanceof Uint8Array ? utf8Text(body) : ""
-  const said = parsedJson(withoutSecrets(text))
-  const error = readErrorIn(dialect, received, said)
   // A caller that receives 402 or a quota error would look for a cap of its own.
   if (received === 402 || (received === 429 && unpaidCodes.has(error.code))) {
     const unpaid = bad(502, "The provider refuses the gateway's account: it is not paid for.", providerCredentials)
@@ -134,7 +134,7 @@ const parseProviderError = (
   return failure("status", error, false, {
     headers,
     received,
-    retryAfterSeconds: retryAfterSeconds(headers, now),
+    retryAfterSeconds: retryAfterSeconds(headers, now) ?? error.retryAfterSeconds,
     usage: format?.usageIn(said)
   })
 }
@@ -144,8 +144,6 @@ const unpaidCodes = new Set<string | null>(["insufficient_quota", "billing_not_a
 
 /** Quotes in generated text are escaped, so an unescaped match is a member of the response itself. */
 const looksLikeError = /"error"\s*:\s*[{"]|"(?:type|object)"\s*:\s*"error"/
-/** The same for the first event of a stream; comments before it are skipped. */
-const beginsWithError = /^(?:\s|:[^\n]*\n)*(?:event:\s*error\b|data:\s*\{\s*"(?:error"\s*:\s*[{"]|type"\s*:\s*"error"))/
 const longestHead = 1024
 
 const isBlank = (bytes: Uint8Array): boolean => bytes.length < longestHead && utf8Text(bytes).trim() === ""
@@ -154,37 +152,18 @@ const isBlank = (bytes: Uint8Array): boolean => bytes.length < longestHead && ut
 export const isEmptyAnswer = ({ body }: ProviderAnswer): boolean =>
   body instanceof Uint8Array ? body.length === 0 : body.first.length === 0
 
-/**
- * The error that a provider sent with a successful status: alone, or as the first event of a stream. Undefined for every
- * other response.
- */
-export const errorInAnswer = ({ body, headers }: ProviderAnswer): ProviderAnswer | undefined => {
-  const data = body instanceof Uint8Array ? whole(body) : firstEvent(body.first)
-  const error = errorIn(data)
-  if (error === undefined) return undefined
-  const { usage } = data as Json
-  return { status: statusOf(error), headers, body: new TextEncoder().encode(JSON.stringify({ error, usage })) }
-}
+/** The error that a provider sent as a complete response with a successful status; undefined for every other response. */
+const errorInAnswer = ({ body }: ProviderAnswer): Json | undefined =>
+  body instanceof Uint8Array && looksLikeError.test(utf8Text(body.subarray(0, longestHead)))
+    ? errorAlone(parsedJson(utf8Text(body)))
+    : undefined
 
-/** Some providers do not nest the error's members under `error`. */
-const errorIn = (data: unknown): unknown => {
-  if (!isJson(data) || answers.some((name) => data[name])) return undefined
-  return data.error || (data.object === "error" || data.type === "error" ? data : undefined)
-}
-/** Members that only a response without an error has. */
-const answers = ["choices", "content", "data", "output"]
-
-const headOf = (bytes: Uint8Array): string => utf8Text(bytes.subarray(0, longestHead))
-
-const whole = (bytes: Uint8Array): unknown =>
-  looksLikeError.test(headOf(bytes)) ? parsedJson(utf8Text(bytes)) : undefined
-
-const firstEvent = (chunks: ReadonlyArray<Uint8Array>): unknown => {
-  const [first] = chunks
-  if (first === undefined || !beginsWithError.test(headOf(first))) return undefined
-  const [event] = new EventReader().push(Buffer.concat(chunks))
-  return event === undefined ? undefined : parsedJson(event.data)
-}
+/** An error that came with a successful status, as a response with its own. */
+const asRefusal = (answer: ProviderAnswer, error: Json): ProviderAnswer => ({
+  ...answer,
+  status: statusOf(error.error),
+  body: new TextEncoder().encode(JSON.stringify(error))
+})
 
 const statuses = lookupTable<number>({
   invalid_request_error: 400,

@@ -52,6 +52,22 @@ describe("a stream of chunks is the same for its caller, wherever the network cu
   }
 })
 
+describe("an error that its provider sends as JSON without an event", () => {
+  const error = { error: { code: 429, message: "So many {[\u00e9\n]}" } }
+  const bare = { "on one line": JSON.stringify(error), "in a list": JSON.stringify([error], null, 2) }
+  for (const [what, json] of Object.entries(bare)) {
+    it(`follows the events as one of the caller's, wherever the network cuts it: ${what}`, () => {
+      const told = `${chunk("data")}\n\n`
+      const stream = `${told}${json}\n\n${used}\n\n`
+      for (let at = 1; at < stream.length; at++) {
+        const found = relayed(stream.slice(0, at), stream.slice(at))
+        assert.strictEqual(found, `${told}data: ${error.error.message}\n\n`, `cut at ${at}`)
+      }
+      assert.strictEqual(relayed(...stream), `${told}data: ${error.error.message}\n\n`, "byte by byte")
+    })
+  }
+})
+
 it("a chunk may call very many tools", () => {
   const calls = Array.from({ length: 200_000 }, (_, index) => ({ index, function: { name: "f", arguments: "{}" } }))
   const choices = [{ index: 0, delta: { tool_calls: calls }, finish_reason: "tool_calls" }]

@@ -1,6 +1,6 @@
 import { isJson, type Json, listIn, textIn } from "../../../kernel/json/parsed-json.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
-import { type DialectError, type Quota, readError } from "../errors.ts"
+import { type DialectError, type ProviderError, type Quota, readError } from "../errors.ts"
 import { type ErrorWriter } from "../error-writer.ts"
 
 const statuses: Readonly<Record<number, string>> = {
@@ -71,11 +71,6 @@ export const geminiErrors: ErrorWriter = {
   event: (error, requestId) => JSON.stringify(bodyOf(error, requestId))
 }
 
-/** A provider's error, and when to try again. */
-export interface GeminiError extends DialectError {
-  readonly retryAfterSeconds?: number | undefined
-}
-
 /** Reasons for which Google refuses the gateway's key, though the status is another. */
 const credentialReasons = lookupTable<number>({ API_KEY_INVALID: 401, ACCESS_TOKEN_EXPIRED: 401 })
 
@@ -88,7 +83,7 @@ const secondsOf = (delay: unknown): number | undefined => {
 }
 
 /** Parses an error of Google's, which a stream without events has in an array. */
-export const readGeminiError = (status: number, given: unknown): GeminiError => {
+export const readGeminiError = (status: number, given: unknown): ProviderError => {
   const body: unknown = Array.isArray(given) ? given[0] : given
   const inner = isJson(body) && isJson(body.error) ? body.error : {}
   const details = listIn(inner.details)
@@ -104,7 +99,7 @@ export const readGeminiError = (status: number, given: unknown): GeminiError => 
 }
 
 /** The error that an element of a stream is; undefined for content. Its own status is in it. */
-export const errorInAnswer = (value: unknown): GeminiError | undefined => {
+export const errorInAnswer = (value: unknown): ProviderError | undefined => {
   if (!isJson(value) || !isJson(value.error)) return undefined
   const { code } = value.error
   const isStatus = typeof code === "number" && code >= 400 && code < 600

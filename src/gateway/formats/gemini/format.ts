@@ -11,7 +11,7 @@ import { answerSays, candidatesOf, wordsInAnswer } from "./answers.ts"
 import { generateBound, generateFaults } from "./bound.ts"
 import { countedRequest, readCount, toCountAnswer, toCountRequest } from "./counts.ts"
 import { type Answer, readAnswer } from "./domain.ts"
-import { errorInAnswer, geminiErrors } from "./errors.ts"
+import { errorInAnswer, geminiErrors, readGeminiError } from "./errors.ts"
 import { hasEnded, isIncomplete } from "./answers.ts"
 import { geminiModel, geminiModels, readModels } from "./models.ts"
 import { providerPath } from "./paths.ts"
@@ -124,6 +124,7 @@ export const geminiDialect: VendorDialect = {
   modelsIn: (list) => readModels(list)?.models.map(({ id }) => ({ id, ownedBy: "google", createdAt: null })),
   headers: {},
   authorize: (apiKey) => ({ "x-goog-api-key": apiKey }),
+  readError: readGeminiError,
   errors: geminiErrors,
   isClient: ({ headers, url }) => headers["x-goog-api-key"] !== undefined || url.startsWith("/v1beta"),
   models: (models, url) =>

@@ -1,6 +1,6 @@
 import { isJson, type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
-import { EventReader } from "../event-reader.ts"
+import { EventReader, type ServerEvent } from "../event-reader.ts"
 import { type CallFragment, type ChatChunk, thoughtOf } from "../common-form/domain.ts"
 import { usageOfCompletion } from "../common-form/usage.ts"
 import { StreamedCalls } from "../streamed-calls.ts"
@@ -274,12 +274,14 @@ export class AnswerWriter {
   }
 }
 
-/** The most that an error outside of an event, and an element of an array, may have. */
-const maxBareLength = 65_536
+/** The most that an element of an array may have. */
 const maxElementLength = 67_108_864
 
 const openings = new Set(["{", "["])
 const closings = new Set(["}", "]"])
+
+const valuesOf = (events: ReadonlyArray<ServerEvent>): ReadonlyArray<unknown> =>
+  events.map(({ bare, data }) => parsedJson(bare ?? data)).filter((value) => value !== undefined)
 
 const framingIn = (text: string): Framing | undefined => {
   const first = text.trimStart()[0]
@@ -294,9 +296,6 @@ export class AnswerReader {
   private framing: Framing | undefined
   private readonly decoder = new TextDecoder()
   private readonly events = new EventReader()
-  /** The line that has not ended, and the JSON without a frame so far. */
-  private line = ""
-  private bare = ""
   /** The element of an array so far, and where in it the end of the text is. */
   private element: Array<string> = []
   private elementLength = 0
@@ -314,34 +313,13 @@ export class AnswerReader {
     const text = this.decoder.decode(bytes, { stream: true })
     this.framing ??= framingIn(text)
     if (this.framing === "array") return this.ofArray(text)
-    const values = this.events.push(bytes).map(({ data }) => parsedJson(data))
-    return [...values, ...this.besideEvents(text)].filter((value) => value !== undefined)
+    return valuesOf(this.events.push(bytes))
   }
 
   /** Also returns the last element of a stream that ended without what closes it. */
   end(): ReadonlyArray<unknown> {
     if (this.framing === "array") return []
-    const values = this.events.end().map(({ data }) => parsedJson(data))
-    return [...values, ...this.bareLine(this.line)].filter((value) => value !== undefined)
-  }
-
-  private besideEvents(text: string): ReadonlyArray<unknown> {
-    const lines = (this.line + text).split(/\r\n|\r|\n/)
-    const last = lines.pop() ?? ""
-    const values = lines.flatMap((line) => this.bareLine(line))
-    // Of the line of an event only its kind is kept.
-    this.line = this.bare === "" && !last.startsWith("{") ? last.slice(0, 1) : last
-    this.isTooLong ||= this.line.length > maxBareLength
-    return values
-  }
-
-  private bareLine(line: string): ReadonlyArray<unknown> {
-    if (this.bare === "" && !line.startsWith("{")) return []
-    this.bare += `${line}\n`
-    if (this.bare.length > maxBareLength) this.isTooLong = true
-    const value = line.trimEnd().endsWith("}") ? parsedJson(this.bare) : undefined
-    if (value !== undefined) this.bare = ""
-    return value === undefined ? [] : [value]
+    return valuesOf(this.events.end())
   }
 
   private ofArray(text: string): ReadonlyArray<unknown> {

@@ -284,7 +284,9 @@ describe("frames", () => {
     assert.deepStrictEqual(readCut(bytes(`[${JSON.stringify(answers[0])},{"a":`)).values, [answers[0]])
     assert.deepStrictEqual(readCut(bytes(`data: ${JSON.stringify(answers[0])}\n\ndata: {"a":`)).values, [answers[0]])
     assert.isEmpty(readCut(bytes("<html>{}</html>\n{ no JSON }\n\n")).values)
-    assert.isTrue(readCut(bytes(`{${"x".repeat(70_000)}`)).reader.isUnreadable)
+    const [first] = answers
+    const long = readCut(bytes(`{${"x".repeat(70_000)}\n\ndata: ${JSON.stringify(first)}\n\n`))
+    assert.deepStrictEqual([long.values, long.reader.isUnreadable], [[first], false])
     assert.isFalse(readCut(bytes(`data: ${"x".repeat(70_000)}`)).reader.isUnreadable)
   })
 })
