@@ -37,7 +37,7 @@ export const isSecretName = (name: string): boolean => secretName.test(name)
 
 // Most text has no secret: one pass decides that, so that the patterns below run rarely.
 const suspicious =
-  /am[ktcir]_|eyJ|sk-|gsk_|xai-|AIza|bearer|dpop|basic|:\/\/[^\s/]*@|hooks\.|-----BEGIN|invalid input|malformed|out of range|[?&](?:key|code|otp|sig)=/i
+  /am[ktcir]_|eyJ|sk-|gsk_|xai-|AIza|bearer|dpop|basic|:\/\/[^\s/]*@|hooks\.|-----BEGIN|invalid input|malformed|out of range|[?&](?:key|code|otp|sig)=|[?&][\w.-]*%/i
 const suspiciousWord = new RegExp(secretWords, "i")
 
 const secretPatterns: ReadonlyArray<readonly [pattern: RegExp, replacement: string]> = [
@@ -73,7 +73,8 @@ const secretPatterns: ReadonlyArray<readonly [pattern: RegExp, replacement: stri
   // PostgreSQL quotes the parameter that it could not parse.
   [/((?:invalid input (?:syntax|value) for|malformed|out of range)[^":\r\n]*: ")[^\r\n]*"/gi, `$1${redacted}"`],
   [/(\bvalue ")[^\r\n]*(" is out of range)/gi, `$1${redacted}$2`],
-  [/([?&](?:key|code|otp|sig)=)[^&\s"'#]+/gi, `$1${redacted}`]
+  // A name with a percent-encoding may be any of these.
+  [/([?&](?:(?:key|code|otp|sig)|[\w.-]*%[\w.%-]*)=)[^&\s"'#]+/gi, `$1${redacted}`]
 ]
 
 /**

@@ -189,7 +189,7 @@ describe("telemetry", () => {
         authorization: `Bearer ${secrets.bearer}`,
         cookie: `am_session=${secrets.cookie}`
       }
-      const query = `key=${secrets.query}&access_token=${secrets.query}&code=${secrets.code}&page=7`
+      const query = `key=${secrets.query}&%6Bey=${secrets.query}&access_token=${secrets.query}&code=${secrets.code}&page=7`
       yield* withServer(
         telemetry(receiver.endpoint).pipe(Layer.provideMerge(captured((line) => lines.push(line)))),
         (get) =>
