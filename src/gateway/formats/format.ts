@@ -167,6 +167,8 @@ export interface Counting {
   readonly members: ReadonlyArray<string>
   /** Members that add nothing to what the model reads. A request with any other member is not counted. */
   readonly idle: ReadonlyArray<string>
+  /** A request in the names of these members; undefined where a count does not cover it. */
+  read?(body: Json): Json | undefined
   /** A request for a count of the members that are counted. */
   request(counted: Json, model: string): Json
   /** The tokens that an answer tells; none if it tells none. */

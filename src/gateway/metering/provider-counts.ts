@@ -12,9 +12,12 @@ export interface CountableRequest {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Whether a count covers all that the model reads of a request. */
-const isCountedWhole = ({ idle, list, members }: Counting, body: Json): boolean =>
-  Object.keys(body).every((member) => member === list || members.includes(member) || idle.includes(member))
+/** A request in the names of what is counted; undefined where that is not all that the model reads of it. */
+const countedWhole = ({ idle, list, members, read }: Counting, request: CountableRequest) => {
+  const body = read === undefined ? request.body : read(request.body)
+  const isWhole = (member: string) => member === list || members.includes(member) || idle.includes(member)
+  return body !== undefined && Object.keys(body).every(isWhole) ? { ...request, body } : undefined
+}
 
 /** How a target's provider counts requests of a format; undefined if it does not. */
 export const countingAt = ({ provider }: ModelTarget, { api, counting, dialect }: WireFormat): Counting | undefined =>
@@ -95,15 +98,16 @@ export class ProviderCounts extends Context.Service<
 
       const countOne = Effect.fn("ProviderCounts.count")(function* (target: ModelTarget, request: CountableRequest) {
         const counting = countingAt(target, request.format)
-        if (counting === undefined || !isCountedWhole(counting, request.body)) return Option.none<number>()
-        const { keys, sizes } = prefixesOf(target, counting, request)
+        const whole = counting && countedWhole(counting, request)
+        if (counting === undefined || whole === undefined) return Option.none<number>()
+        const { keys, sizes } = prefixesOf(target, counting, whole)
         let suffix = 0
         for (let place = keys.length - 1; place >= 0; place--) {
           const known = kept.get(keys[place] ?? "")
           if (known !== undefined && suffix <= known * mostSuffix) return Option.some(margin(known) + suffix)
           suffix += (sizes[place] ?? 0) + perMessage
         }
-        const tokens = yield* exact(target, request)
+        const tokens = yield* exact(target, whole)
         if (Option.isSome(tokens)) remember(keys.at(-1) ?? "", tokens.value)
         return Option.map(tokens, margin)
       })
@@ -112,6 +116,10 @@ export class ProviderCounts extends Context.Service<
     })
   )
 }
+
+/** What is more tokens than bytes: images, files, and references to either, in any format. */
+const notBoundByBytes =
+  /"type":"(?:image|document|input_image|input_file|item_reference|computer_call_output|image_generation_call)"|"(?:inlineData|fileData)":/
 
 /**
  * The hashes of a request up to each of its messages or items, with the bytes of each. Images and files need a count of
@@ -139,13 +147,7 @@ const prefixesOf = (
     const text = JSON.stringify(message)
     hash.update(`\n${text}`)
     keys.push(hash.copy().digest("base64"))
-    sizes.push(
-      /"type":"(?:image|document|input_image|input_file|item_reference|computer_call_output|image_generation_call)"/.test(
-        text
-      )
-        ? Infinity
-        : Buffer.byteLength(text)
-    )
+    sizes.push(notBoundByBytes.test(text) ? Infinity : Buffer.byteLength(text))
   }
   return { keys, sizes }
 }

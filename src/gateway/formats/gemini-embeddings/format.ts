@@ -45,8 +45,8 @@ const named = (request: unknown, model: string): unknown =>
 
 /** Each request of a batch names the model. */
 const edit = ({ body, bytes }: GivenRequest, { model }: FormatTarget): string | Uint8Array => {
-  if (Array.isArray(body.requests)) {
-    return JSON.stringify({ ...body, requests: body.requests.map((one) => named(one, model)) })
+  if (body.requests !== undefined) {
+    return JSON.stringify({ ...body, requests: requestsOf(body).map((one) => named(one, model)) })
   }
   return body.model === undefined ? bytes : JSON.stringify(named(body, model))
 }

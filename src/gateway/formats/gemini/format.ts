@@ -4,7 +4,14 @@ import { answerScope, type IdScope } from "../../json/kept-ids.ts"
 import { edited, editsAt, mergePatch } from "../../json/json-edits.ts"
 import { type TokenUsage } from "../domain.ts"
 import { comment } from "../event-reader.ts"
-import { type Counting, type GivenRequest, type SentLimits, type VendorDialect, type WireFormat } from "../format.ts"
+import {
+  type Counting,
+  type FormatTarget,
+  type GivenRequest,
+  type SentLimits,
+  type VendorDialect,
+  type WireFormat
+} from "../format.ts"
 import { renamedAnswer } from "../passed-answer.ts"
 import { plausibleUsage } from "../usage.ts"
 import { answerSays, candidatesOf, wordsInAnswer } from "./answers.ts"
@@ -14,7 +21,7 @@ import { type Answer, readAnswer } from "./domain.ts"
 import { errorInAnswer, geminiErrors, readGeminiError } from "./errors.ts"
 import { hasEnded, isIncomplete } from "./answers.ts"
 import { geminiModel, geminiModels, readModels } from "./models.ts"
-import { providerPath } from "./paths.ts"
+import { isGooglePath, modelNameOf, providerPath } from "./paths.ts"
 import { ElementGathering, ElementReader, streamedAnswer } from "./reader.ts"
 import { geminiTranslation } from "./translation.ts"
 import { withoutSealedStates } from "./turn-state.ts"
@@ -40,17 +47,34 @@ const asksForThoughts = (body: Json): boolean => {
   return isJson(thinking) && thinking.includeThoughts === true
 }
 
+/** Names the target's model where the caller names one beside the path, where Google takes it only if it is the same. */
+const namedModel = ({ model: given }: Json, { model }: FormatTarget): Json =>
+  given === undefined ? {} : { model: `models/${modelNameOf(model)}` }
+
 /** Sets the output limit where the caller gave none, in the case that the request has. */
-const limited = (body: Json, limit: number): Json =>
-  body.generation_config === undefined
+const limited = (body: Json, limit: number | undefined): Json => {
+  if (limit === undefined) return {}
+  return body.generation_config === undefined
     ? { generationConfig: { maxOutputTokens: limit } }
     : { generation_config: { max_output_tokens: limit } }
+}
 
-const edit = ({ body, bytes }: GivenRequest, _: unknown, { limit }: SentLimits): Uint8Array =>
+const edit = ({ body, bytes }: GivenRequest, target: FormatTarget, { limit }: SentLimits): Uint8Array =>
   edited(bytes, [
-    ...(limit === undefined ? [] : mergePatch(bytes, body, limited(body, limit))),
+    ...mergePatch(bytes, body, { ...namedModel(body, target), ...limited(body, limit) }),
     ...editsAt(bytes, withoutSealedStates(body))
   ])
+
+const editCount = ({ body, bytes }: GivenRequest, target: FormatTarget): Uint8Array => {
+  const whole = ["generateContentRequest", "generate_content_request"].filter((name) => isJson(body[name]))
+  const given = whole[0] === undefined ? body : (body[whole[0]] as Json)
+  const named = namedModel(given, target)
+  const states = withoutSealedStates(given).map(({ path, text }) => ({ path: [...whole.slice(0, 1), ...path], text }))
+  return edited(bytes, [
+    ...mergePatch(bytes, body, whole[0] === undefined ? named : { [whole[0]]: named }),
+    ...editsAt(bytes, states)
+  ])
+}
 
 /** Ids of calls are names that model and caller share. */
 const scope: IdScope = {
@@ -91,14 +115,23 @@ export const geminiCount: WireFormat = {
   isCount: true,
   estimates: true,
   counted: toCountAnswer,
-  edit: ({ bytes }) => bytes
+  edit: editCount
 }
+
+const schemas = ["responseSchema", "responseJsonSchema", "responseFormat"]
 
 const counting: Counting = {
   format: geminiCount,
   list: "contents",
   members: ["systemInstruction", "tools", "toolConfig"],
-  idle: ["safetySettings", "generationConfig", "labels"],
+  idle: ["safetySettings", "generationConfig", "labels", "model"],
+  read: (given) => {
+    const { body } = countedRequest(given)
+    const { generationConfig: config } = body
+    // A schema is read with the prompt, and not documented to be counted.
+    const isPlain = isJson(config) ? schemas.every((name) => (config[name] ?? null) === null) : true
+    return isPlain ? body : undefined
+  },
   request: toCountRequest,
   tokensIn: (answer) => readCount(answer) ?? 0
 }
@@ -126,7 +159,7 @@ export const geminiDialect: VendorDialect = {
   authorize: (apiKey) => ({ "x-goog-api-key": apiKey }),
   readError: readGeminiError,
   errors: geminiErrors,
-  isClient: ({ headers, url }) => headers["x-goog-api-key"] !== undefined || url.startsWith("/v1beta"),
+  isClient: ({ headers, url }) => headers["x-goog-api-key"] !== undefined || isGooglePath(url),
   models: (models, url) =>
     Result.mapError(
       geminiModels(models, new URL(url, "http://localhost").searchParams),

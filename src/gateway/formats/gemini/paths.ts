@@ -53,16 +53,9 @@ export const modelNameOf = (name: string): string => (name.startsWith("models/")
 export const providerPath = (model: string, method: ModelMethod): string =>
   `/models/${modelNameOf(model).split("/").map(encodeURIComponent).join("/")}:${method}${method === "streamGenerateContent" ? "?alt=sse" : ""}`
 
-/** The key of a caller in a URL, where Google's first clients sent it; the other places are headers. */
-const keyMember = "key"
-
-/** A URL without the key that its caller may have put into it, for logs, spans and errors. */
-export const withoutKey = (url: string): string => {
-  const at = url.indexOf("?")
-  if (at < 0) return url
-  const rest = url
-    .slice(at + 1)
-    .split("&")
-    .filter((pair) => decoded(pair.split("=", 1)[0] ?? "") !== keyMember)
-  return rest.length === 0 ? url.slice(0, at) : `${url.slice(0, at)}?${rest.join("&")}`
+/** Whether a URL is of Google's clients: its version, a method of a model, or the key in the query. */
+export const isGooglePath = (url: string): boolean => {
+  const [path = "", query = ""] = url.split("?", 2)
+  if (path.startsWith("/v1beta")) return true
+  return readPath("POST", path)?.kind === "method" || (prefix.test(path) && new URLSearchParams(query).has("key"))
 }

@@ -16,7 +16,7 @@ import {
   usageOfEmbedAnswer
 } from "../../../../src/gateway/formats/gemini-embeddings/translation.ts"
 import { geminiModels, readModels } from "../../../../src/gateway/formats/gemini/models.ts"
-import { providerPath, readPath, withoutKey } from "../../../../src/gateway/formats/gemini/paths.ts"
+import { isGooglePath, providerPath, readPath } from "../../../../src/gateway/formats/gemini/paths.ts"
 import { type Any } from "./forms.ts"
 
 describe("paths", () => {
@@ -57,7 +57,7 @@ describe("paths", () => {
     }
   })
 
-  it("to providers keep slashes, and the key of a caller is in none that is logged", () => {
+  it("to providers keep slashes, and those of Google's clients are told from others", () => {
     assert.strictEqual(
       providerPath("models/gemini-3", "streamGenerateContent"),
       "/models/gemini-3:streamGenerateContent?alt=sse"
@@ -68,14 +68,16 @@ describe("paths", () => {
       model: "meta/llama 4:free",
       method: "countTokens"
     })
-    for (const [given, left] of [
-      ["/a?key=SECRET", "/a"],
-      ["/a?alt=sse&key=SECRET&x=1", "/a?alt=sse&x=1"],
-      ["/a?%6Bey=SECRET", "/a"],
-      ["/a?keys=1&key", "/a?keys=1"],
-      ["/a", "/a"]
+    for (const [url, isGoogle] of [
+      ["/v1beta/anything", true],
+      ["/v1/models?a=b&key=SECRET", true],
+      ["/v1/models/a%2Fb?%6Bey=SECRET", true],
+      ["/v1/models/a%3AcountTokens", true],
+      ["/v1/models/ft:a:b", false],
+      ["/v1/models?keys=1", false],
+      ["/v1/responses/x?key=SECRET", false]
     ] as const) {
-      assert.strictEqual(withoutKey(given), left)
+      assert.strictEqual(isGooglePath(url), isGoogle, url)
     }
   })
 })
