@@ -70,9 +70,9 @@ const keyOf = (request: HttpServerRequest.HttpServerRequest): string | undefined
   const { "x-api-key": own, "x-goog-api-key": ofGoogle } = headersOf(request)
   if (!isOfGoogle.test(request.url)) return own
   const at = request.url.indexOf("?")
-  const inQuery = at < 0 ? null : new URLSearchParams(request.url.slice(at)).get("key")
-  const [key, ...others] = new Set([own, ofGoogle, inQuery].filter((one) => (one ?? "") !== ""))
-  return others.length > 0 ? severalKeys : (key ?? undefined)
+  const inQuery = at < 0 ? [] : new URLSearchParams(request.url.slice(at)).getAll("key")
+  const [key, ...others] = new Set([own, ofGoogle, ...inQuery].filter((one) => (one ?? "") !== ""))
+  return others.length > 0 ? severalKeys : key
 }
 
 /** Who may call a path of a vendor's API, and how often. */

@@ -3,6 +3,7 @@ import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { isJson } from "../../../kernel/json/parsed-json.ts"
 import { MethodNotAllowed, RouteNotFound } from "../../../kernel/problems/problems.ts"
 import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
+import { type GatewaySnapshot } from "../../configuration/gateway-snapshot.ts"
 import { GatewayConfiguration } from "../../configuration/service.ts"
 import { gatewayError, type GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
 import { type WireFormat } from "../../formats/format.ts"
@@ -60,19 +61,30 @@ const framed = (body: CallAnswer["body"], framing: Framing): CallAnswer["body"] 
   return Stream.concat(written, end)
 }
 
-const allow = "GET, HEAD, OPTIONS"
+/** The HTTP methods of a path of models; undefined for any other path. */
+export const modelsAllow = (path: string): string | undefined => {
+  const named = readPath("POST", path)
+  return named && (named.kind === "method" ? "POST, OPTIONS" : "GET, HEAD, OPTIONS")
+}
 
-const notAllowed = ({ method }: Request): Failure =>
+const notAllowed = ({ method }: Request, allow: string): Failure =>
   gatewayError(new MethodNotAllowed({ detail: `The gateway does not serve ${method} at this path.` }), {
     headers: { allow }
   })
 
+/** What a GET of a model that does not exist is answered; the path may be that of one of its methods. */
+export const missingModel = (request: Request, gateway: GatewaySnapshot, name: string): Failure => {
+  const allow = modelsAllow(pathOf(request))
+  return allow?.startsWith("POST") === true ? notAllowed(request, allow) : modelNotFound(gateway, name)
+}
+
 /** What is no method of a model, and no list of models. */
 const others = (request: Request): Effect.Effect<HttpServerResponse.HttpServerResponse, Failure> => {
-  if (!pathOf(request).startsWith("/v1beta/models")) return Effect.fail(notServed)
+  const allow = modelsAllow(pathOf(request))
+  if (allow === undefined) return Effect.fail(notServed)
   return request.method === "OPTIONS"
     ? Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
-    : Effect.fail(notAllowed(request))
+    : Effect.fail(notAllowed(request, allow))
 }
 
 /** Google's Gemini API, as its SDKs call it: the model and the method stand in the path. */
@@ -90,7 +102,7 @@ export const GeminiLayer = Layer.unwrap(
       requestId: string
     ): Effect.Effect<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> => {
       const path = readPath("POST", pathOf(request))
-      if (path?.kind === "unknown" && path.method === "") return Effect.fail(notAllowed(request))
+      if (path?.kind === "unknown" && path.method === "") return others(request)
       if (path?.kind !== "method") return Effect.fail(notServed)
       const format = formats[path.method]
       const streams = path.method === "streamGenerateContent"
@@ -126,7 +138,7 @@ export const GeminiLayer = Layer.unwrap(
         const path = readPath("GET", pathOf(request))
         if (path?.kind === "model") {
           const model = gateway.modelNamed(path.model)
-          return model === undefined ? yield* modelNotFound(gateway, path.model) : geminiDialect.model(model)
+          return model === undefined ? yield* missingModel(request, gateway, path.model) : geminiDialect.model(model)
         }
         return yield* Effect.mapError(
           Effect.fromResult(geminiDialect.models(gateway.models, request.url)),
@@ -142,7 +154,7 @@ export const GeminiLayer = Layer.unwrap(
 
     const writer = () => errors
     // Without a method it is a path of every vendor.
-    const writerOf = (request: Request) => (pathOf(request).includes(":") ? errors : dialectOf(request).errors)
+    const writerOf = (request: Request) => (/:|%3a/i.test(pathOf(request)) ? errors : dialectOf(request).errors)
     return Layer.mergeAll(
       vendorRoute("POST", "/v1beta/models/*", writer, call),
       vendorRoute("POST", "/v1/models/*", writerOf, call),

@@ -4,7 +4,7 @@ import { GatewayAuthentication } from "../../authentication/gateway-authenticati
 import { GatewayConfiguration } from "../../configuration/service.ts"
 import { invalidMember } from "../../errors/gateway-error.ts"
 import { dialectOf } from "../../formats/registry/formats.ts"
-import { modelNotFound } from "../../routing/resolve-model.ts"
+import { missingModel } from "../gemini/routes.ts"
 import { vendorRoute } from "../http/serve.ts"
 
 const anyUse = ["llm:read", "llm:complete", "llm:embed", "llm:admin", "llm:write"] as const
@@ -26,7 +26,7 @@ export const ModelsLayer = Layer.unwrap(
     const retrieve = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, name: string) {
       const gateway = configuration.snapshot()
       const model = gateway.modelNamed(name)
-      if (model === undefined) return yield* modelNotFound(gateway, name)
+      if (model === undefined) return yield* missingModel(request, gateway, name)
       return dialectOf(request).model(model)
     })
 

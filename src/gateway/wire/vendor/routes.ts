@@ -6,7 +6,7 @@ import { gatewayError, type GatewayError, invalidMember } from "../../errors/gat
 import { makeCallRoutes, vendorRoute } from "../http/serve.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { OpenAiResponsesLayer, responsesPaths } from "../openai-responses/routes.ts"
-import { GeminiLayer } from "../gemini/routes.ts"
+import { GeminiLayer, modelsAllow } from "../gemini/routes.ts"
 import { ModelsLayer } from "./models.ts"
 
 export const gatewayRoutes = routedFormats.flatMap(({ operation, route }) =>
@@ -22,13 +22,13 @@ const withoutVersion = [
   "/completions",
   "/embeddings",
   "/responses",
-  "/models",
+  "/models/*",
   "/messages"
 ] as const
 
 const unknownPath = (url: string, publicUrl: string): GatewayError<RouteNotFound> => {
   const [path = ""] = url.split("?")
-  const bases = `the base URL of OpenAI's clients is ${publicUrl}/v1, that of Anthropic's is ${publicUrl}`
+  const bases = `the base URL of OpenAI's clients is ${publicUrl}/v1, that of Anthropic's and of Google's is ${publicUrl}`
   const detail = path.startsWith("/v1/v1")
     ? `The base URL contains /v1 twice: ${bases}.`
     : !path.startsWith("/v1")
@@ -45,7 +45,7 @@ const allowedAt = (url: string): string | undefined => {
   const methods = responsesPaths.find(([form]) => form.test(path))?.[1]
   if (methods !== undefined) return `${methods}, OPTIONS`
   if (gatewayRoutes.some((route) => route.path === path)) return "POST, OPTIONS"
-  return path === "/v1/models" || path.startsWith("/v1/models/") ? "GET, HEAD, OPTIONS" : undefined
+  return modelsAllow(path)
 }
 
 /** Some clients ask for the base URL itself, to see whether the service is there. */
