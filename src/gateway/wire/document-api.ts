@@ -6,6 +6,8 @@ import {
   callHeaders,
   callStatuses,
   errorsIn,
+  geminiError,
+  googleKeys,
   header,
   messageList,
   messages,
@@ -23,8 +25,11 @@ interface Described {
   readonly summary: string
   readonly description: string
   readonly capability: string
-  readonly component: "OpenAiError" | "AnthropicError"
+  readonly component: "OpenAiError" | "AnthropicError" | "GeminiError"
 }
+
+const ownSecurity = [{ apiKey: [] }, { bearer: [] }]
+const googleSecurity = Object.keys(googleKeys).map((name) => ({ [name]: [] }))
 
 const operation = (
   { capability, component, description, operationId, summary }: Described,
@@ -36,7 +41,7 @@ const operation = (
   summary,
   description,
   tags: [tag.name],
-  security: [{ apiKey: [] }, { bearer: [] }],
+  security: component === "GeminiError" ? [...googleSecurity, ...ownSecurity] : ownSecurity,
   "x-required-capability": capability,
   "x-foreign-format": true,
   ...rest,
@@ -46,27 +51,33 @@ const operation = (
   }
 })
 
-/** What a caller gets: a response that may be streamed or comes whole and is charged, or a count, which is not. */
-type Answer = "streamed" | "whole" | "count"
+/**
+ * What a caller gets: a response that may be streamed, as events or as events or an array, or comes whole, each charged, or a
+ * count, which is not.
+ */
+type Answer = "streamed" | "framed" | "whole" | "count"
 
-const posted = (described: Described, schema: Json, example: Json, answer: Answer): Json => ({
-  post: operation(
-    described,
-    callStatuses,
-    {
-      "application/json": { schema: vendorObject("The vendor's response") },
-      ...(answer === "streamed"
-        ? {
-            "text/event-stream": { schema: { type: "string", description: "The vendor's events, if `stream` is true" } }
-          }
-        : {})
-    },
-    {
-      ...(answer !== "count" && { headers: answerHeaders }),
-      parameters: callHeaders,
-      requestBody: { required: true, content: { "application/json": { schema, example } } }
-    }
-  )
+const anyResponse = vendorObject("The vendor's response")
+
+const answerContent = (answer: Answer): Json => ({
+  "application/json": { schema: answer === "framed" ? { type: "array", items: anyResponse } : anyResponse },
+  ...((answer === "streamed" || answer === "framed") && {
+    "text/event-stream": { schema: { type: "string", description: "The vendor's events, if asked for" } }
+  })
+})
+
+const posted = (
+  described: Described,
+  schema: Json,
+  example: Json,
+  answer: Answer,
+  parameters: ReadonlyArray<Json> = []
+): Json => ({
+  post: operation(described, callStatuses, answerContent(answer), {
+    ...(answer !== "count" && { headers: answerHeaders }),
+    parameters: [...parameters, ...callHeaders],
+    requestBody: { required: true, content: { "application/json": { schema, example } } }
+  })
 })
 
 const input = {
@@ -75,6 +86,14 @@ const input = {
 }
 const responseRequest = vendorObject("OpenAI's request", { model: modelMember, input }, ["model"])
 const hello = { model: "loopback-1", input: "Hello" }
+
+const queried = (name: string, description: string, schema: Json): Json => ({
+  name,
+  in: "query",
+  required: false,
+  description,
+  schema
+})
 
 const responseId = {
   name: "id",
@@ -94,9 +113,54 @@ const stored = (
   operation(
     { operationId, summary, description, capability: "llm:complete", component: "OpenAiError" },
     storedStatuses,
-    { "application/json": { schema: vendorObject("The vendor's response") } },
+    answerContent("whole"),
     { parameters: [responseId, ...parameters] }
   )
+
+const modelName = {
+  name: "model",
+  in: "path",
+  required: true,
+  description: "The model's name",
+  schema: { type: "string" }
+}
+const contents = {
+  type: "array",
+  minItems: 1,
+  description: "As in the vendor's reference",
+  items: { type: "object", additionalProperties: true }
+}
+const content = { parts: [{ text: "Hello" }] }
+const generateRequest = vendorObject("Google's request", { contents }, ["contents"])
+const countRequest = vendorObject("Google's request, with either of these", {
+  contents,
+  generateContentRequest: generateRequest
+})
+const embedRequest = vendorObject("Google's request", { content: { type: "object", additionalProperties: true } }, [
+  "content"
+])
+
+/** An operation on a model in Google's format; the method follows the model in the path. */
+const ofGemini = (
+  method: string,
+  described: Omit<Described, "component" | "operationId">,
+  schema: Json,
+  example: Json,
+  answer: Answer,
+  parameters: ReadonlyArray<Json> = []
+): Json => ({
+  [`/v1beta/models/{model}:${method}`]: posted(
+    {
+      ...described,
+      operationId: `gemini${method[0]?.toUpperCase()}${method.slice(1)}`,
+      component: "GeminiError"
+    },
+    schema,
+    example,
+    answer,
+    [modelName, ...parameters]
+  )
+})
 
 const anyUse = ["llm:complete", "llm:embed", "llm:admin", "llm:write"]
 
@@ -202,27 +266,9 @@ const paths: Json = {
   },
   "/v1/responses/{id}/input_items": {
     get: stored("responseInputItems", "List the items that a stored response answers", "A page, the newest first.", [
-      {
-        name: "limit",
-        in: "query",
-        required: false,
-        description: "The page size; 20 by default",
-        schema: { type: "integer", minimum: 1, maximum: 100 }
-      },
-      {
-        name: "order",
-        in: "query",
-        required: false,
-        description: "The order; the newest first by default",
-        schema: { type: "string", enum: ["asc", "desc"] }
-      },
-      {
-        name: "after",
-        in: "query",
-        required: false,
-        description: "The items after this one",
-        schema: { type: "string" }
-      }
+      queried("limit", "The page size; 20 by default", { type: "integer", minimum: 1, maximum: 100 }),
+      queried("order", "The order; the newest first by default", { type: "string", enum: ["asc", "desc"] }),
+      queried("after", "The items after this one", { type: "string" })
     ])
   },
   "/v1/responses/{id}/cancel": {
@@ -292,38 +338,21 @@ const paths: Json = {
     get: operation(
       {
         operationId: "models",
-        summary: "List models in either vendor's format",
-        description: "OpenAI's list, or a page of Anthropic's if `anthropic-version` is sent.",
+        summary: "List models in any vendor's format",
+        description:
+          "OpenAI's list, or a page of Anthropic's if `anthropic-version` is sent, or of Google's if the key is sent as its clients send it, then with the parameters of `/v1beta/models`.",
         capability: "llm:read",
         component: "OpenAiError"
       },
       readStatuses,
-      { "application/json": { schema: vendorObject("The vendor's response") } },
+      answerContent("whole"),
       {
         "x-or-capabilities": anyUse,
         parameters: [
           version,
-          {
-            name: "limit",
-            in: "query",
-            required: false,
-            description: "Anthropic's page size; 20 by default",
-            schema: { type: "integer", minimum: 1, maximum: 1000 }
-          },
-          {
-            name: "after_id",
-            in: "query",
-            required: false,
-            description: "Anthropic's paging: the models after this one",
-            schema: { type: "string" }
-          },
-          {
-            name: "before_id",
-            in: "query",
-            required: false,
-            description: "Anthropic's paging: the models before this one",
-            schema: { type: "string" }
-          }
+          queried("limit", "Anthropic's page size; 20 by default", { type: "integer", minimum: 1, maximum: 1000 }),
+          queried("after_id", "Anthropic's paging: the models after this one", { type: "string" }),
+          queried("before_id", "Anthropic's paging: the models before this one", { type: "string" })
         ]
       }
     )
@@ -332,20 +361,119 @@ const paths: Json = {
     get: operation(
       {
         operationId: "model",
-        summary: "Get a model in either vendor's format",
-        description: "By its id, an alias, or `<provider>/<the provider's name for it>`.",
+        summary: "Get a model in any vendor's format",
+        description:
+          "By its id, an alias, or `<provider>/<the provider's name for it>`; in the format that `/v1/models` has.",
         capability: "llm:read",
         component: "OpenAiError"
       },
       readStatuses,
-      { "application/json": { schema: vendorObject("The vendor's response") } },
+      answerContent("whole"),
+      {
+        "x-or-capabilities": anyUse,
+        parameters: [modelName, version]
+      }
+    )
+  },
+  ...ofGemini(
+    "generateContent",
+    {
+      summary: "Generate content in Google's format",
+      description:
+        "Google's Gemini API, served by any provider of the model. Its method follows the last colon of the path.",
+      capability: "llm:complete"
+    },
+    generateRequest,
+    { contents: [content] },
+    "whole"
+  ),
+  ...ofGemini(
+    "streamGenerateContent",
+    {
+      summary: "Generate content in Google's format, as a stream",
+      description:
+        "Events with `alt=sse`, in which an error is JSON without `data:`; otherwise one JSON array, whose last element may be an error.",
+      capability: "llm:complete"
+    },
+    generateRequest,
+    { contents: [content] },
+    "framed",
+    [queried("alt", "The framing; an array by default", { type: "string", enum: ["sse", "json"] })]
+  ),
+  ...ofGemini(
+    "countTokens",
+    {
+      summary: "Count the tokens of a request in Google's format",
+      description:
+        "Of `contents`, or of a whole `generateContentRequest`; by a provider with Gemini's API if the model has one, otherwise estimated. It costs nothing.",
+      capability: "llm:complete"
+    },
+    countRequest,
+    { contents: [content] },
+    "count"
+  ),
+  ...ofGemini(
+    "embedContent",
+    {
+      summary: "Embed a text in Google's format",
+      description: "One vector, by any provider of the model.",
+      capability: "llm:embed"
+    },
+    embedRequest,
+    { content },
+    "whole"
+  ),
+  ...ofGemini(
+    "batchEmbedContents",
+    {
+      summary: "Embed texts in Google's format",
+      description: "A vector for each request, by any provider of the model.",
+      capability: "llm:embed"
+    },
+    vendorObject(
+      "Google's request",
+      { requests: { type: "array", minItems: 1, maxItems: 2048, items: embedRequest } },
+      ["requests"]
+    ),
+    { requests: [{ content }] },
+    "whole"
+  ),
+  "/v1beta/models": {
+    get: operation(
+      {
+        operationId: "geminiModels",
+        summary: "List models in Google's format",
+        description: "A page of the models.",
+        capability: "llm:read",
+        component: "GeminiError"
+      },
+      readStatuses,
+      answerContent("whole"),
       {
         "x-or-capabilities": anyUse,
         parameters: [
-          { name: "model", in: "path", required: true, description: "The model's name", schema: { type: "string" } },
-          version
+          queried("pageSize", "The page size; 50 by default, and at most 1,000", {
+            type: "integer",
+            minimum: 0,
+            maximum: 999_999_999
+          }),
+          queried("pageToken", "`nextPageToken` of the page before", { type: "string" })
         ]
       }
+    )
+  },
+  "/v1beta/models/{model}": {
+    get: operation(
+      {
+        operationId: "geminiModel",
+        summary: "Get a model in Google's format",
+        description: "By any of its names.",
+        capability: "llm:read",
+        component: "GeminiError"
+      },
+      readStatuses,
+      answerContent("whole"),
+      { "x-or-capabilities": anyUse, parameters: [modelName] }
     )
   }
 }
@@ -354,5 +482,6 @@ const paths: Json = {
 export const withCompatibility = withForeign({
   tag,
   paths,
-  schemas: { ModelId: modelId, OpenAiError: openAiError, AnthropicError: anthropicError }
+  schemas: { ModelId: modelId, OpenAiError: openAiError, AnthropicError: anthropicError, GeminiError: geminiError },
+  securitySchemes: googleKeys
 })

@@ -3,7 +3,7 @@ import { type Json } from "../../kernel/json/parsed-json.ts"
 export const tag = {
   name: "Compatibility",
   description:
-    "The gateway in the formats of the SDKs of OpenAI and Anthropic, errors included. Bodies are the vendors' own: members that are not listed here pass unchanged to a provider of the same dialect."
+    "The gateway in the formats of the SDKs of OpenAI, Anthropic and Google, errors included. Bodies are the vendors' own: members that are not listed here pass unchanged to a provider of the same dialect. What is below `/v1beta` is served below `/v1`, too."
 }
 
 export const header = (name: string, description: string, schema: Json, example: string) => ({
@@ -116,6 +116,33 @@ export const anthropicError = {
   }
 }
 
+export const geminiError = {
+  type: "object",
+  description: "An error in Google's format",
+  required: ["error"],
+  properties: {
+    error: {
+      type: "object",
+      required: ["code", "message", "status", "details"],
+      properties: {
+        code: { type: "integer", minimum: 400, maximum: 599, examples: [404] },
+        message: { type: "string", examples: ["The model `nothing` does not exist."] },
+        status: { type: "string", examples: ["NOT_FOUND"] },
+        details: {
+          type: "array",
+          description: "`ErrorInfo` with the reason, `BadRequest` with the member, `RetryInfo`, `RequestInfo`",
+          items: {
+            type: "object",
+            required: ["@type"],
+            properties: { "@type": { type: "string", examples: ["type.googleapis.com/google.rpc.ErrorInfo"] } },
+            additionalProperties: true
+          }
+        }
+      }
+    }
+  }
+}
+
 const reasons: Readonly<Record<string, string>> = {
   400: "The body cannot be read, a member is invalid, or the provider's dialect cannot express the request",
   401: "No valid credential",
@@ -145,6 +172,12 @@ export const errorsIn = (component: string, statuses: ReadonlyArray<number>): Js
   )
 
 export const callStatuses = [400, 401, 402, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503, 504]
+/** Where Google's clients send their key. */
+export const googleKeys = {
+  googleApiKey: { type: "apiKey", in: "header", name: "x-goog-api-key" },
+  googleApiKeyInQuery: { type: "apiKey", in: "query", name: "key", description: "For paths of models alone" }
+}
+
 export const readStatuses = [400, 401, 403, 404, 429, 500]
 /** Of what a provider may store. */
 export const storedStatuses = [...readStatuses, 502, 503, 504]

@@ -38,7 +38,7 @@ interface Operation extends Json {
 
 interface Document extends Json {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
-  readonly components: { readonly schemas: Json }
+  readonly components: { readonly schemas: Json; readonly securitySchemes: Json }
 }
 
 /** The OpenAPI 3.1 document of the service, as clients get it. `serverUrl` is `Api:PublicUrl`. */
@@ -69,7 +69,10 @@ export const inlineDocument = (served: HttpApi.Constraint, serverUrl: string): J
   return {
     ...whole,
     security: anyCredential,
-    components: { schemas: sorted({ ...components.schemas, Problem: anyProblem }), securitySchemes }
+    components: {
+      schemas: sorted({ ...components.schemas, Problem: anyProblem }),
+      securitySchemes: { ...securitySchemes, ...components.securitySchemes }
+    }
   }
 }
 

@@ -57,9 +57,44 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
             "POST /v1/messages",
             "POST /v1/messages/count_tokens",
             "GET /v1/models",
-            "GET /v1/models/{model}"
+            "GET /v1/models/{model}",
+            "POST /v1beta/models/{model}:generateContent",
+            "POST /v1beta/models/{model}:streamGenerateContent",
+            "POST /v1beta/models/{model}:countTokens",
+            "POST /v1beta/models/{model}:embedContent",
+            "POST /v1beta/models/{model}:batchEmbedContents",
+            "GET /v1beta/models",
+            "GET /v1beta/models/{model}"
           ]
         )
+      })
+    )
+
+    it.effect("serves Google's below /v1, too, with the key in each place that is declared", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const { key } = yield* makeKey(service, ["llm:*"])
+        const ofGoogle = compatibleOperations.filter(({ operationId }) => operationId.includes(".gemini"))
+        assert.lengthOf(ofGoogle, 7)
+        for (const operation of ofGoogle) {
+          const { security } = operation
+          assert.deepStrictEqual(
+            security.flatMap((one) => Object.keys(one)),
+            ["googleApiKey", "googleApiKeyInQuery", "apiKey", "bearer"]
+          )
+          const path = yield* pathFor(operation)
+          for (const [url, headers] of [
+            [path, { "x-goog-api-key": key }],
+            [`${path}?key=${key}`, {}],
+            [path.replace("v1beta", "v1"), { "x-goog-api-key": key }],
+            [`${path.replace("v1beta", "v1")}?key=${key}`, {}]
+          ] as const) {
+            const body = bodyOf(operation)
+            const call = { key: null, headers, ...(body === undefined ? {} : { body: body as object }) }
+            const served = yield* service.call(operation.method, url, call)
+            assert.strictEqual(served.status, 200, `${url} ${served.text}`)
+          }
+        }
       })
     )
 

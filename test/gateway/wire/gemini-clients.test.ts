@@ -214,7 +214,7 @@ layer(serviceLayer({}), { excludeTestServices: true, timeout: "60 seconds" })("a
         yield* send("POST", `/v1beta/models/${path}`, body)
         const sent = gemini.requests.at(-1)
         assert.include(sent?.path, `/v1beta/models/${name}:`)
-        const found = place.reduce((value: Record<string, never>, member) => value[member]!, sent?.body)
+        const found = place.reduce<unknown>((value, member) => Reflect.get(Object(value), member), sent?.body)
         assert.strictEqual(found, `models/${name}`, `${path} ${JSON.stringify(sent?.body)}`)
       }
       yield* send("POST", "/v1beta/models/gem:countTokens", { contents })
