@@ -20,6 +20,7 @@ const secrets = {
   apiKey: `amk_${"0Ab1Cd2Ef3Gh4".repeat(5)}`,
   headerKey: `amk_${"9Zy8Xw7Vu6Ts5".repeat(5)}`,
   bearer: "b3arer-t0ken-of-a-caller",
+  googleKey: "value-of-a-key-of-a-client-of-google",
   cookie: "cookie-value-of-a-session",
   setCookie: "cookie-value-being-set",
   query: "query-value-of-a-key",
@@ -186,6 +187,7 @@ describe("telemetry", () => {
       const lines: Array<string> = []
       const headers = {
         "x-api-key": secrets.headerKey,
+        "x-goog-api-key": secrets.googleKey,
         authorization: `Bearer ${secrets.bearer}`,
         cookie: `am_session=${secrets.cookie}`
       }
