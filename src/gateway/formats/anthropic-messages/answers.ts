@@ -6,7 +6,8 @@ import { type AnswerHead } from "../format.ts"
 import { thinkingBlocksIn } from "./thinking.ts"
 import { toFinishReason, toStopReason } from "./finish.ts"
 import { type ChatCompletion, thoughtOf } from "../common-form/domain.ts"
-import { toCompletionUsage, usageOfCompletion } from "../common-form/usage.ts"
+import { callOf, completionOf, messageOf } from "../common-form/answers.ts"
+import { usageOfCompletion } from "../common-form/usage.ts"
 import { toMessageUsage, usageOfMessage } from "./usage.ts"
 
 /** A search that the provider ran; undefined for other blocks. */
@@ -22,44 +23,19 @@ export const searchOf = ({
 /** Translates a message to a chat completion. */
 export const messageToCompletion = (message: Message, head: AnswerHead): Json => {
   const blocks = message.content ?? []
-  const texts = blocks.flatMap((block) => (block.type === "text" ? [block.text ?? ""] : []))
-  const thoughts = blocks.flatMap((block) => (block.type === "thinking" ? [block.thinking ?? ""] : []))
-  const signed = thinkingBlocksIn(blocks.map((block) => ({ thinking: "", ...block })))
-  const searches = blocks.flatMap((block) => searchOf(block) ?? [])
-  const calls = blocks.flatMap((block) =>
-    block.type === "tool_use"
-      ? [
-          {
-            id: block.id ?? "",
-            type: "function",
-            function: { name: block.name ?? "", arguments: JSON.stringify(block.input ?? {}) }
-          }
-        ]
-      : []
+  const calls = blocks.flatMap(({ id = "", input, name = "", type }) =>
+    type === "tool_use" ? [callOf(id, name, input)] : []
   )
-  return {
-    id: message.id ?? head.id,
-    object: "chat.completion",
-    created: head.createdSeconds,
-    model: head.model,
-    choices: [
-      {
-        index: 0,
-        message: {
-          role: "assistant",
-          content: texts.length === 0 ? null : texts.join(""),
-          refusal: null,
-          ...(thoughts.length === 0 ? {} : { reasoning_content: thoughts.join("") }),
-          ...(signed.length === 0 ? {} : { turn_state: signed }),
-          ...(searches.length === 0 ? {} : { web_searches: searches }),
-          ...(calls.length === 0 ? {} : { tool_calls: calls })
-        },
-        logprobs: null,
-        finish_reason: toFinishReason(message.stop_reason, calls.length > 0)
-      }
-    ],
-    usage: toCompletionUsage(message.usage === undefined ? noUsage : usageOfMessage(message.usage))
-  }
+  const said = messageOf({
+    texts: blocks.flatMap(({ text = "", type }) => (type === "text" ? [text] : [])),
+    thoughts: blocks.flatMap(({ thinking = "", type }) => (type === "thinking" ? [thinking] : [])),
+    calls,
+    state: thinkingBlocksIn(blocks.map((block) => ({ thinking: "", ...block }))),
+    searches: blocks.flatMap((block) => searchOf(block) ?? [])
+  })
+  const finish_reason = toFinishReason(message.stop_reason, calls.length > 0)
+  const usage = message.usage === undefined ? noUsage : usageOfMessage(message.usage)
+  return completionOf(head, message.id ?? head.id, [{ index: 0, message: said, finish_reason }], usage)
 }
 
 /** Translates a chat completion to a message; arguments that are not JSON are passed on unchanged, under `arguments`. */

@@ -1,11 +1,10 @@
 import { type AnsweredBlock, type MessageEvent } from "./domain.ts"
 import { searchOf } from "./answers.ts"
+import { chunkOf } from "../common-form/answers.ts"
 import { type AnswerHead } from "../format.ts"
-import { parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { thinkingBlocksIn } from "./thinking.ts"
 import { toFinishReason } from "./finish.ts"
-
-type Chunk = Readonly<Record<string, unknown>>
 
 interface Call {
   readonly index: number
@@ -32,8 +31,8 @@ export class EventsToChunks {
     this.id = head.id
   }
 
-  push(event: MessageEvent): ReadonlyArray<Chunk> {
-    const chunks: Array<Chunk> = []
+  push(event: MessageEvent): ReadonlyArray<Json> {
+    const chunks: Array<Json> = []
     switch (event.type) {
       case "message_start":
         if (!this.started) this.id = event.message?.id ?? this.id
@@ -58,24 +57,24 @@ export class EventsToChunks {
   }
 
   /** Writes the finish reason. */
-  end(): ReadonlyArray<Chunk> {
-    const chunks: Array<Chunk> = []
+  end(): ReadonlyArray<Json> {
+    const chunks: Array<Json> = []
     if (this.ended) return chunks
     this.ended = true
     this.start(chunks)
     for (const call of this.calls.values()) this.complete(chunks, call)
     const finish_reason = toFinishReason(this.stopReason, this.calls.size > 0)
-    chunks.push(this.chunk([{ index: 0, delta: {}, logprobs: null, finish_reason }]))
+    chunks.push(chunkOf(this.head, this.id, 0, {}, finish_reason))
     return chunks
   }
 
-  private start(chunks: Array<Chunk>): void {
+  private start(chunks: Array<Json>): void {
     if (this.started) return
     this.started = true
     this.say(chunks, { role: "assistant", content: "", refusal: null })
   }
 
-  private startBlock(chunks: Array<Chunk>, { content_block: block, index }: MessageEvent): void {
+  private startBlock(chunks: Array<Json>, { content_block: block, index }: MessageEvent): void {
     this.start(chunks)
     if (block?.type === "text" && block.text) this.say(chunks, { content: block.text })
     if (block?.type === "thinking" && block.thinking) this.say(chunks, { reasoning_content: block.thinking })
@@ -91,7 +90,7 @@ export class EventsToChunks {
     this.say(chunks, { tool_calls: [{ index: call.index, id: block.id ?? "", type: "function", function: named }] })
   }
 
-  private delta(chunks: Array<Chunk>, { delta, index }: MessageEvent): void {
+  private delta(chunks: Array<Json>, { delta, index }: MessageEvent): void {
     this.start(chunks)
     switch (delta?.type ?? (delta?.text === undefined ? undefined : "text_delta")) {
       case "text_delta":
@@ -113,13 +112,13 @@ export class EventsToChunks {
     }
   }
 
-  private endThought(chunks: Array<Chunk>): void {
+  private endThought(chunks: Array<Json>): void {
     const signed = thinkingBlocksIn([this.thought])
     this.thought = undefined
     if (signed.length > 0) this.say(chunks, { turn_state: signed })
   }
 
-  private endSearch(chunks: Array<Chunk>): void {
+  private endSearch(chunks: Array<Json>): void {
     const { search } = this
     this.search = undefined
     if (search === undefined) return
@@ -129,26 +128,16 @@ export class EventsToChunks {
   }
 
   /** Gives a call without deltas the input from its block's start: `{}` for a tool without parameters. */
-  private complete(chunks: Array<Chunk>, call: Call | undefined): void {
+  private complete(chunks: Array<Json>, call: Call | undefined): void {
     if (call !== undefined && !call.sent) this.argue(chunks, call, JSON.stringify(call.input ?? {}))
   }
 
-  private argue(chunks: Array<Chunk>, call: Call, text: string): void {
+  private argue(chunks: Array<Json>, call: Call, text: string): void {
     call.sent = true
     this.say(chunks, { tool_calls: [{ index: call.index, function: { arguments: text } }] })
   }
 
-  private say(chunks: Array<Chunk>, delta: Chunk): void {
-    chunks.push(this.chunk([{ index: 0, delta, logprobs: null, finish_reason: null }]))
-  }
-
-  private chunk(choices: ReadonlyArray<Chunk>): Chunk {
-    return {
-      id: this.id,
-      object: "chat.completion.chunk",
-      created: this.head.createdSeconds,
-      model: this.head.model,
-      choices
-    }
+  private say(chunks: Array<Json>, delta: Json): void {
+    chunks.push(chunkOf(this.head, this.id, 0, delta))
   }
 }

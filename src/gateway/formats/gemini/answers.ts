@@ -2,7 +2,8 @@ import { noUsage, type FinishReason } from "../domain.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type ChatCompletion, thoughtOf } from "../common-form/domain.ts"
-import { toCompletionUsage, usageOfCompletion } from "../common-form/usage.ts"
+import { callOf, completionOf, messageOf } from "../common-form/answers.ts"
+import { usageOfCompletion } from "../common-form/usage.ts"
 import { partsOf, type Answer, type AnsweredPart, type Candidate } from "./domain.ts"
 import { type AnswerHead } from "../format.ts"
 import { callPart, TurnParts, type WrittenPart } from "./turn-parts.ts"
@@ -87,56 +88,37 @@ export const candidatesOf = ({ candidates, promptFeedback }: Answer): ReadonlyAr
   (candidates ?? []).length === 0 && promptFeedback?.blockReason ? [{ finishReason: "SAFETY" }] : (candidates ?? [])
 
 /** Translates an answer to a chat completion. */
-export const answerToCompletion = (answer: Answer, head: AnswerHead): Json => ({
-  id: answer.responseId ?? head.id,
-  object: "chat.completion",
-  created: head.createdSeconds,
-  model: head.model,
-  choices: candidatesOf(answer).map((candidate, place) => {
+export const answerToCompletion = (answer: Answer, head: AnswerHead): Json => {
+  const choices = candidatesOf(answer).map((candidate, place) => {
     const index = candidate.index ?? place
-    const message = messageOf(candidate, index, head)
-    const finish_reason = toFinishReason(candidate.finishReason, message.tool_calls !== undefined)
-    return { index, message, logprobs: null, finish_reason }
-  }),
-  usage: toCompletionUsage(answer.usageMetadata === undefined ? noUsage : usageOfAnswer(answer.usageMetadata))
-})
+    const message = messageIn(candidate, index, head)
+    return { index, message, finish_reason: toFinishReason(candidate.finishReason, message.tool_calls !== undefined) }
+  })
+  const usage = answer.usageMetadata === undefined ? noUsage : usageOfAnswer(answer.usageMetadata)
+  return completionOf(head, answer.responseId ?? head.id, choices, usage)
+}
 
-const messageOf = (candidate: Candidate, index: number, head: AnswerHead): Json => {
+const messageIn = (candidate: Candidate, index: number, head: AnswerHead): Json => {
   const turn = new TurnParts()
   const texts: Array<string> = []
   const thoughts: Array<string> = []
   const calls: Array<Json> = []
-  const signed = partsOf(candidate).flatMap((part) => {
+  const state = partsOf(candidate).flatMap((part) => {
     const { functionCall: called, text, thought } = part
     if (called === undefined) {
       if (text !== undefined) (thought === true ? thoughts : texts).push(text)
       return isSpoken(part) ? turn.add(part) : []
     }
     const id = called.id || callIdOf(head, index, calls.length)
-    calls.push({ id, ...calledOf(called) })
+    calls.push(callOf(id, called.name ?? "", called.args))
     return turn.add(part, id)
   })
-  const searches = searchesOf(candidate)
-  return {
-    role: "assistant",
-    content: texts.length === 0 ? null : texts.join(""),
-    refusal: null,
-    ...(thoughts.length === 0 ? {} : { reasoning_content: thoughts.join("") }),
-    ...(calls.length === 0 ? {} : { tool_calls: calls }),
-    ...(signed.length === 0 ? {} : { turn_state: signed }),
-    ...(searches.length === 0 ? {} : { web_searches: searches })
-  }
+  return messageOf({ texts, thoughts, calls, state, searches: searchesOf(candidate) })
 }
 
 /** Whether a part has a text or a signature; other parts are not translated. */
 export const isSpoken = ({ text, thoughtSignature }: AnsweredPart): boolean =>
   text !== undefined || thoughtSignature !== undefined
-
-/** A call as a chat completion has it, without its id. */
-export const calledOf = ({ args, name }: NonNullable<AnsweredPart["functionCall"]>) => ({
-  type: "function",
-  function: { name: name ?? "", arguments: JSON.stringify(args ?? {}) }
-})
 
 /** A candidate without a part is none to Google's SDK. */
 export const withAnyPart = (parts: ReadonlyArray<WrittenPart>): ReadonlyArray<WrittenPart> =>

@@ -2,9 +2,10 @@ import { isJson, type Json, parsedJson } from "../../../kernel/json/parsed-json.
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { EventReader, type ServerEvent } from "../event-reader.ts"
 import { type CallFragment, type ChatChunk, thoughtOf } from "../common-form/domain.ts"
+import { callOf, chunkOf } from "../common-form/answers.ts"
 import { usageOfCompletion } from "../common-form/usage.ts"
 import { StreamedCalls } from "../streamed-calls.ts"
-import { callIdOf, calledOf, candidatesOf, isSpoken, searchesOf, withAnyPart } from "./answers.ts"
+import { callIdOf, candidatesOf, isSpoken, searchesOf, withAnyPart } from "./answers.ts"
 import { type Answer, type AnsweredPart, type Candidate, partsOf } from "./domain.ts"
 import { hasEnded, isIncomplete, toFinishReason, toGeminiReason } from "./answers.ts"
 import { type AnswerHead } from "../format.ts"
@@ -73,7 +74,7 @@ export class AnswersToChunks {
     if (this.candidates.size === 0) this.start(chunks, 0)
     for (const { calls, index, reason } of this.candidates.values()) {
       const finish_reason = toFinishReason(reason, calls > 0)
-      chunks.push(this.chunk([{ index, delta: {}, logprobs: null, finish_reason }]))
+      chunks.push(chunkOf(this.head, this.id, index, {}, finish_reason))
     }
     return chunks
   }
@@ -99,7 +100,10 @@ export class AnswersToChunks {
     const index = state.calls++
     const id = called.id || callIdOf(this.head, state.index, index)
     const signed = state.turn.add(part, id)
-    this.say(chunks, state, { tool_calls: [{ index, id, ...calledOf(called) }], ...stateOf(signed) })
+    this.say(chunks, state, {
+      tool_calls: [{ index, ...callOf(id, called.name ?? "", called.args) }],
+      ...stateOf(signed)
+    })
   }
 
   private search(chunks: Array<Chunk>, state: CandidateState, candidate: Candidate): void {
@@ -110,17 +114,7 @@ export class AnswersToChunks {
   }
 
   private say(chunks: Array<Chunk>, { index }: CandidateState, delta: Json): void {
-    chunks.push(this.chunk([{ index, delta, logprobs: null, finish_reason: null }]))
-  }
-
-  private chunk(choices: ReadonlyArray<Json>): Chunk {
-    return {
-      id: this.id,
-      object: "chat.completion.chunk",
-      created: this.head.createdSeconds,
-      model: this.head.model,
-      choices
-    }
+    chunks.push(chunkOf(this.head, this.id, index, delta))
   }
 }
 
