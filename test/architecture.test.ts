@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { floors } from "../oxlint.config.ts"
+import { Dialect, operations } from "../src/gateway/formats/domain.ts"
 
 const root = path.resolve(import.meta.dirname, "../src")
 const all = fs.readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => /\.tsx?$/.test(file))
@@ -157,8 +158,8 @@ const writesWithoutEntry = [
 ]
 
 /** A comparison with a dialect or an operation of the gateway, which its format decides (`gateway/formats/README.md`). */
-const formatNames =
-  /(?<!vendor )(?:[!=]== |case )"(?:openai|anthropic|gemini|embed|responses|compact|completions|count-tokens|count-responses)"/
+const namesOfFormats = [...Dialect.literals, ...operations].filter((name) => name !== "chat")
+const formatNames = new RegExp(`(?<!vendor )(?:[!=]== |case )"(?:${namesOfFormats.join("|")})"`)
 
 /** The handlers of requests that `npm run bench`, `bench:ledger` and `bench:gateway` send, and of native gateway calls. */
 const measured = new Set([

@@ -14,9 +14,6 @@ export interface Betas {
 /** The vendor of each header. */
 const vendors = lookupTable<string>({ "anthropic-beta": "anthropic", "openai-beta": "openai" })
 
-/** Members of a request that some servers read as a beta header; the SDKs send them as one. */
-export const betaMembers = ["betas", "anthropic_beta"]
-
 const valuesIn = (header: string): ReadonlyArray<string> =>
   header
     .split(",")

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { type Fault } from "../../kernel/problems/problem.ts"
 
-/** The wire formats on both sides of the gateway. */
+/** The vendors whose formats callers and providers speak. */
 export const Dialect = Schema.Literals(["openai", "anthropic", "gemini"]).annotate({ examples: ["openai"] })
 export type Dialect = typeof Dialect.Type
 
@@ -47,7 +47,16 @@ export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter"
 export const maxMessages = 100_000
 
 /** What a call does: usage rows, transcripts and spans name it. */
-export type Operation = "chat" | "embed" | "count-tokens" | "responses" | "count-responses" | "compact" | "completions"
+export const operations = [
+  "chat",
+  "embed",
+  "count-tokens",
+  "responses",
+  "count-responses",
+  "compact",
+  "completions"
+] as const
+export type Operation = (typeof operations)[number]
 
 /** An API of a dialect that a provider may lack; Anthropic's has `chat` alone, as messages. */
 export type ProviderApi = "chat" | "responses" | "completions" | "embeddings"

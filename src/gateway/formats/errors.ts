@@ -46,7 +46,7 @@ const detailIn = ({ detail, message }: Json): string | undefined => {
 const unlisted = (body: unknown): unknown =>
   Array.isArray(body) ? body.find((element) => isJson(element) && Boolean(element.error)) : body
 
-/** Both dialects nest errors under `error`; other servers do not. */
+/** Vendors nest errors under `error`; other servers do not. */
 const innerOf = (outer: Json): Json => (isJson(outer.error) ? outer.error : outer.error === undefined ? outer : {})
 
 const toldMembers = ["type", "param", "code", "details"]
@@ -84,7 +84,7 @@ export const errorAlone = (given: unknown): Json | undefined => {
 export const errorInEvent = (event: unknown): DialectError | undefined =>
   isJson(event) && event.error ? readError(502, event) : undefined
 
-/** Parses an error in either dialect. */
+/** Parses an error of any vendor. */
 export const readError = (status: number, given: unknown): DialectError => {
   const body = unlisted(given)
   const outer = isJson(body) ? body : {}

@@ -17,11 +17,9 @@ export const typeOf = ({ event }: ServerEvent, value: unknown): string =>
 /** Whether an event is the last of a completion. */
 export const isTerminator = ({ data }: ServerEvent): boolean => data.trim() === "[DONE]"
 
-const lastTypes = new Set(["message_stop", "response.completed", "response.incomplete", "response.failed"])
-
-/** Whether an event with this value is the last of its stream, in any dialect, by its name or its type. */
-export const isLastEvent = (event: ServerEvent, value: unknown): boolean =>
-  isTerminator(event) || lastTypes.has(event.event) || lastTypes.has(typeOf(event, value))
+/** Whether an event has one of these types, by its name or in its value. */
+export const hasType = (types: ReadonlySet<string>, value: unknown, event: ServerEvent): boolean =>
+  types.has(event.event) || types.has(typeOf(event, value))
 
 /** An SSE comment, which keeps a connection alive; readers ignore it. */
 export const comment = ":\n\n"

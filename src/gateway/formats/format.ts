@@ -30,9 +30,9 @@ export interface FormatTarget {
 
 /** The limits that a call was admitted with. */
 export interface SentLimits {
-  /** The output limit to send where the caller set none. */
+  /** The output limit in tokens to send where the caller set none; undefined if none is needed. */
   readonly limit: number | undefined
-  /** The output limit to send where another format requires one. */
+  /** The one to send in a format that requires a limit: the caller's, or what was reserved for. */
   readonly outputTokens: number
   /** The limit of uses to send for tools of the provider that have none. */
   readonly toolLimit: number | undefined
@@ -129,8 +129,6 @@ export interface StreamReader {
   readonly holdsTerminator: boolean
   /** Whether a terminator such as `[DONE]` ends a stream, or means nothing in it. */
   readonly endsByTerminator: boolean
-  /** Whether an event ends it, by its type. */
-  readonly endsByEvent: boolean
   /** Whether an event is only a sign of life. */
   isKeepAlive?(value: unknown, event: ServerEvent): boolean
   /** Reads an event; answers with the text for a caller of the same format, where events are written anew. */
@@ -183,7 +181,7 @@ export interface WireFormat {
   readonly api: ProviderApi
   /** Whether providers of the dialect take it; every call in another one is translated. */
   readonly isSpoken?: boolean
-  /** Where a provider takes a request for its model, below its base URL. */
+  /** Where a provider takes a request for its model, below its base URL, which ends as the vendor's SDK has it. */
   pathOf(model: string, streams: boolean): string
   /** Where the gateway takes it, and what a caller needs for it; undefined where a service of its own serves it. */
   readonly route?: { readonly path: `/${string}`; readonly capability: "llm:complete" | "llm:embed" }
@@ -207,14 +205,19 @@ export interface WireFormat {
   /** The faults of the members that metering reads. */
   faults(body: Json): ReadonlyArray<Fault>
   unserved?(body: Json): Unserved | undefined
-  /** The header that a member with betas belongs into. */
-  betaHeader(member: string): string
+  /** The members that metering reads, in small letters: the same in other letters are faults, since some provider reads them. */
+  readonly metered: ReadonlySet<string>
+  /** The header that a member with betas belongs into; undefined where the API has none. */
+  betaHeader?(member: string): string
+  /** The most that it may cost, in tokens, of which each has at least one byte at any provider. */
   bound(body: Json, terms: BoundTerms): TokenUpperBound
   /** The same format for a target: edits of the bytes, everything else equal. */
   edit(request: GivenRequest, target: FormatTarget, limits: SentLimits): string | Uint8Array
   idScope(body: Json): IdScope
   /** Whether a request asks for the model's thoughts, in a format that has them only then. */
   asksForThoughts?(body: Json): boolean
+  /** Whether a request for a stream asks for the usage, in a format that has it only then. */
+  asksForUsage?(body: Json): boolean
   readonly translation?: Translation
   readonly counting?: Counting
 
@@ -229,6 +232,8 @@ export interface WireFormat {
   holdsAnything(answer: unknown): boolean
   /** Whether an event tells anything: content in any form, a usage, or an error. */
   tells(value: unknown): boolean
+  /** Whether an event ends its stream, where the API has one that does; `[DONE]` is read apart. */
+  isLast?(value: unknown, event: ServerEvent): boolean
   /** What the model wrote in a whole answer; undefined if it cannot be found. */
   wordsIn(answer: Json): ReadonlyArray<unknown> | undefined
   /** A whole answer for a caller of the same format. */

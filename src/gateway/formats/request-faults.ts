@@ -11,6 +11,18 @@ export const maxInputs = 2048
 /** How many faults of a request are looked for; a list may have a million. */
 const maxFaults = 5000
 
+/** Members of a request that some servers read as a beta header; the SDKs send them as one. */
+export const betaMembers = ["betas", "anthropic_beta"]
+
+/** The members that metering reads in any vendor's requests, in small letters. */
+export const usualMetered: ReadonlySet<string> = new Set(
+  ["messages", "model", "input", "max_tokens", "max_completion_tokens", "n", "prediction", "stream", "tools"].concat(
+    ["service_tier", "modalities", "audio", "web_search_options", "search_parameters", "models", "plugins"],
+    ["context_management", "max_output_tokens", "previous_response_id", "background", "conversation", "instructions"],
+    ["prompt", "best_of", ...betaMembers]
+  )
+)
+
 const isLimit = (value: unknown, least: number, most: number): boolean =>
   value === undefined || value === null || (Number.isInteger(value) && Number(value) >= least && Number(value) <= most)
 

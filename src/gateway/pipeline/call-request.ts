@@ -7,7 +7,8 @@ import { headersOf } from "../../platform/http/request.ts"
 import { bytesOf, declaresMoreThan, encoded, exceeds, isEncoded, repeats } from "../../platform/http/request-body.ts"
 import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
 import { ProviderRefused } from "../configuration/domain.ts"
-import { betaMembers, withBetas } from "../catalog/betas.ts"
+import { withBetas } from "../catalog/betas.ts"
+import { betaMembers } from "../formats/request-faults.ts"
 import { gatewayError, type GatewayError, invalidMember, invalidMembers } from "../errors/gateway-error.ts"
 import { excessIn, foldedName, repeatedMember } from "../../kernel/json/json-scanner.ts"
 import { type TurnSeals } from "../formats/common-form/turn-state.ts"
@@ -97,48 +98,26 @@ export const withoutBetaMembers = <R extends Pick<Call, "body" | "bytes" | "form
   request: R
 ): R | GatewayError => {
   const { body, bytes, format } = request
-  const given = betaMembers.filter((name) => Object.hasOwn(body, name))
+  const given = format.betaHeader === undefined ? [] : betaMembers.filter((name) => Object.hasOwn(body, name))
   if (given.length === 0) return request
   let { headers } = request
   for (const name of given) {
     const betas = body[name] ?? []
     const isList = Array.isArray(betas) && betas.length <= maxBetas && betas.every(isBeta)
     if (!isList) return invalidMember(name, `${name}: Expected a list of up to ${maxBetas} betas`)
-    headers = withBetas(headers, format.betaHeader(name), betas)
+    headers = withBetas(headers, format.betaHeader!(name), betas)
   }
   const without = Object.fromEntries(given.map((name) => [name, null]))
   const rest = Object.fromEntries(Object.entries(body).filter(([name]) => !given.includes(name)))
   return { ...request, body: rest, bytes: edited(bytes, mergePatch(bytes, body, without)), headers }
 }
 
-/** Metered members, by their folded names. */
-const metered = new Set(
-  ["messages", "model", "input", "max_tokens", "max_completion_tokens", "n", "prediction", "stream", "tools"].concat([
-    "service_tier",
-    "modalities",
-    "audio",
-    "web_search_options",
-    "search_parameters",
-    "models",
-    "plugins",
-    "context_management",
-    "max_output_tokens",
-    "previous_response_id",
-    "background",
-    "conversation",
-    "instructions",
-    "prompt",
-    "best_of",
-    ...betaMembers
-  ])
-)
-
 /** The errors of a request that is invalid in its own format, limited to the members that metering reads. */
 export const validateRequest = ({ body, format }: FormatRequest): GatewayError | undefined => {
   const faults: Array<Fault> = []
   for (const name in body) {
     const small = foldedName(name)
-    if (small !== name && metered.has(small))
+    if (small !== name && format.metered.has(small))
       faults.push({ path: [name], message: `Expected ${small}, in small letters` })
   }
   faults.push(...format.faults(body))

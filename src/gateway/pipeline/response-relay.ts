@@ -4,7 +4,7 @@ import { type DialectError } from "../formats/errors.ts"
 import { type WireFormat } from "../formats/format.ts"
 import { WholeFacts } from "../telemetry/answer-facts.ts"
 import { type UsageMeter, type Progress } from "../metering/usage-meter.ts"
-import { answeredNothing, answerJson } from "../providers/answer-content.ts"
+import { answeredNothing, answerJson } from "../providers/readable-answers.ts"
 import { type Bytes, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts"
 import {
   forwardedResponseHeaders,
@@ -205,7 +205,6 @@ const answerOptions = (call: Call, target: ModelTarget, meter: UsageMeter) => {
   const { model, provider } = target
   const { now } = meter
   const id = meter.reservationId ?? ""
-  const asked = body.stream_options
   return {
     options: {
       rename: idsFor && renaming(format.idScope(body), idsFor(provider.id)),
@@ -230,8 +229,7 @@ const answerOptions = (call: Call, target: ModelTarget, meter: UsageMeter) => {
       upstreamLatencyMs: meter.attempts.at(-1)?.durationMs ?? 0,
       cached: false
     },
-    includeUsage:
-      typeof asked === "object" && asked !== null && "include_usage" in asked && asked.include_usage === true
+    includeUsage: format.asksForUsage?.(body) !== false
   }
 }
 

@@ -1,14 +1,7 @@
 import { type TokenUsage } from "../formats/domain.ts"
 import { type DialectError } from "../formats/errors.ts"
 import { sealedIn } from "../formats/common-form/turn-state.ts"
-import {
-  EventEnds,
-  EventReader,
-  isComment,
-  isLastEvent,
-  isTerminator,
-  type ServerEvent
-} from "../formats/event-reader.ts"
+import { EventEnds, EventReader, isComment, isTerminator, type ServerEvent } from "../formats/event-reader.ts"
 import {
   type AnswerHead,
   type CommonReader,
@@ -235,7 +228,10 @@ export class StreamTransformer implements StreamProgress {
     for (let from = 0; ;) {
       const end = this.ends.after(bytes, from) ?? bytes.length
       const events = reader.push(bytes.subarray(from, end))
-      if (end === bytes.length || events.some((event) => isLastEvent(event, parsedJson(event.data)))) {
+      if (
+        end === bytes.length ||
+        events.some((event) => isTerminator(event) || this.endsBy(parsedJson(event.data), event))
+      ) {
         return this.isHeldBack ? from : end
       }
       from = end
@@ -281,6 +277,10 @@ export class StreamTransformer implements StreamProgress {
     return this.isHeldBack ? "" : `${Buffer.concat(this.pending).toString("utf8").trimEnd()}\n\n`
   }
 
+  private endsBy(value: unknown, event: ServerEvent): boolean {
+    return this.options.from.isLast?.(value, event) === true
+  }
+
   /** Reads an event; returns the text to send, unless bytes pass unchanged. Nothing after the last event is read. */
   private take(event: ServerEvent): string {
     if (this.done) return ""
@@ -296,7 +296,7 @@ export class StreamTransformer implements StreamProgress {
     this.told ||= this.options.from.tells(value)
     const passed = reader.take(value, event)
     this.isUntold ||= event.bare !== undefined && !this.rewrites && this.hasFailed
-    if (reader.endsByEvent && isLastEvent(event, value)) this.done = true
+    if (this.endsBy(value, event)) this.done = true
     if (translator === undefined) return passed
     if (reader.isKeepAlive?.(value, event) === true) return this.options.to.keepAlive
     if (this.failure !== undefined || !isJson(value)) return ""

@@ -2,7 +2,7 @@ import { Clock, Effect, Redacted } from "effect"
 import { type VendorDialect, type WireFormat } from "../formats/format.ts"
 import { errorAlone, type ProviderError, readErrorIn } from "../formats/errors.ts"
 import { type ProviderClient } from "./clients.ts"
-import { answeredNothing, answerJson, untilItSays } from "./answer-content.ts"
+import { answeredNothing, answerJson, untilItSays } from "./readable-answers.ts"
 import { type ExchangeRequest } from "./exchange.ts"
 import { type Provider, type ProviderAnswer, providerCredentials, type ProviderFailure } from "./provider.ts"
 import { bad, failure } from "./transport-failures.ts"
@@ -47,7 +47,7 @@ export const makeHttpProvider = (
       const isSuccess = answer.status >= 200 && answer.status < 300
       if (isSuccess && isEmptyAnswer(answer)) return Effect.fail(answeredNothing())
       if (!isSuccess) return refused(answer, format)
-      const error = errorInAnswer(answer)
+      const error = errorOfSuccess(answer)
       return error === undefined ? Effect.succeed(answer) : refused(asRefusal(answer, error), format)
     })
 
@@ -153,7 +153,7 @@ export const isEmptyAnswer = ({ body }: ProviderAnswer): boolean =>
   body instanceof Uint8Array ? body.length === 0 : body.first.length === 0
 
 /** The error that a provider sent as a complete response with a successful status; undefined for every other response. */
-const errorInAnswer = ({ body }: ProviderAnswer): Json | undefined =>
+const errorOfSuccess = ({ body }: ProviderAnswer): Json | undefined =>
   body instanceof Uint8Array && looksLikeError.test(utf8Text(body.subarray(0, longestHead)))
     ? errorAlone(parsedJson(utf8Text(body)))
     : undefined

@@ -2,6 +2,7 @@ import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { answerScope, diagnosedScope } from "../../json/kept-ids.ts"
 import { hasContent, holdsAnything, reportedUsage, tellsAnything } from "../answer-content.ts"
 import { type Counting, type VendorDialect, type WireFormat } from "../format.ts"
+import { usualMetered } from "../request-faults.ts"
 import { modelsInData } from "../models-in-data.ts"
 import { renamedAnswer } from "../passed-answer.ts"
 import { count, plausibleUsage } from "../usage.ts"
@@ -16,7 +17,7 @@ import {
   messageUpperBound,
   unservedMessage
 } from "./request.ts"
-import { MessageReader } from "./stream.ts"
+import { endsMessage, MessageReader } from "./stream.ts"
 import { messagesTranslation } from "./translation.ts"
 import { usageOfMessage } from "./usage.ts"
 import { MessageGathering, streamedMessage } from "./whole-streams.ts"
@@ -42,6 +43,7 @@ const shared = {
   idPrefix: "msg",
   keepAlive: namedEvents([{ type: "ping" }]),
   unserved: unservedMessage,
+  metered: usualMetered,
   betaHeader: () => "anthropic-beta",
   bound: messageUpperBound,
   idScope: ({ diagnostics }) => (isJson(diagnostics) ? diagnosedScope : answerScope),
@@ -50,6 +52,7 @@ const shared = {
   hasContent,
   holdsAnything: (answer) => holdsAnything(answer, usageIn),
   tells: (value) => tellsAnything(value, usageIn),
+  isLast: endsMessage,
   wordsIn,
   pass: (given, answer, _, rename) => renamedAnswer(given, answer, rename),
   reader: (progress) => new MessageReader(progress),

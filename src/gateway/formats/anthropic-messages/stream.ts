@@ -1,16 +1,20 @@
 import { Predicate } from "effect"
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { readError } from "../errors.ts"
-import { type ServerEvent, typeOf } from "../event-reader.ts"
+import { hasType, type ServerEvent, typeOf } from "../event-reader.ts"
 import { type StreamProgress, type StreamReader } from "../format.ts"
 import { isCount, laterUsage } from "../usage.ts"
 import { namedEvents } from "../written-events.ts"
 import { usageOfMessage } from "./usage.ts"
 
+const lastTypes = new Set(["message_stop"])
+
+/** Whether an event ends a message. */
+export const endsMessage = (value: unknown, event: ServerEvent): boolean => hasType(lastTypes, value, event)
+
 /** Reads the events of a message, which are passed on as bytes. */
 export class MessageReader implements StreamReader {
   readonly endsByTerminator = true
-  readonly endsByEvent = true
   readonly rewrites = false
   readonly isOpen = false
   /** Servers of other vendors send one: the last event of a message has to come before. */

@@ -1,7 +1,8 @@
 import { isJson, type Json, listIn, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { type DialectError, readError } from "../errors.ts"
-import { isLastEvent, type ServerEvent, typeOf } from "../event-reader.ts"
+import { type ServerEvent, typeOf } from "../event-reader.ts"
 import { type Gathering } from "../format.ts"
+import { endsMessage } from "./stream.ts"
 import { addPieces, type Members } from "../gathered-members.ts"
 import { laterUsage } from "../usage.ts"
 import { namedEvents } from "../written-events.ts"
@@ -23,7 +24,7 @@ export class MessageGathering implements Gathering {
   take(value: Json, event: ServerEvent): void {
     const type = typeOf(event, value)
     if (type === "error") this.failure = readError(502, value)
-    this.done = isLastEvent(event, value)
+    this.done = endsMessage(value, event)
     const { delta, message, usage } = value
     if (type === "message_start" && isJson(message)) Object.assign(this.head, message)
     if (type === "message_delta" && isJson(delta)) addPieces(this.head, delta)

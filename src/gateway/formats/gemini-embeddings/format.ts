@@ -9,18 +9,18 @@ import { decoding } from "../request-faults.ts"
 import { plausibleUsage } from "../usage.ts"
 import {
   BatchEmbedRequest,
-  embedAnswerToHub,
+  embedAnswerToCommon,
   EmbedRequest,
-  embedToHub,
-  HubEmbedRequest,
-  hubToEmbed,
-  hubToEmbedAnswer,
+  embedToCommon,
+  CommonEmbedRequest,
+  commonToEmbed,
+  commonToEmbedAnswer,
   usageOfEmbedAnswer
 } from "./translation.ts"
 
 const decodeOne = decoding(EmbedRequest)
 const decodeBatch = decoding(BatchEmbedRequest)
-const decodeCommon = decoding(HubEmbedRequest)
+const decodeCommon = decoding(CommonEmbedRequest)
 
 const requestsOf = (body: Json) => listIn(camelCasedRequest(body).body.requests)
 
@@ -30,12 +30,13 @@ const translation = (isBatch: boolean): Translation => ({
     const asked = { model: String(model) }
     const { body: request } = camelCasedRequest(body)
     return isBatch
-      ? Result.flatMap(decodeBatch(request), ({ requests }) => embedToHub(requests, asked, ["requests"]))
-      : Result.flatMap(decodeOne(request), (one) => embedToHub([one], asked))
+      ? Result.flatMap(decodeBatch(request), ({ requests }) => embedToCommon(requests, asked, ["requests"]))
+      : Result.flatMap(decodeOne(request), (one) => embedToCommon([one], asked))
   },
-  requestFromCommon: (common, target) => Result.flatMap(decodeCommon(common), (request) => hubToEmbed(request, target)),
-  answerToCommon: (answer, { model }) => embedAnswerToHub(answer, model, usageOfEmbedAnswer(answer)),
-  answerFromCommon: (answer, _, usage) => hubToEmbedAnswer(answer, isBatch, usage),
+  requestFromCommon: (common, target) =>
+    Result.flatMap(decodeCommon(common), (request) => commonToEmbed(request, target)),
+  answerToCommon: (answer, { model }) => embedAnswerToCommon(answer, model, usageOfEmbedAnswer(answer)),
+  answerFromCommon: (answer, _, usage) => commonToEmbedAnswer(answer, isBatch, usage),
   streamToCommon: () => ({ push: () => [], end: () => [] }),
   streamFromCommon: () => ({ push: () => "", end: () => "" })
 })

@@ -23,7 +23,7 @@ export const BatchEmbedRequest = Schema.Struct({
 export type BatchEmbedRequest = typeof BatchEmbedRequest.Type
 
 /** Translates requests for vectors to one of OpenAI's; `path` is that of the list, if there is one. */
-export const embedToHub = (
+export const embedToCommon = (
   requests: ReadonlyArray<EmbedRequest>,
   target: { readonly model: string },
   path: Fault["path"] = []
@@ -59,22 +59,22 @@ const values: Reader<ReadonlyArray<number>> = (value) =>
 const hubAnswer = members({ data: list(members({ embedding: values })), usage: object })
 
 /** Translates OpenAI's vectors to those of one request, or of a batch. */
-export const hubToEmbedAnswer = (answer: unknown, isBatch: boolean, usage: TokenUsage = noUsage): Json => {
+export const commonToEmbedAnswer = (answer: unknown, isBatch: boolean, usage: TokenUsage = noUsage): Json => {
   const vectors = (hubAnswer(answer)?.data ?? []).map(({ embedding }) => ({ values: embedding ?? [] }))
   const usageMetadata = { promptTokenCount: usage.inputTokens }
   return isBatch ? { embeddings: vectors, usageMetadata } : { embedding: vectors[0] ?? { values: [] }, usageMetadata }
 }
 
 /** OpenAI's request for vectors, limited to what is translated. */
-export const HubEmbedRequest = Schema.Struct({
+export const CommonEmbedRequest = Schema.Struct({
   input: Schema.Union([Schema.String, Schema.Array(Schema.Unknown)]),
   dimensions: optional(Schema.Int)
 })
-export type HubEmbedRequest = typeof HubEmbedRequest.Type
+export type CommonEmbedRequest = typeof CommonEmbedRequest.Type
 
 /** Translates a request for vectors to a batch of Gemini's. */
-export const hubToEmbed = (
-  { dimensions, input }: HubEmbedRequest,
+export const commonToEmbed = (
+  { dimensions, input }: CommonEmbedRequest,
   target: { readonly model: string }
 ): Result.Result<Json, Untranslatable> => {
   const texts = typeof input === "string" ? [input] : input
@@ -94,7 +94,7 @@ export const usageOfEmbedAnswer = (answer: unknown): TokenUsage | undefined => {
 }
 
 /** Translates Gemini's vectors, of one request or of a batch, to OpenAI's. */
-export const embedAnswerToHub = (given: unknown, model: string, usage: TokenUsage = noUsage): Json => {
+export const embedAnswerToCommon = (given: unknown, model: string, usage: TokenUsage = noUsage): Json => {
   const answer = isJson(given) ? given : {}
   const vectors = isJson(answer.embedding) ? [answer.embedding] : listIn(answer.embeddings)
   return {

@@ -12,6 +12,7 @@ import {
   type VendorDialect,
   type WireFormat
 } from "../format.ts"
+import { usualMetered } from "../request-faults.ts"
 import { renamedAnswer } from "../passed-answer.ts"
 import { plausibleUsage } from "../usage.ts"
 import { answerSays, candidatesOf, wordsInAnswer } from "./answers.ts"
@@ -89,7 +90,7 @@ const shared = {
   hasOutput: true,
   idPrefix: "gemini",
   keepAlive: comment,
-  betaHeader: () => "x-goog-api-client",
+  metered: usualMetered,
   bound: (body, { bodyBytes, contextTokens, imageTokens }) =>
     generateBound(countedRequest(body).body, bodyBytes, imageTokens, contextTokens),
   faults: (body) => [...countedRequest(body).faults, ...generateFaults(countedRequest(body).body)],

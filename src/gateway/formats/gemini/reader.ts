@@ -12,7 +12,6 @@ import { reportsUsage, toAnswerUsage, usageOfAnswer } from "./usage.ts"
 /** Reads the elements of a streamed answer, which are passed on as bytes. */
 export class ElementReader implements StreamReader {
   readonly endsByTerminator = true
-  readonly endsByEvent = false
   readonly rewrites = false
   readonly holdsTerminator = false
   private readonly progress: StreamProgress

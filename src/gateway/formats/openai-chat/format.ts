@@ -5,6 +5,7 @@ import { hasContent, holdsAnything, reportedUsage, tellsAnything } from "../answ
 import { usageOfCompletion } from "../common-form/usage.ts"
 import { comment } from "../event-reader.ts"
 import { type VendorDialect, type WireFormat } from "../format.ts"
+import { usualMetered } from "../request-faults.ts"
 import { modelsInData } from "../models-in-data.ts"
 import { renamedAnswer } from "../passed-answer.ts"
 import { plausibleUsage } from "../usage.ts"
@@ -46,10 +47,12 @@ export const openAiChat: WireFormat = {
   idPrefix: "chatcmpl",
   keepAlive: comment,
   faults: chatFaults,
+  metered: usualMetered,
   betaHeader: openAiBetaHeader,
   bound: chatBound,
   edit: editedChat,
   idScope: ({ diagnostics }) => (isJson(diagnostics) ? diagnosedScope : answerScope),
+  asksForUsage: ({ stream_options: asked }) => isJson(asked) && asked.include_usage === true,
   translation: chatTranslation,
   usageIn,
   hasContent,

@@ -14,7 +14,6 @@ const longestId = 256
 /** Reads the chunks of a chat completion, or of a text completion (`isText`). */
 export class ChunkReader implements StreamReader {
   readonly endsByTerminator = true
-  readonly endsByEvent = false
   readonly rewrites: boolean
   private readonly progress: StreamProgress
   private readonly terms: StreamTerms

@@ -73,6 +73,7 @@ export const openAiEmbeddings: WireFormat = {
     ...chatTranslation,
     requestToCommon: ({ body }) => Result.succeed(body),
     requestFromCommon: (common, { model }) => Result.succeed({ ...common, model }),
+    answerToCommon: (answer) => answer,
     answerFromCommon: (answer) => answer
   },
   isVast: true,

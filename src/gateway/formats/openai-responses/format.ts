@@ -3,10 +3,11 @@ import { hasContent, holdsAnything, reportedUsage, tellsAnything } from "../answ
 import { comment } from "../event-reader.ts"
 import { type Counting, type WireFormat } from "../format.ts"
 import { openAiBetaHeader } from "../openai-chat/format.ts"
+import { usualMetered } from "../request-faults.ts"
 import { renamedAnswer } from "../passed-answer.ts"
 import { count, plausibleUsage } from "../usage.ts"
 import { editedResponse, inputFaults, withModel } from "./request.ts"
-import { ResponseGathering, ResponseReader } from "./stream.ts"
+import { endsResponse, ResponseGathering, ResponseReader } from "./stream.ts"
 import { compactionBound, responsesBound } from "./upper-bound.ts"
 import { usageOfResponse } from "./usage.ts"
 import { streamedResponse, textsOfResponse } from "./whole-to-stream.ts"
@@ -24,6 +25,7 @@ const shared = {
   idPrefix: "resp",
   keepAlive: comment,
   faults: inputFaults,
+  metered: usualMetered,
   betaHeader: openAiBetaHeader,
   bound: responsesBound,
   idScope: () => responsesScope,
@@ -31,6 +33,7 @@ const shared = {
   hasContent,
   holdsAnything: (answer) => holdsAnything(answer, usageIn),
   tells: (value) => tellsAnything(value, usageIn),
+  isLast: endsResponse,
   wordsIn: textsOfResponse,
   pass: (given, answer, _, rename) => renamedAnswer(given, answer, rename),
   reader: (progress, terms) => new ResponseReader(progress, terms),

@@ -1,9 +1,14 @@
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type DialectError, readError } from "../errors.ts"
-import { isLastEvent, type ServerEvent } from "../event-reader.ts"
+import { hasType, type ServerEvent } from "../event-reader.ts"
 import { type Gathering, type StreamProgress, type StreamReader, type StreamTerms } from "../format.ts"
 import { dataText } from "../written-events.ts"
 import { usageOfResponse } from "./usage.ts"
+
+const lastTypes = new Set(["response.completed", "response.incomplete", "response.failed"])
+
+/** Whether an event ends a response. */
+export const endsResponse = (value: unknown, event: ServerEvent): boolean => hasType(lastTypes, value, event)
 
 /** How a response ended: why it is incomplete, or else its status. */
 const endOf = ({ incomplete_details: details, status }: Json): string =>
@@ -13,7 +18,6 @@ const endOf = ({ incomplete_details: details, status }: Json): string =>
 export class ResponseReader implements StreamReader {
   /** The API has an event of its own for its end. */
   readonly endsByTerminator = false
-  readonly endsByEvent = true
   readonly rewrites = true
   readonly isOpen = false
   readonly holdsTerminator = false
@@ -62,7 +66,7 @@ export class ResponseReader implements StreamReader {
       if (type === "response.failed") progress.failed(readError(502, response))
       progress.describe(response)
       if (isJson(response.usage)) progress.report(usageOfResponse(response.usage), true)
-      if (isLastEvent(event, value)) progress.finish(endOf(response), 0)
+      if (endsResponse(value, event)) progress.finish(endOf(response), 0)
     }
   }
 }
@@ -84,7 +88,7 @@ export class ResponseGathering implements Gathering {
     if (value.type === "error") this.failure = readError(502, value)
     if (isJson(value.response)) {
       this.response = value.response
-      this.done = isLastEvent(event, value)
+      this.done = endsResponse(value, event)
     } else if (typeof value.delta === "string") this.written += value.delta
   }
 

@@ -12,7 +12,7 @@ import { type Json } from "../../../../src/kernel/json/parsed-json.ts"
 export type Any = any
 
 const decodeGenerate = Schema.decodeUnknownSync(GenerateRequest)
-const decodeHub = Schema.decodeUnknownSync(ChatRequest)
+const decodeCommon = Schema.decodeUnknownSync(ChatRequest)
 
 /** A request as the gateway reads it. */
 export const read = (body: object): GenerateRequest => decodeGenerate(camelCasedRequest(body as Json).body)
@@ -29,7 +29,7 @@ export const toChat = (body: object, stream = false): Any => {
 }
 
 export const toGemini = (body: object, model = "gemini-3-flash"): Any => {
-  const result = chatToRequest(decodeHub(body), { model })
+  const result = chatToRequest(decodeCommon(body), { model })
   assert.isTrue(Result.isSuccess(result), Result.isFailure(result) ? JSON.stringify(result.failure) : "")
   return Result.isSuccess(result) ? whole(result.success) : undefined
 }
@@ -41,7 +41,7 @@ const paths = (result: Result.Result<unknown, ReadonlyArray<{ readonly path: Rea
 export const refusedOfGemini = (body: object) => paths(requestToChat(read(body), { model: "m", stream: false }))
 
 /** The paths of what a chat request has that Gemini does not take. */
-export const refusedOfChat = (body: object) => paths(chatToRequest(decodeHub(body), { model: "gemini-3-flash" }))
+export const refusedOfChat = (body: object) => paths(chatToRequest(decodeCommon(body), { model: "gemini-3-flash" }))
 
 export const weather = {
   type: "function",

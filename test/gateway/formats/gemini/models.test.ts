@@ -9,10 +9,10 @@ import {
 import { camelCasedRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
 import {
   BatchEmbedRequest,
-  embedAnswerToHub,
-  embedToHub,
-  hubToEmbed,
-  hubToEmbedAnswer,
+  embedAnswerToCommon,
+  embedToCommon,
+  commonToEmbed,
+  commonToEmbedAnswer,
   usageOfEmbedAnswer
 } from "../../../../src/gateway/formats/gemini-embeddings/translation.ts"
 import { geminiModels, readModels } from "../../../../src/gateway/formats/gemini/models.ts"
@@ -143,9 +143,9 @@ describe("vectors", () => {
       { content: { parts: [{ text: "A" }, { text: "B" }] }, taskType: "RETRIEVAL_QUERY", output_dimensionality: 3 },
       { content: { parts: { text: "C" } }, outputDimensionality: 3 }
     ]
-    const hub: Any = Result.getOrThrow(embedToHub(decode({ requests }), { model: "m" }, ["requests"]))
-    assert.deepStrictEqual(hub, { model: "m", input: ["A\nB", "C"], encoding_format: "float", dimensions: 3 })
-    assert.deepStrictEqual(Result.getOrThrow(hubToEmbed(hub, { model: "g" })), {
+    const common: Any = Result.getOrThrow(embedToCommon(decode({ requests }), { model: "m" }, ["requests"]))
+    assert.deepStrictEqual(common, { model: "m", input: ["A\nB", "C"], encoding_format: "float", dimensions: 3 })
+    assert.deepStrictEqual(Result.getOrThrow(commonToEmbed(common, { model: "g" })), {
       requests: ["A\nB", "C"].map((text) => ({
         model: "models/g",
         content: { parts: [{ text }] },
@@ -155,27 +155,30 @@ describe("vectors", () => {
     const odd = decode({
       requests: [{ content: { parts: [{ inlineData: {} }] } }, { content: {}, outputDimensionality: 3 }]
     })
-    const refused = embedToHub(odd, { model: "m" }, ["requests"])
+    const refused = embedToCommon(odd, { model: "m" }, ["requests"])
     assert.deepStrictEqual(Result.isFailure(refused) && refused.failure.map(({ path }) => path.join(".")), [
       "requests.0.content.parts.0",
       "requests.1.outputDimensionality"
     ])
-    assert.isTrue(Result.isFailure(hubToEmbed({ input: [[1, 2]] }, { model: "m" })))
+    assert.isTrue(Result.isFailure(commonToEmbed({ input: [[1, 2]] }, { model: "m" })))
   })
 
   it("come back in either form", () => {
-    const hub = embedAnswerToHub({ embeddings: [{ values: [1, 2] }, { values: [3] }] }, "m")
+    const common = embedAnswerToCommon({ embeddings: [{ values: [1, 2] }, { values: [3] }] }, "m")
     assert.deepStrictEqual(
-      (hub.data as Any).map(({ embedding, index }: Any) => [index, embedding]),
+      (common.data as Any).map(({ embedding, index }: Any) => [index, embedding]),
       [
         [0, [1, 2]],
         [1, [3]]
       ]
     )
-    assert.deepStrictEqual(hubToEmbedAnswer(hub, true).embeddings, [{ values: [1, 2] }, { values: [3] }])
-    assert.deepStrictEqual(hubToEmbedAnswer(embedAnswerToHub({ embedding: { values: [5] } }, "m"), false).embedding, {
-      values: [5]
-    })
+    assert.deepStrictEqual(commonToEmbedAnswer(common, true).embeddings, [{ values: [1, 2] }, { values: [3] }])
+    assert.deepStrictEqual(
+      commonToEmbedAnswer(embedAnswerToCommon({ embedding: { values: [5] } }, "m"), false).embedding,
+      {
+        values: [5]
+      }
+    )
     assert.strictEqual(usageOfEmbedAnswer({ usage_metadata: { prompt_token_count: 4 } })?.inputTokens, 4)
     assert.isUndefined(usageOfEmbedAnswer({ embeddings: [] }))
   })

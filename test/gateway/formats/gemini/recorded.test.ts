@@ -21,7 +21,7 @@ import { type Any } from "./forms.ts"
 const exchanges = hasRecorded ? readRecorded().filter(({ dialect }) => dialect === "openai-chat") : []
 const head = { model: "m", id: "id", createdSeconds: 17, includesThoughts: true }
 
-const decodeHub = Schema.decodeUnknownResult(ChatRequest)
+const decodeCommon = Schema.decodeUnknownResult(ChatRequest)
 const decodeGenerate = Schema.decodeUnknownSync(GenerateRequest)
 
 /** What has to survive: who says what, calls, and results. */
@@ -72,7 +72,7 @@ describe.skipIf(!hasRecorded)(`recorded chat completions (${recordedFile})`, () 
     let kindsRefused = 0
     for (const { id, ...exchange } of exchanges) {
       const { request } = exchange as Any
-      const read = decodeHub(request)
+      const read = decodeCommon(request)
       if (Result.isFailure(read)) continue
       const translated = chatToRequest(read.success, { model: "gemini-3-flash" })
       if (Result.isFailure(translated)) {

@@ -6,8 +6,8 @@ import { countedRequest, toCountAnswer } from "../../../../src/gateway/formats/g
 import { camelCasedRequest, GenerateRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
 import {
   BatchEmbedRequest,
-  embedToHub,
-  hubToEmbedAnswer
+  embedToCommon,
+  commonToEmbedAnswer
 } from "../../../../src/gateway/formats/gemini-embeddings/translation.ts"
 import { geminiErrors } from "../../../../src/gateway/formats/gemini/errors.ts"
 import { readChunk, readCompletion } from "../../../../src/gateway/formats/common-form/domain.ts"
@@ -109,9 +109,9 @@ const gateway: Answerer = ({ body, method, path }, response) => {
   }
   if (asked === "embedContent" || asked === "batchEmbedContents") {
     const { requests } = Schema.decodeUnknownSync(BatchEmbedRequest)(camelCasedRequest(body).body)
-    const hub: Any = Result.getOrThrow(embedToHub(requests, { model }, ["requests"]))
-    const data = hub.input.map((text: string) => ({ embedding: [text.length, hub.dimensions ?? 0] }))
-    return json(response, 200, hubToEmbedAnswer({ data }, true))
+    const common: Any = Result.getOrThrow(embedToCommon(requests, { model }, ["requests"]))
+    const data = common.input.map((text: string) => ({ embedding: [text.length, common.dimensions ?? 0] }))
+    return json(response, 200, commonToEmbedAnswer({ data }, true))
   }
   const request = Schema.decodeUnknownSync(GenerateRequest)(camelCasedRequest(body).body)
   const isStreamed = asked === "streamGenerateContent"

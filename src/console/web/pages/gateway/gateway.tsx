@@ -17,7 +17,9 @@ type Health = Answer<"llm.health">["providers"][number]
 type Version = Row<"llmAdmin.versions">
 type Target = Payload<"llm.testProvider">
 
-const dialects = ["openai", "anthropic"] as const
+type Dialect = Extract<Target, { readonly dialect: string }>["dialect"]
+
+const dialects: Readonly<Record<Dialect, string>> = { openai: "OpenAI", anthropic: "Anthropic", gemini: "Google" }
 const statusTones = { healthy: "ok", degraded: "warn", unhealthy: "bad" } as const
 
 const credentialIn = (data: FormData) => ({ headers: { "x-api-key": textOf(data, "serviceKey") ?? "" } })
@@ -29,7 +31,7 @@ const targetOf = (data: FormData, providerId: string | undefined): Target => {
   if (providerId !== undefined) return { providerId, ...asked }
   const apiKey = textOf(data, "apiKey")
   return {
-    dialect: (textOf(data, "dialect") ?? "openai") as (typeof dialects)[number],
+    dialect: (textOf(data, "dialect") ?? "openai") as Dialect,
     baseUrl: textOf(data, "baseUrl") ?? "",
     ...(apiKey === undefined ? {} : { apiKey }),
     ...asked
@@ -88,14 +90,7 @@ const TestProvider = ({ onClose, providerId }: { readonly onClose: () => void; r
         {providerId === undefined ? (
           <>
             <div className="row2">
-              <SelectField
-                label="Speaks like"
-                name="dialect"
-                options={[
-                  ["openai", "OpenAI"],
-                  ["anthropic", "Anthropic"]
-                ]}
-              />
+              <SelectField label="Speaks like" name="dialect" options={Object.entries(dialects)} />
               <TextField label="Base URL" name="baseUrl" type="url" required placeholder="https://api.openai.com/v1" />
             </div>
             <TextField

@@ -4,7 +4,7 @@ import { type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { type TokenUsage } from "../formats/domain.ts"
 import { errorAlone } from "../formats/errors.ts"
-import { EventReader, isLastEvent, isTerminator, type ServerEvent } from "../formats/event-reader.ts"
+import { EventReader, isTerminator, type ServerEvent } from "../formats/event-reader.ts"
 import { type WireFormat } from "../formats/format.ts"
 import { type ProviderAnswer, type ProviderFailure } from "./provider.ts"
 import { bad, failure } from "./transport-failures.ts"
@@ -54,7 +54,7 @@ export const untilItSays = (
       if (error !== undefined) return refuse(error)
       isFirst = false
       if (format.tells(value)) return passOn(remaining)
-      if (isLastEvent(event, value)) return nothing
+      if (format.isLast?.(value, event) === true) return nothing
     }
     return reader.failure === undefined ? undefined : passOn(remaining)
   }
