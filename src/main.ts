@@ -7,25 +7,10 @@ import { printBanner } from "./cli/banner.ts"
 import { makeDemo } from "./cli/demo.ts"
 import { runOrHelp } from "./cli/help.ts"
 import { DatabaseLayer } from "./platform/database/connection.ts"
-import * as Logging from "./platform/observability/logging.ts"
 import { Settings } from "./platform/settings/settings.ts"
 import { explained } from "./cli/start-failure.ts"
-import * as Telemetry from "./platform/observability/telemetry.ts"
-import { serviceVersion } from "./platform/runtime/version.ts"
 import { ClaimLinks } from "./identity/sign-in/initial-admin-setup.ts"
-import { ListenerLayer, ServerLayer } from "./server.ts"
-
-const Observability = Layer.unwrap(
-  Effect.map(Settings, ({ environment, logging, telemetry }) =>
-    Telemetry.layer({
-      endpoint: telemetry.otlp.endpoint,
-      headers: telemetry.otlp.headers,
-      serviceName: telemetry.serviceName,
-      serviceVersion,
-      environment
-    }).pipe(Layer.provideMerge(Logging.layer({ level: logging.level, format: logging.format })))
-  )
-)
+import { ListenerLayer, ObservabilityLayer, ServerLayer } from "./server.ts"
 
 const isDemo = process.argv.includes("--demo")
 
@@ -106,7 +91,7 @@ const Main = Layer.mergeAll(Banner, Settle, FollowParent, Stopping).pipe(
   Layer.provide(DatabaseLayer),
   Layer.provide(ListenerLayer),
   Layer.provide(Stopped),
-  Layer.provide(Observability),
+  Layer.provide(ObservabilityLayer),
   Layer.provide(Settings.layerWith(process.argv.slice(2).filter((word) => word !== "--demo")))
 )
 

@@ -102,6 +102,9 @@ import { ProblemPagesLayer } from "./platform/openapi/problem-pages.ts"
 import { PrometheusLayer } from "./platform/observability/metrics.ts"
 import { SharedRedis } from "./platform/redis/shared-redis.ts"
 import { Sealing } from "./platform/crypto/sealing.ts"
+import * as Logging from "./platform/observability/logging.ts"
+import * as Telemetry from "./platform/observability/telemetry.ts"
+import { serviceVersion } from "./platform/runtime/version.ts"
 import { requireServable, Settings } from "./platform/settings/settings.ts"
 import { SwaggerLayer } from "./platform/openapi/swagger.ts"
 import { ValidationLayer } from "./platform/http/validation.ts"
@@ -325,6 +328,19 @@ const Routes = Layer.mergeAll(
   RegistrationWireLayer,
   VendorRoutesLayer,
   edgeLayer
+)
+
+/** The logs, metrics and spans of the process. */
+export const ObservabilityLayer = Layer.unwrap(
+  Effect.map(Settings, ({ environment, logging, telemetry }) =>
+    Telemetry.layer({
+      endpoint: telemetry.otlp.endpoint,
+      headers: telemetry.otlp.headers,
+      serviceName: telemetry.serviceName,
+      serviceVersion,
+      environment
+    }).pipe(Layer.provideMerge(Logging.layer({ level: logging.level, format: logging.format })))
+  )
 )
 
 /** Binds the port. Goes below everything that a start creates or prints once, which a start that cannot be would lose. */

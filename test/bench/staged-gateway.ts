@@ -1,6 +1,6 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
-import { Clock, Effect, Exit, Layer, References, Scope } from "effect"
+import { Clock, Effect, Exit, Layer, Scope } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createServer } from "node:http"
@@ -33,7 +33,7 @@ import { responseOf } from "../../src/gateway/wire/http/serve.ts"
 import { CurrentPrincipal } from "../../src/kernel/authority/principal.ts"
 import { DatabaseLayer } from "../../src/platform/database/connection.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
-import { ListenerLayer, ServerLayer } from "../../src/server.ts"
+import { ListenerLayer, ObservabilityLayer, ServerLayer } from "../../src/server.ts"
 import { stages } from "./stages.ts"
 import { readableSeals } from "../support/turn-seals.ts"
 
@@ -198,7 +198,14 @@ const makeStaged = Effect.gen(function* () {
       }
       const answer = yield* Effect.ensuring(
         router
-          .send(target, asked, routing, { sent: () => meter.sent(), answered: () => {}, failed: () => {} })
+          .send(target, asked, routing, {
+            sent: () => meter.sent(),
+            answered: (span, { status }) => {
+              const durationMs = meter.now - meter.startedAt
+              meter.answered({ provider: target.provider.id, model: target.model, status, durationMs }, span)
+            },
+            failed: () => {}
+          })
           .pipe(Scope.provide(exchange)),
         Scope.close(exchange, Exit.void)
       )
@@ -217,7 +224,7 @@ const makeStaged = Effect.gen(function* () {
         { capabilities: ["llm:complete"], limitedBy: "caps" },
         staged(request)
       )
-    }).pipe(Effect.provideService(References.TracerEnabled, false), Effect.orDie)
+    }).pipe(Effect.orDie)
   }
 })
 
@@ -259,6 +266,7 @@ const Main = Layer.effectDiscard(
   Layer.provide(ServerLayer),
   Layer.provide(DatabaseLayer),
   Layer.provide(ListenerLayer),
+  Layer.provide(ObservabilityLayer),
   Layer.provide(Settings.layerWith([]))
 )
 
