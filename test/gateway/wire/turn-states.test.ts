@@ -82,15 +82,18 @@ const eventsOf = (block: Any): ReadonlyArray<object> => {
   return [start, ...deltas.map((delta) => ({ type: "content_block_delta", delta })), { type: "content_block_stop" }]
 }
 
+/** A turn that thinks between its text and its call. */
+const claudeTurn = [
+  { type: "thinking", thinking: thought, signature: marks.claude },
+  { type: "redacted_thinking", data: `${marks.claude}${marks.claude}` },
+  { type: "text", text: "One moment." },
+  { type: "thinking", thinking: "Oslo, then.", signature: `${marks.claude}${marks.claude}` },
+  { type: "tool_use", id: "toolu_1", name: "weather", input: called }
+]
+
 const claudeVendor: Answerer = ({ body }, response) => {
   const isAnswered = body.messages.at(-1).content.some?.(({ type }: Any) => type === "tool_result")
-  const content = isAnswered
-    ? [{ type: "text", text: "Rain." }]
-    : [
-        { type: "thinking", thinking: thought, signature: marks.claude },
-        { type: "redacted_thinking", data: `${marks.claude}${marks.claude}` },
-        { type: "tool_use", id: "toolu_1", name: "weather", input: called }
-      ]
+  const content = isAnswered ? [{ type: "text", text: "Rain." }] : claudeTurn
   const stop_reason = isAnswered ? "end_turn" : "tool_use"
   const message = { id: "msg_1", type: "message", role: "assistant", model: body.model, stop_sequence: null }
   const usage = { input_tokens: 10, output_tokens: 5 }
@@ -286,10 +289,7 @@ const returned: Readonly<Record<string, (body: Any) => void>> = {
   },
   claude: ({ messages, thinking }) => {
     assert.isDefined(thinking)
-    assert.deepStrictEqual(messages[1].content.slice(0, 2), [
-      { type: "thinking", thinking: thought, signature: marks.claude },
-      { type: "redacted_thinking", data: `${marks.claude}${marks.claude}` }
-    ])
+    assert.deepStrictEqual(messages[1].content, claudeTurn)
   },
   gemini: ({ contents }) => {
     const parts = contents.filter(({ role }: Any) => role === "model").flatMap((content: Any) => content.parts)

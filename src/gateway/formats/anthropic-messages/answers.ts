@@ -3,7 +3,7 @@ import { type AnsweredBlock, type Message } from "./domain.ts"
 import { inputOf } from "./chat-to-messages.ts"
 import { noUsage } from "../domain.ts"
 import { type AnswerHead } from "../format.ts"
-import { thinkingBlocksIn } from "./thinking.ts"
+import { TurnThoughts } from "./thinking.ts"
 import { toFinishReason, toStopReason } from "./finish.ts"
 import { type ChatCompletion, thoughtOf } from "../common-form/domain.ts"
 import { callOf, completionOf, messageOf } from "../common-form/answers.ts"
@@ -26,11 +26,12 @@ export const messageToCompletion = (message: Message, head: AnswerHead): Json =>
   const calls = blocks.flatMap(({ id = "", input, name = "", type }) =>
     type === "tool_use" ? [callOf(id, name, input)] : []
   )
+  const turn = new TurnThoughts()
   const said = messageOf({
     texts: blocks.flatMap(({ text = "", type }) => (type === "text" ? [text] : [])),
     thoughts: blocks.flatMap(({ thinking = "", type }) => (type === "thinking" ? [thinking] : [])),
     calls,
-    state: thinkingBlocksIn(blocks.map((block) => ({ thinking: "", ...block }))),
+    state: blocks.flatMap((block) => turn.add(block)),
     searches: blocks.flatMap((block) => searchOf(block) ?? [])
   })
   const finish_reason = toFinishReason(message.stop_reason, calls.length > 0)

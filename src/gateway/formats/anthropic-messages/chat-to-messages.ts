@@ -3,8 +3,9 @@ import { type Fault } from "../../../kernel/problems/problem.ts"
 import { textIn } from "../../../kernel/json/parsed-json.ts"
 import { type Untranslatable } from "../domain.ts"
 import { toContentBlock } from "./media.ts"
+import { inTurnOrder, turnsOf } from "../common-form/turn-order.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "../common-form/domain.ts"
-import { takesSampling, thinkingBlocksIn, thinkingOf } from "./thinking.ts"
+import { takesSampling, thinkingOf, type TurnPiece, turnPiecesIn } from "./thinking.ts"
 
 /** What a translation needs to know about the target model. */
 export interface AnthropicTarget {
@@ -36,8 +37,7 @@ export const chatToMessages = (
     else turns.push({ role, content: [...content] })
   }
 
-  for (const [index, message] of request.messages.entries()) {
-    const at = ["messages", index]
+  for (const { at, message } of turnsOf(request.messages)) {
     switch (message.role) {
       case "system":
       case "developer":
@@ -47,12 +47,7 @@ export const chatToMessages = (
         say("user", blocksOf(message, at, refuse))
         break
       case "assistant":
-        say("assistant", [
-          ...thinkingBlocksIn(message.turn_state),
-          // What else another provider's model gave means nothing to Anthropic's.
-          ...blocksOf(message, at, leaveOut),
-          ...toolUses(message, at, refuse)
-        ])
+        say("assistant", turnBlocks(message, at, refuse))
         break
       case "tool":
         if (typeof message.tool_call_id !== "string") refuse([...at, "tool_call_id"], "Missing key")
@@ -107,6 +102,27 @@ export const chatToMessages = (
   const user = request.safety_identifier ?? request.user
   if (typeof user === "string") translated.metadata = { user_id: user }
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
+}
+
+/** The blocks of an assistant's turn, with the thoughts where they were. */
+const turnBlocks = (message: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<Block> => {
+  // What else another provider's model gave means nothing to Anthropic's.
+  const said = blocksOf(message, at, leaveOut)
+  const uses = toolUses(message, at, refuse)
+  const state = turnPiecesIn(message.turn_state)
+  if (state.length === 0) return [...said, ...uses]
+  const calls = (message.tool_calls ?? []).flatMap(({ id }, index) => {
+    const part = uses[index]
+    return part === undefined ? [] : [{ id, part }]
+  })
+  const text = said.map((block) => textIn(block.text)).join("")
+  const blocks = inTurnOrder<Block, TurnPiece>(
+    { text, calls, state },
+    // Anthropic rejects blank texts, which its own models may write between thoughts.
+    { text: (one) => (one.trim() === "" ? [] : textBlocks(one)), call: (use) => use, own: (thought) => thought }
+  )
+  // Anthropic rejects a turn that ends in a thought.
+  return blocks.slice(0, blocks.findLastIndex((block) => !isThought(block)) + 1)
 }
 
 const isThought = (block: Block | undefined): boolean => textIn(block?.type).endsWith("thinking")

@@ -3,7 +3,7 @@ import { searchOf } from "./answers.ts"
 import { chunkOf } from "../common-form/answers.ts"
 import { type AnswerHead } from "../format.ts"
 import { type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
-import { thinkingBlocksIn } from "./thinking.ts"
+import { TurnThoughts } from "./thinking.ts"
 import { toFinishReason } from "./finish.ts"
 
 interface Call {
@@ -23,6 +23,7 @@ export class EventsToChunks {
   private readonly calls = new Map<number, Call>()
   /** The block of thoughts that is being written. */
   private thought: { type: string; thinking: string; signature: string; data: string } | undefined
+  private readonly turn = new TurnThoughts()
   /** The search that the provider runs, with its input as it is streamed. */
   private search: { readonly block: AnsweredBlock; input: string } | undefined
 
@@ -77,6 +78,7 @@ export class EventsToChunks {
   private startBlock(chunks: Array<Json>, { content_block: block, index }: MessageEvent): void {
     this.start(chunks)
     if (block?.type === "text" && block.text) this.say(chunks, { content: block.text })
+    if (block?.type?.endsWith("thinking") === false) this.turn.add(block)
     if (block?.type === "thinking" && block.thinking) this.say(chunks, { reasoning_content: block.thinking })
     if (block?.type?.endsWith("thinking") === true) {
       const { data, signature, thinking, type } = block
@@ -95,6 +97,7 @@ export class EventsToChunks {
     switch (delta?.type ?? (delta?.text === undefined ? undefined : "text_delta")) {
       case "text_delta":
         this.say(chunks, { content: delta?.text ?? "" })
+        this.turn.add({ type: "text", text: delta?.text })
         break
       case "thinking_delta":
         this.say(chunks, { reasoning_content: delta?.thinking ?? "" })
@@ -113,7 +116,7 @@ export class EventsToChunks {
   }
 
   private endThought(chunks: Array<Json>): void {
-    const signed = thinkingBlocksIn([this.thought])
+    const signed = this.thought === undefined ? [] : this.turn.add(this.thought)
     this.thought = undefined
     if (signed.length > 0) this.say(chunks, { turn_state: signed })
   }

@@ -1,6 +1,8 @@
 import { Option, Schema } from "effect"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type ChatRequest } from "../common-form/domain.ts"
+import { TurnPlaces } from "../common-form/turn-order.ts"
+import { type AnsweredBlock } from "./domain.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
 
 /** The version in a model's name, before or after its family, under any provider's naming; a date does not match. */
@@ -71,8 +73,54 @@ const ThinkingBlock = Schema.Union([
 ])
 export type ThinkingBlock = typeof ThinkingBlock.Type
 
-const decode = Schema.decodeUnknownOption(ThinkingBlock)
+/** A piece of a turn's state: a thought, or what stands between thoughts; a block that is not carried back has no form. */
+const TurnPiece = Schema.Union([
+  ThinkingBlock,
+  Schema.Struct({ text: Schema.Int }),
+  Schema.Struct({ call: Schema.String }),
+  Schema.Struct({ type: Schema.Literal("omitted") })
+])
+export type TurnPiece = typeof TurnPiece.Type
 
-/** The thoughts among blocks that Anthropic takes back; one without a signature is none. */
-export const thinkingBlocksIn = (blocks: ReadonlyArray<unknown> | null | undefined): ReadonlyArray<ThinkingBlock> =>
-  (blocks ?? []).flatMap((block) => Option.toArray(decode(block)))
+const decode = Schema.decodeUnknownOption(TurnPiece)
+
+const isOmitted = (piece: TurnPiece): boolean => "type" in piece && piece.type === "omitted"
+
+/**
+ * The pieces of a turn in their order; none where a block is left out before a thought, which Anthropic then takes for one
+ * that was changed.
+ */
+export const turnPiecesIn = (state: ReadonlyArray<unknown> | null | undefined): ReadonlyArray<TurnPiece> => {
+  const pieces = (state ?? []).flatMap((piece) => Option.toArray(decode(piece)))
+  return pieces.some(isOmitted) ? [] : pieces
+}
+
+const isThinkingBlock = Schema.is(ThinkingBlock)
+
+/** Notes the thoughts of a turn that Anthropic takes back, each with what stands before it. */
+export class TurnThoughts {
+  private readonly places = new TurnPlaces()
+  private omits = false
+
+  /** Adds a block; returns the pieces up to it if it is a signed thought. */
+  add(block: AnsweredBlock): ReadonlyArray<TurnPiece> {
+    switch (block.type) {
+      case "text":
+        this.places.text(block.text ?? "")
+        return []
+      case "tool_use":
+        this.places.call(block.id ?? "")
+        return []
+      case "thinking":
+      case "redacted_thinking": {
+        const { data, signature, thinking = "", type } = block
+        const thought = type === "thinking" ? { type, thinking, signature } : { type, data }
+        if (!isThinkingBlock(thought)) return []
+        return this.omits ? [{ type: "omitted" }, ...this.places.upTo(thought)] : this.places.upTo(thought)
+      }
+      default:
+        this.omits = true
+        return []
+    }
+  }
+}

@@ -3,6 +3,7 @@ import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type Untranslatable } from "../domain.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "../common-form/domain.ts"
+import { turnsOf } from "../common-form/turn-order.ts"
 import { inputOf } from "../anthropic-messages/chat-to-messages.ts"
 import { thinkingOf } from "./members.ts"
 import { toInlinePart } from "./members.ts"
@@ -32,7 +33,7 @@ export const chatToRequest = (
     if (last?.role === role) for (const part of parts) last.parts.push(part)
     else contents.push({ role, parts: [...parts] })
   }
-  for (const { at, message } of turnsOf(request)) {
+  for (const { at, message } of turnsOf(request.messages, () => true)) {
     switch (message.role) {
       case "system":
       case "developer":
@@ -63,37 +64,6 @@ export const chatToRequest = (
   Object.assign(translated, toolMembers(request, refuse))
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
 }
-
-interface PlacedMessage {
-  readonly message: ChatMessage
-  readonly at: Fault["path"]
-}
-
-/** The messages, with those of one turn of a model together: what Gemini wants back refers to the whole turn. */
-const turnsOf = ({ messages }: ChatRequest): ReadonlyArray<PlacedMessage> => {
-  const turns: Array<PlacedMessage> = []
-  for (const [index, message] of messages.entries()) {
-    const last = turns.at(-1)
-    if (message.role !== "assistant" || last?.message.role !== "assistant") {
-      turns.push({ message, at: ["messages", index] })
-      continue
-    }
-    const { content, tool_calls, turn_state } = last.message
-    turns.splice(-1, 1, {
-      ...last,
-      message: {
-        ...last.message,
-        content: [...listOf(content), ...listOf(message.content)],
-        tool_calls: [...(tool_calls ?? []), ...(message.tool_calls ?? [])],
-        turn_state: [...(turn_state ?? []), ...(message.turn_state ?? [])]
-      }
-    })
-  }
-  return turns
-}
-
-const listOf = (content: ChatMessage["content"]): ReadonlyArray<ChatPart> =>
-  typeof content === "string" ? [{ type: "text", text: content }] : (content ?? [])
 
 const textParts = (text: string): ReadonlyArray<WrittenPart> => (text === "" ? [] : [{ text }])
 

@@ -1,6 +1,7 @@
 import { Option, Schema } from "effect"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { inputOf } from "../anthropic-messages/chat-to-messages.ts"
+import { inTurnOrder, type OrderedTurn } from "../common-form/turn-order.ts"
 import { type AnsweredPart } from "./domain.ts"
 
 /** A part as it is written. */
@@ -47,13 +48,8 @@ export class TurnParts {
   }
 }
 
-/** A turn of a model, as messages and completions have it. */
-export interface Turn {
-  readonly text: string
-  readonly calls: ReadonlyArray<{ readonly id: string; readonly part: WrittenPart }>
-  /** What Gemini wants back with it. */
-  readonly state: ReadonlyArray<TurnPart>
-}
+/** A turn of a model, with what Gemini wants back with it. */
+export type Turn = OrderedTurn<WrittenPart, TurnPart>
 
 /** A call as a part; arguments that are no object are passed on unchanged, under `arguments`. */
 export const callPart = (id: string, name: string, text: string): WrittenPart => ({
@@ -63,31 +59,13 @@ export const callPart = (id: string, name: string, text: string): WrittenPart =>
 export const signedWith = (part: WrittenPart, signature: string | undefined): WrittenPart =>
   signature === undefined ? part : { ...part, thoughtSignature: signature }
 
-/**
- * The parts of a turn, with each signature in its own part. Where the text is not the one that was signed, because a caller
- * shortened it, it is written without signatures.
- */
-export const partsOfTurn = ({ calls, state, text }: Turn): ReadonlyArray<WrittenPart> => {
-  const parts: Array<WrittenPart> = []
-  const rest = new Map(calls.map(({ id, part }) => [id, part]))
-  const isWhole = state.reduce((sum, part) => sum + ("text" in part ? part.text : 0), 0) <= text.length
-  let textAt = 0
-  for (const one of state) {
-    const { signature } = one
-    if ("call" in one) {
-      const part = rest.get(one.call)
-      if (part !== undefined) parts.push(signedWith(part, signature))
-      rest.delete(one.call)
-    } else if ("thought" in one) {
-      parts.push(signedWith({ thought: true, text: one.thought }, signature))
-    } else if (isWhole) {
-      const written = text.slice(textAt, (textAt += one.text))
-      if (written !== "" || signature) parts.push(signedWith({ text: written }, signature))
-    }
-  }
-  if (textAt < text.length) parts.push({ text: text.slice(textAt) })
-  return [...parts, ...rest.values()]
-}
+/** The parts of a turn, with each signature in its own part. A text that is not the one that was signed has none. */
+export const partsOfTurn = (turn: Turn): ReadonlyArray<WrittenPart> =>
+  inTurnOrder(turn, {
+    text: (text, piece) => (text !== "" || piece?.signature ? [signedWith({ text }, piece?.signature)] : []),
+    call: (part, { signature }) => signedWith(part, signature),
+    own: ({ signature, thought }) => signedWith({ thought: true, text: thought }, signature)
+  })
 
 /** Parts that Gemini takes back: it refuses calls of which none is signed, so the first one says that it is another model's. */
 export const withSignedCall = (parts: ReadonlyArray<WrittenPart>): ReadonlyArray<WrittenPart> => {
