@@ -75,9 +75,12 @@ export class Admission extends Context.Service<
         if (countable === undefined || bound.elsewhere === "fetched" || bound.elsewhere === "image") return undefined
         const request = yield* Effect.option(countable)
         if (Option.isNone(request)) return undefined
-        const { format } = request.value
-        if (!targets.every((one) => one.model === target.model && countingAt(one, format) !== undefined))
-          return undefined
+        const { format, onlyProvider } = request.value
+        const isCountOf = (one: ModelTarget) =>
+          one.model === target.model &&
+          (onlyProvider === undefined || one.provider.id === onlyProvider) &&
+          countingAt(one, format) !== undefined
+        if (!targets.every(isCountOf)) return undefined
         const tokens = yield* providerCounts.count(target, request.value)
         const most = bound.elsewhere === undefined ? bound.inputTokens : (terms.contextTokens ?? Infinity)
         return Option.isNone(tokens) || tokens.value >= most

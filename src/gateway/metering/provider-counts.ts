@@ -10,6 +10,8 @@ export interface CountableRequest {
   readonly format: WireFormat
   readonly body: Json
   readonly headers: Readonly<Record<string, string>>
+  /** The one provider that would get the request like this, because each gets back what its own models attached to it. */
+  readonly onlyProvider?: string | undefined
 }
 
 /** A request in the names of what is counted; undefined where that is not all that the model reads of it. */

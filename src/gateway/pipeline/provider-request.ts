@@ -60,18 +60,38 @@ export const providerRequest = (
 
 const noLimits: SentLimits = { limit: undefined, outputTokens: 1, toolLimit: undefined }
 
+/** A request, with a note of whether what it gives back to its provider was looked for. */
+const noting = (request: FormatRequest) => {
+  const noted = { hasStates: false }
+  const open: FormatRequest["states"]["open"] = (provider, sealed) => {
+    noted.hasStates = true
+    return request.states.open(provider, sealed)
+  }
+  return { noted, request: { ...request, states: { ...request.states, open } } }
+}
+
+const parsedBytes = (json: string | Uint8Array): Json =>
+  JSON.parse(typeof json === "string" ? json : utf8Text(json)) as Json
+
 /** A request as a target would get it, for its provider to count; undefined if no provider counts such requests. */
 export const countableRequest = (
   request: FormatRequest & Pick<CountableRequest, "headers">,
   target: ModelTarget
 ): Effect.Effect<CountableRequest, GatewayError> | undefined => {
-  const { bytes, format, headers } = request
+  const { format, headers } = request
   const to = formatAt(format, target)
   if (to.counting === undefined) return undefined
-  const body =
-    to === format
-      ? // The ids in the bytes are the provider's.
-        Effect.sync(() => JSON.parse(utf8Text(bytes)) as Json)
-      : translated(request, to, target, noLimits)
-  return Effect.map(body, (counted) => ({ format: to, body: counted, headers }))
+  return Effect.suspend(() => {
+    const { noted, request: given } = noting(request)
+    const body =
+      to === format
+        ? Effect.sync(() => parsedBytes(format.edit(request, target, noLimits)))
+        : translated(given, to, target, noLimits)
+    return Effect.map(body, (counted) => ({
+      format: to,
+      body: counted,
+      headers,
+      onlyProvider: noted.hasStates ? target.provider.id : undefined
+    }))
+  })
 }
