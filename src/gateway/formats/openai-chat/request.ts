@@ -1,12 +1,12 @@
-import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
-import { edited, editsAt, mergePatch } from "../../json/json-edits.ts"
+import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
+import { type Edit, edited, editsAt, mergePatch, placesIn } from "../../json/json-edits.ts"
 import { messagesTools, runByMessagesCaller, toolLimitEdits } from "../anthropic-messages/tools.ts"
 import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits } from "../format.ts"
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
 import { Faults, maxChoices } from "../request-faults.ts"
 import { perVendorTool, perVendorToolset, positive, thoughtsBeyond } from "../token-upper-bound.ts"
 import { chatMembers } from "./bounded-members.ts"
-import { withoutSealedStates } from "./turn-state.ts"
+import { callsWithoutThoughts, noThoughts, requiresThoughts, withoutSealedStates } from "./turn-state.ts"
 
 /** The faults of a chat completion's members that metering reads. */
 export const chatFaults = (body: Json) => {
@@ -105,12 +105,24 @@ export const chatChanges = (body: Json, target: FormatTarget, { limit }: SentLim
   ...(body.stream === true ? { stream_options: { include_usage: true } } : {})
 })
 
+/** The edits that give each call in the history thoughts, for vendors that require them. */
+const thoughtEdits = (bytes: Uint8Array, body: Json): ReadonlyArray<Edit> => {
+  const messages = listIn(body.messages)
+  if (!messages.some(callsWithoutThoughts)) return []
+  const places = placesIn(bytes, placesIn(bytes, 0, ["messages"]).at(-1)?.value)
+  return messages.flatMap((message, index) =>
+    callsWithoutThoughts(message) ? mergePatch(bytes, message, noThoughts, places[index]?.start) : []
+  )
+}
+
 /** A chat completion for a provider that speaks them. */
 export const editedChat = ({ body, bytes }: GivenRequest, target: FormatTarget, limits: SentLimits): Uint8Array => {
   const { toolLimit } = limits
+  const requires = requiresThoughts(target)
   return edited(bytes, [
     ...mergePatch(bytes, body, chatChanges(body, target, limits)),
-    ...editsAt(bytes, withoutSealedStates(body)),
+    ...(requires ? thoughtEdits(bytes, body) : []),
+    ...editsAt(bytes, withoutSealedStates(body, requires)),
     ...(toolLimit === undefined ? [] : toolLimitEdits(bytes, body, toolLimit))
   ])
 }

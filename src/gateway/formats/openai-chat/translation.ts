@@ -8,7 +8,16 @@ import { type CommonWriter, type Translation } from "../format.ts"
 import { decoding } from "../request-faults.ts"
 import { dataEvents, terminator } from "../written-events.ts"
 import { chatChanges } from "./request.ts"
-import { sealedStatesIn, StateReader, StateWriter, withState, withStateGivenBack } from "./turn-state.ts"
+import {
+  callsWithoutThoughts,
+  noThoughts,
+  requiresThoughts,
+  sealedStatesIn,
+  StateReader,
+  StateWriter,
+  withState,
+  withStateGivenBack
+} from "./turn-state.ts"
 
 const decode = decoding(ChatRequest)
 
@@ -49,13 +58,17 @@ export const chatTranslation: Translation = {
     Result.map(decode(body), (chat) => {
       const given = listIn(body.messages)
       const messages = chat.messages.map((message, index) => {
-        const states = sealedStatesIn(given[index])
+        const states = message.role === "assistant" ? sealedStatesIn(given[index]) : []
         return states.length === 0 ? message : { ...message, turn_state: states }
       })
       return { ...chat, messages }
     }),
   requestFromCommon: (chat, target, limits) => {
-    const messages = listIn(chat.messages).map((message) => (isJson(message) ? withStateGivenBack(message) : message))
+    const requires = requiresThoughts(target)
+    const messages = listIn(chat.messages).map((message) => {
+      const given = isJson(message) ? withStateGivenBack(message) : message
+      return requires && callsWithoutThoughts(given) ? { ...given, ...noThoughts } : given
+    })
     const members = { ...chat, ...chatChanges(chat, target, limits) }
     return Result.succeed({
       ...Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null)),

@@ -1,7 +1,8 @@
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { type Change } from "../../json/json-edits.ts"
 import { isSealedState } from "../common-form/turn-state.ts"
-import { type CommonReader } from "../format.ts"
+import { type CommonReader, type FormatTarget } from "../format.ts"
+import { isEmpty } from "../token-upper-bound.ts"
 
 // What callers keep.
 
@@ -33,13 +34,26 @@ export const sealedStatesIn = (message: unknown): ReadonlyArray<string> => {
     .flatMap((call) => sealedParts(signatureOf(call)))
 }
 
-/** The changes that remove what other providers' models thought, and wanted back, from a caller's request. */
-export const withoutSealedStates = ({ messages }: Json): ReadonlyArray<Change> =>
-  listIn(messages).flatMap((message, index) =>
-    isJson(message)
-      ? sealedMembers(message).map((path) => ({ path: ["messages", index].concat(path), text: undefined }))
-      : []
-  )
+/**
+ * The changes that remove what other providers' models thought, and wanted back, from a caller's request. Thoughts that are
+ * `replaced` before a call stay.
+ */
+export const withoutSealedStates = ({ messages }: Json, replaced = false): ReadonlyArray<Change> =>
+  listIn(messages).flatMap((message, index) => {
+    if (!isJson(message)) return []
+    const sealed = sealedMembers(message)
+    // A message without content and calls is refused.
+    const cut = sealed.length > 0 && saysNothing(message) ? [[]] : sealed
+    const stays = replaced && callsWithoutThoughts(message)
+    return cut
+      .filter(([name]) => !(stays && name === "reasoning_content"))
+      .map((path) => ({ path: ["messages", index].concat(path), text: undefined }))
+  })
+
+const contents = ["content", "tool_calls", "function_call", "refusal", "audio"] as const
+
+const saysNothing = (message: Json): boolean =>
+  message.role === "assistant" && contents.every((name) => isEmpty(message[name]))
 
 /** The paths of sealed states in a message, and of the thoughts that belong to them. */
 const sealedMembers = (message: Json): ReadonlyArray<Change["path"]> => {
@@ -139,8 +153,16 @@ class Thoughts {
   /** In a stream the parts of an element have its index. */
   private addDetail(given: Json): void {
     this.length += JSON.stringify(given).length
+    if (this.length > maxThoughts) return
     const last = this.details.at(-1)
-    if (last === undefined || given.index === undefined || last.index !== given.index || last.type !== given.type) {
+    const isPart =
+      last !== undefined &&
+      given.index !== undefined &&
+      last.index === given.index &&
+      last.type === given.type &&
+      // Encrypted thoughts come whole.
+      (last.data ?? given.data) === undefined
+    if (!isPart) {
       this.details.push({ ...given })
       return
     }
@@ -209,13 +231,33 @@ export const withStateGivenBack = (message: Json): Json => {
   const thoughts = new Thoughts()
   for (const { message: said } of pieces) if (isJson(said)) thoughts.add(said)
   const members = Object.assign({}, ...thoughts.take().map(({ message: said }) => said))
-  const extras = new Map(pieces.map(({ call, extra_content }) => [call, extra_content]))
+  const extras = new Map<unknown, unknown>(pieces.map(({ call, extra_content }) => [call, extra_content]))
   const calls = listIn(rest.tool_calls)
   if (calls.length === 0) return { ...rest, ...members }
-  const tool_calls = calls.map((call) =>
-    isJson(call) && typeof call.id === "string" && extras.has(call.id)
-      ? Object.assign({}, call, { extra_content: extras.get(call.id) })
-      : call
-  )
+  const tool_calls = calls.map((call) => {
+    if (!isJson(call) || !extras.has(call.id)) return call
+    const extra_content = extras.get(call.id)
+    // Calls of one id would multiply it.
+    extras.delete(call.id)
+    return Object.assign({}, call, { extra_content })
+  })
   return { ...rest, ...members, tool_calls }
 }
+
+/**
+ * Vendors that refuse a call in the history without thoughts before it, which those of other models, and some of their own,
+ * do not have (DeepSeek, "Thinking Mode"; Moonshot, "Kimi K2 Thinking").
+ */
+const requiring = /^(?:deepseek|moonshot)/
+
+export const requiresThoughts = ({ provider: { vendor } }: FormatTarget): boolean => requiring.test(vendor ?? "")
+
+/** What a message has for thoughts that are not there: a text that is not empty. */
+export const noThoughts = { reasoning_content: " " }
+
+/** Whether a message calls functions without thoughts of a provider of its format. */
+export const callsWithoutThoughts = (message: unknown): message is Json =>
+  isJson(message) &&
+  message.role === "assistant" &&
+  listIn(message.tool_calls).length > 0 &&
+  (isEmpty(message.reasoning_content) || sealedMembers(message).length > 0)

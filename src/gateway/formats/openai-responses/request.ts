@@ -1,5 +1,6 @@
-import { type Json } from "../../../kernel/json/parsed-json.ts"
-import { edited, mergePatch } from "../../json/json-edits.ts"
+import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
+import { type Edit, edited, editsAt, mergePatch } from "../../json/json-edits.ts"
+import { isSealedState } from "../common-form/turn-state.ts"
 import { type FormatTarget, type GivenRequest, type SentLimits } from "../format.ts"
 import { Faults } from "../request-faults.ts"
 
@@ -14,21 +15,30 @@ export const inputFaults = (body: Json) => {
     .switch("stream").found
 }
 
-/** A request for a provider that speaks the Responses API. */
-export const editedResponse = (
-  { body, bytes }: GivenRequest,
-  { model }: FormatTarget,
-  { limit, toolLimit }: SentLimits
-): Uint8Array =>
-  edited(
+/** The edits that remove thoughts of other providers' models, which the provider cannot decrypt. */
+const withoutSealedItems = ({ body, bytes }: GivenRequest): ReadonlyArray<Edit> =>
+  editsAt(
     bytes,
-    mergePatch(bytes, body, {
-      ...(body.model === model ? {} : { model }),
-      ...(limit === undefined ? {} : { max_output_tokens: limit }),
-      ...(toolLimit === undefined ? {} : { max_tool_calls: toolLimit })
-    })
+    listIn(body.input).flatMap((item, index) =>
+      isJson(item) && isSealedState(item.encrypted_content) ? [{ path: ["input", index], text: undefined }] : []
+    )
   )
 
+/** A request for a provider that speaks the Responses API. */
+export const editedResponse = (
+  request: GivenRequest,
+  { model }: FormatTarget,
+  { limit, toolLimit }: SentLimits
+): Uint8Array => {
+  const { body, bytes } = request
+  const members = {
+    ...(body.model === model ? {} : { model }),
+    ...(limit === undefined ? {} : { max_output_tokens: limit }),
+    ...(toolLimit === undefined ? {} : { max_tool_calls: toolLimit })
+  }
+  return edited(bytes, [...mergePatch(bytes, body, members), ...withoutSealedItems(request)])
+}
+
 /** A request for a count or a compaction, which have no limits. */
-export const withModel = ({ body, bytes }: GivenRequest, { model }: FormatTarget): Uint8Array =>
-  body.model === model ? bytes : edited(bytes, mergePatch(bytes, body, { model }))
+export const withModel = (request: GivenRequest, target: FormatTarget): Uint8Array =>
+  editedResponse(request, target, { limit: undefined, outputTokens: 1, toolLimit: undefined })

@@ -76,6 +76,22 @@ describe("what providers of chat completions want back", () => {
     })
     assert.deepStrictEqual(withStateGivenBack({ role: "user", content: "x" }), { role: "user", content: "x" })
   })
+
+  it("returns to one call, where a caller gives several the same id", () => {
+    const turn_state = [{ call: "c1", extra_content: { google: { thought_signature: "G" } } }]
+    const given: Any = withStateGivenBack({ role: "assistant", tool_calls: [call, call, call], turn_state })
+    assert.deepStrictEqual(
+      given.tool_calls.map((one: Any) => one.extra_content !== undefined),
+      [true, false, false]
+    )
+  })
+
+  it("has each encrypted thought, also where all have one index", () => {
+    const details = ["D", "E"].map((data) => ({ type: "reasoning.encrypted", data, index: 0 }))
+    const turn_state = stateOf([chunk({ reasoning_details: details }), chunk({ tool_calls: [call] })])
+    const given: Any = withStateGivenBack({ role: "assistant", tool_calls: [call], turn_state })
+    assert.deepStrictEqual(given.reasoning_details, details)
+  })
 })
 
 const written = (chunks: ReadonlyArray<Any>): ReadonlyArray<Any> => {
