@@ -1,4 +1,5 @@
 import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
+import { isSealedState } from "./common-form/turn-state.ts"
 import { base64Of, embedded } from "./token-upper-bound.ts"
 
 /** What a tokenizer can count of a request. */
@@ -38,6 +39,8 @@ class Words {
   bytes = 0
 
   text(text: string): void {
+    // What it is opened to is another text, which its bytes bound.
+    if (isSealedState(text)) return
     this.texts.push(text)
     // The canonical JSON of a string is the shortest.
     this.bytes += Buffer.byteLength(JSON.stringify(text))
@@ -45,6 +48,7 @@ class Words {
 
   /** A part of a form, whose quotes the model may read as well. */
   private quoted(text: string): void {
+    if (isSealedState(text)) return
     this.text(text)
     this.bytes -= 2
   }

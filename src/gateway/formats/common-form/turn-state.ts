@@ -40,13 +40,26 @@ const sealedChoice = (choice: unknown, seal: Seal): unknown => {
   return { ...choice, [member]: pieces.length === 0 ? said : { ...said, turn_state: seal(pieces) } }
 }
 
-/** A request of the common form in which each turn has the state that its provider made of it, and no other. */
+/** More states than any conversation has; each one takes as long to open as thousands of bytes do to parse. */
+const maxOpened = 10_000
+
+/**
+ * A request of the common form in which each turn has the state that its provider made of it, and no other. Of too many the
+ * latest are opened, since providers require those of the last turns.
+ */
 export const openedIn = (chat: Json, open: (sealed: string) => ReadonlyArray<unknown>): Json => {
+  const known = new Map<string, ReadonlyArray<unknown>>()
+  const openOnce = (sealed: string): ReadonlyArray<unknown> => {
+    const state = known.get(sealed) ?? (known.size < maxOpened ? open(sealed) : [])
+    known.set(sealed, state)
+    return state
+  }
   const opened = (message: unknown): unknown => {
     if (!isJson(message) || message.turn_state === undefined) return message
     const { turn_state: sealed, ...rest } = message
-    const state = listIn(sealed).filter(Predicate.isString).flatMap(open)
+    // A client may keep the same state in two places.
+    const state = [...new Set(listIn(sealed).filter(Predicate.isString))].flatMap(openOnce)
     return state.length === 0 ? rest : { ...rest, turn_state: state }
   }
-  return { ...chat, messages: listIn(chat.messages).map(opened) }
+  return { ...chat, messages: listIn(chat.messages).toReversed().map(opened).toReversed() }
 }
