@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import OpenAI from "openai"
 import { configure, model, provider, readAll, spender } from "../../support/gateway.ts"
 import { type Answerer, json, sse, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
@@ -84,7 +85,7 @@ const setUp = Effect.fnUntraced(function* (content: ReadonlyArray<object>, stopR
   })
   const chat = (to: string, messages: ReadonlyArray<object>, members: object = {}) =>
     post("/v1/chat/completions", { model: to, messages, tools: functions, reasoning_effort: "high", ...members })
-  return { vendors, chat, post }
+  return { vendors, chat, post, key, service }
 })
 
 const limit = { max_tokens: 30_000 }
@@ -137,6 +138,31 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
+  it.effect("keeps them where it is stored, and where an answer comes from the cache", () =>
+    Effect.gen(function* () {
+      const turn = [thinking("one"), { type: "text", text: "Well…" }, thinking("three"), call]
+      const { chat, key, post, service, vendors } = yield* setUp(turn)
+      const asked = { max_output_tokens: 30_000, reasoning: { effort: "high" } }
+      const respond = (to: string, input: unknown, before?: string) =>
+        post("/v1/responses", { model: to, input, previous_response_id: before, ...asked })
+      const first = yield* respond("claude", "The weather?")
+      const output = { type: "function_call_output", call_id: call.id, output: "Rain" }
+      const second = yield* respond("deepseek", [output], first.id)
+      const third = yield* respond("openai", "Go on.", second.id)
+      assert.notInclude(JSON.stringify(vendors.openai.requests.at(-1)?.body), "gatewayState")
+      yield* respond("claude", "Go on.", third.id)
+      assert.deepStrictEqual(vendors.claude.requests.at(-1)?.body.messages[1].content, turn)
+      const request = { model: "claude", messages: [question], tools: functions, reasoning_effort: "high", ...limit }
+      const result = { role: "tool", tool_call_id: call.id, content: "Rain" }
+      for (const expected of ["miss", "hit"]) {
+        const cached = yield* readAll(service, key, "/v1/chat/completions", request, { "x-cache": "true" })
+        assert.strictEqual(cached.headers.get("x-cache"), expected)
+        yield* chat("claude", [question, JSON.parse(cached.text).choices[0].message, result], limit)
+        assert.deepStrictEqual(vendors.claude.requests.at(-1)?.body.messages[1].content, turn)
+      }
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("returns no thoughts that stood behind a block that is not carried", () =>
     Effect.gen(function* () {
       const searched = [
@@ -151,6 +177,47 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       yield* chat("claude", [question, choices[0].message, more], limit)
       const [sent] = vendors.claude.requests.slice(-1)
       assert.deepStrictEqual(sent?.body.messages[1].content, [{ type: "text", text: "Rain." }])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("has each call with its result where a provider signed several calls of one turn", () =>
+    Effect.gen(function* () {
+      const { key, post, service, vendors } = yield* setUp([])
+      const signed = ["a", "b"].map((id, index) => ({
+        index,
+        id,
+        type: "function",
+        function: { name: "weather", arguments: "{}" },
+        extra_content: { google: { thought_signature: `S${id}` } }
+      }))
+      const answer = vendors.deepseek.answer
+      vendors.deepseek.answer = (_, response) => {
+        const deltas = [{ reasoning_content: "First." }, { content: "Well…" }, ...signed.map((one) => ({ tool_calls: [one] }))]
+        sse(response, [
+          ...deltas.map((delta) => ({ id: "c", choices: [{ index: 0, delta, finish_reason: null }] })),
+          { id: "c", choices: [{ index: 0, delta: {}, finish_reason: "tool_calls" }] },
+          "data: [DONE]\n\n"
+        ])
+        response.end()
+      }
+      const client = new OpenAI({ baseURL: `${service.url}/v1`, apiKey: key, maxRetries: 0 })
+      const { output } = yield* Effect.promise(() =>
+        client.responses.stream({ model: "deepseek", input: "The weather?" }).finalResponse()
+      )
+      vendors.deepseek.answer = answer
+      const results = signed.map(({ id }) => ({ type: "function_call_output", call_id: id, output: "Rain" }))
+      for (const to of ["deepseek", "openai", "claude"])
+        yield* post("/v1/responses", { model: to, input: [{ type: "message", ...question }, ...output, ...results] })
+      const [toItself] = vendors.deepseek.requests.slice(-1)
+      const [toOther] = vendors.openai.requests.slice(-1)
+      const [toClaude] = vendors.claude.requests.slice(-1)
+      assert.deepStrictEqual(
+        toItself?.body.messages[1].tool_calls.map(({ extra_content: extra }: Any) => extra.google.thought_signature),
+        ["Sa", "Sb"]
+      )
+      assert.strictEqual(toItself?.body.messages[1].reasoning_content, "First.")
+      assert.isUndefined(toOther && chatFault(toOther))
+      assert.isUndefined(toClaude && messageFault(toClaude))
     }).pipe(Effect.scoped)
   )
 
@@ -211,6 +278,48 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.notProperty(vendors.openai.requests.at(-1)?.body.messages[1], "reasoning_content")
       const [sent] = vendors.openai.requests.slice(-1)
       assert.isUndefined(sent && chatFault(sent))
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("gives back what a whole text holds, in either alphabet of base64, and nothing for any other", () =>
+    Effect.gen(function* () {
+      const { chat, vendors } = yield* setUp([thinking("I must look it up."), call])
+      const { choices } = yield* chat("claude", [question], limit)
+      const [{ extra_content: _, ...bare }] = choices[0].message.tool_calls
+      const [detail] = choices[0].message.reasoning_details
+      const { data } = detail
+      const result = { role: "tool", tool_call_id: call.id, content: "Rain" }
+      const sent = Effect.fnUntraced(function* (written: unknown) {
+        const turn = { role: "assistant", content: null, tool_calls: [bare], reasoning_details: written }
+        yield* chat("claude", [question, turn, result], limit)
+        const body = vendors.claude.requests.at(-1)?.body
+        assert.notInclude(JSON.stringify(body), "gatewayState")
+        return body.messages[1].content.length
+      })
+      const whole = [
+        data,
+        data.replaceAll("+", "-").replaceAll("/", "_"),
+        data.replaceAll("=", ""),
+        `${data}.${data}`,
+        `${data}.gatewayState`
+      ]
+      for (const text of whole) assert.strictEqual(yield* sent([{ ...detail, data: text }]), 2, text)
+      assert.strictEqual(yield* sent([detail, detail]), 2, "kept twice")
+      const middle = Math.floor(data.length / 2)
+      const others = [
+        data.slice(0, -8),
+        data.slice(0, middle),
+        data.slice(0, middle) + (data[middle] === "A" ? "B" : "A") + data.slice(middle + 1),
+        `${data}${data}`,
+        data.slice("gatewayState".length),
+        "gatewayState",
+        "gatewayState....",
+        "gatewayState\u0000\ud800",
+        `gatewayState${"A".repeat(100_000)}`
+      ]
+      for (const text of others) assert.strictEqual(yield* sent([{ ...detail, data: text }]), 1, text.slice(0, 99))
+      for (const text of [7, null, {}, [[detail]], [{ data: { data } }], [null]])
+        assert.strictEqual(yield* sent(text), 1, JSON.stringify(text))
     }).pipe(Effect.scoped)
   )
 

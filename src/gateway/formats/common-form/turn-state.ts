@@ -50,7 +50,9 @@ const maxOpened = 10_000
 export const openedIn = (chat: Json, open: (sealed: string) => ReadonlyArray<unknown>): Json => {
   const known = new Map<string, ReadonlyArray<unknown>>()
   const openOnce = (sealed: string): ReadonlyArray<unknown> => {
-    const state = known.get(sealed) ?? (known.size < maxOpened ? open(sealed) : [])
+    const before = known.get(sealed)
+    if (before !== undefined || known.size >= maxOpened) return before ?? []
+    const state = open(sealed)
     known.set(sealed, state)
     return state
   }

@@ -144,11 +144,9 @@ const messagesOf = (
       case "reasoning": {
         const { encrypted_content: state } = item
         if (!isSealedState(state)) break
-        const last = messages.at(-1)
-        // Thoughts between the words of a turn stay where they were.
-        if (last?.role === "assistant" && last.content === null && last.tool_calls === undefined) {
-          last.turn_state = [...listIn(last.turn_state), state]
-        } else messages.push({ role: "assistant", content: null, turn_state: [state] })
+        // Its provider knows its place; a message of its own would stand between calls and their results.
+        const turn = assistant()
+        turn.turn_state = [...listIn(turn.turn_state), state]
         break
       }
       // What a provider's own tools did means nothing to another provider.
