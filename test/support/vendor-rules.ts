@@ -117,7 +117,7 @@ const messageTurns = (messages: ReadonlyArray<Json>): string | undefined => {
     if (results.length > 0 && blocks.findIndex(({ type }) => type !== "tool_result") < results.length - 1) {
       if (blocks.length > results.length) return `${at}: tool_result blocks come first`
     }
-    if (/thinking$/.test(blocks.at(-1)?.type)) return `${at}.content: the final block cannot be thinking`
+    if (String(blocks.at(-1)?.type).endsWith("thinking")) return `${at}.content: the final block cannot be thinking`
     open = blocks.filter(({ type }) => type === "tool_use").map(({ id }) => id)
   }
   return open.length > 0 ? "messages: tool_use without tool_result" : undefined

@@ -75,7 +75,7 @@ const drawTurn: Record<Dialect | "common", (dice: Dice, to: Dialect) => Readonly
     return [
       { role: "user", content: "a", ...kept },
       { role: "assistant", content: "some words", tool_calls: calls, ...kept },
-      ...calls.map(() => ({ role: "tool", tool_call_id: "c1", content: "r", ...kept }))
+      ...calls.map(() => Object.assign({ role: "tool", tool_call_id: "c1", content: "r" }, kept))
     ]
   },
   common: (dice, to) => {
@@ -99,7 +99,7 @@ const drawTurn: Record<Dialect | "common", (dice: Dice, to: Dialect) => Readonly
   gemini: (dice, to) => {
     const state = () => ({ thoughtSignature: drawSealed(dice, to) })
     const called = { id: "c1", name: "f", args: {} }
-    const calls = several(dice, () => ({ functionCall: called, ...(dice.chance(0.5) ? state() : {}) }))
+    const calls = several(dice, () => Object.assign({ functionCall: called }, dice.chance(0.5) ? state() : {}))
     const results = calls.map(() => ({ functionResponse: { id: "c1", name: "f", response: {} } }))
     return [
       { role: "user", parts: [{ text: "a" }] },
@@ -110,15 +110,16 @@ const drawTurn: Record<Dialect | "common", (dice: Dice, to: Dialect) => Readonly
 }
 
 const formats = { ...chatFormats, common: commonFormat }
+const turn = (...turn_state: ReadonlyArray<string>) => ({ role: "assistant", turn_state })
 const dialects = ["openai", "anthropic", "gemini"] as const
 const [loopback] = gatewaySnapshot({}, null, runningLoopback, [], []).models
 
-const targetOf = (dialect: Dialect, vendor: string | undefined): ModelTarget => {
+const targetOf = (dialect: Dialect, dice: Dice): ModelTarget => {
   const own = loopback?.targets[0] ?? assert.fail("There is no loopback model")
-  const model = dice0.pick(["claude-sonnet-4-5", "claude-opus-4-8", "gemini-3-pro"])
+  const vendor = dice.pick(["deepseek", undefined])
+  const model = dice.pick(["claude-sonnet-4-5", "claude-opus-4-8", "gemini-3-pro"])
   return { ...own, model, provider: { ...own.provider, vendor, speaks: spokenDialects[dialect] } }
 }
-const dice0 = diceOf("models")
 
 describe("a request with what its provider gets back", () => {
   it.effect("is never longer than what was reserved for it", () =>
@@ -131,11 +132,13 @@ describe("a request with what its provider gets back", () => {
         const format = formats[from]
         const turns = several(dice, () => drawTurn[from](dice, to)).flat()
         const body: Body =
-          from === "gemini" ? { contents: turns } : { model: "m", max_tokens: 5000, reasoning_effort: "low", messages: turns }
+          from === "gemini"
+            ? { contents: turns }
+            : { model: "m", max_tokens: 5000, reasoning_effort: "low", messages: turns }
         const bytes = Buffer.from(JSON.stringify(body))
         const bound = boundOf(format, body, bytes.length)
         const request = { format, model: "m", streams: false, body, bytes, states: seals }
-        const target = targetOf(to, dice.pick(["deepseek", undefined]))
+        const target = targetOf(to, dice)
         const made = yield* providerRequest(request, target, { limit: 10, outputTokens: 10, toolLimit: undefined })
         const sent = JSON.parse(Buffer.from(made).toString())
         const read = countOf(sent, 1, dice)
@@ -152,9 +155,14 @@ describe("a request with what its provider gets back", () => {
       opened.push(sealed)
       return [sealed]
     }
-    const turn = (...turn_state: ReadonlyArray<string>) => ({ role: "assistant", turn_state })
     const same = openedIn({ messages: Array.from({ length: 5000 }, () => turn("a", "b", "a")) }, open)
-    assert.deepStrictEqual([opened, (same.messages as ReadonlyArray<Body>)[4999].turn_state], [["a", "b"], ["a", "b"]])
+    assert.deepStrictEqual(
+      [opened, (same.messages as ReadonlyArray<Body>)[4999].turn_state],
+      [
+        ["a", "b"],
+        ["a", "b"]
+      ]
+    )
     opened.length = 0
     const many = openedIn({ messages: Array.from({ length: 300_000 }, (_, index) => turn(`${index}`)) }, open)
     const messages = many.messages as ReadonlyArray<Body>

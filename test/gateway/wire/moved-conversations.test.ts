@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Struct } from "effect"
 import OpenAI from "openai"
 import { configure, model, provider, readAll, spender } from "../../support/gateway.ts"
 import { type Answerer, json, sse, startProvider } from "../../support/provider.ts"
@@ -53,7 +53,9 @@ const responsesVendor: Answerer = ({ path }, response) =>
         id: "resp_1",
         object: "response",
         status: "completed",
-        output: [{ type: "message", id: "msg_1", role: "assistant", content: [{ type: "output_text", text: "Rain." }] }],
+        output: [
+          { type: "message", id: "msg_1", role: "assistant", content: [{ type: "output_text", text: "Rain." }] }
+        ],
         usage
       })
 
@@ -192,7 +194,11 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       }))
       const answer = vendors.deepseek.answer
       vendors.deepseek.answer = (_, response) => {
-        const deltas = [{ reasoning_content: "First." }, { content: "Well…" }, ...signed.map((one) => ({ tool_calls: [one] }))]
+        const deltas = [
+          { reasoning_content: "First." },
+          { content: "Well…" },
+          ...signed.map((one) => ({ tool_calls: [one] }))
+        ]
         sse(response, [
           ...deltas.map((delta) => ({ id: "c", choices: [{ index: 0, delta, finish_reason: null }] })),
           { id: "c", choices: [{ index: 0, delta: {}, finish_reason: "tool_calls" }] },
@@ -236,7 +242,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         ["reasoning", "function_call"]
       )
       // Codex sends thoughts without their ids.
-      const bare = output.map(({ id: _, ...item }: Any) => item)
+      const bare = output.map((item: Any) => Struct.omit(item, ["id"]))
       const result = { type: "function_call_output", call_id: call.id, output: "Rain" }
       for (const kept of [output, bare]) {
         for (const path of ["/v1/responses", "/v1/responses/input_tokens"]) {
@@ -257,7 +263,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { choices } = yield* chat("claude", [question], limit)
       const result = { role: "tool", tool_call_id: call.id, content: "Rain" }
       const { tool_calls: calls } = choices[0].message
-      const unsigned = calls.map(({ extra_content: _, ...rest }: Any) => rest)
+      const unsigned = calls.map((one: Any) => Struct.omit(one, ["extra_content"]))
       const turns = [choices[0].message, { role: "assistant", content: null, tool_calls: unsigned }]
       for (const turn of turns) yield* chat("deepseek", [question, turn, result])
       yield* chat("deepseek", [question, { ...turns[1], reasoning_content: "Its own." }, result])
@@ -301,6 +307,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         data.replaceAll("+", "-").replaceAll("/", "_"),
         data.replaceAll("=", ""),
         `${data}.${data}`,
+        `${data}${data}`,
         `${data}.gatewayState`
       ]
       for (const text of whole) assert.strictEqual(yield* sent([{ ...detail, data: text }]), 2, text)
@@ -310,7 +317,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         data.slice(0, -8),
         data.slice(0, middle),
         data.slice(0, middle) + (data[middle] === "A" ? "B" : "A") + data.slice(middle + 1),
-        `${data}${data}`,
         data.slice("gatewayState".length),
         "gatewayState",
         "gatewayState....",

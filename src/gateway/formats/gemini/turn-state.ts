@@ -71,7 +71,10 @@ const changeOf = ({ at, element: part }: Placed): Change | undefined => {
  */
 export const withoutSealedStates = ({ contents }: Json): ReadonlyArray<Change> =>
   turnsIn(elementsAt(contents, ["contents"])).flatMap((turn) => {
-    const placed = turn.map((content) => ({ content, parts: elementsAt(content.element.parts, [...content.at, "parts"]) }))
+    const placed = turn.map((content) => ({
+      content,
+      parts: elementsAt(content.element.parts, [...content.at, "parts"])
+    }))
     if (!placed.some(({ parts }) => parts.some(({ element }) => isSealedIn(element)))) return []
     return placed.flatMap(({ content, parts }): ReadonlyArray<Change> => {
       const changes = parts.flatMap((part) => changeOf(part) ?? [])

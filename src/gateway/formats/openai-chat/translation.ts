@@ -67,7 +67,7 @@ export const chatTranslation: Translation = {
     const requires = requiresThoughts(target)
     const messages = listIn(chat.messages).map((message) => {
       const given = isJson(message) ? withStateGivenBack(message) : message
-      return requires && callsWithoutThoughts(given) ? { ...given, ...noThoughts } : given
+      return requires && callsWithoutThoughts(given) ? Object.assign({}, given, noThoughts) : given
     })
     const members = { ...chat, ...chatChanges(chat, target, limits) }
     return Result.succeed({

@@ -1,6 +1,6 @@
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { type Change } from "../../json/json-edits.ts"
-import { isSealedState } from "../common-form/turn-state.ts"
+import { isSealedState, sealedPrefix } from "../common-form/turn-state.ts"
 import { type CommonReader, type FormatTarget } from "../format.ts"
 import { isEmpty } from "../token-upper-bound.ts"
 
@@ -9,8 +9,11 @@ import { isEmpty } from "../token-upper-bound.ts"
 /** Separates sealed states in one text; no sealed state contains it. */
 const separator = "."
 
+/** Clients that join what they were streamed leave no separator. */
+const between = new RegExp(`\\${separator}|(?=${sealedPrefix})`)
+
 const sealedParts = (value: unknown): ReadonlyArray<string> =>
-  typeof value === "string" ? value.split(separator).filter(isSealedState) : []
+  typeof value === "string" && value.includes(sealedPrefix) ? value.split(between).filter(isSealedState) : []
 
 /** Where Google's clients of chat completions keep the signature of a call (Gemini API, "OpenAI compatibility"). */
 const signatureOf = ({ extra_content: extra }: Json): unknown =>
