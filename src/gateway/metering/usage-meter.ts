@@ -16,7 +16,7 @@ import { type Rates, type RateTable } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { inputWithTools, toolLimits, usualResultTokens } from "../formats/provider-tools.ts"
 import { ToolUseReader } from "./tool-uses.ts"
-import { type RequestTexts, textsOf } from "../formats/request-texts.ts"
+import { type RequestTexts, textsOf } from "./request-texts.ts"
 import { encodingOf, type TokenCounts } from "./token-counts.ts"
 import { thinksUnseen } from "./unseen-thinking.ts"
 

@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Option, type Scope } from "effect"
 import { Router } from "../routing/router.ts"
-import { textsOf } from "../formats/request-texts.ts"
+import { textsOf } from "../metering/request-texts.ts"
 import { perImage } from "../formats/token-upper-bound.ts"
 import { ProviderCounts } from "../metering/provider-counts.ts"
 import { TokenCounts } from "../metering/token-counts.ts"

@@ -4,7 +4,7 @@ import { gatewaySnapshot, type ModelTarget } from "../../../src/gateway/configur
 import { type Dialect } from "../../../src/gateway/formats/domain.ts"
 import { commonFormat } from "../../../src/gateway/formats/openai-responses/common-format.ts"
 import { openedIn, sealedPrefix, type TurnSeals } from "../../../src/gateway/formats/common-form/turn-state.ts"
-import { textsOf } from "../../../src/gateway/formats/request-texts.ts"
+import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
 import { providerRequest } from "../../../src/gateway/pipeline/provider-request.ts"
 import { type Dice, diceOf } from "../../contract/dice.ts"
 import { type Body, countOf } from "../../support/adversary.ts"

@@ -1,6 +1,6 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
-import { textsOf } from "../../../src/gateway/formats/request-texts.ts"
+import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
 import { TokenCounts } from "../../../src/gateway/metering/token-counts.ts"
 import { ask, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { json, startProvider } from "../../support/provider.ts"

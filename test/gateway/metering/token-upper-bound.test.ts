@@ -4,7 +4,7 @@ import { openAiEmbeddings } from "../../../src/gateway/formats/openai-embeddings
 import { imageTokensOf, writtenBytes } from "../../../src/gateway/formats/token-upper-bound.ts"
 import { boundOf, chatFormats } from "../../support/formats.ts"
 import { maxDepth } from "../../../src/kernel/json/json-scanner.ts"
-import { textsOf } from "../../../src/gateway/formats/request-texts.ts"
+import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
 
 const bound = (dialect: Dialect, body: Record<string, unknown>) => boundOf(chatFormats[dialect], body)
 

@@ -1,6 +1,6 @@
 import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
-import { isSealedState } from "./common-form/turn-state.ts"
-import { base64Of, embedded } from "./token-upper-bound.ts"
+import { isSealedState } from "../formats/common-form/turn-state.ts"
+import { base64Of, embedded } from "../formats/token-upper-bound.ts"
 
 /** What a tokenizer can count of a request. */
 export interface RequestTexts {
