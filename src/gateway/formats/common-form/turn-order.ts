@@ -82,28 +82,32 @@ const listOf = (content: ChatMessage["content"]): ReadonlyArray<ChatPart> =>
 
 const hasState = ({ turn_state: state }: ChatMessage): boolean => (state ?? []).length > 0
 
-/** Messages, with those of one turn of a model together where `joins` them: what a provider wants back refers to the turn. */
+/** Messages of a model in sequence as one. */
+const joined = (messages: ReadonlyArray<ChatMessage>): ChatMessage => ({
+  role: "assistant",
+  content: messages.flatMap(({ content }) => listOf(content)),
+  tool_calls: messages.flatMap(({ tool_calls: calls }) => calls ?? []),
+  turn_state: messages.flatMap(({ turn_state: state }) => state ?? [])
+})
+
+/**
+ * Messages, with those of one turn of a model together, since what a provider wants back refers to the turn; by default where
+ * there is such a thing.
+ */
 export const turnsOf = (
   messages: ReadonlyArray<ChatMessage>,
-  joins: (before: ChatMessage, next: ChatMessage) => boolean = (...both) => both.some(hasState)
+  joins: (turn: ReadonlyArray<ChatMessage>) => boolean = (turn) => turn.some(hasState)
 ): ReadonlyArray<PlacedMessage> => {
-  const turns: Array<PlacedMessage> = []
+  const turns: Array<Array<PlacedMessage>> = []
   for (const [index, message] of messages.entries()) {
+    const placed = { message, at: ["messages", index] }
     const last = turns.at(-1)
-    if (message.role !== "assistant" || last?.message.role !== "assistant" || !joins(last.message, message)) {
-      turns.push({ message, at: ["messages", index] })
-      continue
-    }
-    const { content, tool_calls, turn_state } = last.message
-    turns.splice(-1, 1, {
-      ...last,
-      message: {
-        ...last.message,
-        content: [...listOf(content), ...listOf(message.content)],
-        tool_calls: [...(tool_calls ?? []), ...(message.tool_calls ?? [])],
-        turn_state: [...(turn_state ?? []), ...(message.turn_state ?? [])]
-      }
-    })
+    if (message.role === "assistant" && last?.[0]?.message.role === "assistant") last.push(placed)
+    else turns.push([placed])
   }
-  return turns
+  return turns.flatMap((turn) => {
+    const [first] = turn
+    const own = turn.map(({ message }) => message)
+    return first === undefined || turn.length === 1 || !joins(own) ? turn : [{ at: first.at, message: joined(own) }]
+  })
 }

@@ -1,5 +1,5 @@
 import { Result } from "effect"
-import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
+import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { isSealedState } from "../common-form/turn-state.ts"
 import { type BilledTool, type Untranslatable } from "../domain.ts"
@@ -145,8 +145,8 @@ const messagesOf = (
         const { encrypted_content: state } = item
         if (!isSealedState(state)) break
         // Its provider knows its place; a message of its own would stand between calls and their results.
-        const turn = assistant()
-        turn.turn_state = [...listIn(turn.turn_state), state]
+        const states = (assistant().turn_state ??= []) as Array<string>
+        states.push(state)
         break
       }
       // What a provider's own tools did means nothing to another provider.
