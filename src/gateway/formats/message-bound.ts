@@ -38,7 +38,7 @@ export interface MessageForm {
 /** Results of tools contain no further results; vendors do not read deeper content. */
 const deepest = 8
 
-/** Members of parts whose text stands in the request, or that say how to read the part. */
+/** Members of parts that contain their text in the request itself, or that say how to read the part. */
 const partMembers: ReadonlySet<string> = new Set(
   (
     "type text refusal thinking reasoning reasoning_content signature summary format id index title context detail " +

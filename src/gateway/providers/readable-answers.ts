@@ -46,7 +46,7 @@ export const untilItSays = (
   const nothing = Effect.fail(answeredNothing())
 
   /** What the events make of the answer, with what remains of it; undefined if they tell nothing yet. */
-  const told = (events: ReadonlyArray<ServerEvent>, remaining: typeof rest): typeof next | undefined => {
+  const outcomeOf = (events: ReadonlyArray<ServerEvent>, remaining: typeof rest): typeof next | undefined => {
     for (const event of events) {
       if (isTerminator(event)) return nothing
       const value = parsedJson(event.data)
@@ -61,7 +61,7 @@ export const untilItSays = (
 
   const look = (read: ReadonlyArray<Uint8Array>): typeof next | undefined => {
     for (const bytes of read) {
-      const found = told(reader.push(bytes), rest)
+      const found = outcomeOf(reader.push(bytes), rest)
       if (found !== undefined) return found
     }
     return undefined
@@ -76,7 +76,7 @@ export const untilItSays = (
       if (!Cause.isDone(end)) return passOn(Effect.fail(end))
       // An event that is cut says nothing.
       const last = reader.end().filter(({ data }) => parsedJson(data) !== undefined)
-      return told(last, Cause.done()) ?? nothing
+      return outcomeOf(last, Cause.done()) ?? nothing
     }
   })
 

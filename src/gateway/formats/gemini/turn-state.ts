@@ -23,7 +23,7 @@ export const withSealedStates = (
 
 type Path = Change["path"]
 
-/** The elements of a list, or the one element that stands in its place, with their paths. */
+/** The elements of a list with their paths; a single object is read as a list of one, as Google reads it. */
 const elementsAt = (value: unknown, at: Path): ReadonlyArray<{ readonly element: Json; readonly at: Path }> =>
   isJson(value)
     ? [{ element: value, at }]

@@ -141,7 +141,7 @@ class Thoughts {
     for (const one of listIn(said.reasoning_details)) if (isJson(one)) this.addDetail(one)
   }
 
-  /** The pieces of the thoughts so far, which begin anew. */
+  /** Returns the pieces of the thoughts so far, and forgets them. */
   take(): ReadonlyArray<StatePiece> {
     const written =
       this.length > maxThoughts ? [] : [["reasoning_details", this.details.splice(0)] as const, ...this.texts]
@@ -202,7 +202,7 @@ export const withState = (completion: Json): Json => ({
   })
 })
 
-/** Reads the chunks of a provider; what it wants back stands in the chunk that follows the thoughts. */
+/** Reads the chunks of a provider; the first chunk after the thoughts carries what it wants back. */
 export class StateReader implements CommonReader {
   private readonly thoughts = new Map<unknown, Thoughts>()
 

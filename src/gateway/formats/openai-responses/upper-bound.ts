@@ -47,7 +47,7 @@ const known = boundMembers(
   { service_tier: freeTiers }
 )
 
-/** Members of parts whose text stands in the request, or that say how to read the part. */
+/** Members of parts that contain their text in the request itself, or that say how to read the part. */
 const partMembers: ReadonlySet<string> = new Set(
   "type text refusal annotations logprobs id status phase detail filename prompt_cache_breakpoint cache_control".split(
     " "
