@@ -107,11 +107,11 @@ const makeStaged = Effect.gen(function* () {
 
       const dimensions = { ...caller.subject.dimensions, model: model.id, provider: target.provider.id }
       const subject = { ...caller.subject, dimensions }
-      const terms = { models: [target.model], mcpServers: [target.provider.mcpServers] }
+      const terms = { models: [target], mcpServers: [target.provider.mcpServers] }
       const bound = openAiChat.bound(body, {
         ...terms,
         bodyBytes: writtenBytes(bytes),
-        imageTokens: imageTokensOf([model.id, target.model]),
+        imageTokens: imageTokensOf([target]),
         contextTokens: model.contextTokens,
         maxOutputTokens: model.maxOutputTokens
       })

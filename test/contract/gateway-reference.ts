@@ -1,47 +1,55 @@
 import { Schema, SchemaAST } from "effect"
+import { ModelFamily } from "../../src/gateway/catalog/catalogue-domain.ts"
 import { GatewayDocument } from "../../src/gateway/configuration/configuration-domain.ts"
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a JSON Schema of any shape
 type Json = any
 
-const { definitions, schema: root }: Json = Schema.toJsonSchemaDocument(GatewayDocument)
+const referenceOf = (described: Schema.Top): string => {
+  const { definitions, schema: root }: Json = Schema.toJsonSchemaDocument(described)
 
-/** A schema with what it refers to and what its parts add, in one object. */
-const flat = (schema: Json): Json => {
-  const { $ref, allOf = [], ...own } = schema
-  const base = $ref === undefined ? {} : flat(definitions[$ref.split("/").at(-1)])
-  return Object.assign({}, base, ...allOf.map(flat), own)
-}
+  /** A schema with what it refers to and what its parts add, in one object. */
+  const flat = (schema: Json): Json => {
+    const { $ref, allOf = [], ...own } = schema
+    const base = $ref === undefined ? {} : flat(definitions[$ref.split("/").at(-1)])
+    return Object.assign({}, base, ...allOf.map(flat), own)
+  }
 
-const formOf = ({ enum: values, items, maximum, minimum, type }: Json): string => {
-  if (values !== undefined) return values.map((value: string) => `\`${value}\``).join(", ")
-  if (type === "array") return `list of ${flat(items).type === "object" ? "objects" : "texts"}`
-  if (type === "integer") return maximum === 2_147_483_647 ? "whole number" : `${minimum} to ${maximum}`
-  return { number: "US dollars", string: "text", boolean: "true or false", object: "object" }[type as string] ?? type
-}
+  const formOf = ({ enum: values, items, maximum, minimum, type }: Json): string => {
+    if (values !== undefined) return values.map((value: string) => `\`${value}\``).join(", ")
+    if (type === "array") return `list of ${flat(items).type === "object" ? "objects" : "texts"}`
+    if (type === "integer") return maximum === 2_147_483_647 ? "whole number" : `${minimum} to ${maximum}`
+    return { number: "US dollars", string: "text", boolean: "true or false", object: "object" }[type as string] ?? type
+  }
 
-/** The members of what a schema describes: of an object its own, of a list those of its items. */
-const membersOf = (ast: SchemaAST.AST): ReadonlyArray<SchemaAST.PropertySignature> => {
-  if (SchemaAST.isObjects(ast)) return ast.propertySignatures
-  return SchemaAST.isArrays(ast) ? ast.rest.flatMap(membersOf) : []
-}
+  /** The members of what a schema describes: of an object its own, of a list those of its items. */
+  const membersOf = (ast: SchemaAST.AST): ReadonlyArray<SchemaAST.PropertySignature> => {
+    if (SchemaAST.isObjects(ast)) return ast.propertySignatures
+    return SchemaAST.isArrays(ast) ? ast.rest.flatMap(membersOf) : []
+  }
 
-const rows = (schema: Json, ast: SchemaAST.AST, at: string): ReadonlyArray<string> => {
-  const { properties = {}, required = [] } = flat(schema)
-  return membersOf(ast).flatMap(({ name, type }) => {
-    const value = flat(properties[name])
-    const path = `${at}${String(name)}`
-    const meaning = type.context?.annotations?.description
-    if (typeof meaning !== "string") throw new Error(`Nothing says what ${path} means`)
-    const row = `| \`${path}\` | ${formOf(value)} | ${required.includes(name) ? "yes" : ""} | ${meaning} |`
-    const inner = value.type === "array" ? rows(value.items, type, `${path}[].`) : rows(value, type, `${path}.`)
-    return [row].concat(inner)
-  })
+  const rows = (schema: Json, ast: SchemaAST.AST, at: string): ReadonlyArray<string> => {
+    const { properties = {}, required = [] } = flat(schema)
+    return membersOf(ast).flatMap(({ name, type }) => {
+      const value = flat(properties[name])
+      const path = `${at}${String(name)}`
+      const meaning = type.context?.annotations?.description
+      if (typeof meaning !== "string") throw new Error(`Nothing says what ${path} means`)
+      const row = `| \`${path}\` | ${formOf(value)} | ${required.includes(name) ? "yes" : ""} | ${meaning} |`
+      const inner = value.type === "array" ? rows(value.items, type, `${path}[].`) : rows(value, type, `${path}.`)
+      return [row].concat(inner)
+    })
+  }
+
+  return [
+    "| Member | Value | Needed | Meaning |",
+    "| --- | --- | --- | --- |",
+    ...rows(root, Schema.toType(described).ast, "")
+  ].join("\n")
 }
 
 /** Every member of the gateway's configuration, in a Markdown table: what it may be, whether it is needed, what it means. */
-export const gatewayReference: string = [
-  "| Member | Value | Needed | Meaning |",
-  "| --- | --- | --- | --- |",
-  ...rows(root, Schema.toType(GatewayDocument).ast, "")
-].join("\n")
+export const gatewayReference: string = referenceOf(GatewayDocument)
+
+/** The same of a family of the catalogue. */
+export const familyReference: string = referenceOf(ModelFamily)

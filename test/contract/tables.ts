@@ -1,6 +1,6 @@
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { gatewayReference } from "./gateway-reference.ts"
+import { familyReference, gatewayReference } from "./gateway-reference.ts"
 import { manuals, root } from "./manuals.ts"
 import { clientsMarkdown } from "../support/client-features.ts"
 import { settingsMarkdown } from "./settings-reference.ts"
@@ -9,6 +9,7 @@ import { settingsMarkdown } from "./settings-reference.ts"
 export const tables: Readonly<Record<string, string>> = {
   settings: settingsMarkdown,
   "gateway-configuration": gatewayReference,
+  "gateway-families": familyReference,
   "gateway-clients": clientsMarkdown
 }
 

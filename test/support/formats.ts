@@ -1,3 +1,4 @@
+import { builtInCatalogue } from "../../src/gateway/catalog/catalogue.ts"
 import { anthropicMessages } from "../../src/gateway/formats/anthropic-messages/format.ts"
 import { messagesTools } from "../../src/gateway/formats/anthropic-messages/tools.ts"
 import { type Dialect } from "../../src/gateway/formats/domain.ts"
@@ -17,6 +18,12 @@ export const chatFormats: Readonly<Record<Dialect, WireFormat>> = {
 }
 
 export { dialects as spokenDialects } from "../../src/gateway/formats/registry/formats.ts"
+
+/** A model with what the built-in catalogue knows of it. */
+export const knownModel = (model: string, vendor?: string) => ({
+  model,
+  traits: builtInCatalogue.traitsOf(vendor, model)
+})
 
 const noTerms = { models: [], mcpServers: [] }
 

@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { text } from "../../kernel/text.ts"
+import { traitFields } from "../formats/model-traits.ts"
 import { Prices, ToolFees } from "./rate-domain.ts"
 
 const optional = Schema.optionalKey
@@ -49,6 +50,32 @@ const BetaFact = Schema.Struct({
 }).annotate({ identifier: "CatalogueBeta" })
 export type BetaFact = typeof BetaFact.Type
 
+const VendorPattern = Schema.String.pipe(
+  Schema.check(
+    Schema.isPattern(/^[a-z0-9*][a-z0-9*._-]{0,62}$/u, { expected: "1 to 63 of a-z, 0-9, '.', '_', '-' and '*'" })
+  )
+).annotate({ examples: ["openai*"] })
+const ModelPattern = Schema.String.pipe(
+  Schema.check(
+    Schema.isPattern(/^\/?[A-Za-z0-9*?]+(?:[./:@_-]+[A-Za-z0-9*?]+)*$/u, {
+      expected: "words of letters and digits, in which '*' is any part of a word and '?' one character"
+    }),
+    Schema.isMaxLength(200)
+  )
+).annotate({ examples: ["gpt-5"] })
+
+export const ModelFamily = Schema.Struct({
+  provider: describe(optional(VendorPattern), "The vendor, or the id of a configured provider; any unless given"),
+  models: describe(
+    Schema.Array(ModelPattern).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(100))),
+    "Words that the models' names have one after the other, whatever stands between them"
+  ),
+  ...traitFields,
+  source: describe(optional(Source), "Where the facts are from; the catalogue's source unless given"),
+  asOf: describe(optional(Day), "When they were read")
+}).annotate({ identifier: "CatalogueFamily" })
+export type ModelFamily = typeof ModelFamily.Type
+
 /** Facts about models and tools, in the form of the built-in catalogue. */
 export const CatalogueDocument = Schema.Struct({
   source: describe(Source, "Where the facts are from"),
@@ -62,6 +89,10 @@ export const CatalogueDocument = Schema.Struct({
   betas: describe(
     optional(Schema.Array(BetaFact).pipe(Schema.check(Schema.isMaxLength(1000)))),
     "What values of the vendors' beta headers change; under a hard cap others are not sent"
+  ),
+  families: describe(
+    optional(Schema.Array(ModelFamily).pipe(Schema.check(Schema.isMaxLength(1000)))),
+    "What models do, take and refuse, by their names; of several families, the one with the longest pattern counts"
   )
 }).annotate({
   identifier: "Catalogue",

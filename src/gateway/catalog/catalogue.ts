@@ -1,6 +1,8 @@
 import { Schema } from "effect"
 import { type BetaFact, CatalogueDocument, type CatalogueFact as Fact } from "./catalogue-domain.ts"
 import { type Prices, type ToolFees } from "./rate-domain.ts"
+import { type TraitsOf, traitsByFamily } from "./families.ts"
+import families from "./model-families.json" with { type: "json" }
 import facts from "./model-prices.json" with { type: "json" }
 
 /** Known facts about a vendor's model. */
@@ -12,10 +14,6 @@ export interface ModelFacts {
   readonly maxOutputTokens: number | null
   readonly prices: Prices | null
 }
-
-/** Models billed by more than text tokens, for which token prices alone would charge too little. */
-const soldOtherwise =
-  /realtime|audio|tts|whisper|transcribe|image|imagen|veo|video|dall-e|sora|search|sonar|online|deep-research|computer-use|moderation|live|^ft:|orpheus|playai/
 
 const pricesOf = (fact: Fact): Prices | null => {
   const {
@@ -37,13 +35,13 @@ const pricesOf = (fact: Fact): Prices | null => {
 /** Google lists the prices of one model under two names: up to a number of thousand tokens, and above it. */
 const tiered = /^(.*)-(lte|gt)-(\d+)k$/
 
-const gather = (all: ReadonlyArray<Fact>): Map<string, ModelFacts> => {
+const gather = (all: ReadonlyArray<Fact>, traitsOf: TraitsOf): Map<string, ModelFacts> => {
   const gathered = new Map<string, ModelFacts>()
   const above: Array<{ readonly key: string; readonly aboveTokens: number; readonly prices: Prices }> = []
   for (const fact of all) {
     const [, base = fact.model, side, thousands] = tiered.exec(fact.model) ?? []
     const key = keyOf(fact.provider, base)
-    const kind = /embed|^ada-v2$/.test(base) ? "embedding" : "chat"
+    const { kind = "chat" } = traitsOf(fact.provider, base)
     const known = pricesOf(fact)
     const prices = kind === "chat" && known?.outputUsdPerMTok === undefined ? null : known
     if (side === "gt") {
@@ -82,19 +80,30 @@ export interface Catalogue {
   readonly toolFeesOf: (vendor: string) => ToolFees | undefined
   /** What a value of a vendor's beta header changes, if that is known. */
   readonly betaOf: (vendor: string, beta: string) => BetaFact | undefined
+  /** What a model does, takes and refuses. */
+  readonly traitsOf: TraitsOf
 }
 
 /** The catalogue that ships with the service. */
-export const builtInDocument: CatalogueDocument = Schema.decodeUnknownSync(CatalogueDocument)(facts)
+export const builtInDocument: CatalogueDocument = Schema.decodeUnknownSync(CatalogueDocument)({
+  ...facts,
+  ...families
+})
 
-const builtInModels = gather(builtInDocument.models.filter(({ model }) => !soldOtherwise.test(model)))
+const builtInFamilies = builtInDocument.families ?? []
+const builtInTraits = traitsByFamily(builtInFamilies)
+const builtInModels = gather(
+  builtInDocument.models.filter(({ model, provider }) => builtInTraits(provider, model).soldOtherwise !== true),
+  builtInTraits
+)
 
 /**
  * The built-in catalogue with the facts of another one, of which this is a version, before its own: model by model, and
  * provider by provider.
  */
 export const catalogueOf = (own?: CatalogueDocument, version: number = 0): Catalogue => {
-  const models = own === undefined ? builtInModels : new Map([...builtInModels, ...gather(own.models)])
+  const traitsOf = own?.families === undefined ? builtInTraits : traitsByFamily([...builtInFamilies, ...own.families])
+  const models = own === undefined ? builtInModels : new Map([...builtInModels, ...gather(own.models, traitsOf)])
   const fees = new Map(
     [...(builtInDocument.tools ?? []), ...(own?.tools ?? [])].map(
       ({ asOf: _asOf, provider, source: _source, ...tools }) => [provider, tools]
@@ -109,7 +118,8 @@ export const catalogueOf = (own?: CatalogueDocument, version: number = 0): Catal
     factsOf: (vendor, model) => models.get(keyOf(vendor, model)),
     modelsOf: (vendor) => byVendor.get(vendor) ?? [],
     toolFeesOf: (vendor) => fees.get(vendor),
-    betaOf: (vendor, beta) => betas.get(keyOf(vendor, beta))
+    betaOf: (vendor, beta) => betas.get(keyOf(vendor, beta)),
+    traitsOf
   }
 }
 

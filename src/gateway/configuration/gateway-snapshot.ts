@@ -1,5 +1,6 @@
 import { type ProviderApi } from "../formats/domain.ts"
 import { type VendorDialect } from "../formats/format.ts"
+import { type ModelTraits, noTraits } from "../formats/model-traits.ts"
 import { openAiDialect } from "../formats/openai-chat/format.ts"
 import { builtInCatalogue, type Catalogue, type ModelFacts } from "../catalog/catalogue.ts"
 import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./configuration-domain.ts"
@@ -34,6 +35,8 @@ export interface ModelTarget {
   readonly model: string
   /** Whether the configuration or the catalogue has it; else a caller chose its name. */
   readonly isListed: boolean
+  /** What the catalogue knows of the model. */
+  readonly traits: ModelTraits
   readonly weight: number
   readonly priority: number
   /** Null if the price is unknown. */
@@ -102,7 +105,15 @@ const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
   aliases: [],
   kind: "chat",
   targets: [
-    { provider, model: loopbackModel, isListed: true, weight: 1, priority: 0, rates: rateTable(loopbackPrices) }
+    {
+      provider,
+      model: loopbackModel,
+      isListed: true,
+      traits: noTraits,
+      weight: 1,
+      priority: 0,
+      rates: rateTable(loopbackPrices)
+    }
   ],
   contextTokens: 128_000,
   maxOutputTokens: 16_384,
@@ -121,6 +132,14 @@ const withFees = (prices: Prices | null, catalogue: Catalogue, vendor: string | 
     : { ...prices, toolUses: { ...toolUses, ...prices.toolUses } }
 }
 
+/** What is known of a model whose provider may call it anything: its images count as those of the names that callers use. */
+const withImagesOf = (names: ReadonlyArray<string>, traits: ModelTraits, { traitsOf }: Catalogue): ModelTraits => {
+  const imageTokens = names.flatMap((name) => traitsOf(undefined, name).imageTokens ?? [])
+  return imageTokens.length === 0
+    ? traits
+    : { ...traits, imageTokens: Math.max(traits.imageTokens ?? 0, ...imageTokens) }
+}
+
 const configured = (
   { aliases = [], cache, capabilities = [], ...model }: ConfiguredModel,
   providers: ReadonlyMap<string, ConnectedProvider>,
@@ -130,11 +149,12 @@ const configured = (
     const provider = providers.get(id)
     if (provider === undefined) return []
     const facts = provider.vendor === undefined ? undefined : catalogue.factsOf(provider.vendor, name)
+    const traits = withImagesOf([model.id, ...aliases], catalogue.traitsOf(provider.vendor, name), catalogue)
     const prices = withFees(model.prices ?? facts?.prices ?? null, catalogue, provider.vendor)
     return [
       {
         facts,
-        target: { provider, model: name, isListed: true, weight, priority, rates: prices && rateTable(prices) },
+        target: { provider, model: name, isListed: true, traits, weight, priority, rates: prices && rateTable(prices) },
         prices
       }
     ]
@@ -186,7 +206,9 @@ const catalogued = (providers: Iterable<ConnectedProvider>, catalogue: Catalogue
       const { model } = facts
       const prices = withFees(facts.prices, catalogue, provider.vendor)
       const known = models.get(model) ?? servedModel({ ...facts, prices })
-      const target = { provider, model, isListed: true, weight: 1, priority: 0, rates: prices && rateTable(prices) }
+      const traits = catalogue.traitsOf(provider.vendor, model)
+      const rates = prices && rateTable(prices)
+      const target = { provider, model, isListed: true, traits, weight: 1, priority: 0, rates }
       const contextTokens =
         known.targets.length === 0 ? facts.contextTokens : longestOf([known.contextTokens, facts.contextTokens])
       models.set(model, { ...known, contextTokens, targets: [...known.targets, target] })
@@ -224,11 +246,12 @@ export const gatewaySnapshot = (
     const provider = providers.get(id)
     const prices = withFees(ceilings.get(id) ?? null, catalogue, provider?.vendor)
     if (provider === undefined || prices === null || own === "") return undefined
+    const traits = catalogue.traitsOf(provider.vendor, own)
     return {
       id: name,
       aliases: [],
       kind: "chat",
-      targets: [{ provider, model: own, isListed: false, weight: 1, priority: 0, rates: rateTable(prices) }],
+      targets: [{ provider, model: own, isListed: false, traits, weight: 1, priority: 0, rates: rateTable(prices) }],
       contextTokens: null,
       maxOutputTokens: null,
       maxTokensPerSecond: defaultMaxTokensPerSecond,

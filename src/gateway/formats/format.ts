@@ -6,6 +6,7 @@ import { type Dialect, type Operation, type ProviderApi, type TokenUsage } from 
 import { type ErrorWriter } from "./error-writer.ts"
 import { type DialectError, type ProviderError } from "./errors.ts"
 import { type ServerEvent } from "./event-reader.ts"
+import { type ModelTraits } from "./model-traits.ts"
 import { type ToolTerms } from "./provider-tools.ts"
 import { type TokenUpperBound } from "./token-upper-bound.ts"
 
@@ -26,6 +27,7 @@ export interface FormatTarget {
   /** The provider's name of the model. */
   readonly model: string
   readonly provider: { readonly vendor: string | undefined }
+  readonly traits: ModelTraits
 }
 
 /** The limits that a call was admitted with. */

@@ -1,6 +1,7 @@
 import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type BilledTool } from "./domain.ts"
+import { type ModelTraits } from "./model-traits.ts"
 
 /** An MCP server that an operator allows under a hard cap, by where its URLs begin. */
 export interface AllowedMcpServer {
@@ -56,6 +57,7 @@ export interface ProviderTools {
 export interface BoundTarget {
   /** Whether the configuration or the catalogue has the model; else a caller chose its name. */
   readonly isListed: boolean
+  readonly traits: ModelTraits
   readonly provider: {
     readonly vendor: string | undefined
     /** Members that an operator allows besides those that are known to be bounded. */
@@ -72,8 +74,8 @@ export interface Unbounded extends Fault {
 export interface ToolTerms {
   /** The servers that each of them allows; a call may use what all of them do. */
   readonly mcpServers: ReadonlyArray<ReadonlyArray<AllowedMcpServer>>
-  /** The providers' names of the models. */
-  readonly models: ReadonlyArray<string>
+  /** The models by their providers' names. */
+  readonly models: ReadonlyArray<{ readonly model: string; readonly traits: ModelTraits }>
 }
 
 export const noTerms: ToolTerms = { mcpServers: [], models: [] }
@@ -127,8 +129,8 @@ const ownToolMembers: ReadonlySet<string> = new Set(
   ).split(" ")
 )
 
-/** Models that search or run tools of their own, as often as they decide, and names of stored prompts with such tools. */
-const runsToolsByItself = /(?:^|[/:-])sonar|(?:^|[/:-])online\b|deep-?research|(?:^|\/)compound|@preset\//i
+/** Names of stored prompts, which may have tools. */
+const storedPrompt = /@preset\//i
 /** Names that choose another model, or more than that, unless an operator listed them. */
 const routes = /^openrouter\/|(?:^|\/)(?:auto|[\w.-]*router)(?:$|[:@-])/i
 /** Ends of a name that only choose where or in which size a model runs, as of OpenRouter and Ollama. */
@@ -144,12 +146,12 @@ const isRoute = (model: string): boolean =>
       .some((end) => !harmlessEnd.test(end)))
 
 /** Models that cost more than one reading and one answer. */
-export const unboundedModels = (models: ReadonlyArray<string>): ReadonlyArray<Unbounded> => {
+export const unboundedModels = (models: ToolTerms["models"]): ReadonlyArray<Unbounded> => {
   const path = ["model"]
-  if (models.some((model) => runsToolsByItself.test(model))) {
+  if (models.some(({ model, traits }) => traits.searches === "unbounded" || storedPrompt.test(model))) {
     return [{ path, message: "A model that searches or runs tools by itself, as often as it decides, has no bound" }]
   }
-  if (!models.some(isRoute)) return []
+  if (!models.some(({ model }) => isRoute(model))) return []
   const message = "A name that may choose other models or their tools has no bound unless an operator lists it"
   return [{ path, message, isBoundedAt: ({ isListed }) => isListed }]
 }

@@ -1,6 +1,7 @@
 import { isUtf8 } from "node:buffer"
 import { isJson, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
+import { type ModelTraits } from "./model-traits.ts"
 import { type ProviderTools, type Unbounded } from "./provider-tools.ts"
 
 /**
@@ -47,15 +48,10 @@ export const perVendorTool = 1000
 export const perVendorToolset = 10_000
 /** Covers OpenAI's ten thousand patches and Anthropic's largest image of 4,784 tokens. */
 export const perImage = 12_000
-/**
- * This model counts 2,833 tokens for an image and 5,667 for each of eight tiles, so that it costs as much as with others.
- */
-const dearImages = /gpt-4o-mini/
-const perDearImage = 48_169
 
-/** The maximum tokens of an image for any of these models, by their names with the gateway and with their providers. */
-export const imageTokensOf = (models: ReadonlyArray<string>): number =>
-  models.some((model) => dearImages.test(model)) ? perDearImage : perImage
+/** The maximum tokens of an image for any of these models. */
+export const imageTokensOf = (models: ReadonlyArray<{ readonly traits: ModelTraits }>): number =>
+  models.reduce((most, { traits: { imageTokens = 0 } }) => Math.max(most, imageTokens), perImage)
 /** A page of a document counts as an image and as text. */
 const perPage = 8_000
 const maxPages = 600
@@ -84,15 +80,14 @@ const fileMembers: ReadonlySet<string> = new Set(
   "type id filename file_data file_id file_url detail citations cache_control prompt_cache_breakpoint".split(" ")
 )
 
-/** Vendors whose own services take only images where an image's address is expected. */
-const takesOnlyImages: ReadonlySet<string | undefined> = new Set(["openai", "anthropic", "groq", "x-ai"])
+const readsOnlyImages = ({ traits }: { readonly traits: ModelTraits }): boolean => traits.takesOnlyImages === true
 
-/** Where the model reads something else at one of these vendors, if anywhere. */
+/** Where one of these models reads something else, if anywhere. */
 export const elsewhereAt = (
   elsewhere: Elsewhere | undefined,
-  vendors: ReadonlyArray<string | undefined>
+  models: ReadonlyArray<{ readonly traits: ModelTraits }>
 ): Elsewhere | undefined =>
-  elsewhere === "image" ? (vendors.every((vendor) => takesOnlyImages.has(vendor)) ? undefined : "fetched") : elsewhere
+  elsewhere === "image" ? (models.every(readsOnlyImages) ? undefined : "fetched") : elsewhere
 
 /** A text file that is part of a request: its bytes bound its tokens, unless they are no text. */
 const embeddedText = /^data:text\/[a-z0-9.+-]+[^,]*?(;base64)?,/
@@ -271,8 +266,7 @@ export class BoundWalk {
     const message = "What stands elsewhere has no bound where the model's `contextTokens` is not configured"
     if (open !== undefined) this.refuse(open, message)
     else if (this.remote !== undefined) {
-      const isBoundedAt: Unbounded["isBoundedAt"] = ({ provider }) => takesOnlyImages.has(provider.vendor)
-      this.unbounded.push({ path: this.remote, message, isBoundedAt })
+      this.unbounded.push({ path: this.remote, message, isBoundedAt: readsOnlyImages })
     }
     return this.elsewhere
   }

@@ -58,10 +58,7 @@ const maxInputTokens = (
   targets: ReadonlyArray<ModelTarget>
 ): number => {
   const context = contextTokens ?? Infinity
-  const elsewhere = elsewhereAt(
-    given,
-    targets.map(({ provider }) => provider.vendor)
-  )
+  const elsewhere = elsewhereAt(given, targets)
   const read = elsewhere === undefined ? Math.min(inputTokens, context) : (contextTokens ?? inputTokens)
   if (asked === undefined || tools === undefined) return readings * read
   return readings * inputWithTools(read, tools, maxResultTokens(asked, inputTokens), contextTokens)

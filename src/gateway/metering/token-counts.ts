@@ -1,8 +1,7 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { makeWorkerProcess } from "../../platform/runtime/worker-process.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
-
-export type TokenEncoding = "o200k_base" | "cl100k_base"
+import { type TokenEncoding } from "../formats/model-traits.ts"
 
 /** A message to the worker process. */
 export interface CountRequest {
@@ -18,13 +17,7 @@ const module = new URL("./token-count-worker.ts", import.meta.url)
 const seconds = 5
 const megabytes = 256
 
-const encodings: ReadonlyArray<readonly [models: RegExp, encoding: TokenEncoding]> = [
-  [/^(?:ft:)?(?:gpt-4o|gpt-4\.[15]|gpt-5|chatgpt-4o|o[134](?:-|$))/, "o200k_base"],
-  [/^(?:ft:)?(?:gpt-4(?:-|$)|gpt-3\.5|text-embedding-(?:3|ada-002))/, "cl100k_base"]
-]
-
-export const encodingOf = ({ model, provider }: ModelTarget): TokenEncoding | undefined =>
-  provider.vendor === "openai" ? encodings.find(([models]) => models.test(model))?.[1] : undefined
+export const encodingOf = ({ traits }: Pick<ModelTarget, "traits">): TokenEncoding | undefined => traits.tokenizer
 
 /** The tokenizer that all of these targets share; undefined if they differ, or if one is unknown. */
 export const encodingOfAll = (targets: ReadonlyArray<ModelTarget>): TokenEncoding | undefined => {

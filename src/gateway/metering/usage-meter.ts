@@ -368,7 +368,7 @@ export class UsageMeter {
    */
   private withUnseen(usage: TokenUsage): TokenUsage {
     const { call, estimated, target } = this
-    const thinks = target !== undefined && thinksUnseen(call.body, target.model)
+    const thinks = target !== undefined && thinksUnseen(call.body, target.traits)
     const isUnseen = this.state.phase !== "streaming" && !call.streams
     if (!thinks && !isUnseen) return usage
     const { choices } = call.bound

@@ -405,21 +405,19 @@ const leastOf = (one: bigint | null, other: bigint | null): bigint | null =>
 
 /** The upper bound of a call's tokens at any of its targets. */
 const boundOf = (
-  { body, bytes, format, model }: Call,
+  { body, bytes, format }: Call,
   maxOutputTokens: number | null,
   contextTokens: number | null,
   targets: ReadonlyArray<ModelTarget>
-): TokenUpperBound => {
-  const models = targets.map(({ model }) => model)
-  return format.bound(body, {
-    models,
+): TokenUpperBound =>
+  format.bound(body, {
+    models: targets,
     mcpServers: [...new Set(targets.map(({ provider }) => provider.mcpServers))],
     bodyBytes: writtenBytes(bytes),
-    imageTokens: imageTokensOf([String(model), ...models]),
+    imageTokens: imageTokensOf(targets),
     contextTokens,
     maxOutputTokens
   })
-}
 
 /** The subject of a call at a candidate: caps may name the model, or its provider. */
 const subjectAt = (subject: BudgetSubject, { model, target }: Candidate): BudgetSubject => ({

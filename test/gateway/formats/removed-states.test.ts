@@ -4,6 +4,7 @@ import { sealedPrefix } from "../../../src/gateway/formats/common-form/turn-stat
 import { type Dialect } from "../../../src/gateway/formats/domain.ts"
 import { openAiResponses } from "../../../src/gateway/formats/openai-responses/format.ts"
 import { type Dice, diceOf } from "../../contract/dice.ts"
+import { noTraits } from "../../../src/gateway/formats/model-traits.ts"
 import { chatFormats } from "../../support/formats.ts"
 
 // oxlint-disable-next-line typescript/no-explicit-any -- requests of every shape
@@ -155,7 +156,7 @@ describe("a request without the states of other providers", () => {
         const drawn = draw(dice)
         const body = { model: "caller's", ...drawn.body }
         const text = written(dice, body)
-        const target = { model: dice.pick(["m", "caller's"]), provider: { vendor: undefined } } as Any
+        const target = { model: dice.pick(["m", "caller's"]), provider: { vendor: undefined }, traits: noTraits } as Any
         const limits = { limit: dice.pick([undefined, 5]), outputTokens: 5, toolLimit: undefined }
         const format = formats[name as keyof typeof formats]
         const sent = Buffer.from(format.edit(given(JSON.parse(text), text), target, limits))
@@ -174,7 +175,7 @@ describe("a request without the states of other providers", () => {
       for (let index = 0; index < 200; index++) {
         const body = JSON.parse(JSON.stringify({ model: "m", ...draw(dice).body }).replaceAll(sealed, "gatewa"))
         const text = written(dice, body)
-        const target = { model: "m", provider: { vendor: undefined } } as Any
+        const target = { model: "m", provider: { vendor: undefined }, traits: noTraits } as Any
         const limits = { limit: undefined, outputTokens: 5, toolLimit: undefined }
         const format = formats[name as keyof typeof formats]
         const sent = Buffer.from(format.edit(given(body, text), target, limits)).toString()

@@ -7,7 +7,7 @@ import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { openAiResponses } from "../../../src/gateway/formats/openai-responses/format.ts"
 import { anthropicMessages } from "../../../src/gateway/formats/anthropic-messages/format.ts"
 import { type Dialect } from "../../../src/gateway/formats/domain.ts"
-import { boundOf, spokenDialects } from "../../support/formats.ts"
+import { boundOf, knownModel, spokenDialects } from "../../support/formats.ts"
 import { type TokenUpperBound } from "../../../src/gateway/formats/token-upper-bound.ts"
 import { type FormatRequest } from "../../../src/gateway/pipeline/call-request.ts"
 import { providerRequest } from "../../../src/gateway/pipeline/provider-request.ts"
@@ -194,7 +194,7 @@ const rates = rateTable({
 })
 const targetOf = (dialect: Dialect, vendor: string | undefined): ModelTarget => ({
   provider: { ...runningLoopback, vendor, speaks: spokenDialects[dialect] },
-  model: "m",
+  ...knownModel("m", vendor),
   isListed: true,
   weight: 1,
   priority: 0,
@@ -214,7 +214,7 @@ const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
   ] as const)
   const body = { model: "m", ...draw(dice) }
   const bytes = Buffer.from(JSON.stringify(body))
-  const terms = { models: ["m"], mcpServers: [[{ urlPrefix: ours, maxSteps: 3 }]] }
+  const terms = { models: [knownModel("m")], mcpServers: [[{ urlPrefix: ours, maxSteps: 3 }]] }
   const bound = boundOf(format, body, bytes.length, { ...terms, contextTokens })
   const isVendor = dice.chance(0.5)
   const target = targetOf(format.dialect, isVendor ? format.dialect : undefined)

@@ -1,7 +1,7 @@
 import { assert, describe, it as plain, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { inputWithTools, toolLimits } from "../../../src/gateway/formats/provider-tools.ts"
-import { providerToolsOf } from "../../support/formats.ts"
+import { knownModel, providerToolsOf } from "../../support/formats.ts"
 import { ToolUseReader } from "../../../src/gateway/metering/tool-uses.ts"
 import { asks, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { type Answerer, json, sse, startProvider } from "../../support/provider.ts"
@@ -98,7 +98,7 @@ describe("the bound of tools that a provider runs", () => {
       assert.deepStrictEqual(refusedPaths(body, api), expected, JSON.stringify(body))
     }
     for (const model of ["perplexity/sonar-pro", "openai/gpt-4o:online", "o3-deep-research", "groq/compound-mini"]) {
-      assert.deepStrictEqual(refusedPaths({}, "chat", { models: [model] }), ["model"], model)
+      assert.deepStrictEqual(refusedPaths({}, "chat", { models: [knownModel(model)] }), ["model"], model)
     }
     // Every target has to allow a server.
     const { mcpServers } = allowing

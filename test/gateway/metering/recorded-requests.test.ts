@@ -5,7 +5,7 @@ import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { openAiCompletions } from "../../../src/gateway/formats/openai-completions/format.ts"
 import { openAiEmbeddings } from "../../../src/gateway/formats/openai-embeddings/format.ts"
 import { openAiResponses } from "../../../src/gateway/formats/openai-responses/format.ts"
-import { boundOf } from "../../support/formats.ts"
+import { boundOf, knownModel } from "../../support/formats.ts"
 import { hasRecorded, readRecorded } from "../../support/recorded.ts"
 
 const formats: Readonly<Record<string, WireFormat>> = {
@@ -26,7 +26,7 @@ describe.runIf(hasRecorded)("recorded requests of real clients", () => {
     for (const { dialect, id, request } of readRecorded()) {
       const format = formats[dialect]
       if (format === undefined || request === undefined) continue
-      const models = [String(request.model ?? "")]
+      const models = [knownModel(String(request.model ?? ""))]
       const found = boundOf(format, request, undefined, { models, contextTokens: 100_000 }).unbounded
       if (found.length === 0) bounded++
       for (const { message, path } of found) assert.match(path.join("."), unbounded, `${id}: ${message}`)

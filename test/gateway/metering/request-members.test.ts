@@ -6,10 +6,11 @@ import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { openAiCompletions } from "../../../src/gateway/formats/openai-completions/format.ts"
 import { openAiEmbeddings } from "../../../src/gateway/formats/openai-embeddings/format.ts"
 import { openAiResponses } from "../../../src/gateway/formats/openai-responses/format.ts"
-import { boundOf } from "../../support/formats.ts"
+import { boundOf, knownModel } from "../../support/formats.ts"
 import { configure, model, prices, provider, spender } from "../../support/gateway.ts"
 import { type Answerer, json, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
+import { noTraits } from "../../../src/gateway/formats/model-traits.ts"
 
 const messages = [{ role: "user", content: "Hi" }]
 const requests: Readonly<Record<string, readonly [WireFormat, object]>> = {
@@ -34,8 +35,8 @@ const elsewhereOf = (source: object) => bounded("messages", image(source)).elsew
 
 /** Whether a model of this name has a bound. */
 const hasBound = (name: string, isListed: boolean) =>
-  bounded("chat", {}, { models: [name] }).unbounded.every(
-    ({ isBoundedAt }) => isBoundedAt?.({ isListed, provider: { vendor: undefined } }) === true
+  bounded("chat", {}, { models: [knownModel(name)] }).unbounded.every(
+    ({ isBoundedAt }) => isBoundedAt?.({ isListed, provider: { vendor: undefined }, traits: noTraits }) === true
   )
 
 describe("the members of a request", () => {
@@ -242,8 +243,8 @@ describe("the name of a model", () => {
     ]) {
       assert.isFalse(hasBound(name, true), name)
     }
-    assert.isTrue(bounded("chat", {}, { models: ["gpt-4o-Search-preview"] }).tools?.searchesOnce)
-    assert.deepStrictEqual(refused("embeddings", {}, { models: ["x@preset/foo"] }), ["model"])
+    assert.isTrue(bounded("chat", {}, { models: [knownModel("gpt-4o-Search-preview")] }).tools?.searchesOnce)
+    assert.deepStrictEqual(refused("embeddings", {}, { models: [knownModel("x@preset/foo")] }), ["model"])
   })
 
   plain("has no bound where it chooses others, unless an operator listed it", () => {

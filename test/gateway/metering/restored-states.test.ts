@@ -8,7 +8,7 @@ import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
 import { providerRequest } from "../../../src/gateway/pipeline/provider-request.ts"
 import { type Dice, diceOf } from "../../contract/dice.ts"
 import { type Body, countOf } from "../../support/adversary.ts"
-import { boundOf, chatFormats, spokenDialects } from "../../support/formats.ts"
+import { boundOf, chatFormats, knownModel, spokenDialects } from "../../support/formats.ts"
 import { runningLoopback } from "../../support/loopback.ts"
 
 /** Seals as long as real ones. */
@@ -118,7 +118,11 @@ const targetOf = (dialect: Dialect, dice: Dice): ModelTarget => {
   const own = loopback?.targets[0] ?? assert.fail("There is no loopback model")
   const vendor = dice.pick(["deepseek", undefined])
   const model = dice.pick(["claude-sonnet-4-5", "claude-opus-4-8", "gemini-3-pro"])
-  return { ...own, model, provider: { ...own.provider, vendor, speaks: spokenDialects[dialect] } }
+  return {
+    ...own,
+    ...knownModel(model, vendor),
+    provider: { ...own.provider, vendor, speaks: spokenDialects[dialect] }
+  }
 }
 
 describe("a request with what its provider gets back", () => {

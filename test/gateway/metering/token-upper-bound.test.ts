@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { type Dialect } from "../../../src/gateway/formats/domain.ts"
 import { openAiEmbeddings } from "../../../src/gateway/formats/openai-embeddings/format.ts"
 import { imageTokensOf, writtenBytes } from "../../../src/gateway/formats/token-upper-bound.ts"
-import { boundOf, chatFormats } from "../../support/formats.ts"
+import { boundOf, chatFormats, knownModel } from "../../support/formats.ts"
 import { maxDepth } from "../../../src/kernel/json/json-scanner.ts"
 import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
 
@@ -55,7 +55,7 @@ describe("the bound of a request", () => {
       [
         ["gpt-4o", "claude-opus-4-1"],
         ["gpt-4o", "gpt-4o-mini-2024-07-18"]
-      ].map(imageTokensOf),
+      ].map((names) => imageTokensOf(names.map((name) => knownModel(name)))),
       [12_000, 48_169]
     )
     const body = says([{ type: "image_url", image_url: { url: "https://example.com/cat.png" } }])

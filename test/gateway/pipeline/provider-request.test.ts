@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { type Dialect } from "../../../src/gateway/formats/domain.ts"
 import { providerRequest } from "../../../src/gateway/pipeline/provider-request.ts"
 import { gatewaySnapshot } from "../../../src/gateway/configuration/gateway-snapshot.ts"
-import { chatFormats, spokenDialects } from "../../support/formats.ts"
+import { chatFormats, knownModel, spokenDialects } from "../../support/formats.ts"
 import { runningLoopback } from "../../support/loopback.ts"
 import { readableSeals } from "../../support/turn-seals.ts"
 
@@ -20,7 +20,7 @@ const sent = Effect.fnUntraced(function* (
   const [own] = model.targets
   const target = {
     ...own,
-    model: name ?? own.model,
+    ...knownModel(name ?? own.model, vendor),
     provider: { ...own.provider, vendor, speaks: spokenDialects[dialect] }
   }
   const body = JSON.parse(text)

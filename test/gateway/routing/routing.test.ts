@@ -13,6 +13,7 @@ import { ProviderHealth } from "../../../src/gateway/routing/router.ts"
 import { SharedRedis } from "../../../src/platform/redis/shared-redis.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 import { repeatableLoopback, runningLoopback } from "../../support/loopback.ts"
+import { noTraits } from "../../../src/gateway/formats/model-traits.ts"
 
 const loopback = repeatableLoopback()
 
@@ -20,6 +21,7 @@ const target = (model: string, members: Partial<ModelTarget> = {}): ModelTarget 
   provider: { ...runningLoopback, id: "p", maxConcurrency: 2, provider: loopback },
   model,
   isListed: true,
+  traits: noTraits,
   weight: 1,
   priority: 0,
   rates: null,

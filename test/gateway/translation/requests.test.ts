@@ -6,8 +6,9 @@ import { messagesToChat } from "../../../src/gateway/formats/anthropic-messages/
 import { ChatRequest } from "../../../src/gateway/formats/common-form/domain.ts"
 import { type ResponseItem, ResponsesRequest } from "../../../src/gateway/formats/openai-responses/domain.ts"
 import { responsesToChat } from "../../../src/gateway/formats/openai-responses/to-chat.ts"
+import { knownModel } from "../../support/formats.ts"
 
-const target = { model: "claude-sonnet-4-5", maxOutputTokens: 4096 }
+const target = { ...knownModel("claude-sonnet-4-5"), maxOutputTokens: 4096 }
 const hello = [{ role: "user", content: "Hello" }]
 
 const toMessages = (request: object) =>

@@ -22,7 +22,7 @@ import { streamedResponse } from "../../../src/gateway/formats/openai-responses/
 import { ResponsesRequest } from "../../../src/gateway/formats/openai-responses/domain.ts"
 import { responsesToChat } from "../../../src/gateway/formats/openai-responses/to-chat.ts"
 import { GatheredStream } from "../../../src/gateway/pipeline/gathered-stream.ts"
-import { chatFormats, spokenDialects } from "../../support/formats.ts"
+import { chatFormats, knownModel, spokenDialects } from "../../support/formats.ts"
 import { geminiErrors } from "../../../src/gateway/formats/gemini/errors.ts"
 import { anthropicErrors } from "../../../src/gateway/formats/anthropic-messages/errors.ts"
 import { openAiErrors } from "../../../src/gateway/formats/openai-chat/errors.ts"
@@ -83,7 +83,7 @@ const sent = async (body: Json, from: WireFormat, to: Dialect): Promise<string> 
   const provider = { ...target.provider, vendor: undefined, speaks: spokenDialects[to] }
   const bytes = utf8.encode(JSON.stringify(body))
   const request = { format: from, model: body.model, streams: false, body, bytes, states: readableSeals }
-  const out = await Effect.runPromise(providerRequest(request, { ...target, model, provider }, limits))
+  const out = await Effect.runPromise(providerRequest(request, { ...target, ...knownModel(model), provider }, limits))
   const received = JSON.parse(typeof out === "string" ? out : Buffer.from(out).toString("utf8"))
   const headers = { "anthropic-version": "2023-06-01" }
   const fault = to === "openai" ? chatFault : messageFault

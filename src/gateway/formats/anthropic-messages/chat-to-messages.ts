@@ -3,6 +3,7 @@ import { type Fault } from "../../../kernel/problems/problem.ts"
 import { textIn } from "../../../kernel/json/parsed-json.ts"
 import { type Untranslatable } from "../domain.ts"
 import { toContentBlock } from "./media.ts"
+import { type ModelTraits } from "../model-traits.ts"
 import { inTurnOrder, turnsOf } from "../common-form/turn-order.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "../common-form/domain.ts"
 import { takesSampling, thinkingOf, type TurnPiece, turnPiecesIn } from "./thinking.ts"
@@ -10,6 +11,7 @@ import { takesSampling, thinkingOf, type TurnPiece, turnPiecesIn } from "./think
 /** What a translation needs to know about the target model. */
 export interface AnthropicTarget {
   readonly model: string
+  readonly traits: ModelTraits
   /** The value of Anthropic's required `max_tokens` when the caller set no limit. */
   readonly maxOutputTokens: number
 }
@@ -71,10 +73,10 @@ export const chatToMessages = (
   if (format?.type === "json_object") system.push({ type: "text", text: onlyJson })
   const isMidway = turns.at(-1)?.content.some(({ type }) => type === "tool_result") ?? false
   const hasThoughts = isThought(turns.at(-2)?.content[0])
-  const asked = thinkingOf(request, target.model, maxTokens, isMidway && !hasThoughts)
+  const asked = thinkingOf(request, target.traits, maxTokens, isMidway && !hasThoughts)
   // Anthropic takes thoughts back only where it may think.
   const messages = asked.thinking === undefined ? withoutThoughts(turns) : turns
-  const isSampled = takesSampling(target.model, asked)
+  const isSampled = takesSampling(target.traits, asked)
   const translated: Record<string, unknown> = { model: target.model, max_tokens: maxTokens, messages }
   if (system.length > 0) translated.system = system
   if (typeof request.temperature === "number" && isSampled) translated.temperature = Math.min(1, request.temperature)

@@ -1,23 +1,13 @@
 import { Option, Schema } from "effect"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type ChatRequest } from "../common-form/domain.ts"
+import { type ModelTraits } from "../model-traits.ts"
 import { TurnPlaces } from "../common-form/turn-order.ts"
 import { type AnsweredBlock } from "./domain.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
 
-/** The version in a model's name, before or after its family, under any provider's naming; a date does not match. */
-const version = /claude-(?:[a-z]+-)?v?(\d+)(?:[-.](\d{1,2}))?(?!\d)/
-
-/**
- * Whether a Claude model decides for itself how much to think. Claude Opus 4.7 and later take an effort and reject thinking
- * budgets and sampling parameters. A Claude model under an unrecognized name is treated as a new one.
- */
-export const thinksAdaptively = (model: string): boolean => {
-  const name = model.toLowerCase()
-  if (!name.includes("claude")) return false
-  const [, major, minor = "0"] = version.exec(name) ?? []
-  return major === undefined || Number(major) > 4 || (Number(major) === 4 && Number(minor) >= 7)
-}
+/** Whether a model decides for itself how much to think: it takes an effort, and no budget. */
+const thinksAdaptively = ({ thinkingBy }: ModelTraits): boolean => thinkingBy === "adaptive"
 
 /** The thinking parameters for one of Anthropic's models. */
 interface Asked {
@@ -25,7 +15,7 @@ interface Asked {
   readonly effort?: string
 }
 
-/** Thinking cannot be disabled on these models, so `none` maps to the lowest effort. */
+/** Thinking cannot be disabled on some of these models, so `none` maps to the lowest effort. */
 const efforts = lookupTable<string>({
   none: "low",
   minimal: "low",
@@ -38,8 +28,8 @@ const efforts = lookupTable<string>({
 
 const budgets = lookupTable<number>({ low: 1024, medium: 4096, high: 16_384, xhigh: 32_768, max: 65_536 })
 
-/** Anthropic's minimum budget. */
-const leastBudget = 1024
+/** The minimum budget of other models behind Anthropic's API. */
+const usualLeastBudget = 1024
 
 /** The share of the output limit that is left for the answer. */
 const answerShare = 0.2
@@ -48,11 +38,13 @@ const answerShare = 0.2
  * Maps a request's reasoning effort to Anthropic's parameters. Thinking is off when a tool is forced. With a token budget
  * it is also off in the middle of a turn, because that turn would have to begin with a thinking block.
  */
-export const thinkingOf = (request: ChatRequest, model: string, maxTokens: number, isMidway: boolean): Asked => {
+export const thinkingOf = (request: ChatRequest, traits: ModelTraits, maxTokens: number, isMidway: boolean): Asked => {
+  if (traits.thinking === "none") return {}
   const asked = request.reasoning_effort ?? ""
   const choice = request.tool_choice ?? "auto"
   const isForced = choice === "required" || typeof choice === "object"
-  if (!thinksAdaptively(model)) {
+  if (!thinksAdaptively(traits)) {
+    const { minThinkingTokens: leastBudget = usualLeastBudget } = traits
     const budget = Math.min(budgets[asked] ?? 0, Math.floor(maxTokens * (1 - answerShare)))
     return budget < leastBudget || isForced || isMidway ? {} : { thinking: { type: "enabled", budget_tokens: budget } }
   }
@@ -62,9 +54,9 @@ export const thinkingOf = (request: ChatRequest, model: string, maxTokens: numbe
   return isForced || asked === "none" ? { effort } : { effort, thinking: { type: "adaptive", display: "summarized" } }
 }
 
-/** Whether a model accepts temperature and other sampling parameters: newer models never do, others unless they think. */
-export const takesSampling = (model: string, { thinking }: Asked): boolean =>
-  thinking === undefined && !thinksAdaptively(model)
+/** Whether a model accepts temperature and other sampling parameters: some never do, others unless they think. */
+export const takesSampling = ({ refuses }: ModelTraits, { thinking }: Asked): boolean =>
+  thinking === undefined && !refuses.has("temperature")
 
 /** A signed thought, as Anthropic takes it back: the signature covers the text. */
 const ThinkingBlock = Schema.Union([

@@ -37,8 +37,6 @@ const addedBy = (block: unknown, path: Fault["path"]): ReadonlyArray<PlacedTool>
 /** References to tools that are declared elsewhere in the same request. */
 const toolReferences: ReadonlySet<string> = new Set(["tool_reference", "mcp_tool_reference", "mcp_toolset_reference"])
 
-/** Models that search for each answer, once, whether or not the request asks for it. */
-const searchesOnce = /search-(?:preview|api)/i
 const perStep = { billed: undefined, maxUses: maxSteps, takesLimit: false, isPerStep: true } as const
 
 const versionOf = ({ type }: Json) => messagesTool.exec(textIn(type))
@@ -89,7 +87,8 @@ export const messagesTools = (body: Json, terms: ToolTerms, isChat = false): Fou
   for (const [index, server] of listIn(body.mcp_servers).entries()) {
     found.mcp(["mcp_servers", index], isJson(server) ? server.url : undefined, perStep)
   }
-  const searches = (body.web_search_options ?? null) !== null || terms.models.some((model) => searchesOnce.test(model))
+  const searches =
+    (body.web_search_options ?? null) !== null || terms.models.some(({ traits }) => traits.searches === "once")
   if (isChat && searches) {
     found.tools.push({ billed: "webSearch", path: ["web_search_options"], maxUses: 1, takesLimit: false })
   }

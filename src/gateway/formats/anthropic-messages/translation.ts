@@ -18,8 +18,8 @@ const decode = decoding(MessagesRequest)
 
 export const messagesTranslation: Translation = {
   requestToCommon: ({ body }) => Result.flatMap(decode(body), messagesToChat),
-  requestFromCommon: (chat, { model }, { outputTokens, toolLimit }) =>
-    Result.map(chatToMessages(chat as ChatRequest, { model, maxOutputTokens: outputTokens }), (request) =>
+  requestFromCommon: (chat, { model, traits }, { outputTokens, toolLimit }) =>
+    Result.map(chatToMessages(chat as ChatRequest, { model, traits, maxOutputTokens: outputTokens }), (request) =>
       toolLimit === undefined ? request : withToolLimit(request, toolLimit)
     ),
   answerToCommon: (answer, head) => messageToCompletion(readMessage(answer) ?? {}, head),

@@ -5,6 +5,7 @@ import { type Untranslatable } from "../domain.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "../common-form/domain.ts"
 import { turnsOf } from "../common-form/turn-order.ts"
 import { inputOf } from "../anthropic-messages/chat-to-messages.ts"
+import { type ModelTraits } from "../model-traits.ts"
 import { thinkingOf } from "./members.ts"
 import { toInlinePart } from "./members.ts"
 import { resultOf } from "./request-to-chat.ts"
@@ -19,7 +20,7 @@ const maxStops = 5
 /** Translates a chat request to one of Gemini's; the model and whether it streams are in the path of a request. */
 export const chatToRequest = (
   request: ChatRequest,
-  target: { readonly model: string }
+  target: { readonly traits: ModelTraits }
 ): Result.Result<Json, Untranslatable> => {
   const faults: Array<Fault> = []
   const refuse: Refuse = (path, message) => faults.push({ path, message })
@@ -59,7 +60,7 @@ export const chatToRequest = (
     contents.length === 0
       ? { contents: [{ role: "user", parts: system }] }
       : { contents, ...(system.length === 0 ? {} : { systemInstruction: { parts: system } }) }
-  const config = configOf(request, target.model, refuse)
+  const config = configOf(request, target.traits, refuse)
   if (Object.keys(config).length > 0) translated.generationConfig = config
   Object.assign(translated, toolMembers(request, refuse))
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
@@ -119,7 +120,7 @@ const resultParts = (
   ]
 }
 
-const configOf = (request: ChatRequest, model: string, refuse: Refuse): Json => {
+const configOf = (request: ChatRequest, traits: ModelTraits, refuse: Refuse): Json => {
   const stop = typeof request.stop === "string" ? [request.stop] : (request.stop ?? [])
   if (stop.length > maxStops) refuse(["stop"], `Gemini's models take at most ${maxStops}`)
   const format = request.response_format
@@ -136,7 +137,7 @@ const configOf = (request: ChatRequest, model: string, refuse: Refuse): Json => 
     frequencyPenalty: request.frequency_penalty,
     responseMimeType: isJsonAsked ? "application/json" : undefined,
     responseJsonSchema: schema,
-    thinkingConfig: thinkingOf(request.reasoning_effort, model)
+    thinkingConfig: thinkingOf(request.reasoning_effort, traits)
   }
   return Object.fromEntries(Object.entries(members).filter(([, value]) => (value ?? null) !== null))
 }

@@ -1,4 +1,5 @@
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
+import { type ModelTraits } from "../model-traits.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
 import { type InlineData, type ThinkingConfig } from "./domain.ts"
 import { type ChatPart } from "../common-form/domain.ts"
@@ -126,27 +127,20 @@ const levels = lookupTable<string>({
   max: "high"
 })
 
-const version = /gemini-(\d+(?:\.\d+)?)/
-/** From this version on models think by level; before it by budget, and before 2.5 not at all. */
-const firstWithLevels = 3
-const firstWithThoughts = 2.5
-/** Models of this name always think, with at least this budget. */
-const alwaysThinks = /-pro\b/
-const leastBudget = 128
-
 /** The thinking parameters for an effort, for one of Google's models; undefined if it takes none. */
-export const thinkingOf = (effort: string | null | undefined, model: string): Json | undefined => {
+export const thinkingOf = (effort: string | null | undefined, traits: ModelTraits): Json | undefined => {
   const level = levels[effort ?? ""]
   const budget = budgets[effort ?? ""]
   if (level === undefined || budget === undefined) return undefined
   const includeThoughts = effort !== "none"
-  // A name without a version is that of a current model, unless it is of another family.
-  const known = Number(version.exec(model)?.[1] ?? (model.includes("gemini") ? firstWithLevels : 0))
-  if (known < firstWithThoughts) return undefined
-  if (known >= firstWithLevels) {
-    return { thinkingLevel: alwaysThinks.test(model) && level === "minimal" ? "low" : level, includeThoughts }
+  const { minThinkingTokens = 0, thinking, thinkingBy } = traits
+  if (thinking === "none") return undefined
+  if (thinkingBy === "level") {
+    return { thinkingLevel: thinking === "always" && level === "minimal" ? "low" : level, includeThoughts }
   }
-  return { thinkingBudget: alwaysThinks.test(model) ? Math.max(leastBudget, budget) : budget, includeThoughts }
+  if (thinkingBy !== "budget") return undefined
+  const least = budget > 0 || thinking === "always" ? minThinkingTokens : 0
+  return { thinkingBudget: Math.max(least, budget), includeThoughts }
 }
 
 /** The effort that a caller asked for; undefined where the model decides. */

@@ -76,20 +76,14 @@ export const chatBound = (body: Json, terms: BoundTerms) => messageBound(body, t
 /** The members that limit the output: OpenAI's newer one, and the older one that other vendors know. */
 type LimitMember = "max_completion_tokens" | "max_tokens"
 
-/** Vendors that accept `max_completion_tokens`; a provider's vendor may be derived from its id. */
-const knowsNewer = /^(?:openai|azure|openrouter|x-ai|groq|cerebras|google)\b/
-/** Vendors that reject `max_completion_tokens`, or ignore it and generate without a limit. */
-const knowsOlderAlone = /^(?:mistral|deepseek|cohere|moonshot|ollama)/
-/** OpenAI's models that reject `max_tokens`, at any provider. */
-const refusesOlder = /(?:^|\/)(?:o\d|gpt-5)/
-
-/** The member in which a target receives a limit that its caller did not set. */
-const limitMember = ({ model, provider: { vendor } }: FormatTarget): LimitMember =>
-  vendor === undefined || knowsNewer.test(vendor) || refusesOlder.test(model) ? "max_completion_tokens" : "max_tokens"
+/** The member in which a target receives a limit that its caller did not set; the provider within this process reads both. */
+const limitMember = ({ provider: { vendor }, traits: { refuses, takes } }: FormatTarget): LimitMember =>
+  vendor === undefined || takes.has("max_completion_tokens") || refuses.has("max_tokens")
+    ? "max_completion_tokens"
+    : "max_tokens"
 
 /** Whether a target needs `max_tokens` for a limit that its caller set as `max_completion_tokens`. */
-const knowsOlderLimitAlone = ({ provider: { vendor } }: FormatTarget): boolean =>
-  vendor !== undefined && knowsOlderAlone.test(vendor)
+const knowsOlderLimitAlone = ({ traits }: FormatTarget): boolean => traits.refuses.has("max_completion_tokens")
 
 /** The patch that moves a limit from `max_completion_tokens` to `max_tokens`. */
 const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): Json =>

@@ -247,13 +247,8 @@ export const withStateGivenBack = (message: Json): Json => {
   return { ...rest, ...members, tool_calls }
 }
 
-/**
- * Vendors that refuse a call in the history without thoughts before it, which those of other models, and some of their own,
- * do not have (DeepSeek, "Thinking Mode"; Moonshot, "Kimi K2 Thinking").
- */
-const requiring = /^(?:deepseek|moonshot)/
-
-export const requiresThoughts = ({ provider: { vendor } }: FormatTarget): boolean => requiring.test(vendor ?? "")
+/** Whether a call in the history needs thoughts before it, which those of other models, and some of its own, do not have. */
+export const requiresThoughts = ({ traits }: FormatTarget): boolean => traits.requiresThoughts === true
 
 /** What a message has for thoughts that are not there: a text that is not empty. */
 export const noThoughts = { reasoning_content: " " }

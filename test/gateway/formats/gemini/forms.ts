@@ -7,6 +7,7 @@ import { openedIn } from "../../../../src/gateway/formats/common-form/turn-state
 import { readableSeals } from "../../../support/turn-seals.ts"
 import { requestToChat } from "../../../../src/gateway/formats/gemini/request-to-chat.ts"
 import { type Json } from "../../../../src/kernel/json/parsed-json.ts"
+import { knownModel } from "../../../support/formats.ts"
 
 // oxlint-disable-next-line typescript/no-explicit-any -- requests of every shape
 export type Any = any
@@ -29,7 +30,7 @@ export const toChat = (body: object, stream = false): Any => {
 }
 
 export const toGemini = (body: object, model = "gemini-3-flash"): Any => {
-  const result = chatToRequest(decodeCommon(body), { model })
+  const result = chatToRequest(decodeCommon(body), knownModel(model))
   assert.isTrue(Result.isSuccess(result), Result.isFailure(result) ? JSON.stringify(result.failure) : "")
   return Result.isSuccess(result) ? whole(result.success) : undefined
 }
@@ -41,7 +42,7 @@ const paths = (result: Result.Result<unknown, ReadonlyArray<{ readonly path: Rea
 export const refusedOfGemini = (body: object) => paths(requestToChat(read(body), { model: "m", stream: false }))
 
 /** The paths of what a chat request has that Gemini does not take. */
-export const refusedOfChat = (body: object) => paths(chatToRequest(decodeCommon(body), { model: "gemini-3-flash" }))
+export const refusedOfChat = (body: object) => paths(chatToRequest(decodeCommon(body), knownModel("gemini-3-flash")))
 
 export const weather = {
   type: "function",

@@ -17,6 +17,7 @@ import { GatheredStream } from "../../../../src/gateway/pipeline/gathered-stream
 import { parsedJson } from "../../../../src/kernel/json/parsed-json.ts"
 import { hasRecorded, readRecorded, recordedFile } from "../../../support/recorded.ts"
 import { type Any } from "./forms.ts"
+import { knownModel } from "../../../support/formats.ts"
 
 const exchanges = hasRecorded ? readRecorded().filter(({ dialect }) => dialect === "openai-chat") : []
 const head = { model: "m", id: "id", createdSeconds: 17, includesThoughts: true }
@@ -74,7 +75,7 @@ describe.skipIf(!hasRecorded)(`recorded chat completions (${recordedFile})`, () 
       const { request } = exchange as Any
       const read = decodeCommon(request)
       if (Result.isFailure(read)) continue
-      const translated = chatToRequest(read.success, { model: "gemini-3-flash" })
+      const translated = chatToRequest(read.success, knownModel("gemini-3-flash"))
       if (Result.isFailure(translated)) {
         assert.isNotEmpty(translated.failure[0]?.path, id)
         kindsRefused++

@@ -1,5 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { thinksAdaptively } from "../../../../src/gateway/formats/anthropic-messages/thinking.ts"
+import { knownModel } from "../../../support/formats.ts"
+
+const thinksAdaptively = (model: string) => {
+  const { thinking, thinkingBy } = knownModel(model).traits
+  return thinking !== "none" && thinkingBy === "adaptive"
+}
 
 const older = [
   "claude-2.1",

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
 import { chatToMessages } from "../../../../src/gateway/formats/anthropic-messages/chat-to-messages.ts"
 import { ChatRequest } from "../../../../src/gateway/formats/common-form/domain.ts"
+import { knownModel } from "../../../support/formats.ts"
 
 const hello = [{ role: "user", content: "Hello" }]
 const tools = [{ type: "function", function: { name: "weather" } }]
@@ -14,7 +15,7 @@ const midway = [
 const translated = (request: object, model: string) =>
   Result.getOrThrow(
     chatToMessages(Schema.decodeUnknownSync(ChatRequest)({ model: "m", messages: hello, ...request }), {
-      model,
+      ...knownModel(model),
       maxOutputTokens: 4096
     })
   )
