@@ -31,7 +31,9 @@ export type Filter =
 const Attributes = Schema.Record(
   Schema.String.pipe(Schema.check(Schema.isPattern(/^[a-z0-9]{1,64}$/u, { expected: "the name of an attribute" }))),
   Schema.String.pipe(Schema.check(Schema.isBetweenCodePoints(1, 1024)))
-).pipe(Schema.check(Schema.isBetweenProperties(1, 20)))
+)
+  .pipe(Schema.check(Schema.isBetweenProperties(1, 20)))
+  .annotate({ component: "EventAttributes" })
 const nested = Schema.Array(Schema.suspend((): Schema.Codec<Filter> => Filter)).pipe(
   Schema.check(Schema.isMinLength(1), Schema.isMaxLength(20))
 )

@@ -68,7 +68,7 @@ export const ModelFamily = Schema.Struct({
   provider: describe(optional(VendorPattern), "The vendor, or the id of a configured provider; any unless given"),
   models: describe(
     Schema.Array(ModelPattern).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(100))),
-    "Words that the models' names have one after the other, whatever stands between them"
+    "Words of the models' names, one after the other"
   ),
   ...traitFields,
   source: describe(optional(Source), "Where the facts are from; the catalogue's source unless given"),
@@ -92,7 +92,7 @@ export const CatalogueDocument = Schema.Struct({
   ),
   families: describe(
     optional(Schema.Array(ModelFamily).pipe(Schema.check(Schema.isMaxLength(1000)))),
-    "What models do, take and refuse, by their names; of several families, the one with the longest pattern counts"
+    "What models do, take and refuse, by their names"
   )
 }).annotate({
   identifier: "Catalogue",

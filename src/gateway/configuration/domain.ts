@@ -9,7 +9,7 @@ import { Prices } from "../catalog/rate-domain.ts"
 /** The name of a provider in the gateway's configuration. */
 export const ProviderId = Schema.String.pipe(
   Schema.check(Schema.isPattern(/^[a-z0-9][a-z0-9._-]{0,62}$/u, { expected: "1 to 63 of a-z, 0-9, '.', '_' and '-'" }))
-).annotate({ examples: ["openai"] })
+).annotate({ component: "ProviderId", examples: ["openai"] })
 
 const isBaseUrl = (written: string): boolean => {
   const url = URL.parse(written)
@@ -34,7 +34,7 @@ export const ApiKey = Schema.String.pipe(
 })
 
 /** The name by which callers request a model. */
-export const ModelName = text(1, 200).annotate({ examples: ["gpt-4o"] })
+export const ModelName = text(1, 200).annotate({ component: "ModelName", examples: ["gpt-4o"] })
 
 export const ModelKind = Schema.Literals(["chat", "embedding"]).annotate({ examples: ["chat"] })
 

@@ -14,37 +14,31 @@ export type TokenEncoding = typeof TokenEncoding.Type
 
 /** What is known of a family of models besides its prices, as a catalogue has it. */
 export const traitFields = {
-  kind: describe(Schema.Literals(["chat", "embedding"]), "What it does; `chat` unless given"),
+  kind: describe(Schema.Literals(["chat", "embedding"]), "`chat` unless given"),
   thinking: describe(
     Schema.Literals(["none", "asked", "default", "always"]),
-    "Whether it thinks: never, where a request asks for it, unless a request turns it off, or always"
+    "When it thinks: never, where a request asks for it, unless a request turns it off, or always"
   ),
   thinkingBy: describe(
     Schema.Literals(["budget", "adaptive", "level"]),
-    "How a request in its vendor's format asks for thoughts: by a budget of tokens, by an effort beside adaptive thinking, or by a level"
+    "What asks it to: a budget of tokens, adaptive thinking with an effort, or a level"
   ),
-  minThinkingTokens: describe(Tokens, "The smallest budget of thoughts that it takes"),
-  hidesThoughts: describe(Schema.Boolean, "Whether its stream leaves out thoughts that are billed"),
-  requiresThoughts: describe(
-    Schema.Boolean,
-    "Whether it refuses a call of a tool in the history without the thoughts before it"
-  ),
-  takes: describe(Members, "Members of a request that it takes, which not every server of its dialect does"),
-  refuses: describe(Members, "Members of a request that it refuses, or does not read"),
+  minThinkingTokens: describe(Tokens, "The smallest budget of thoughts"),
+  hidesThoughts: describe(Schema.Boolean, "Streams leave out thoughts that are billed"),
+  requiresThoughts: describe(Schema.Boolean, "Calls in the history are refused without their thoughts"),
+  takes: describe(Members, "Members of a request that it takes, which not every server does"),
+  refuses: describe(Members, "Members of a request that it refuses or ignores"),
   searches: describe(
     Schema.Literals(["once", "unbounded"]),
-    "Whether it searches or runs tools by itself: once for each answer, or as often as it decides"
+    "It searches by itself: once for an answer, or as often as it decides"
   ),
-  takesOnlyImages: describe(
-    Schema.Boolean,
-    "Whether it reads nothing but an image at the address of an image; elsewhere that may be a document"
-  ),
-  imageTokens: describe(Tokens, "The most that an image costs, where that is more than usual"),
+  takesOnlyImages: describe(Schema.Boolean, "The address of an image is never read as a document"),
+  imageTokens: describe(Tokens, "The most that an image costs, if more than usual"),
   tokenizer: describe(TokenEncoding, "Its public tokenizer"),
-  minCachedTokens: describe(Tokens, "The shortest beginning of a request that its provider caches"),
+  minCachedTokens: describe(Tokens, "The shortest beginning of a request that is cached"),
   soldOtherwise: describe(
     Schema.Boolean,
-    "Whether it is billed by more than text tokens, so that the built-in catalogue does not offer it"
+    "It is billed by more than text tokens, and not offered by the built-in catalogue"
   )
 }
 

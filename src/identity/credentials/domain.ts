@@ -21,7 +21,7 @@ export const maxTokenRequestBytes = 16_384
 const token = (description: string) =>
   storable(Schema.String).annotate({
     description,
-    examples: ["eyJ0eXAiOiJKV1QiLCJhbGciOiJFZERTQSIsImtpZCI6IjIwMjYtMDEifQ.e30.c2lnbmF0dXJl"]
+    examples: ["eyJhbGciOiJFZERTQSJ9.e30.c2ln"]
   })
 
 // What a wrong scope is called depends on who asks, so its form is looked at later.

@@ -9,7 +9,7 @@ const tag = {
 }
 
 const agentId = "0198a5b0-7c00-7000-8000-00000000002a"
-const jwt = "eyJ0eXAiOiJKV1QiLCJhbGciOiJFZERTQSIsImtpZCI6IjIwMjYtMDEifQ.e30.c2lnbmF0dXJl"
+const jwt = "eyJhbGciOiJFZERTQSJ9.e30.c2ln"
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 const grants = ["client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange"] as const
 

@@ -43,6 +43,7 @@ const SortMoment = Schema.String.pipe(
 )
 const sortValues = { id: Schema.Literal(""), moment: SortMoment, text: SortText, use: SortMoment } as const
 
+const SearchText = name(200).annotate({ component: "SearchText", examples: ["ada"] })
 const maxIds = 100
 
 /** The order that a cursor belongs to; undefined for that of the list itself. */
@@ -95,10 +96,9 @@ export const listing = <Id extends string | number, const Sorts extends Readonly
         examples: [idType === "integer" ? "7,42" : "0198a5b0-7c00-7000-8000-00000000002a"]
       })
     ),
-    search: Schema.optionalKey(
-      name(200).annotate({
-        description: `Text in ${searches}, without regard to case, or the whole id; a page may be short although the next one has more`,
-        examples: ["ada"]
+    search: Schema.optionalKey(SearchText).pipe(
+      Schema.annotateKey({
+        description: `Text in ${searches}, without regard to case, or the whole id; a page may be short although the next one has more`
       })
     ),
     sort: Schema.optionalKey(
