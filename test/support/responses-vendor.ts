@@ -86,10 +86,12 @@ const itemEvents = (item: Json, output_index: number, next: () => number): Reado
     const part = { ...at, summary_index: 0 }
     return [
       added({ summary: [] }),
-      event("response.reasoning_summary_part.added", next(), { ...part, part: { type: "summary_text", text: "" } }),
-      event("response.reasoning_summary_text.delta", next(), { ...part, delta: thought }),
-      event("response.reasoning_summary_text.done", next(), { ...part, text: thought }),
-      event("response.reasoning_summary_part.done", next(), { ...part, part: item.summary[0] }),
+      ...item.summary.flatMap(({ text }: Json) => [
+        event("response.reasoning_summary_part.added", next(), { ...part, part: { type: "summary_text", text: "" } }),
+        event("response.reasoning_summary_text.delta", next(), { ...part, delta: text }),
+        event("response.reasoning_summary_text.done", next(), { ...part, text }),
+        event("response.reasoning_summary_part.done", next(), { ...part, part: { type: "summary_text", text } })
+      ]),
       done()
     ]
   }

@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { text } from "../../kernel/text.ts"
 import { traitFields } from "../formats/model-traits.ts"
+import { ProviderApi } from "../formats/domain.ts"
 import { Prices, ToolFees } from "./rate-domain.ts"
 
 const optional = Schema.optionalKey
@@ -23,6 +24,10 @@ const CatalogueFact = Schema.Struct({
   inputUsdPerMTok: describe(
     optional(Prices.fields.inputUsdPerMTok),
     "Tokens that are read; the price of the model is not known unless given"
+  ),
+  apis: describe(
+    optional(Schema.Array(ProviderApi).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(4)))),
+    "The APIs that have it, such as `responses` alone; all that its provider has unless given"
   ),
   contextTokens: describe(optional(Tokens), "The longest request that it takes"),
   maxOutputTokens: describe(optional(Tokens), "The longest answer that it gives"),

@@ -3,6 +3,7 @@ import { type BetaFact, CatalogueDocument, type CatalogueFact as Fact } from "./
 import { type Prices, type ToolFees } from "./rate-domain.ts"
 import { type TraitsOf, traitsByFamily } from "./families.ts"
 import families from "./model-families.json" with { type: "json" }
+import { type ProviderApi } from "../formats/domain.ts"
 import facts from "./model-prices.json" with { type: "json" }
 
 /** Known facts about a vendor's model. */
@@ -17,6 +18,7 @@ export interface ModelFacts {
 
 const pricesOf = (fact: Fact): Prices | null => {
   const {
+    apis: _apis,
     contextTokens: _context,
     maxOutputTokens: _max,
     model: _model,
@@ -76,6 +78,8 @@ export interface Catalogue {
   readonly factsOf: (vendor: string, model: string) => ModelFacts | undefined
   /** All known models of a vendor. */
   readonly modelsOf: (vendor: string) => ReadonlyArray<ModelFacts>
+  /** The APIs of a vendor's model, where it has not all of its provider's. */
+  readonly apisOf: (vendor: string, model: string) => ReadonlyArray<ProviderApi> | undefined
   /** The fees of a vendor's tools. */
   readonly toolFeesOf: (vendor: string) => ToolFees | undefined
   /** What a value of a vendor's beta header changes, if that is known. */
@@ -112,11 +116,17 @@ export const catalogueOf = (own?: CatalogueDocument, version: number = 0): Catal
   const betas = new Map(
     [...(builtInDocument.betas ?? []), ...(own?.betas ?? [])].map((fact) => [keyOf(fact.provider, fact.beta), fact])
   )
+  const apis = new Map(
+    [...builtInDocument.models, ...(own?.models ?? [])].flatMap(({ apis, model, provider }) =>
+      apis === undefined ? [] : [[keyOf(provider, model), apis]]
+    )
+  )
   const byVendor = Map.groupBy(models.values(), ({ vendor }) => vendor)
   return {
     version: own === undefined ? builtInDocument.asOf : `${builtInDocument.asOf}+${version}`,
     factsOf: (vendor, model) => models.get(keyOf(vendor, model)),
     modelsOf: (vendor) => byVendor.get(vendor) ?? [],
+    apisOf: (vendor, model) => apis.get(keyOf(vendor, model)),
     toolFeesOf: (vendor) => fees.get(vendor),
     betaOf: (vendor, beta) => betas.get(keyOf(vendor, beta)),
     traitsOf

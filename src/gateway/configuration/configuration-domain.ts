@@ -4,7 +4,7 @@ import { Uuid } from "../../kernel/identifier.ts"
 import { HttpUrl, text } from "../../kernel/text.ts"
 import { ApiKey, BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"
 import { Prices } from "../catalog/rate-domain.ts"
-import { Dialect } from "../formats/domain.ts"
+import { Dialect, ProviderApi } from "../formats/domain.ts"
 
 export const SecretId = Uuid.pipe(Schema.brand("GatewaySecretId"))
 export type SecretId = typeof SecretId.Type
@@ -13,10 +13,7 @@ export type SecretId = typeof SecretId.Type
 export const ProviderDialect = Schema.Literals([...Dialect.literals, "loopback"]).annotate({ examples: ["openai"] })
 export type ProviderDialect = typeof ProviderDialect.Type
 
-/** The APIs of OpenAI's dialect. */
-export const ProviderApi = Schema.Literals(["chat", "responses", "completions", "embeddings"]).annotate({
-  examples: ["responses"]
-})
+const Apis = Schema.Array(ProviderApi).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(4)))
 
 /** Headers that identify the caller, or that belong to the connection. */
 const reserved =
@@ -67,8 +64,8 @@ export const ConfiguredProvider = Schema.Struct({
     "Sent with every request to it; a credential by its name (`…-key`, `…-token`, `…-auth`) is given and kept as `apiKey` is. None unless given"
   ),
   apis: member(
-    optional(Schema.Array(ProviderApi).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(4)))),
-    "What it speaks of OpenAI's dialect: `chat`, `responses`, `completions`, `embeddings`. Responses are passed to one that speaks them, and translated for others. All for OpenAI's own host, and all but `responses` for others unless given"
+    optional(Apis),
+    "What it speaks of OpenAI's dialect: `chat`, `responses`, `completions`, `embeddings`. Each call goes to an API of its own if there is one, and is translated for `chat` or `responses` otherwise. All for OpenAI's own host, and all but `responses` for others unless given"
   ),
   mcpServers: member(
     optional(Schema.Array(AllowedMcpServer).pipe(Schema.check(Schema.isMaxLength(100)))),
@@ -105,6 +102,10 @@ export type ConfiguredProvider = typeof ConfiguredProvider.Type
 export const ConfiguredTarget = Schema.Struct({
   provider: member(ProviderId, "The id of a provider of this configuration"),
   model: member(ModelName, "The provider's own name for the model"),
+  apis: member(
+    optional(Apis),
+    "What the provider speaks for this model, such as `responses` alone; as the catalogue knows, or else all that the provider speaks unless given"
+  ),
   weight: member(
     optional(between(0, 1_000_000)),
     "Its share among targets of the same priority where `strategy` is `weighted`; 1 unless given"

@@ -37,6 +37,8 @@ export interface ModelTarget {
   readonly isListed: boolean
   /** What the catalogue knows of the model. */
   readonly traits: ModelTraits
+  /** What it speaks: by its configuration, or what the catalogue knows of the model, or else all that its provider does. */
+  readonly apis: ReadonlySet<ProviderApi>
   readonly weight: number
   readonly priority: number
   /** Null if the price is unknown. */
@@ -100,6 +102,18 @@ const defaultMaxTokensPerToolUse = 10_000
 /** The simulated price of the free loopback model, so that budgets can be tried with it. */
 const loopbackPrices: Prices = { inputUsdPerMTok: 1_000_000_000n, outputUsdPerMTok: 2_000_000_000n }
 
+/** The APIs of a target. What an operator says of the provider goes before what the catalogue says of the model. */
+const apisOf = (
+  { apis, vendor }: ConnectedProvider,
+  model: string,
+  catalogue: Catalogue,
+  own?: ReadonlyArray<ProviderApi>
+): ReadonlySet<ProviderApi> => {
+  if (own !== undefined) return new Set(own)
+  const known = (vendor === undefined ? undefined : catalogue.apisOf(vendor, model))?.filter((api) => apis.has(api))
+  return known === undefined || known.length === 0 ? apis : new Set(known)
+}
+
 const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
   id: loopbackModel,
   aliases: [],
@@ -110,6 +124,7 @@ const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
       model: loopbackModel,
       isListed: true,
       traits: noTraits,
+      apis: provider.apis,
       weight: 1,
       priority: 0,
       rates: rateTable(loopbackPrices)
@@ -145,16 +160,17 @@ const configured = (
   providers: ReadonlyMap<string, ConnectedProvider>,
   catalogue: Catalogue
 ): ServedModel => {
-  const targets = model.targets.flatMap(({ model: name, priority = 0, provider: id, weight = 1 }) => {
+  const targets = model.targets.flatMap(({ apis: own, model: name, priority = 0, provider: id, weight = 1 }) => {
     const provider = providers.get(id)
     if (provider === undefined) return []
     const facts = provider.vendor === undefined ? undefined : catalogue.factsOf(provider.vendor, name)
     const traits = withImagesOf([model.id, ...aliases], catalogue.traitsOf(provider.vendor, name), catalogue)
     const prices = withFees(model.prices ?? facts?.prices ?? null, catalogue, provider.vendor)
+    const apis = apisOf(provider, name, catalogue, own)
     return [
       {
         facts,
-        target: { provider, model: name, isListed: true, traits, weight, priority, rates: prices && rateTable(prices) },
+        target: { provider, apis, model: name, isListed: true, traits, weight, priority, rates: prices && rateTable(prices) },
         prices
       }
     ]
@@ -207,8 +223,9 @@ const catalogued = (providers: Iterable<ConnectedProvider>, catalogue: Catalogue
       const prices = withFees(facts.prices, catalogue, provider.vendor)
       const known = models.get(model) ?? servedModel({ ...facts, prices })
       const traits = catalogue.traitsOf(provider.vendor, model)
+      const apis = apisOf(provider, model, catalogue)
       const rates = prices && rateTable(prices)
-      const target = { provider, model, isListed: true, traits, weight: 1, priority: 0, rates }
+      const target = { provider, model, isListed: true, apis, traits, weight: 1, priority: 0, rates }
       const contextTokens =
         known.targets.length === 0 ? facts.contextTokens : longestOf([known.contextTokens, facts.contextTokens])
       models.set(model, { ...known, contextTokens, targets: [...known.targets, target] })
@@ -251,7 +268,18 @@ export const gatewaySnapshot = (
       id: name,
       aliases: [],
       kind: "chat",
-      targets: [{ provider, model: own, isListed: false, traits, weight: 1, priority: 0, rates: rateTable(prices) }],
+      targets: [
+        {
+          provider,
+          model: own,
+          isListed: false,
+          apis: apisOf(provider, own, catalogue),
+          traits,
+          weight: 1,
+          priority: 0,
+          rates: rateTable(prices)
+        }
+      ],
       contextTokens: null,
       maxOutputTokens: null,
       maxTokensPerSecond: defaultMaxTokensPerSecond,

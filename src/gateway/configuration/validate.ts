@@ -1,6 +1,7 @@
 import { isUuid } from "../../kernel/identifier.ts"
 import { X509Certificate } from "node:crypto"
 import { type Fault } from "../../kernel/problems/problem.ts"
+import { type ProviderApi } from "../formats/domain.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { spoken } from "../formats/registry/formats.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
@@ -59,6 +60,8 @@ const areCertificates = (pem: string): boolean => {
   }
 }
 
+const lacks = (apis: ReadonlyArray<ProviderApi>, api: ProviderApi): boolean => apis.length > 0 && !apis.includes(api)
+
 /** Validates a configuration beyond the form of its members; returns every error with its path. */
 export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): ReadonlyArray<Fault> => {
   const faults: Array<Fault> = []
@@ -86,6 +89,7 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
       faults.push({ path: [...at, "tlsCa"], message: "Expected certificates in PEM" })
     }
   }
+  const speakers = new Map(providers.map(({ dialect, id }) => [id, spoken[dialect]]))
   const names = new Set([loopbackModel])
   for (const [index, { aliases = [], id, kind, targets }] of models.entries()) {
     const at = ["payload", "models", index]
@@ -95,10 +99,15 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
       if (names.has(alias)) faults.push({ path: [...at, "aliases", place], message: "Another model has this name" })
       names.add(alias)
     }
-    for (const [place, { provider }] of targets.entries()) {
+    for (const [place, { apis = [], provider }] of targets.entries()) {
+      const unspoken = apis.findIndex((api) => speakers.get(provider)?.apis.has(api) === false)
+      if (unspoken >= 0) {
+        const path = [...at, "targets", place, "apis", unspoken]
+        faults.push({ path, message: "Providers of this dialect have no such API" })
+      }
       if (!ids.has(provider)) {
         faults.push({ path: [...at, "targets", place, "provider"], message: "No provider has this id" })
-      } else if (kind === "embedding" && withoutEmbeddings.has(provider)) {
+      } else if (kind === "embedding" && (withoutEmbeddings.has(provider) || lacks(apis, "embeddings"))) {
         faults.push({ path: [...at, "targets", place, "provider"], message: "This provider has no embeddings" })
       }
     }

@@ -58,5 +58,8 @@ export const operations = [
 ] as const
 export type Operation = (typeof operations)[number]
 
-/** An API of a dialect that a provider may lack; Anthropic's has `chat` alone, as messages. */
-export type ProviderApi = "chat" | "responses" | "completions" | "embeddings"
+/** An API of a dialect that a provider, or a model of it, may lack; Anthropic's has `chat` alone, as messages. */
+export const ProviderApi = Schema.Literals(["chat", "responses", "completions", "embeddings"]).annotate({
+  examples: ["responses"]
+})
+export type ProviderApi = typeof ProviderApi.Type

@@ -87,6 +87,8 @@ export interface CommonWriter {
 export interface Translation {
   requestToCommon(request: GivenRequest): Result.Result<Json, ReadonlyArray<Fault>>
   requestFromCommon(chat: Json, target: FormatTarget, limits: SentLimits): Result.Result<Json, ReadonlyArray<Fault>>
+  /** The members of a request that are left out because the API has nothing like them, and any answer is right without. */
+  omittedIn?(chat: Json): ReadonlyArray<string>
   answerToCommon(answer: Json, head: AnswerHead): Json
   /** With the usage that is charged. */
   answerFromCommon(completion: Json, head: AnswerHead, usage: TokenUsage): Json
@@ -220,7 +222,8 @@ export interface WireFormat {
   asksForThoughts?(body: Json): boolean
   /** Whether a request for a stream asks for the usage, in a format that has it only then. */
   asksForUsage?(body: Json): boolean
-  readonly translation?: Translation
+  /** As far as calls of the format are translated for other providers, and those of other formats for its providers. */
+  readonly translation?: Partial<Translation>
   readonly counting?: Counting
 
   // Answers.
@@ -234,6 +237,8 @@ export interface WireFormat {
   holdsAnything(answer: unknown): boolean
   /** Whether an event tells anything: content in any form, a usage, or an error. */
   tells(value: unknown): boolean
+  /** The error in which a whole answer, or a stream by this event, ended, where the API answers so with a successful status. */
+  failureIn?(value: unknown): Json | undefined
   /** Whether an event ends its stream, where the API has one that does; `[DONE]` is read apart. */
   isLast?(value: unknown, event: ServerEvent): boolean
   /** What the model wrote in a whole answer; undefined if it cannot be found. */
@@ -273,6 +278,8 @@ export interface VendorDialect {
   readonly dialect: Dialect
   /** What calls in formats of other dialects are translated to. */
   readonly chat: WireFormat
+  /** What they are translated to for models that have no `chat`, in the order of preference. */
+  readonly otherChats?: ReadonlyArray<WireFormat>
   readonly embeddings?: WireFormat
   /** Tools of the provider that another format can ask for in a translation. */
   readonly translatesTools: boolean

@@ -22,8 +22,10 @@ const countedWhole = ({ idle, list, members, read }: Counting, request: Countabl
 }
 
 /** How a target's provider counts requests of a format; undefined if it does not. */
-export const countingAt = ({ provider }: ModelTarget, { api, counting, dialect }: WireFormat): Counting | undefined =>
-  provider.speaks.dialect === dialect && provider.apis.has(api) ? counting : undefined
+export const countingAt = (
+  { apis, provider }: ModelTarget,
+  { api, counting, dialect }: WireFormat
+): Counting | undefined => (provider.speaks.dialect === dialect && apis.has(api) ? counting : undefined)
 
 const deadline = "1 second"
 const deadlineMs = 1000

@@ -22,7 +22,7 @@ import { imageTokensOf, type TokenUpperBound, writtenBytes } from "../formats/to
 import { UsageMeter } from "../metering/usage-meter.ts"
 import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
 import { PrepaidQuotas } from "../routing/prepaid-quotas.ts"
-import { type Candidate, candidatesOf, resolveModel } from "../routing/resolve-model.ts"
+import { type Candidate, candidatesOf, formatAt, resolveModel } from "../routing/resolve-model.ts"
 import { isRefusal, mayFailOver, mayRepeat, pauseBefore, ProviderHealth, Router } from "../routing/router.ts"
 import { fellBack } from "../routing/routing-metrics.ts"
 import { describeRequest } from "../telemetry/call-spans.ts"
@@ -30,7 +30,7 @@ import { Transcripts } from "../transcripts/service.ts"
 import { CallIdempotency, type ClaimedCall } from "./call-idempotency.ts"
 import { type Call, noMembers, validateRequest } from "./call-request.ts"
 import { type AnswerPull, readFinalEvents } from "./final-events.ts"
-import { countableRequest, formatAt, providerRequest } from "./provider-request.ts"
+import { countableRequest, providerRequest } from "./provider-request.ts"
 import { ResponseCache } from "./response-cache.ts"
 import { CacheSavings } from "../savings/service.ts"
 import { type CallAnswer, relayResponse } from "./response-relay.ts"
@@ -49,8 +49,8 @@ interface ResolvedCall {
 interface RoutedAnswer {
   readonly target: ModelTarget
   readonly answer: ProviderAnswer
-  /** Betas of the caller that were not sent. */
-  readonly omitted: ReadonlyArray<string>
+  /** The headers that name what the request went without. */
+  readonly omissions: Readonly<Record<string, string>>
 }
 
 /** The maximum usage and cost of a call, and what the applicable caps leave. */
@@ -189,7 +189,8 @@ export class CallPipeline extends Context.Service<
         let last: { readonly failure: ProviderFailure; readonly provider: string } | undefined
         let estimate: Estimate | undefined
         let before: Candidate | undefined
-        let omitted: ReadonlyArray<string> = []
+        let omissions: Readonly<Record<string, string>> = {}
+        let untranslatable: GatewayError | undefined
         for (const candidate of candidates) {
           const { target } = candidate
           if (before !== undefined) fellBack(before.target.provider.id, target.provider.id)
@@ -214,13 +215,21 @@ export class CallPipeline extends Context.Service<
               isAdmitted = true
               if (call.idempotency !== undefined) yield* claimed.reserved(meter.reservationId)
             }
-            const body = yield* providerRequest(call, target, estimate)
+            const written = yield* Effect.result(providerRequest(call, target, estimate))
+            // Another target may have an API that the request can be translated to.
+            if (written._tag === "Failure") {
+              untranslatable ??= written.failure
+              break
+            }
             const omits = betas.unbounded.length > 0 && (yield* constraintsOf(subject, caller)).byHard
             const sent = omits ? { ...call, headers: betas.bounded } : call
-            omitted = omits ? betas.unbounded : []
+            omissions = {
+              ...omission("x-omitted-betas", omits ? betas.unbounded : []),
+              ...omission("x-omitted-members", written.success.omitted)
+            }
             if (info !== undefined) info.isCounted = true
-            const made = yield* attempt(sent, target, body, meter, routing, deadline)
-            if (made._tag === "Success") return { target, answer: made.success, omitted }
+            const made = yield* attempt(sent, target, written.success.body, meter, routing, deadline)
+            if (made._tag === "Success") return { target, answer: made.success, omissions }
             const { failure } = made
             last = { failure, provider: target.provider.id }
             if (failure.usage !== undefined) {
@@ -235,9 +244,7 @@ export class CallPipeline extends Context.Service<
             if (now >= deadline || !mayFailOver(failure)) {
               meter.release()
               yield* logFailure(target, failure)
-              return yield* now >= deadline
-                ? outOfTime
-                : providerError(failure, target.provider.id, omittedBetas(omitted))
+              return yield* now >= deadline ? outOfTime : providerError(failure, target.provider.id, omissions)
             }
             const pause =
               mayRepeat(failure) && tries <= routing.retries
@@ -251,8 +258,8 @@ export class CallPipeline extends Context.Service<
           }
         }
         meter.release()
-        if (last === undefined || before === undefined) return yield* noTarget(resolved)
-        return yield* providerError(last.failure, last.provider, omittedBetas(omitted))
+        if (last === undefined) return yield* untranslatable ?? noTarget(resolved)
+        return yield* providerError(last.failure, last.provider, omissions)
       })
 
       /** Where a call fails at no cost, its caller has an earlier reservation back with the answer, to call again with it. */
@@ -349,9 +356,9 @@ export class CallPipeline extends Context.Service<
         // Step 5: translated, metered, and settled at its end.
         const answered = yield* returning(call, meter, relayResponse(call, routed.target, routed.answer, meter))
         const relayed =
-          routed.omitted.length === 0
+          Object.keys(routed.omissions).length === 0
             ? answered
-            : { ...answered, headers: { ...answered.headers, ...omittedBetas(routed.omitted) } }
+            : { ...answered, headers: { ...answered.headers, ...routed.omissions } }
         const { bytes: request, format } = call
         const { dialect, operation } = format
         const recorded = transcripts.isRecording
@@ -396,9 +403,9 @@ export class CallPipeline extends Context.Service<
   )
 }
 
-/** The header that names what a call under a hard cap went without. */
-const omittedBetas = (betas: ReadonlyArray<string>): Readonly<Record<string, string>> =>
-  betas.length === 0 ? {} : { "x-omitted-betas": betas.join(", ") }
+/** The header that names what a request went without. */
+const omission = (header: string, names: ReadonlyArray<string>): Readonly<Record<string, string>> =>
+  names.length === 0 ? {} : { [header]: names.join(", ") }
 
 const leastOf = (one: bigint | null, other: bigint | null): bigint | null =>
   one === null ? other : other === null || one < other ? one : other

@@ -55,7 +55,8 @@ export class MessageCounts extends Context.Service<
         if (counting === undefined) {
           return { headers: {}, bytes: counted(call, estimated(call)) }
         }
-        const body = yield* providerRequest(call, counting, { limit: undefined, outputTokens: 1, toolLimit: undefined })
+        const limits = { limit: undefined, outputTokens: 1, toolLimit: undefined }
+        const { body } = yield* providerRequest(call, counting, limits)
         const answer = yield* Effect.mapError(
           router.send(
             counting,
@@ -92,10 +93,8 @@ export class MessageCounts extends Context.Service<
 /** Whether a target's provider counts the tokens of a call. */
 const isCounting =
   ({ format, onlyProvider }: Call) =>
-  ({ provider }: ModelTarget): boolean =>
-    provider.speaks.dialect === format.dialect &&
-    provider.apis.has(format.api) &&
-    (onlyProvider ?? provider.id) === provider.id
+  ({ apis, provider }: ModelTarget): boolean =>
+    provider.speaks.dialect === format.dialect && apis.has(format.api) && (onlyProvider ?? provider.id) === provider.id
 
 const estimated = ({ body, bytes, format }: Call): number => {
   const terms = { models: [], mcpServers: [], contextTokens: null, maxOutputTokens: null }

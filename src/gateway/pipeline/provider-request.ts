@@ -5,19 +5,19 @@ import { utf8Text } from "../../kernel/utf8.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
 import { openedIn } from "../formats/common-form/turn-state.ts"
+import { formatAt } from "../routing/resolve-model.ts"
 import { type SentLimits, type WireFormat } from "../formats/format.ts"
 import { type CountableRequest } from "../metering/provider-counts.ts"
 import { type FormatRequest } from "./call-request.ts"
 
-const isVectors = ({ hasOutput }: WireFormat): boolean => !hasOutput
+/** A request as a target gets it. */
+export interface WrittenRequest {
+  readonly body: string | Uint8Array
+  /** The members that it lost in its translation. */
+  readonly omitted: ReadonlyArray<string>
+}
 
-/** The format in which a target gets a call: the call's own where its provider speaks it. */
-export const formatAt = (format: WireFormat, { provider: { speaks } }: ModelTarget): WireFormat =>
-  format.dialect === speaks.dialect && format.isSpoken !== false
-    ? format
-    : ((isVectors(format) ? speaks.embeddings : undefined) ?? speaks.chat)
-
-const untranslated: Result.Result<Json, ReadonlyArray<Fault>> = Result.fail([
+const untranslated: Result.Result<never, ReadonlyArray<Fault>> = Result.fail([
   { path: ["model"], message: "No provider of the model speaks this API, and its requests are not translated" }
 ])
 
@@ -27,17 +27,21 @@ const translated = (
   to: WireFormat,
   target: ModelTarget,
   limits: SentLimits
-): Effect.Effect<Json, GatewayError> => {
-  const [reads, writes] = [request.format.translation, to.translation]
+): Effect.Effect<{ readonly body: Json; readonly omitted: ReadonlyArray<string> }, GatewayError> => {
+  const { requestToCommon: read } = request.format.translation ?? {}
+  const { omittedIn, requestFromCommon: write } = to.translation ?? {}
   return Effect.mapError(
     Effect.fromResult(
-      reads === undefined || writes === undefined
+      read === undefined || write === undefined
         ? untranslated
-        : Result.flatMap(reads.requestToCommon(request), (chat) =>
-            writes.requestFromCommon(
-              openedIn(chat, (sealed) => request.states.open(target.provider.id, sealed)),
-              target,
-              limits
+        : Result.flatMap(read(request), (chat) =>
+            Result.map(
+              write(
+                openedIn(chat, (sealed) => request.states.open(target.provider.id, sealed)),
+                target,
+                limits
+              ),
+              (body) => ({ body, omitted: omittedIn?.(chat) ?? [] })
             )
           )
     ),
@@ -45,17 +49,20 @@ const translated = (
   )
 }
 
-/** The body for a target. */
+/** The request for a target. */
 export const providerRequest = (
   request: FormatRequest,
   target: ModelTarget,
   limits: SentLimits
-): Effect.Effect<string | Uint8Array, GatewayError> => {
+): Effect.Effect<WrittenRequest, GatewayError> => {
   const { format } = request
   const to = formatAt(format, target)
   return to === format
-    ? Effect.succeed(format.edit(request, target, limits))
-    : Effect.map(translated(request, to, target, limits), (body) => JSON.stringify(body))
+    ? Effect.succeed({ body: format.edit(request, target, limits), omitted: [] })
+    : Effect.map(translated(request, to, target, limits), ({ body, omitted }) => ({
+        body: JSON.stringify(body),
+        omitted
+      }))
 }
 
 const noLimits: SentLimits = { limit: undefined, outputTokens: 1, toolLimit: undefined }
@@ -86,7 +93,7 @@ export const countableRequest = (
     const body =
       to === format
         ? Effect.sync(() => parsedBytes(format.edit(request, target, noLimits)))
-        : translated(given, to, target, noLimits)
+        : Effect.map(translated(given, to, target, noLimits), ({ body }) => body)
     return Effect.map(body, (counted) => ({
       format: to,
       body: counted,

@@ -18,7 +18,7 @@ import { withoutDeadline } from "../../platform/http/deadline.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { type Call } from "./call-request.ts"
 import { GatheredStream } from "./gathered-stream.ts"
-import { formatAt } from "./provider-request.ts"
+import { formatAt } from "../routing/resolve-model.ts"
 import { brokenOff, maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
 import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { sealedIn } from "../formats/common-form/turn-state.ts"
@@ -36,9 +36,9 @@ const answerBytes = (
   request: Json,
   { from, head, rename, seal, to }: Pick<StreamOptions, "from" | "head" | "rename" | "seal" | "to">
 ): Uint8Array => {
-  const [reads, writes] = [from.translation, to.translation]
-  if (to === from || reads === undefined || writes === undefined) return to.pass(given, answer, request, rename)
-  return json(writes.answerFromCommon(sealedIn(reads.answerToCommon(answer, head), seal), head, usage))
+  const [read, write] = [from.translation?.answerToCommon, to.translation?.answerFromCommon]
+  if (to === from || read === undefined || write === undefined) return to.pass(given, answer, request, rename)
+  return json(write(sealedIn(read(answer, head), seal), head, usage))
 }
 
 /** The maximum size of an assembled response. */

@@ -56,10 +56,10 @@ interface Translator {
 }
 
 const translatorOf = ({ from, head, includeUsage, to }: StreamOptions): Translator | undefined => {
-  const [reads, writes] = [from.translation, to.translation]
-  return from === to || reads === undefined || writes === undefined
+  const [read, write] = [from.translation?.streamToCommon, to.translation?.streamFromCommon]
+  return from === to || read === undefined || write === undefined
     ? undefined
-    : { reader: reads.streamToCommon(head), writer: writes.streamFromCommon(head, includeUsage) }
+    : { reader: read(head), writer: write(head, includeUsage) }
 }
 
 /**

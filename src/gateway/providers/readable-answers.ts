@@ -50,7 +50,7 @@ export const untilItSays = (
     for (const event of events) {
       if (isTerminator(event)) return nothing
       const value = parsedJson(event.data)
-      const error = isFirst || event.bare !== undefined ? errorAlone(value) : undefined
+      const error = isFirst || event.bare !== undefined ? errorAlone(value) : format.failureIn?.(value)
       if (error !== undefined) return refuse(error)
       isFirst = false
       if (format.tells(value)) return passOn(remaining)

@@ -23,7 +23,7 @@ const longestName = 500
 export const resolveModel = (
   gateway: GatewaySnapshot,
   name: unknown,
-  format: Pick<WireFormat, "api" | "estimates" | "modelKind">
+  format: WireFormat
 ): ServedModel | GatewayError => {
   if (typeof name !== "string" || name === "" || name.length > longestName || !isStorable(name)) {
     return invalidMember("model", `model: Expected the name of a model, in at most ${longestName} characters`)
@@ -34,18 +34,37 @@ export const resolveModel = (
   if (!(format.modelKind === "embedding" ? embeds : model.kind === "chat")) {
     return invalidMember("model", `The model \`${name}\` does not do this.`, "model_not_supported")
   }
-  return format.estimates === true || model.targets.length === 0 || speaks(model, format)
+  return format.estimates === true || model.targets.length === 0 || model.targets.some(serves(format))
     ? model
     : invalidMember(
         "model",
-        `No provider of the model \`${name}\` has this API: its configuration names none with \`${format.api}\` in \`apis\`.`,
+        `No provider of the model \`${name}\` has this API: neither it nor its target has \`${format.api}\` in \`apis\`.`,
         "model_not_supported"
       )
 }
 
-/** Whether any provider of a model has the API of a format. */
-export const speaks = ({ targets }: ServedModel, { api }: Pick<WireFormat, "api">): boolean =>
-  targets.some(({ provider }) => provider.apis.has(api))
+/** Whether a target takes calls of a format as they are, or as far as their API is the same, translated. */
+export const speaks =
+  ({ api }: Pick<WireFormat, "api">) =>
+  ({ apis }: ModelTarget): boolean =>
+    apis.has(api)
+
+/** The format of a target's chats: that of its dialect, or another one where its model has no such API. */
+const chatOf = ({ apis, provider: { speaks } }: ModelTarget): WireFormat | undefined =>
+  [speaks.chat, ...(speaks.otherChats ?? [])].find(({ api }) => apis.has(api))
+
+/** Whether a target can be sent calls of a format: it has the API, or another one that chats are translated to. */
+const serves =
+  (format: WireFormat) =>
+  (target: ModelTarget): boolean =>
+    speaks(format)(target) || (format.api === target.provider.speaks.chat.api && chatOf(target) !== undefined)
+
+/** The format in which a target gets a call: the call's own where it is spoken there. */
+export const formatAt = (format: WireFormat, target: ModelTarget): WireFormat => {
+  const { speaks: vendor } = target.provider
+  if (format.dialect === vendor.dialect && format.isSpoken !== false && speaks(format)(target)) return format
+  return (format.hasOutput ? undefined : vendor.embeddings) ?? chatOf(target) ?? vendor.chat
+}
 
 /** A target that a call may be sent to, and the model that it serves: the requested one, or a fallback. */
 export interface Candidate {
@@ -57,13 +76,13 @@ export interface Candidate {
 export const candidatesOf = (
   gateway: GatewaySnapshot,
   models: ReadonlyArray<ServedModel>,
-  { api }: WireFormat,
+  format: WireFormat,
   facts: RoutingFacts,
   onlyProvider?: string
 ): ReadonlyArray<Candidate> =>
   models.flatMap((model) => {
     const able = model.targets.filter(
-      ({ provider }) => provider.apis.has(api) && (onlyProvider === undefined || provider.id === onlyProvider)
+      (target) => serves(format)(target) && (onlyProvider === undefined || target.provider.id === onlyProvider)
     )
     return routeOrder(able, gateway.routing.strategy, facts).map((target) => ({ model, target }))
   })

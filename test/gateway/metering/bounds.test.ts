@@ -196,6 +196,7 @@ const targetOf = (dialect: Dialect, vendor: string | undefined): ModelTarget => 
   provider: { ...runningLoopback, vendor, speaks: spokenDialects[dialect] },
   ...knownModel("m", vendor),
   isListed: true,
+  apis: spokenDialects[dialect].apis,
   weight: 1,
   priority: 0,
   rates
@@ -240,7 +241,8 @@ const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
     bytes,
     states: readableSeals
   }
-  const sent = JSON.parse(Buffer.from(yield* providerRequest(request, target, estimate.success)).toString())
+  const written = yield* providerRequest(request, target, estimate.success)
+  const sent = JSON.parse(Buffer.from(written.body).toString())
   const { input, output, searches } = consumption(sent, contextTokens, dice, { isVendor })
   const usage = { ...noUsage, inputTokens: input, outputTokens: output, toolUses: { webSearch: searches } }
   return { body, estimate: estimate.success, sent, charged: costOf(usage, rates) }

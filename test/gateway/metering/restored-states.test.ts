@@ -26,8 +26,11 @@ const seals: TurnSeals = {
 const drawText = (dice: Dice): string =>
   dice.pick(["a", "thought ", "漢字", "é", '"\\', "\u0001", "<&>"]).repeat(dice.below(300))
 
-/** What a provider of a dialect attached to a turn. */
-const drawState = (dice: Dice, dialect: Dialect): ReadonlyArray<object> => {
+/** The kinds of providers: those of a dialect, and those of models that have the Responses API alone. */
+type Kind = Dialect | "responses"
+
+/** What a provider attached to a turn. */
+const drawState = (dice: Dice, dialect: Kind): ReadonlyArray<object> => {
   const signature = `s${drawText(dice)}`
   const one = (): object =>
     dialect === "anthropic"
@@ -43,16 +46,22 @@ const drawState = (dice: Dice, dialect: Dialect): ReadonlyArray<object> => {
             { text: dice.below(9), signature },
             { call: "c1", signature }
           ])
-        : dice.pick<object>([
-            { message: { reasoning_content: drawText(dice) } },
-            { message: { reasoning_details: [{ type: "reasoning.text", text: drawText(dice), index: 0 }] } },
-            { call: "c1", extra_content: { x: signature } }
-          ])
+        : dialect === "responses"
+          ? dice.pick<object>([
+              { item: { type: "reasoning", id: "rs_1", encrypted_content: signature, summary: [] } },
+              { text: dice.below(9), phase: dice.pick(["commentary", "final_answer"]) },
+              { call: "c1" }
+            ])
+          : dice.pick<object>([
+              { message: { reasoning_content: drawText(dice) } },
+              { message: { reasoning_details: [{ type: "reasoning.text", text: drawText(dice), index: 0 }] } },
+              { call: "c1", extra_content: { x: signature } }
+            ])
   return Array.from({ length: 1 + dice.below(4) }, one)
 }
 
 /** A sealed state, one that nothing opens, or a text that only begins like one. */
-const drawSealed = (dice: Dice, dialect: Dialect): string =>
+const drawSealed = (dice: Dice, dialect: Kind): string =>
   dice.chance(0.8)
     ? seals.seal("", drawState(dice, dialect))
     : dice.pick([sealedPrefix, `${sealedPrefix}${"A".repeat(80)}`, `${sealedPrefix} and more`])
@@ -61,7 +70,7 @@ const several = <A>(dice: Dice, draw: (index: number) => A): ReadonlyArray<A> =>
   Array.from({ length: 1 + dice.below(5) }, (_, index) => draw(index))
 
 /** A turn with states everywhere where a caller of a format may keep them; calls may have the same id. */
-const drawTurn: Record<Dialect | "common", (dice: Dice, to: Dialect) => ReadonlyArray<object>> = {
+const drawTurn: Record<Dialect | "common", (dice: Dice, to: Kind) => ReadonlyArray<object>> = {
   openai: (dice, to) => {
     const calls = several(dice, () => ({
       id: "c1",
@@ -111,18 +120,16 @@ const drawTurn: Record<Dialect | "common", (dice: Dice, to: Dialect) => Readonly
 
 const formats = { ...chatFormats, common: commonFormat }
 const turn = (...turn_state: ReadonlyArray<string>) => ({ role: "assistant", turn_state })
-const dialects = ["openai", "anthropic", "gemini"] as const
+const kinds = ["openai", "anthropic", "gemini", "responses"] as const
 const [loopback] = gatewaySnapshot({}, null, runningLoopback, [], []).models
 
-const targetOf = (dialect: Dialect, dice: Dice): ModelTarget => {
+const targetOf = (kind: Kind, dice: Dice): ModelTarget => {
   const own = loopback?.targets[0] ?? assert.fail("There is no loopback model")
   const vendor = dice.pick(["deepseek", undefined])
   const model = dice.pick(["claude-sonnet-4-5", "claude-opus-4-8", "gemini-3-pro"])
-  return {
-    ...own,
-    ...knownModel(model, vendor),
-    provider: { ...own.provider, vendor, speaks: spokenDialects[dialect] }
-  }
+  const speaks = spokenDialects[kind === "responses" ? "openai" : kind]
+  const apis = new Set([kind === "responses" ? ("responses" as const) : ("chat" as const)])
+  return { ...own, ...knownModel(model, vendor), apis, provider: { ...own.provider, vendor, speaks } }
 }
 
 describe("a request with what its provider gets back", () => {
@@ -132,7 +139,7 @@ describe("a request with what its provider gets back", () => {
       let restored = 0
       for (let index = 0; index < 1000; index++) {
         const from = dice.pick(["openai", "anthropic", "gemini", "common"] as const)
-        const to = dice.pick(dialects)
+        const to = dice.pick(kinds)
         const format = formats[from]
         const turns = several(dice, () => drawTurn[from](dice, to)).flat()
         const body: Body =
@@ -144,9 +151,9 @@ describe("a request with what its provider gets back", () => {
         const request = { format, model: "m", streams: false, body, bytes, states: seals }
         const target = targetOf(to, dice)
         const made = yield* providerRequest(request, target, { limit: 10, outputTokens: 10, toolLimit: undefined })
-        const sent = JSON.parse(Buffer.from(made).toString())
+        const sent = JSON.parse(Buffer.from(made.body).toString())
         const read = countOf(sent, 1, dice)
-        if (JSON.stringify(sent).includes("redacted_thinking")) restored++
+        if (/redacted_thinking|encrypted_content":"s/.test(JSON.stringify(sent))) restored++
         assert.isAtMost(read, bound.inputTokens, JSON.stringify({ from, to, body, sent }).slice(0, 4000))
       }
       assert.isAbove(restored, 20)

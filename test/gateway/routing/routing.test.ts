@@ -22,6 +22,7 @@ const target = (model: string, members: Partial<ModelTarget> = {}): ModelTarget 
   model,
   isListed: true,
   traits: noTraits,
+  apis: runningLoopback.apis,
   weight: 1,
   priority: 0,
   rates: null,

@@ -83,7 +83,9 @@ const sent = async (body: Json, from: WireFormat, to: Dialect): Promise<string> 
   const provider = { ...target.provider, vendor: undefined, speaks: spokenDialects[to] }
   const bytes = utf8.encode(JSON.stringify(body))
   const request = { format: from, model: body.model, streams: false, body, bytes, states: readableSeals }
-  const out = await Effect.runPromise(providerRequest(request, { ...target, ...knownModel(model), provider }, limits))
+  const { body: out } = await Effect.runPromise(
+    providerRequest(request, { ...target, ...knownModel(model), provider }, limits)
+  )
   const received = JSON.parse(typeof out === "string" ? out : Buffer.from(out).toString("utf8"))
   const headers = { "anthropic-version": "2023-06-01" }
   const fault = to === "openai" ? chatFault : messageFault
@@ -131,13 +133,13 @@ const responseOf = (request: Json = { model: "asked" }): ChunksToResponse => {
 
 /** An answer as the common form has it, and the usage that it reports. */
 const common = (answer: Json, from: WireFormat) => ({
-  completion: sealedIn(from.translation!.answerToCommon(answer, head), readableSeal),
+  completion: sealedIn(from.translation!.answerToCommon!(answer, head), readableSeal),
   usage: from.usageIn(answer) ?? noUsage
 })
 
 const translatedAnswer = (answer: Json, from: WireFormat, to: WireFormat): string => {
   const { completion, usage } = common(answer, from)
-  return pretty(to.translation!.answerFromCommon(completion, head, usage))
+  return pretty(to.translation!.answerFromCommon!(completion, head, usage))
 }
 
 const wholeResponse = (answer: Json, from: WireFormat, request: Json | undefined): string => {

@@ -5,6 +5,7 @@ import { Effect } from "effect"
 import OpenAI from "openai"
 import { configure, model, provider, spender } from "../../support/gateway.ts"
 import { type Answerer, json, sse, startProvider } from "../../support/provider.ts"
+import { responseEvents } from "../../support/responses-vendor.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 // oxlint-disable-next-line typescript/no-explicit-any -- conversations of every format
@@ -12,7 +13,7 @@ type Any = any
 
 const called = { city: "Oslo" }
 const thought = "I must look it up."
-const marks = { chat: "Q0hBVA==", claude: "Q0xBVURF", gemini: "R0VNSU5J" }
+const marks = { chat: "Q0hBVA==", claude: "Q0xBVURF", gemini: "R0VNSU5J", responses: "UkVTUE9OU0VT" }
 
 /** Thinks and calls a function, unless a result came in; a provider of chat completions with signed calls. */
 const chatVendor: Answerer = ({ body }, response) => {
@@ -128,6 +129,54 @@ const geminiVendor: Answerer = ({ body, path }, response) => {
   })
   if (!path.includes(":stream")) return json(response, 200, answer(parts, { finishReason: "STOP" }))
   sse(response, [...parts.map((part) => answer([part], {})), answer([], { finishReason: "STOP" })])
+  response.end()
+}
+
+/** A turn that thinks, comments, thinks again and calls. */
+const responsesTurn = [
+  {
+    id: "rs_1",
+    type: "reasoning",
+    summary: [{ type: "summary_text", text: thought }],
+    encrypted_content: marks.responses
+  },
+  {
+    id: "msg_1",
+    type: "message",
+    status: "completed",
+    role: "assistant",
+    phase: "commentary",
+    content: [{ type: "output_text", text: "One moment.", annotations: [] }]
+  },
+  { id: "rs_2", type: "reasoning", summary: [], encrypted_content: `${marks.responses}2` },
+  {
+    id: "fc_1",
+    type: "function_call",
+    status: "completed",
+    call_id: "call_r",
+    name: "weather",
+    arguments: JSON.stringify(called)
+  }
+]
+
+const responsesVendor: Answerer = ({ body }, response) => {
+  const isAnswered = body.input.at(-1).type === "function_call_output"
+  const rain = { id: "msg_2", type: "message", status: "completed", role: "assistant", phase: "final_answer" }
+  const output = isAnswered
+    ? [{ ...rain, content: [{ type: "output_text", text: "Rain.", annotations: [] }] }]
+    : responsesTurn
+  const usage = { input_tokens: 10, output_tokens: 5, total_tokens: 15 }
+  const answer = {
+    id: "resp_1",
+    object: "response",
+    created_at: 1,
+    status: "completed",
+    model: body.model,
+    output,
+    usage
+  }
+  if (body.stream !== true) return json(response, 200, answer)
+  sse(response, responseEvents(answer))
   response.end()
 }
 
@@ -280,6 +329,14 @@ const clients = {
   "Google's SDK": geminiClient
 }
 
+/** What matters of an item that is given back; its id and status are the client's to leave out. */
+const givenBack = ({ arguments: input, call_id, content, encrypted_content, phase, summary, type }: Any) => ({
+  type,
+  thoughts: [encrypted_content, summary],
+  words: [phase, content?.map(({ text }: Any) => text)],
+  call: [call_id, input]
+})
+
 /** What each provider wants back, in the last request that it got. */
 const returned: Readonly<Record<string, (body: Any) => void>> = {
   chat: ({ messages }) => {
@@ -295,6 +352,10 @@ const returned: Readonly<Record<string, (body: Any) => void>> = {
     const parts = contents.filter(({ role }: Any) => role === "model").flatMap((content: Any) => content.parts)
     const call = parts.find(({ functionCall }: Any) => functionCall)
     assert.strictEqual(call.thoughtSignature, marks.gemini)
+  },
+  responses: ({ input }) => {
+    assert.deepStrictEqual(input.slice(1, -1).map(givenBack), responsesTurn.map(givenBack))
+    assert.deepInclude(input.at(-1), { type: "function_call_output", call_id: "call_r", output: "Rain" })
   }
 }
 
@@ -303,6 +364,7 @@ const setUp = Effect.gen(function* () {
   const chat = yield* startProvider(chatVendor)
   const claude = yield* startProvider(claudeVendor)
   const gemini = yield* startProvider(geminiVendor)
+  const responses = yield* startProvider(responsesVendor)
   const others = { dialect: "gemini", baseUrl: `${gemini.url}/v1beta` }
   yield* configure(
     service,
@@ -310,17 +372,19 @@ const setUp = Effect.gen(function* () {
       provider("chat", chat),
       provider("second-chat", chat),
       { ...provider("claude", claude), dialect: "anthropic", baseUrl: claude.url },
-      { ...provider("gemini", gemini), ...others }
+      { ...provider("gemini", gemini), ...others },
+      provider("responses", responses, { apis: ["responses"] })
     ],
     [
       model("chat", ["chat"]),
       model("second", ["second-chat"]),
       model("claude", ["claude"]),
-      model("gemini", ["gemini"])
+      model("gemini", ["gemini"]),
+      model("responses", ["responses"])
     ]
   )
   const { key } = yield* spender(service, [{ limit: 10 }])
-  return { vendors: { chat, claude, gemini }, key, service }
+  return { vendors: { chat, claude, gemini, responses }, key, service }
 })
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("what a provider wants back", (it) => {

@@ -46,6 +46,7 @@ export const messagesToChat = (
   }
   const effort = effortOf(request)
   if (effort !== undefined) translated.reasoning_effort = effort
+  if (thinks.has(request.thinking?.type ?? "")) translated.reasoning_summary = "auto"
   const schema = request.output_config?.format?.schema
   if (schema) {
     translated.response_format = {
@@ -188,6 +189,9 @@ const efforts = lookupTable<string>({
   xhigh: "high",
   max: "high"
 })
+
+/** Callers see the thoughts of a model that may think. */
+const thinks = new Set(["enabled", "adaptive"])
 
 const effortOf = ({ output_config: config, thinking }: MessagesRequest): string | undefined => {
   if (thinking?.type === "enabled") {

@@ -33,14 +33,24 @@ export const messageOf = (said: {
 export const completionOf = (
   { createdSeconds, model }: AnswerHead,
   id: string,
-  choices: ReadonlyArray<{ readonly index: number; readonly message: Json; readonly finish_reason: string }>,
+  choices: ReadonlyArray<{
+    readonly index: number
+    readonly message: Json
+    readonly finish_reason: string
+    readonly logprobs?: Json | null
+  }>,
   usage: TokenUsage
 ): Json => ({
   id,
   object: "chat.completion",
   created: createdSeconds,
   model,
-  choices: choices.map(({ finish_reason, index, message }) => ({ index, message, logprobs: null, finish_reason })),
+  choices: choices.map(({ finish_reason, index, logprobs = null, message }) => ({
+    index,
+    message,
+    logprobs,
+    finish_reason
+  })),
   usage: toCompletionUsage(usage)
 })
 

@@ -27,7 +27,8 @@ export const ChatPart = Schema.Struct({
       file_id: optional(Schema.String),
       filename: optional(Schema.String)
     })
-  )
+  ),
+  input_audio: Schema.optionalKey(Schema.Unknown)
 })
 export type ChatPart = typeof ChatPart.Type
 
@@ -36,6 +37,8 @@ export const ChatMessage = Schema.Struct({
   turn_state: optional(Schema.Array(Schema.Unknown)),
   role: Schema.Literals(["system", "developer", "user", "assistant", "tool", "function"]),
   content: optional(Schema.Union([Schema.String, Schema.Array(ChatPart)])),
+  /** Of a model that did not answer. */
+  refusal: optional(Schema.String),
   tool_calls: optional(Schema.Array(ToolCall)),
   tool_call_id: optional(Schema.String)
 })
@@ -99,6 +102,7 @@ export const ChatRequest = Schema.Struct({
       json_schema: optional(
         Schema.Struct({
           name: optional(Schema.String),
+          description: optional(Schema.String),
           schema: optional(Schema.Record(Schema.String, Schema.Unknown)),
           strict: optional(Schema.Boolean)
         })
@@ -106,12 +110,23 @@ export const ChatRequest = Schema.Struct({
     })
   ),
   reasoning_effort: optional(Schema.String),
+  /** Whether thoughts are to be shown, as `auto`, where a model shows them only then. */
+  reasoning_summary: optional(Schema.String),
+  verbosity: Schema.optionalKey(Schema.Unknown),
   seed: optional(Schema.Int),
   presence_penalty: optional(Schema.Finite),
   frequency_penalty: optional(Schema.Finite),
   user: optional(Schema.String),
   safety_identifier: optional(Schema.String),
+  service_tier: Schema.optionalKey(Schema.Unknown),
+  metadata: Schema.optionalKey(Schema.Unknown),
+  prompt_cache_key: Schema.optionalKey(Schema.Unknown),
+  prompt_cache_retention: Schema.optionalKey(Schema.Unknown),
+  logit_bias: Schema.optionalKey(Schema.Unknown),
+  prediction: Schema.optionalKey(Schema.Unknown),
+  audio: Schema.optionalKey(Schema.Unknown),
   logprobs: optional(Schema.Boolean),
+  top_logprobs: optional(Schema.Int),
   modalities: optional(Schema.Array(Schema.String)),
   functions: optional(Schema.Array(Schema.Unknown)),
   web_search_options: optional(Schema.Unknown),

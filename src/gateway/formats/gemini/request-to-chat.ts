@@ -230,7 +230,8 @@ const configMembers = (config: GenerationConfig, refuse: Refuse): Json => {
     presence_penalty: presencePenalty,
     frequency_penalty: frequencyPenalty,
     response_format: format,
-    reasoning_effort: effort
+    reasoning_effort: effort,
+    reasoning_summary: config.thinkingConfig?.includeThoughts === true ? "auto" : undefined
   }
   return Object.fromEntries(Object.entries(members).filter(([, value]) => (value ?? null) !== null))
 }

@@ -69,7 +69,7 @@ export const chatTranslation: Translation = {
       const given = isJson(message) ? withStateGivenBack(message) : message
       return requires && callsWithoutThoughts(given) ? Object.assign({}, given, noThoughts) : given
     })
-    const members = { ...chat, ...chatChanges(chat, target, limits) }
+    const members = { ...chat, ...chatChanges(chat, target, limits), reasoning_summary: null }
     return Result.succeed({
       ...Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null)),
       messages: withImagesBesideTools(messages.filter((message) => !isEmpty(message)))

@@ -10,6 +10,13 @@ const lastTypes = new Set(["response.completed", "response.incomplete", "respons
 /** Whether an event ends a response. */
 export const endsResponse = (value: unknown, event: ServerEvent): boolean => hasType(lastTypes, value, event)
 
+/** The error in which a response ended. Its events come after others, so that it is known by its status alone. */
+export const failureIn = (value: unknown): Json | undefined => {
+  const response = isJson(value) && isJson(value.response) ? value.response : value
+  if (!isJson(response) || response.status !== "failed") return undefined
+  return { error: response.error ?? { message: "The response failed." }, usage: response.usage }
+}
+
 /** How a response ended: why it is incomplete, or else its status. */
 const endOf = ({ incomplete_details: details, status }: Json): string =>
   String((isJson(details) ? details.reason : undefined) ?? status)

@@ -1,3 +1,4 @@
+import { openAiResponses } from "../../formats/openai-responses/format.ts"
 import { type WireFormat } from "../../formats/format.ts"
 import { Context, Effect, Layer, Option, type Scope } from "effect"
 import { RouteNotFound } from "../../../kernel/problems/problems.ts"
@@ -31,7 +32,7 @@ type Incoming = Omit<Call, "format">
 /** Whether a target that speaks the Responses API is among the first that a call is sent to. */
 const leads = ({ targets }: ServedModel): boolean => {
   const first = Math.min(...targets.map(({ priority }) => priority))
-  return targets.some(({ priority, provider }) => priority === first && provider.apis.has("responses"))
+  return targets.some((target) => target.priority === first && speaks(openAiResponses)(target))
 }
 
 /** The gateway's own ids, of responses that it stores itself. */
@@ -62,7 +63,7 @@ const make = Effect.gen(function* () {
     const conversation = referencesOf(body)
     if (conversation.length > maxReferences) return yield* tooManyReferences(maxReferences)
     const held = conversation.map(open).find((one) => one !== undefined)
-    if (model === undefined || !speaks(model, format)) {
+    if (model === undefined || !model.targets.some(speaks(format))) {
       return held === undefined ? undefined : yield* keptElsewhere("previous_response_id", held.provider, body.model)
     }
     // What the gateway stores itself is sent as items, whatever the provider.

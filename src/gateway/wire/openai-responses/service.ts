@@ -19,7 +19,7 @@ import { type Call } from "../../pipeline/call-request.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
 import { bytesPerToken } from "../../metering/usage-meter.ts"
-import { resolveModel } from "../../routing/resolve-model.ts"
+import { resolveModel, speaks } from "../../routing/resolve-model.ts"
 import { type BilledTool, billedTools, noUsage, type TokenUsage } from "../../formats/domain.ts"
 import { errorInEvent } from "../../formats/errors.ts"
 import { comment, EventReader, isComment, isTerminator, type ServerEvent } from "../../formats/event-reader.ts"
@@ -187,7 +187,7 @@ const make = Effect.gen(function* () {
     if (call === undefined) return yield* bridged(incoming, requestId)
     const passed = Effect.map(pipeline.call(call), (answer) => responseOf(answer, requestId))
     const model = configuration.snapshot().modelNamed(String(call.body.model))
-    const hasOthers = model?.targets.some(({ provider }) => !provider.apis.has("responses")) === true
+    const hasOthers = model?.targets.some((target) => !speaks(openAiResponses)(target)) === true
     return yield* hasOthers && call.onlyProvider === undefined
       ? Effect.catchIf(passed, isProviders, () => bridged(incoming, requestId))
       : passed
