@@ -113,7 +113,7 @@ export class CallPipeline extends Context.Service<
           ...routingFacts,
           quota: ({ provider }: ModelTarget) => quotaOf(call.caller.subject.tenantId, provider.id)
         }
-        const candidates = candidatesOf(gateway, models, format, facts, call.onlyProvider)
+        const candidates = candidatesOf(gateway, models, format, facts, call)
         const targets = candidates.map(({ target }) => target)
         // A fallback may have a longer context than the model.
         const contexts = models.flatMap(({ contextTokens: length }) => (length === null ? [] : [length]))

@@ -6,6 +6,7 @@ import { MalformedJson, PayloadTooLarge, UnsupportedMediaType } from "../../kern
 import { headersOf } from "../../platform/http/request.ts"
 import { bytesOf, declaresMoreThan, encoded, exceeds, isEncoded, repeats } from "../../platform/http/request-body.ts"
 import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { ProviderRefused } from "../configuration/domain.ts"
 import { withBetas } from "../catalog/betas.ts"
 import { betaMembers } from "../formats/request-faults.ts"
@@ -46,6 +47,8 @@ export interface Call extends FormatRequest {
   readonly cache?: boolean | undefined
   /** The one provider that may be called, because it stores what the request refers to. */
   readonly onlyProvider?: string | undefined
+  /** Whether a target is left out, because the same request has failed there in another format. */
+  readonly hasFailedAt?: ((target: ModelTarget) => boolean) | undefined
   /** The ids that a caller gets in the place of a provider's. */
   readonly idsFor?: ((provider: string) => (id: string) => string) | undefined
   readonly idempotency?: CallKey | undefined

@@ -1,6 +1,6 @@
 import { Cause, Effect, type Pull, Stream } from "effect"
 import { noUsage, type TokenUsage } from "../formats/domain.ts"
-import { type DialectError } from "../formats/errors.ts"
+import { type DialectError, readError } from "../formats/errors.ts"
 import { type WireFormat } from "../formats/format.ts"
 import { WholeFacts } from "../telemetry/answer-facts.ts"
 import { type UsageMeter, type Progress } from "../metering/usage-meter.ts"
@@ -292,6 +292,8 @@ const wholeOf = (
   const toolUses = meter.makeToolUseReader()
   toolUses?.read(answer)
   const told = usageWithTools(reported, toolUses)
+  const ended = options.from === options.to ? undefined : options.from.failureIn?.(answer)
+  const error = failure ?? (ended === undefined ? undefined : readError(502, ended))
   const used =
     told === undefined || failure !== undefined
       ? meter.estimate({ ...progressIn(given, value, options.from, meter), usage: told, toolUses: toolUses?.uses })
@@ -299,8 +301,8 @@ const wholeOf = (
   return Effect.flatMapEager(used, (usage) => {
     const remaining = meter.remaining(meter.cost(usage))
     const method = reported === undefined || failure !== undefined ? "estimated" : "provider_usage"
-    const cost = meter.settle(usage, method, failure?.status ?? status)
-    if (failure !== undefined) return Effect.fail(brokenAnswer(failure, target.provider.id))
+    const cost = meter.settle(usage, method, error?.status ?? status)
+    if (error !== undefined) return Effect.fail(brokenAnswer(error, target.provider.id))
     if (answer === undefined) return Effect.fail(unreadableAnswer(target.provider.id))
     const bytes = answerBytes(given, answer, usage, body, options)
     const streamed = call.streams ? format.streamed(utf8Text(bytes), includeUsage ? usage : undefined) : undefined

@@ -72,8 +72,6 @@ export const makeHttpProvider = (
       return untilItSays(answer, body, format, (error) => refused(asRefusal(answer, error), format))
     }
     const value = answerJson(body, format)
-    const failed = format.failureIn?.(value)
-    if (failed !== undefined) return refused(asRefusal(answer, failed), format)
     // What cannot be parsed may hold anything, but for white space.
     if (value === undefined ? !isBlank(body) : format.holdsAnything(value)) {
       return Effect.succeed({ ...answer, value })

@@ -45,12 +45,16 @@ export const untilItSays = (
     Effect.succeed({ ...answer, body: { first: held, rest: remaining } })
   const nothing = Effect.fail(answeredNothing())
 
+  /** The failure of an answer that cost nothing, whatever came before. */
+  const unpaidFailure = (value: unknown) =>
+    format.usageIn(value) === undefined ? format.failureIn?.(value) : undefined
+
   /** What the events make of the answer, with what remains of it; undefined if they tell nothing yet. */
   const outcomeOf = (events: ReadonlyArray<ServerEvent>, remaining: typeof rest): typeof next | undefined => {
     for (const event of events) {
       if (isTerminator(event)) return nothing
       const value = parsedJson(event.data)
-      const error = isFirst || event.bare !== undefined ? errorAlone(value) : format.failureIn?.(value)
+      const error = isFirst || event.bare !== undefined ? errorAlone(value) : unpaidFailure(value)
       if (error !== undefined) return refuse(error)
       isFirst = false
       if (format.tells(value)) return passOn(remaining)

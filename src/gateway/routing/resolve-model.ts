@@ -72,17 +72,26 @@ export interface Candidate {
   readonly target: ModelTarget
 }
 
+/** Which targets a call cannot be sent to. */
+interface Exclusions {
+  readonly onlyProvider?: string | undefined
+  readonly hasFailedAt?: ((target: ModelTarget) => boolean) | undefined
+}
+
 /** The targets of a model and its fallbacks, in the order in which they are tried. */
 export const candidatesOf = (
   gateway: GatewaySnapshot,
   models: ReadonlyArray<ServedModel>,
   format: WireFormat,
   facts: RoutingFacts,
-  onlyProvider?: string
+  { hasFailedAt, onlyProvider }: Exclusions = {}
 ): ReadonlyArray<Candidate> =>
   models.flatMap((model) => {
     const able = model.targets.filter(
-      (target) => serves(format)(target) && (onlyProvider === undefined || target.provider.id === onlyProvider)
+      (target) =>
+        serves(format)(target) &&
+        (onlyProvider === undefined || target.provider.id === onlyProvider) &&
+        hasFailedAt?.(target) !== true
     )
     return routeOrder(able, gateway.routing.strategy, facts).map((target) => ({ model, target }))
   })

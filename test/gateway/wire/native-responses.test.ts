@@ -435,11 +435,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.deepStrictEqual(yield* charges(service, tenantId), [charged])
         const denied = yield* failure(() => client.responses.compact({ model: "native", input: "Hi" } as never))
         assert.strictEqual(denied.status, 403)
-        // Nothing but the Responses API is spoken.
-        const chat = yield* failure(() =>
-          client.chat.completions.create({ model: "native", messages: [{ role: "user", content: "Hi" }] })
-        )
-        assert.deepInclude(chat, { status: 400, code: "model_not_supported" })
+        // Chats are translated, and text completions have no other form.
+        const text = yield* failure(() => client.completions.create({ model: "native", prompt: "Hi" }))
+        assert.deepInclude(text, { status: 400, code: "model_not_supported" })
       }).pipe(Effect.scoped)
     )
 

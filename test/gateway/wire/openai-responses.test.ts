@@ -485,7 +485,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         [{ conversation: "conv_1" }, "conversation"],
         [{ prompt: { id: "pmpt_1" } }, "prompt"],
         [{ input: [] }, "input"],
-        [{ input: [{ type: "computer_call_output" }] }, "input.0.type"],
+        [{ input: [{ type: "computer_call_output" }] }, "input"],
         [{ input: [{ type: "reasoning", id: "rs_1", summary: [] }] }, "input"],
         [{ input: [{ role: "user", content: [null] }] }, "input.0.content.0"],
         [{ input: [{ type: "function_call_output", call_id: "c", output: [null] }] }, "input.0.output.0"],

@@ -2,6 +2,7 @@ import { Result } from "effect"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { textIn } from "../../../kernel/json/parsed-json.ts"
 import { type Untranslatable } from "../domain.ts"
+import { allowedAlone } from "../common-form/allowed-tools.ts"
 import { toContentBlock } from "./media.ts"
 import { type ModelTraits } from "../model-traits.ts"
 import { inTurnOrder, turnsOf } from "../common-form/turn-order.ts"
@@ -23,11 +24,12 @@ const onlyJson = "Answer with one JSON object and nothing else."
 
 /** Translates a chat-completions request to Anthropic's dialect. */
 export const chatToMessages = (
-  request: ChatRequest,
+  given: ChatRequest,
   target: AnthropicTarget
 ): Result.Result<Readonly<Record<string, unknown>>, Untranslatable> => {
   const faults: Array<Fault> = []
   const refuse = (path: Fault["path"], message: string) => faults.push({ path, message })
+  const request = withAllowedTools(given, refuse)
   const system: Array<Block> = []
   const turns: Array<Turn> = []
   const say = (role: Turn["role"], content: ReadonlyArray<Block>) => {
@@ -208,6 +210,21 @@ const toolsOf = (request: ChatRequest, refuse: Refuse): ReadonlyArray<Block> =>
       }
     ]
   })
+
+/** A request that declares the tools alone that it allows, since Anthropic's API has no list of those. */
+const withAllowedTools = (request: ChatRequest, refuse: Refuse): ChatRequest => {
+  const { tool_choice: asked } = request
+  if (typeof asked !== "object" || asked === null || !("allowed_tools" in asked)) return request
+  const { mode, tools } = asked.allowed_tools
+  const names = new Set(tools.map(({ function: called }) => called?.name))
+  const { choice, tools: allowed } = allowedAlone(mode, request.tools ?? [], ({ function: called, name }) =>
+    names.has(called?.name ?? name ?? "")
+  )
+  if (mode === "required" && choice === "none") {
+    refuse(["tool_choice", "allowed_tools"], "None of the tools that may be called is declared")
+  }
+  return { ...request, tools: allowed, tool_choice: choice }
+}
 
 const toolChoiceOf = (request: ChatRequest, refuse: Refuse): Block | undefined => {
   const { parallel_tool_calls: parallel, tool_choice: asked } = request

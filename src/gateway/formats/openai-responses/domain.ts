@@ -26,8 +26,11 @@ export const ResponseItem = Schema.Struct({
   type: optional(Schema.String),
   id: optional(Schema.String),
   status: optional(Schema.String),
-  role: optional(Schema.Literals(["user", "assistant", "system", "developer"])),
+  role: optional(Schema.String),
   content: Schema.optionalKey(Schema.Unknown),
+  text: Schema.optionalKey(Schema.Unknown),
+  /** Of an item that adds tools. */
+  tools: Schema.optionalKey(Schema.Unknown),
   call_id: optional(Schema.String),
   name: optional(Schema.String),
   namespace: optional(Schema.String),
@@ -83,8 +86,18 @@ const ToolChoice = Schema.Union([
   Schema.Struct({
     type: Schema.String,
     name: optional(Schema.String),
+    namespace: optional(Schema.String),
     mode: optional(Schema.Literals(["auto", "required"])),
-    tools: optional(Schema.Array(Schema.Struct({ type: Schema.String, name: optional(Schema.String) })))
+    tools: optional(
+      Schema.Array(
+        Schema.Struct({
+          type: Schema.String,
+          name: optional(Schema.String),
+          namespace: optional(Schema.String),
+          server_label: optional(Schema.String)
+        })
+      )
+    )
   })
 ])
 

@@ -1,9 +1,10 @@
-import { Result } from "effect"
-import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
+import { Predicate, Result, Schema } from "effect"
+import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
+import { allowedAlone } from "../common-form/allowed-tools.ts"
 import { isSealedState } from "../common-form/turn-state.ts"
 import { type BilledTool, type Untranslatable } from "../domain.ts"
-import { type ResponseItem, type ResponsePart, type ResponsesRequest, type ResponseTool } from "./domain.ts"
+import { type ResponseItem, type ResponsePart, type ResponsesRequest, ResponseTool } from "./domain.ts"
 
 type Refuse = (path: Fault["path"], message: string) => void
 
@@ -24,6 +25,8 @@ export interface TranslatedRequest {
   /** Whether there is anything that the model can answer. */
   readonly hasMessages: boolean
   readonly tools: ToolNames
+  /** The types of items that are left out, because they mean something to their own provider alone. */
+  readonly omittedItems: ReadonlyArray<string>
 }
 
 /** The one argument of a custom tool, where it is a function. */
@@ -40,8 +43,11 @@ export const responsesToChat = (
 ): Result.Result<TranslatedRequest, Untranslatable> => {
   const faults: Array<Fault> = []
   const refuse: Refuse = (path, message) => void faults.push({ path, message })
-  const { chatTools, names, servers } = toolsOf(request, refuse, ownTools)
-  const messages = messagesOf(request, items, refuse)
+  const offered = toolsOf(request, items, refuse, ownTools)
+  const { names } = offered
+  const { choice, tools: chatTools } = choiceOf(request, offered, refuse)
+  const servers = offered.servers.filter(({ name }) => chatTools.some((tool) => tool.mcp_server_name === name))
+  const { messages, omittedItems } = messagesOf(request, items, refuse)
   const body: Record<string, unknown> = { model: request.model, messages }
   const set = (name: string, value: unknown) => {
     if (value !== undefined && value !== null) body[name] = value
@@ -59,7 +65,6 @@ export const responsesToChat = (
     set("parallel_tool_calls", request.parallel_tool_calls)
   }
   if (servers.length > 0) body.mcp_servers = servers
-  const choice = choiceOf(request, names, refuse)
   if (chatTools.length > 0) set("tool_choice", choice)
   const format = request.text?.format
   if (format?.type === "json_object") body.response_format = { type: "json_object" }
@@ -73,16 +78,14 @@ export const responsesToChat = (
     : Result.succeed({
         body,
         hasMessages: messages.some(({ content, tool_calls: calls }) => content !== null || calls !== undefined),
-        tools: names
+        tools: names,
+        omittedItems
       })
 }
 
-const messagesOf = (
-  { instructions }: ResponsesRequest,
-  items: ReadonlyArray<ResponseItem>,
-  refuse: Refuse
-): ReadonlyArray<Json> => {
+const messagesOf = ({ instructions }: ResponsesRequest, items: ReadonlyArray<ResponseItem>, refuse: Refuse) => {
   const messages: Array<Record<string, unknown>> = []
+  const omitted = new Set<string>()
   if (typeof instructions === "string" && instructions !== "") messages.push({ role: "system", content: instructions })
   /** The message of the assistant's turn, which has its words and its calls. */
   const assistant = (): Record<string, unknown> => {
@@ -106,8 +109,8 @@ const messagesOf = (
     }
     switch (item.type ?? "message") {
       case "message": {
-        if (item.role === undefined || item.role === null) {
-          refuse([...at, "role"], "Missing key")
+        if (item.role === undefined || item.role === null || !roles.has(item.role)) {
+          refuse([...at, "role"], (item.role ?? null) === null ? "Missing key" : `Expected ${[...roles].join(" | ")}`)
           break
         }
         const parts = partsOf(item.content, [...at, "content"], refuse)
@@ -149,22 +152,44 @@ const messagesOf = (
         states.push(state)
         break
       }
-      // What a provider's own tools did means nothing to another provider.
-      case "web_search_call":
-      case "file_search_call":
-      case "code_interpreter_call":
-      case "image_generation_call":
-      case "mcp_call":
-      case "mcp_list_tools":
-      case "tool_search_call":
+      // Their tools are among those of the request.
+      case "additional_tools":
       case "tool_search_output":
         break
-      default:
-        refuse([...at, "type"], `An item of type ${item.type} is not translated`)
+      // What a provider's own tools did means nothing to another provider, and clients send items that are newer than this.
+      default: {
+        const type = item.type ?? ""
+        const text = providerItems.has(type) ? "" : wordsOf(item)
+        if (text === "" && omitted.size < maxNamed) omitted.add(itemType.test(type) ? type : "other")
+        if (text === "") break
+        const { role = "" } = item
+        messages.push({ role: roles.has(role ?? "") ? role : "user", content: text })
+      }
     }
   }
-  return messages
+  return { messages, omittedItems: [...omitted] }
 }
+
+const roles = new Set(["user", "assistant", "system", "developer"])
+
+/** Items of tools that a provider runs. */
+const providerItems = new Set(
+  ["web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"].concat([
+    "mcp_call",
+    "mcp_list_tools",
+    "tool_search_call"
+  ])
+)
+
+/** What a header may name: the types that vendors have, of so many items that it is not too long. */
+const itemType = /^[\w.-]{1,64}$/
+const maxNamed = 20
+
+/** The words of an item that is no message of the API, such as one of another agent. */
+const wordsOf = ({ content, text }: ResponseItem): string =>
+  [text, content, ...listIn(content).map((part) => (isJson(part) ? part.text : undefined))]
+    .filter(Predicate.isString)
+    .join("")
 
 const chatName = ({ name, namespace }: Pick<ResponseItem, "name" | "namespace">): string =>
   namespace ? joined(namespace, name ?? "") : (name ?? "")
@@ -274,11 +299,45 @@ const serverOf = ({ authorization, server_label: name, server_url: url }: Respon
   ...(authorization ? { authorization_token: authorization } : {})
 })
 
+const decodeTools = Schema.decodeUnknownResult(Schema.Array(ResponseTool))
+
+/** The tools of a request, and those that its items add. */
+const placedTools = (
+  { tools }: ResponsesRequest,
+  items: ReadonlyArray<ResponseItem>,
+  refuse: Refuse
+): ReadonlyArray<readonly [tool: ResponseTool, at: Fault["path"]]> => {
+  const placed = (list: ReadonlyArray<ResponseTool>, at: Fault["path"]) =>
+    list.map((tool, index) => [tool, [...at, index]] as const)
+  const added = items.flatMap((item, index) => {
+    if (!addsTools.has(item.type ?? "")) return []
+    const at = ["input", index, "tools"]
+    const decoded = decodeTools(item.tools ?? [])
+    if (Result.isSuccess(decoded)) return placed(decoded.success, at)
+    refuse(at, "Expected a list of tools")
+    return []
+  })
+  return [...placed(tools ?? [], ["tools"]), ...added]
+}
+
+const addsTools = new Set(["additional_tools", "tool_search_output"])
+
+/** The tools of a request as a chat completion has them. */
+interface OfferedTools {
+  readonly chatTools: ReadonlyArray<Json>
+  readonly names: ToolNames
+  readonly servers: ReadonlyArray<Json>
+}
+
+const nameOf = (tool: Json): unknown => (isJson(tool.function) ? tool.function.name : undefined)
+
 const toolsOf = (
-  { max_tool_calls: maxUses, tools }: ResponsesRequest,
+  request: ResponsesRequest,
+  items: ReadonlyArray<ResponseItem>,
   refuse: Refuse,
   ownTools: ReadonlySet<BilledTool>
-) => {
+): OfferedTools => {
+  const { max_tool_calls: maxUses } = request
   const servers: Array<Json> = []
   const mapped = new Map<string, string>()
   const chatTools: Array<Json> = []
@@ -306,6 +365,9 @@ const toolsOf = (
       return
     }
     const known = namespace === undefined ? name : joined(namespace, name)
+    // A search among tools returns again what was declared.
+    const declared = chatTools.findIndex((one) => nameOf(one) === known)
+    if (declared >= 0) chatTools.splice(declared, 1)
     if (namespace !== undefined) namespaced.set(known, { namespace, name })
     if (type === "custom") custom.add(known)
     chatTools.push({
@@ -321,7 +383,7 @@ const toolsOf = (
             }
     })
   }
-  for (const [index, tool] of (tools ?? []).entries()) add(tool, ["tools", index])
+  for (const [tool, at] of placedTools(request, items, refuse)) add(tool, at)
   const names: ToolNames = { custom, namespaced, mapped, omitted }
   return { chatTools, names, servers }
 }
@@ -341,23 +403,49 @@ const customDescription = ({ description, format }: ResponseTool): string => {
   return [description ?? "", grammar].filter((text) => text !== "").join("\n\n")
 }
 
+type ToolChoice = Exclude<NonNullable<ResponsesRequest["tool_choice"]>, string>
+type AllowedTool = NonNullable<ToolChoice["tools"]>[number]
+
+/** Whether an element of a list of allowed tools allows one. */
+const allows = (
+  { name, namespace, server_label: server, type }: AllowedTool,
+  tool: Json,
+  names: ToolNames
+): boolean => {
+  if (type === "mcp") return tool.mcp_server_name !== undefined && tool.mcp_server_name === server
+  const known = nameOf(tool)
+  if (known === undefined) return names.mapped.get(kindOf(type)) === tool.name
+  if (type === "namespace") return names.namespaced.get(String(known))?.namespace === name
+  return known === (namespace ? joined(namespace, name ?? "") : name)
+}
+
+/** The tools that the model may call, and its choice among them. */
 const choiceOf = (
   { tool_choice: asked }: ResponsesRequest,
-  { mapped, omitted }: ToolNames,
+  { chatTools: tools, names }: OfferedTools,
   refuse: Refuse
-): unknown => {
-  if (typeof asked !== "object" || asked === null) return asked
+): { readonly tools: ReadonlyArray<Json>; readonly choice: unknown } => {
+  if (typeof asked !== "object" || asked === null) return { tools, choice: asked }
+  const { mapped, omitted } = names
   const own = mapped.get(kindOf(asked.type))
-  if (own !== undefined) return { type: "function", function: { name: own } }
+  if (own !== undefined) return { tools, choice: { type: "function", function: { name: own } } }
   if ((asked.type === "function" || asked.type === "custom") && typeof asked.name === "string") {
-    return { type: "function", function: { name: asked.name } }
+    return { tools, choice: { type: "function", function: { name: chatName(asked) } } }
   }
-  if (asked.type === "allowed_tools") return asked.mode ?? "auto"
+  if (asked.type === "allowed_tools") {
+    const mode = asked.mode ?? "auto"
+    // No provider takes a list of allowed tools for certain.
+    const allowed = allowedAlone(mode, tools, (tool) => (asked.tools ?? []).some((one) => allows(one, tool, names)))
+    if (mode === "required" && allowed.choice === "none") {
+      refuse(["tool_choice", "tools"], "None of the tools that may be called is one that the model can call")
+    }
+    return allowed
+  }
   refuse(
     ["tool_choice", "type"],
     omitted.map(kindOf).includes(kindOf(asked.type))
       ? `The tool ${asked.type} is run by OpenAI alone, and the model is another provider's`
       : `A choice of type ${asked.type} is not translated`
   )
-  return undefined
+  return { tools, choice: undefined }
 }

@@ -50,6 +50,7 @@ export type IncomingResponse = Omit<Call, "format">
 interface Prepared {
   readonly call: Call
   readonly head: ResponseHead
+  readonly omittedItems: ReadonlyArray<string>
   /** What the model was given of this turn, and the response before it, to be stored; undefined where it is not. */
   readonly kept: { readonly input: ReadonlyArray<ResponseItem>; readonly previous: string | null } | undefined
   readonly tenantId: TenantId
@@ -126,7 +127,7 @@ const make = Effect.gen(function* () {
     if (items.length === 0) return yield* invalidMember("input", "input: Expected text, or a list of items")
     const translated = responsesToChat(request, items, ownToolsOf(model))
     if (Result.isFailure(translated)) return yield* invalidMembers(translated.failure)
-    const { body, hasMessages, tools } = translated.success
+    const { body, hasMessages, omittedItems, tools } = translated.success
     if (!hasMessages) return yield* invalidMember("input", "input: Expected an item that the model can answer")
     const hex = (yield* newId).replaceAll("-", "")
     const sent = new Set(items)
@@ -159,6 +160,7 @@ const make = Effect.gen(function* () {
         headers: body.mcp_servers === undefined ? incoming.headers : withMcp(incoming.headers)
       },
       head: { ...head, request: { ...request, store: mayStore } },
+      omittedItems,
       kept: mayStore ? turn : undefined,
       tenantId,
       createdBy: (yield* CurrentPrincipal).name
@@ -189,7 +191,9 @@ const make = Effect.gen(function* () {
     const model = configuration.snapshot().modelNamed(String(call.body.model))
     const hasOthers = model?.targets.some((target) => !speaks(openAiResponses)(target)) === true
     return yield* hasOthers && call.onlyProvider === undefined
-      ? Effect.catchIf(passed, isProviders, () => bridged(incoming, requestId))
+      ? Effect.catchIf(passed, isProviders, () =>
+          bridged({ ...incoming, hasFailedAt: speaks(openAiResponses) }, requestId)
+        )
       : passed
   })
 
@@ -199,12 +203,18 @@ const make = Effect.gen(function* () {
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
     const prepared = yield* prepare(incoming, true)
     const answer = yield* pipeline.call(prepared.call)
-    const { omitted } = prepared.head.tools
-    if (omitted.length > 0) yield* Effect.annotateCurrentSpan("app.tools.omitted", omitted.join(", "))
+    const omissions = { tools: prepared.head.tools.omitted, items: prepared.omittedItems }
+    for (const [kind, types] of Object.entries(omissions)) {
+      if (types.length > 0) yield* Effect.annotateCurrentSpan(`app.${kind}.omitted`, types.join(", "))
+    }
     const headers = {
       ...answer.headers,
       "request-id": requestId,
-      ...(omitted.length === 0 ? {} : { "x-omitted-tools": omitted.join(", ") })
+      ...Object.fromEntries(
+        Object.entries(omissions).flatMap(([kind, types]) =>
+          types.length === 0 ? [] : [[`x-omitted-${kind}`, types.join(", ")]]
+        )
+      )
     }
     const head = { ...prepared.head, createdSeconds: Math.floor((yield* Clock.currentTimeMillis) / 1000) }
     if (!(answer.body instanceof Uint8Array)) {
