@@ -126,7 +126,7 @@ const makeStaged = Effect.gen(function* () {
         defaultToolUses: 4,
         hasOutput: true
       })
-      const { body: changed } = yield* providerRequest(call, target, estimate)
+      const changed = yield* providerRequest(call, target, estimate)
       if (!isThere(stage, "reserve")) return yield* exchanged(agent, changed)
 
       const { amountNanoUsd: amount, tokens } = estimate

@@ -170,7 +170,16 @@ const configured = (
     return [
       {
         facts,
-        target: { provider, apis, model: name, isListed: true, traits, weight, priority, rates: prices && rateTable(prices) },
+        target: {
+          provider,
+          apis,
+          model: name,
+          isListed: true,
+          traits,
+          weight,
+          priority,
+          rates: prices && rateTable(prices)
+        },
         prices
       }
     ]

@@ -2,6 +2,7 @@ import { type Result } from "effect"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type Json } from "../../kernel/json/parsed-json.ts"
 import { type IdScope, type Renaming } from "../json/kept-ids.ts"
+import { type Omissions } from "./common-form/omissions.ts"
 import { type Dialect, type Operation, type ProviderApi, type TokenUsage } from "./domain.ts"
 import { type ErrorWriter } from "./error-writer.ts"
 import { type DialectError, type ProviderError } from "./errors.ts"
@@ -85,10 +86,14 @@ export interface CommonWriter {
 
 /** From and to the common form, a chat completion with members of our own (`common-form/README.md`). */
 export interface Translation {
-  requestToCommon(request: GivenRequest): Result.Result<Json, ReadonlyArray<Fault>>
-  requestFromCommon(chat: Json, target: FormatTarget, limits: SentLimits): Result.Result<Json, ReadonlyArray<Fault>>
-  /** The members of a request that are left out because the API has nothing like them, and any answer is right without. */
-  omittedIn?(chat: Json): ReadonlyArray<string>
+  /** What has no form is a fault, or it is named among the omissions. */
+  requestToCommon(request: GivenRequest, omissions: Omissions): Result.Result<Json, ReadonlyArray<Fault>>
+  requestFromCommon(
+    chat: Json,
+    target: FormatTarget,
+    limits: SentLimits,
+    omissions: Omissions
+  ): Result.Result<Json, ReadonlyArray<Fault>>
   answerToCommon(answer: Json, head: AnswerHead): Json
   /** With the usage that is charged. */
   answerFromCommon(completion: Json, head: AnswerHead, usage: TokenUsage): Json

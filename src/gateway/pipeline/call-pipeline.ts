@@ -18,6 +18,7 @@ import { Admission } from "../metering/admission.ts"
 import { BudgetReservations } from "../metering/budget-reservations.ts"
 import { type Estimate, estimateOf, type EstimateTerms } from "../metering/estimates.ts"
 import { TokenCounts } from "../metering/token-counts.ts"
+import { Omissions } from "../formats/common-form/omissions.ts"
 import { imageTokensOf, type TokenUpperBound, writtenBytes } from "../formats/token-upper-bound.ts"
 import { UsageMeter } from "../metering/usage-meter.ts"
 import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
@@ -49,8 +50,8 @@ interface ResolvedCall {
 interface RoutedAnswer {
   readonly target: ModelTarget
   readonly answer: ProviderAnswer
-  /** The headers that name what the request went without. */
-  readonly omissions: Readonly<Record<string, string>>
+  /** The headers that name what was not sent. */
+  readonly omitted: Readonly<Record<string, string>>
 }
 
 /** The maximum usage and cost of a call, and what the applicable caps leave. */
@@ -189,7 +190,7 @@ export class CallPipeline extends Context.Service<
         let last: { readonly failure: ProviderFailure; readonly provider: string } | undefined
         let estimate: Estimate | undefined
         let before: Candidate | undefined
-        let omissions: Readonly<Record<string, string>> = {}
+        let omitted: RoutedAnswer["omitted"] = {}
         let untranslatable: GatewayError | undefined
         for (const candidate of candidates) {
           const { target } = candidate
@@ -215,7 +216,8 @@ export class CallPipeline extends Context.Service<
               isAdmitted = true
               if (call.idempotency !== undefined) yield* claimed.reserved(meter.reservationId)
             }
-            const written = yield* Effect.result(providerRequest(call, target, estimate))
+            const omissions = new Omissions()
+            const written = yield* Effect.result(providerRequest(call, target, estimate, omissions))
             // Another target may have an API that the request can be translated to.
             if (written._tag === "Failure") {
               untranslatable ??= written.failure
@@ -223,13 +225,10 @@ export class CallPipeline extends Context.Service<
             }
             const omits = betas.unbounded.length > 0 && (yield* constraintsOf(subject, caller)).byHard
             const sent = omits ? { ...call, headers: betas.bounded } : call
-            omissions = {
-              ...omission("x-omitted-betas", omits ? betas.unbounded : []),
-              ...omission("x-omitted-members", written.success.omitted)
-            }
+            omitted = { ...omissions.headers(), ...(omits ? omission("x-omitted-betas", betas.unbounded) : {}) }
             if (info !== undefined) info.isCounted = true
-            const made = yield* attempt(sent, target, written.success.body, meter, routing, deadline)
-            if (made._tag === "Success") return { target, answer: made.success, omissions }
+            const made = yield* attempt(sent, target, written.success, meter, routing, deadline)
+            if (made._tag === "Success") return { target, answer: made.success, omitted }
             const { failure } = made
             last = { failure, provider: target.provider.id }
             if (failure.usage !== undefined) {
@@ -244,7 +243,7 @@ export class CallPipeline extends Context.Service<
             if (now >= deadline || !mayFailOver(failure)) {
               meter.release()
               yield* logFailure(target, failure)
-              return yield* now >= deadline ? outOfTime : providerError(failure, target.provider.id, omissions)
+              return yield* now >= deadline ? outOfTime : providerError(failure, target.provider.id, omitted)
             }
             const pause =
               mayRepeat(failure) && tries <= routing.retries
@@ -259,7 +258,7 @@ export class CallPipeline extends Context.Service<
         }
         meter.release()
         if (last === undefined) return yield* untranslatable ?? noTarget(resolved)
-        return yield* providerError(last.failure, last.provider, omissions)
+        return yield* providerError(last.failure, last.provider, omitted)
       })
 
       /** Where a call fails at no cost, its caller has an earlier reservation back with the answer, to call again with it. */
@@ -355,10 +354,7 @@ export class CallPipeline extends Context.Service<
         const { reservationId = "" } = meter
         // Step 5: translated, metered, and settled at its end.
         const answered = yield* returning(call, meter, relayResponse(call, routed.target, routed.answer, meter))
-        const relayed =
-          Object.keys(routed.omissions).length === 0
-            ? answered
-            : { ...answered, headers: { ...answered.headers, ...routed.omissions } }
+        const relayed = { ...answered, headers: { ...answered.headers, ...routed.omitted } }
         const { bytes: request, format } = call
         const { dialect, operation } = format
         const recorded = transcripts.isRecording

@@ -56,7 +56,7 @@ export class MessageCounts extends Context.Service<
           return { headers: {}, bytes: counted(call, estimated(call)) }
         }
         const limits = { limit: undefined, outputTokens: 1, toolLimit: undefined }
-        const { body } = yield* providerRequest(call, counting, limits)
+        const body = yield* providerRequest(call, counting, limits)
         const answer = yield* Effect.mapError(
           router.send(
             counting,

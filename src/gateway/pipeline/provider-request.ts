@@ -4,20 +4,14 @@ import { type Fault } from "../../kernel/problems/problem.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
+import { Omissions } from "../formats/common-form/omissions.ts"
 import { openedIn } from "../formats/common-form/turn-state.ts"
 import { formatAt } from "../routing/resolve-model.ts"
 import { type SentLimits, type WireFormat } from "../formats/format.ts"
 import { type CountableRequest } from "../metering/provider-counts.ts"
 import { type FormatRequest } from "./call-request.ts"
 
-/** A request as a target gets it. */
-export interface WrittenRequest {
-  readonly body: string | Uint8Array
-  /** The members that it lost in its translation. */
-  readonly omitted: ReadonlyArray<string>
-}
-
-const untranslated: Result.Result<never, ReadonlyArray<Fault>> = Result.fail([
+const untranslated: Result.Result<Json, ReadonlyArray<Fault>> = Result.fail([
   { path: ["model"], message: "No provider of the model speaks this API, and its requests are not translated" }
 ])
 
@@ -26,22 +20,21 @@ const translated = (
   request: FormatRequest,
   to: WireFormat,
   target: ModelTarget,
-  limits: SentLimits
-): Effect.Effect<{ readonly body: Json; readonly omitted: ReadonlyArray<string> }, GatewayError> => {
+  limits: SentLimits,
+  omissions = new Omissions()
+): Effect.Effect<Json, GatewayError> => {
   const { requestToCommon: read } = request.format.translation ?? {}
-  const { omittedIn, requestFromCommon: write } = to.translation ?? {}
+  const { requestFromCommon: write } = to.translation ?? {}
   return Effect.mapError(
     Effect.fromResult(
       read === undefined || write === undefined
         ? untranslated
-        : Result.flatMap(read(request), (chat) =>
-            Result.map(
-              write(
-                openedIn(chat, (sealed) => request.states.open(target.provider.id, sealed)),
-                target,
-                limits
-              ),
-              (body) => ({ body, omitted: omittedIn?.(chat) ?? [] })
+        : Result.flatMap(read(request, omissions), (chat) =>
+            write(
+              openedIn(chat, (sealed) => request.states.open(target.provider.id, sealed)),
+              target,
+              limits,
+              omissions
             )
           )
     ),
@@ -49,20 +42,18 @@ const translated = (
   )
 }
 
-/** The request for a target. */
+/** The body for a target, and what a translation leaves out of it. */
 export const providerRequest = (
   request: FormatRequest,
   target: ModelTarget,
-  limits: SentLimits
-): Effect.Effect<WrittenRequest, GatewayError> => {
+  limits: SentLimits,
+  omissions = new Omissions()
+): Effect.Effect<string | Uint8Array, GatewayError> => {
   const { format } = request
   const to = formatAt(format, target)
   return to === format
-    ? Effect.succeed({ body: format.edit(request, target, limits), omitted: [] })
-    : Effect.map(translated(request, to, target, limits), ({ body, omitted }) => ({
-        body: JSON.stringify(body),
-        omitted
-      }))
+    ? Effect.succeed(format.edit(request, target, limits))
+    : Effect.map(translated(request, to, target, limits, omissions), (body) => JSON.stringify(body))
 }
 
 const noLimits: SentLimits = { limit: undefined, outputTokens: 1, toolLimit: undefined }
@@ -93,7 +84,7 @@ export const countableRequest = (
     const body =
       to === format
         ? Effect.sync(() => parsedBytes(format.edit(request, target, noLimits)))
-        : Effect.map(translated(given, to, target, noLimits), ({ body }) => body)
+        : translated(given, to, target, noLimits)
     return Effect.map(body, (counted) => ({
       format: to,
       body: counted,

@@ -242,7 +242,7 @@ const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
     states: readableSeals
   }
   const written = yield* providerRequest(request, target, estimate.success)
-  const sent = JSON.parse(Buffer.from(written.body).toString())
+  const sent = JSON.parse(Buffer.from(written).toString())
   const { input, output, searches } = consumption(sent, contextTokens, dice, { isVendor })
   const usage = { ...noUsage, inputTokens: input, outputTokens: output, toolUses: { webSearch: searches } }
   return { body, estimate: estimate.success, sent, charged: costOf(usage, rates) }

@@ -151,7 +151,7 @@ describe("a request with what its provider gets back", () => {
         const request = { format, model: "m", streams: false, body, bytes, states: seals }
         const target = targetOf(to, dice)
         const made = yield* providerRequest(request, target, { limit: 10, outputTokens: 10, toolLimit: undefined })
-        const sent = JSON.parse(Buffer.from(made.body).toString())
+        const sent = JSON.parse(Buffer.from(made).toString())
         const read = countOf(sent, 1, dice)
         if (/redacted_thinking|encrypted_content":"s/.test(JSON.stringify(sent))) restored++
         assert.isAtMost(read, bound.inputTokens, JSON.stringify({ from, to, body, sent }).slice(0, 4000))

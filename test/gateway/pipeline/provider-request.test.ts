@@ -25,7 +25,7 @@ const sent = Effect.fnUntraced(function* (
   }
   const body = JSON.parse(text)
   const bytes = new TextEncoder().encode(text)
-  const { body: out } = yield* providerRequest(
+  const out = yield* providerRequest(
     {
       format: chatFormats[dialect],
       model: body.model,

@@ -22,11 +22,15 @@ const faults = (result: Result.Result<unknown, ReadonlyArray<{ readonly path: Re
   Result.isFailure(result) ? result.failure.map(({ path }) => path.join(".")) : []
 
 describe("chat completions to messages", () => {
-  it("refuses arguments that are no JSON object", () => {
-    for (const text of ["{", "[]", "3"]) {
+  it("keeps the text of arguments that are no JSON object", () => {
+    for (const text of ["{", "[]", "3", '{"city":"Par']) {
       const call = { id: "a", type: "function", function: { name: "now", arguments: text } }
       const messages = [...hello, { role: "assistant", tool_calls: [call] }]
-      assert.deepStrictEqual(faults(toMessages({ messages })), ["messages.1.tool_calls.0.function.arguments"])
+      assert.nestedPropertyVal(
+        Result.getOrThrow(toMessages({ messages })),
+        "messages[1].content[0].input._invalid_arguments",
+        text
+      )
     }
   })
 
@@ -59,9 +63,7 @@ describe("messages to chat completions", () => {
     const request = {
       stop_sequences: ["1", "2", "3", "4", "5"],
       tools: [{ type: "web_search_20260318", name: "web_search" }],
-      messages: [
-        { role: "user", content: [{ type: "document", source: { type: "url", url: "https://example.com/a.pdf" } }] }
-      ]
+      messages: [{ role: "user", content: [{ type: "document", source: { type: "file", file_id: "file_1" } }] }]
     }
     assert.sameMembers(faults(toChat(request)), ["stop_sequences", "tools.0.type", "messages.0.content.0.type"])
   })

@@ -83,9 +83,7 @@ const sent = async (body: Json, from: WireFormat, to: Dialect): Promise<string> 
   const provider = { ...target.provider, vendor: undefined, speaks: spokenDialects[to] }
   const bytes = utf8.encode(JSON.stringify(body))
   const request = { format: from, model: body.model, streams: false, body, bytes, states: readableSeals }
-  const { body: out } = await Effect.runPromise(
-    providerRequest(request, { ...target, ...knownModel(model), provider }, limits)
-  )
+  const out = await Effect.runPromise(providerRequest(request, { ...target, ...knownModel(model), provider }, limits))
   const received = JSON.parse(typeof out === "string" ? out : Buffer.from(out).toString("utf8"))
   const headers = { "anthropic-version": "2023-06-01" }
   const fault = to === "openai" ? chatFault : messageFault

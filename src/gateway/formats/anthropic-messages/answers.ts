@@ -1,6 +1,6 @@
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type AnsweredBlock, type Message } from "./domain.ts"
-import { inputOf } from "./chat-to-messages.ts"
+import { argumentsIn } from "../common-form/call-arguments.ts"
 import { noUsage } from "../domain.ts"
 import { type AnswerHead } from "../format.ts"
 import { TurnThoughts } from "./thinking.ts"
@@ -39,7 +39,7 @@ export const messageToCompletion = (message: Message, head: AnswerHead): Json =>
   return completionOf(head, message.id ?? head.id, [{ index: 0, message: said, finish_reason }], usage)
 }
 
-/** Translates a chat completion to a message; arguments that are not JSON are passed on unchanged, under `arguments`. */
+/** Translates a chat completion to a message; arguments that are no object are a member of one. */
 export const completionToMessage = (completion: ChatCompletion, head: AnswerHead): Json => {
   const [choice] = completion.choices ?? []
   const { content, refusal, tool_calls: calls = [], turn_state: signature = "" } = choice?.message ?? {}
@@ -52,7 +52,7 @@ export const completionToMessage = (completion: ChatCompletion, head: AnswerHead
             type: "tool_use",
             id: id || `${head.id}_${index}`,
             name: called.name,
-            input: inputOf(called.arguments ?? "") ?? { arguments: called.arguments }
+            input: argumentsIn(called.arguments ?? "")
           }
         ]
   )

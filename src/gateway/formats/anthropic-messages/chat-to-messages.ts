@@ -5,8 +5,13 @@ import { type Untranslatable } from "../domain.ts"
 import { allowedAlone } from "../common-form/allowed-tools.ts"
 import { toContentBlock } from "./media.ts"
 import { type ModelTraits } from "../model-traits.ts"
-import { inTurnOrder, turnsOf } from "../common-form/turn-order.ts"
-import { type ChatMessage, type ChatPart, type ChatRequest } from "../common-form/domain.ts"
+import { markOf, markOfMessage, withinMarks, withMark } from "../common-form/cache-marks.ts"
+import { argumentsIn } from "../common-form/call-arguments.ts"
+import { withCallResults } from "../common-form/call-results.ts"
+import { isUnion, objectSchema } from "../common-form/object-schema.ts"
+import { Omissions } from "../common-form/omissions.ts"
+import { inTurnOrder, partsOf, turnsOf } from "../common-form/turn-order.ts"
+import { type ChatMessage, type ChatPart, ChatRequest, openAiAlone } from "../common-form/domain.ts"
 import { takesSampling, thinkingOf, type TurnPiece, turnPiecesIn } from "./thinking.ts"
 
 /** What a translation needs to know about the target model. */
@@ -22,16 +27,21 @@ type Turn = { readonly role: "user" | "assistant"; readonly content: Array<Block
 
 const onlyJson = "Answer with one JSON object and nothing else."
 
+/** Members of a chat completion that Anthropic's models do not take. */
+const withoutForm = [...openAiAlone, "seed", "presence_penalty", "frequency_penalty"]
+
 /** Translates a chat-completions request to Anthropic's dialect. */
 export const chatToMessages = (
   given: ChatRequest,
-  target: AnthropicTarget
+  target: AnthropicTarget,
+  omissions = new Omissions()
 ): Result.Result<Readonly<Record<string, unknown>>, Untranslatable> => {
   const faults: Array<Fault> = []
   const refuse = (path: Fault["path"], message: string) => faults.push({ path, message })
   const request = withAllowedTools(given, refuse)
   const system: Array<Block> = []
   const turns: Array<Turn> = []
+  const ids = new CallIds()
   const say = (role: Turn["role"], content: ReadonlyArray<Block>) => {
     // Anthropic requires alternating turns, and the results of one turn's tools in one message.
     const last = turns.at(-1)
@@ -41,34 +51,32 @@ export const chatToMessages = (
     else turns.push({ role, content: [...content] })
   }
 
-  for (const { at, message } of turnsOf(request.messages)) {
+  for (const { at, message } of withCallResults(turnsOf(request.messages))) {
     switch (message.role) {
       case "system":
       case "developer":
-        for (const block of blocksOf(message, at, refuse)) system.push(block)
+        for (const block of markedBlocks(message, at, refuse)) system.push(block)
         break
       case "user":
-        say("user", blocksOf(message, at, refuse))
+        say("user", markedBlocks(message, at, refuse))
         break
       case "assistant":
-        say("assistant", turnBlocks(message, at, refuse))
+        say("assistant", withMark(turnBlocks(message, at, ids, omissions), markOfMessage(message)))
         break
       case "tool":
         if (typeof message.tool_call_id !== "string") refuse([...at, "tool_call_id"], "Missing key")
-        say("user", [
-          {
-            type: "tool_result",
-            tool_use_id: callId(message.tool_call_id ?? ""),
-            content: blocksOf(message, at, refuse)
-          }
-        ])
+        say("user", withMark([ids.resultOf(blocksOf(message, at, refuse))], markOfMessage(message)))
         break
       case "function":
         refuse([...at, "role"], "Functions were replaced by tools; only tools are translated")
     }
   }
   refuseWhatHasNoForm(request, refuse)
+  omissions.unread(request, ChatRequest.fields)
+  omissions.withoutForm(request, withoutForm)
   trimBeginning(turns)
+  // Anthropic rejects a conversation that the model begins.
+  if (turns[0]?.role !== "user") turns.unshift({ role: "user", content: beginningOf(turns, system) })
 
   const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? target.maxOutputTokens
   const format = request.response_format
@@ -79,7 +87,13 @@ export const chatToMessages = (
   // Anthropic takes thoughts back only where it may think.
   const messages = asked.thinking === undefined ? withoutThoughts(turns) : turns
   const isSampled = takesSampling(target.traits, asked)
-  const translated: Record<string, unknown> = { model: target.model, max_tokens: maxTokens, messages }
+  const translated: Record<string, unknown> = {
+    model: target.model,
+    max_tokens: maxTokens,
+    messages: messages.map((turn, index) =>
+      index < messages.length - 1 ? turn : { ...turn, content: withMark(turn.content, markOf(request.cache_control)) }
+    )
+  }
   if (system.length > 0) translated.system = system
   if (typeof request.temperature === "number" && isSampled) translated.temperature = Math.min(1, request.temperature)
   // 1 is the default, and newer models reject two sampling parameters at once.
@@ -105,25 +119,55 @@ export const chatToMessages = (
   if (asked.thinking !== undefined) translated.thinking = asked.thinking
   const user = request.safety_identifier ?? request.user
   if (typeof user === "string") translated.metadata = { user_id: user }
-  return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
+  return faults.length > 0 ? Result.fail(faults) : Result.succeed(withinMarks(translated, omissions))
+}
+
+/** What a conversation that the model begins has before it: instructions, if there is nothing else. */
+const beginningOf = (turns: ReadonlyArray<Turn>, system: Array<Block>): Array<Block> =>
+  turns.length === 0 && system.length > 0 ? system.splice(0) : [{ type: "text", text: "Begin." }]
+
+/** Ids of calls as Anthropic takes them: other vendors use dots and colons in theirs, or the same id again. */
+class CallIds {
+  private readonly known = new Set<string>()
+  private readonly open: Array<string> = []
+
+  /** The id of the next call. */
+  of(given: string): string {
+    const plain = given.replaceAll(/[^a-zA-Z0-9_-]/g, "_") || "call"
+    let id = plain
+    for (let again = 2; this.known.has(id); again++) id = `${plain}_${again}`
+    this.known.add(id)
+    this.open.push(id)
+    return id
+  }
+
+  /** The result of the first call without one: results are in the order of the calls. */
+  resultOf(content: ReadonlyArray<Block>): Block {
+    return { type: "tool_result", tool_use_id: this.open.shift() ?? "", content }
+  }
 }
 
 /** The blocks of an assistant's turn, with the thoughts where they were. */
-const turnBlocks = (message: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<Block> => {
+const turnBlocks = (
+  message: ChatMessage,
+  at: Fault["path"],
+  ids: CallIds,
+  omissions: Omissions
+): ReadonlyArray<Block> => {
   // What else another provider's model gave means nothing to Anthropic's.
-  const said = blocksOf(message, at, leaveOut)
-  const uses = toolUses(message, at, refuse)
-  const state = turnPiecesIn(message.turn_state)
-  if (state.length === 0) return [...said, ...uses]
-  const calls = (message.tool_calls ?? []).flatMap(({ id }, index) => {
-    const part = uses[index]
-    return part === undefined ? [] : [{ id, part }]
+  const said = blocksOf(message, at, (_, __, part) => omissions.item(part?.type))
+  const uses = (message.tool_calls ?? []).map(({ function: called, id }) => {
+    return { id, part: { type: "tool_use", id: ids.of(id), name: called.name, input: argumentsIn(called.arguments) } }
   })
-  const text = said.map((block) => textIn(block.text)).join("")
+  const state = turnPiecesIn(message.turn_state)
+  if (state.length === 0) return [...said, ...uses.map(({ part }) => part)]
+  const text = partsOf(message.content)
+    .map(({ refusal, text: words, type }) => (type === "text" ? words : type === "refusal" ? refusal : "") ?? "")
+    .join("")
   const blocks = inTurnOrder<Block, TurnPiece>(
-    { text, calls, state },
+    { text, calls: uses, state },
     // Anthropic rejects blank texts, which its own models may write between thoughts.
-    { text: (one) => (one.trim() === "" ? [] : textBlocks(one)), call: (use) => use, own: (thought) => thought }
+    { text: textBlocks, call: (use) => use, own: (thought) => thought }
   )
   // Anthropic rejects a turn that ends in a thought.
   return blocks.slice(0, blocks.findLastIndex((block) => !isThought(block)) + 1)
@@ -145,19 +189,20 @@ const trimBeginning = (turns: Array<Turn>): void => {
   if (last.content.length === 0) turns.pop()
 }
 
-/** An id that Anthropic accepts: other vendors use dots and colons in theirs. */
-const callId = (id: string): string => id.replaceAll(/[^a-zA-Z0-9_-]/g, "_")
+type Refuse = (path: Fault["path"], message: string, part?: ChatPart) => void
 
-type Refuse = (path: Fault["path"], message: string) => void
-const leaveOut: Refuse = () => {}
+/** Anthropic rejects texts that are blank. */
+const textBlocks = (text: string): ReadonlyArray<Block> => (text.trim() === "" ? [] : [{ type: "text", text }])
 
-const textBlocks = (text: string): ReadonlyArray<Block> => (text === "" ? [] : [{ type: "text", text }])
+const blocksOf = ({ content }: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<Block> =>
+  partsOf(content).flatMap((part, index) => partBlocks(part, [...at, "content", index], refuse))
 
-const blocksOf = (message: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<Block> => {
-  const { content } = message
-  if (content === undefined || content === null) return []
-  if (typeof content === "string") return textBlocks(content)
-  return content.flatMap((part, index) => partBlocks(part, [...at, "content", index], refuse))
+/** The blocks of a message, each with its mark of the prompt cache. */
+const markedBlocks = (message: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<Block> => {
+  const blocks = partsOf(message.content).flatMap((part, index) =>
+    withMark(partBlocks(part, [...at, "content", index], refuse), markOf(part.cache_control))
+  )
+  return withMark(blocks, markOf(message.cache_control))
 }
 
 const partBlocks = (part: ChatPart, at: Fault["path"], refuse: Refuse): ReadonlyArray<Block> => {
@@ -165,28 +210,8 @@ const partBlocks = (part: ChatPart, at: Fault["path"], refuse: Refuse): Readonly
   if (part.type === "refusal") return textBlocks(part.refusal ?? "")
   const block = toContentBlock(part)
   if (typeof block === "object") return [block]
-  refuse([...at, "type"], block)
+  refuse([...at, "type"], block, part)
   return []
-}
-
-const toolUses = (message: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<Block> =>
-  (message.tool_calls ?? []).map((call, index) => {
-    const input = inputOf(call.function.arguments)
-    if (input === undefined) {
-      refuse([...at, "tool_calls", index, "function", "arguments"], "Expected a JSON object")
-    }
-    return { type: "tool_use", id: callId(call.id), name: call.function.name, input: input ?? {} }
-  })
-
-/** The arguments of a call as an object; models often send none for a tool without parameters. */
-export const inputOf = (text: string): object | undefined => {
-  if (text.trim() === "") return {}
-  try {
-    const input: unknown = JSON.parse(text)
-    return typeof input === "object" && input !== null && !Array.isArray(input) ? input : undefined
-  } catch {
-    return undefined
-  }
 }
 
 /** Tools that Anthropic runs. */
@@ -200,15 +225,15 @@ const toolsOf = (request: ChatRequest, refuse: Refuse): ReadonlyArray<Block> =>
       return []
     }
     const { description, name, parameters, strict } = tool.function
-    return [
-      {
-        name,
-        ...(typeof description === "string" ? { description } : {}),
-        ...(typeof strict === "boolean" ? { strict } : {}),
-        // OpenAI accepts an empty schema for a tool without parameters; Anthropic requires its type to be `object`.
-        input_schema: { type: "object", ...(parameters ?? { properties: {} }) }
-      }
-    ]
+    const translated = {
+      name,
+      ...(typeof description === "string" ? { description } : {}),
+      // A merged schema is wider than the one that the caller calls strict.
+      ...(typeof strict === "boolean" && !isUnion(parameters ?? {}) ? { strict } : {}),
+      // OpenAI accepts an empty schema for a tool without parameters; Anthropic requires its type to be `object`.
+      input_schema: objectSchema(parameters)
+    }
+    return withMark([translated], markOf(tool.cache_control))
   })
 
 /** A request that declares the tools alone that it allows, since Anthropic's API has no list of those. */

@@ -13,11 +13,16 @@ const Source = Schema.Struct({
 })
 export type Source = typeof Source.Type
 
-const requestBlockMembers = {
+/** A block of a message. The kinds that are not listed here keep their `type`, so that a fault can name it. */
+export const MessageBlock = Schema.Struct({
   type: Schema.String,
   text: optional(Schema.String),
   source: optional(Schema.Union([Source, Schema.String])),
   title: optional(Schema.String),
+  context: optional(Schema.String),
+  cache_control: Schema.optionalKey(Schema.Unknown),
+  // The results of a provider's own tools have forms of their own.
+  content: Schema.optionalKey(Schema.Unknown),
   thinking: optional(Schema.String),
   signature: optional(Schema.String),
   data: optional(Schema.String),
@@ -26,20 +31,11 @@ const requestBlockMembers = {
   input: Schema.optionalKey(Schema.Unknown),
   tool_use_id: optional(Schema.String),
   is_error: optional(Schema.Boolean)
-}
-
-const InnerBlock = Schema.Struct(requestBlockMembers)
-
-/** What a caller's tool gave. */
-export const ToolContent = Schema.NullOr(Schema.Union([Schema.String, Schema.Array(InnerBlock)]))
-
-/** A block of a message. The kinds that are not listed here keep their `type`, so that a fault can name it. */
-export const MessageBlock = Schema.Struct({
-  ...requestBlockMembers,
-  // The results of a provider's own tools have forms of their own.
-  content: Schema.optionalKey(Schema.Unknown)
 })
 export type MessageBlock = typeof MessageBlock.Type
+
+/** What a caller's tool gave. */
+export const ToolContent = Schema.NullOr(Schema.Union([Schema.String, Schema.Array(MessageBlock)]))
 
 export const MessageParam = Schema.Struct({
   role: Schema.Literals(["user", "assistant", "system"]),
@@ -55,7 +51,7 @@ export const MessagesRequest = Schema.Struct({
   model: Schema.String,
   max_tokens: TokenLimit,
   messages: Schema.Array(MessageParam).pipe(Schema.check(Schema.isMinLength(1))),
-  system: optional(Schema.Union([Schema.String, Schema.Array(InnerBlock)])),
+  system: optional(Schema.Union([Schema.String, Schema.Array(MessageBlock)])),
   temperature: optional(Schema.Finite),
   top_p: optional(Schema.Finite),
   stop_sequences: optional(Schema.Array(Schema.String)),
@@ -67,7 +63,8 @@ export const MessagesRequest = Schema.Struct({
         name: Schema.String,
         description: optional(Schema.String),
         input_schema: optional(Schema.Record(Schema.String, Schema.Unknown)),
-        strict: optional(Schema.Boolean)
+        strict: optional(Schema.Boolean),
+        cache_control: Schema.optionalKey(Schema.Unknown)
       })
     )
   ),

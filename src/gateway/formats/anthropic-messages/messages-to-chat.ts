@@ -3,6 +3,8 @@ import { Option, Result, Schema } from "effect"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type MessageBlock, type MessageParam, type MessagesRequest, ToolContent } from "./domain.ts"
 import { type Untranslatable } from "../domain.ts"
+import { markOf, withMark } from "../common-form/cache-marks.ts"
+import { Omissions } from "../common-form/omissions.ts"
 import { isStrict } from "../common-form/strict-schema.ts"
 import { isSealedState } from "../common-form/turn-state.ts"
 import { toChatParts } from "./media.ts"
@@ -16,14 +18,15 @@ const maxStops = 4
 
 /** Translates a messages request to OpenAI's dialect; a stream always requests its usage. */
 export const messagesToChat = (
-  request: MessagesRequest
+  request: MessagesRequest,
+  omissions = new Omissions()
 ): Result.Result<Readonly<Record<string, unknown>>, Untranslatable> => {
   const faults: Array<Fault> = []
   const refuse: Refuse = (path, message) => faults.push({ path, message })
-  const system = textOf(request.system ?? "", ["system"], refuse)
+  const system = systemOf(request.system ?? "", ["system"], refuse)
   const messages = [
-    ...(system === "" ? [] : [{ role: "system", content: system }]),
-    ...request.messages.flatMap((message, index) => chatMessages(message, ["messages", index], refuse))
+    ...(system.length === 0 ? [] : [{ role: "system", content: system }]),
+    ...request.messages.flatMap((message, index) => chatMessages(message, ["messages", index], refuse, omissions))
   ]
   const translated: Record<string, unknown> = {
     model: request.model,
@@ -62,25 +65,40 @@ export const messagesToChat = (
 const longestUser = 64
 const userOf = (id: string): string => (id.length <= longestUser ? id : hash("sha256", id, "hex"))
 
-const textOf = (
-  content: string | ReadonlyArray<Pick<MessageBlock, "type" | "text">>,
+/** Instructions as a text, or in parts where one of them has a mark of the prompt cache. */
+const systemOf = (
+  content: string | ReadonlyArray<MessageBlock>,
   at: Fault["path"],
   refuse: Refuse
-) => {
+): string | ReadonlyArray<Part> => {
   if (typeof content === "string") return content
   for (const [index, { type }] of content.entries()) {
     if (type !== "text") refuse([...at, index, "type"], `A block of type ${type} is not translated here`)
   }
-  return content.map(({ text }) => text ?? "").join("\n\n")
+  return content.some(hasMark)
+    ? content.map((block) => ({ type: "text", text: block.text ?? "", ...markMember(block) }))
+    : content.map(({ text }) => text ?? "").join("\n\n")
 }
 
-const chatMessages = (message: MessageParam, at: Fault["path"], refuse: Refuse): ReadonlyArray<Part> => {
+const hasMark = ({ cache_control: mark }: MessageBlock): boolean => markOf(mark) !== undefined
+
+const markMember = ({ cache_control: given }: Pick<MessageBlock, "cache_control">): Part => {
+  const mark = markOf(given)
+  return mark === undefined ? {} : { cache_control: mark }
+}
+
+const chatMessages = (
+  message: MessageParam,
+  at: Fault["path"],
+  refuse: Refuse,
+  omissions: Omissions
+): ReadonlyArray<Part> => {
   if (message.role === "system") {
-    return [{ role: "system", content: textOf(message.content, [...at, "content"], refuse) }]
+    return [{ role: "system", content: systemOf(message.content, [...at, "content"], refuse) }]
   }
   if (typeof message.content === "string") return [{ role: message.role, content: message.content }]
   const blocks = message.content.map((block, index) => ({ block, at: [...at, "content", index] }))
-  return message.role === "assistant" ? assistantMessages(blocks) : userMessages(blocks, refuse)
+  return message.role === "assistant" ? assistantMessages(blocks, omissions) : userMessages(blocks, refuse, omissions)
 }
 
 interface Located {
@@ -89,7 +107,7 @@ interface Located {
 }
 
 /** An assistant's turn; none if only what means nothing to another provider is in it. */
-const assistantMessages = (blocks: ReadonlyArray<Located>): ReadonlyArray<Part> => {
+const assistantMessages = (blocks: ReadonlyArray<Located>, omissions: Omissions): ReadonlyArray<Part> => {
   const texts: Array<string> = []
   const calls: Array<Part> = []
   const states: Array<string> = []
@@ -104,37 +122,48 @@ const assistantMessages = (blocks: ReadonlyArray<Located>): ReadonlyArray<Part> 
     // The summary of what came before it.
     else if (block.type === "compaction" && typeof block.content === "string") texts.push(block.content)
     else if (block.type === "thinking" && isSealedState(block.signature)) states.push(block.signature)
-    // Other thoughts, and what the provider's own tools did, are left out.
+    // Other thoughts, and what the provider's own tools did, mean nothing to another provider.
+    else omissions.item(block.type)
   }
   if (texts.length + calls.length === 0) return []
+  const mark = blocks.findLast(({ block }) => hasMark(block))
   return [
     {
       role: "assistant",
       content: texts.length === 0 ? null : texts.join(""),
       ...(calls.length === 0 ? {} : { tool_calls: calls }),
-      ...(states.length === 0 ? {} : { turn_state: states })
+      ...(states.length === 0 ? {} : { turn_state: states }),
+      ...(mark === undefined ? {} : markMember(mark.block))
     }
   ]
 }
 
-const userMessages = (blocks: ReadonlyArray<Located>, refuse: Refuse): ReadonlyArray<Part> => {
+/** What a provider's own tools did, and what they keep at the provider. */
+const ofOwnTools =
+  /^(?:server_tool_use|mcp_tool_use|container_upload|mcp_tool_listing|tool_(?:addition|removal))$|^(?!tool_result$).+_tool_result$/
+
+const userMessages = (blocks: ReadonlyArray<Located>, refuse: Refuse, omissions: Omissions): ReadonlyArray<Part> => {
   const results: Array<Part> = []
   const parts: Array<Part> = []
   for (const { block, at } of blocks) {
-    if (block.type === "tool_result") results.push(toolMessage(block, at, parts, refuse))
+    if (block.type === "tool_result") results.push(toolMessage(block, at, parts, refuse, omissions))
+    else if (ofOwnTools.test(block.type)) omissions.item(block.type)
     else for (const part of userParts(block, at, refuse)) parts.push(part)
   }
   // Tool results directly follow the turn that called the tools.
   return parts.length === 0 ? results : [...results, { role: "user", content: parts }]
 }
 
+const media: ReadonlySet<string> = new Set(["image", "document", "search_result"])
+
 const userParts = (block: MessageBlock, at: Fault["path"], refuse: Refuse): ReadonlyArray<Part> => {
-  if (block.type === "text") return [{ type: "text", text: block.text ?? "" }]
   const parts =
-    block.type === "image" || block.type === "document"
-      ? toChatParts(block)
-      : `A block of type ${block.type} is not translated`
-  if (typeof parts === "object") return parts
+    block.type === "text"
+      ? [{ type: "text", text: block.text ?? "" }]
+      : media.has(block.type)
+        ? toChatParts(block)
+        : `A block of type ${block.type} is not translated`
+  if (typeof parts === "object") return withMark(parts, markOf(block.cache_control))
   refuse([...at, "type"], parts)
   return []
 }
@@ -142,7 +171,13 @@ const userParts = (block: MessageBlock, at: Fault["path"], refuse: Refuse): Read
 const decodeToolContent = Schema.decodeUnknownOption(ToolContent)
 
 /** A tool's result. A tool message holds only text, so images go into `parts`, the user message that follows. */
-const toolMessage = (block: MessageBlock, at: Fault["path"], parts: Array<Part>, refuse: Refuse): Part => {
+const toolMessage = (
+  block: MessageBlock,
+  at: Fault["path"],
+  parts: Array<Part>,
+  refuse: Refuse,
+  omissions: Omissions
+): Part => {
   const given = decodeToolContent(block.content ?? "")
   if (Option.isNone(given)) refuse([...at, "content"], "Expected a text, or a list of blocks")
   const content = Option.getOrElse(given, () => "") ?? ""
@@ -150,17 +185,21 @@ const toolMessage = (block: MessageBlock, at: Fault["path"], parts: Array<Part>,
   if (typeof content === "string") texts.push(content)
   else {
     for (const [index, inner] of content.entries()) {
-      if (inner.type === "text") texts.push(inner.text ?? "")
       // What a search of tools found means nothing to another provider.
-      else if (inner.type !== "tool_reference")
-        for (const part of userParts(inner, [...at, "content", index], refuse)) parts.push(part)
+      if (inner.type === "tool_reference") omissions.item(inner.type)
+      else {
+        for (const part of userParts(inner, [...at, "content", index], refuse)) {
+          if (part.type === "text") texts.push(String(part.text))
+          else parts.push(part)
+        }
+      }
     }
   }
-  return { role: "tool", tool_call_id: block.tool_use_id ?? "", content: texts.join("\n") }
+  return { role: "tool", tool_call_id: block.tool_use_id ?? "", content: texts.join("\n"), ...markMember(block) }
 }
 
 const toolsOf = (request: MessagesRequest, refuse: Refuse): ReadonlyArray<Part> =>
-  (request.tools ?? []).map(({ description, input_schema: parameters, name, strict, type }, index) => {
+  (request.tools ?? []).map(({ cache_control, description, input_schema: parameters, name, strict, type }, index) => {
     if ((type ?? "custom") !== "custom") {
       refuse(["tools", index, "type"], `A provider's own tool is not translated: ${type}`)
     }
@@ -171,7 +210,8 @@ const toolsOf = (request: MessagesRequest, refuse: Refuse): ReadonlyArray<Part> 
         ...(typeof description === "string" ? { description } : {}),
         ...(typeof strict === "boolean" ? { strict } : {}),
         parameters: parameters ?? { type: "object", properties: {} }
-      }
+      },
+      ...markMember({ cache_control })
     }
   })
 

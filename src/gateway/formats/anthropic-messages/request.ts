@@ -99,19 +99,30 @@ export const messageUpperBound = (body: Json, terms: BoundTerms): TokenUpperBoun
   return body.max_tokens === 0 ? { ...bound, unbounded: [...bound.unbounded, withoutOutput] } : bound
 }
 
+/** The services that Anthropic's models run at, under whatever names. */
+const runsClaude = /^(?:anthropic|aws|amazon|bedrock|vertex)/
+
+/** Whether a target is a model of Anthropic's; other vendors' models that speak its dialect do not sign their thoughts. */
+const isClaude = ({ model, provider: { vendor } }: FormatTarget): boolean =>
+  /claude/i.test(model) || runsClaude.test(vendor ?? "")
+
 const isUnsigned = (block: unknown): boolean => {
   if (!isJson(block) || block.type !== "thinking") return false
   return typeof block.signature !== "string" || block.signature === "" || isSealedState(block.signature)
 }
 
+const isSealed = (block: unknown): boolean =>
+  isJson(block) && block.type === "thinking" && isSealedState(block.signature)
+
 /**
- * Removes thinking blocks without a signature of Anthropic's from the text of a messages request. Anthropic rejects them,
- * and a conversation contains them if another vendor's model took part. A message that contains nothing else is removed.
+ * Removes the thoughts that a target does not take from the text of a messages request: those of other providers, and at
+ * Anthropic all without a signature of its own. A message that contains nothing else is removed.
  */
-export const withoutUnsignedThinking = (json: Uint8Array, body: Json): ReadonlyArray<Edit> => {
+export const withoutOthersThinking = (json: Uint8Array, body: Json, target: FormatTarget): ReadonlyArray<Edit> => {
+  const isOthers = isClaude(target) ? isUnsigned : isSealed
   const concerned = listIn(body.messages).flatMap((message, index) => {
     const given = isJson(message) ? listIn(message.content) : []
-    return given.some(isUnsigned) ? [{ index, given, isAll: given.every(isUnsigned) }] : []
+    return given.some(isOthers) ? [{ index, given, isAll: given.every(isOthers) }] : []
   })
   if (concerned.length === 0) return []
   const member = placesIn(json, 0, ["messages"]).at(-1)
@@ -122,7 +133,7 @@ export const withoutUnsignedThinking = (json: Uint8Array, body: Json): ReadonlyA
     ...cuts(messages, (index) => whole.has(index)),
     ...concerned.flatMap(({ given, index, isAll }) => {
       const content = isAll ? undefined : placesIn(json, messages[index]?.start).find(({ name }) => name === "content")
-      return content === undefined ? [] : cuts(placesIn(json, content.value), (place) => isUnsigned(given[place]))
+      return content === undefined ? [] : cuts(placesIn(json, content.value), (place) => isOthers(given[place]))
     })
   ]
 }
@@ -139,7 +150,7 @@ export const editedMessage = (
   }
   return edited(bytes, [
     ...mergePatch(bytes, body, changed),
-    ...withoutUnsignedThinking(bytes, body),
+    ...withoutOthersThinking(bytes, body, target),
     ...(toolLimit === undefined ? [] : toolLimitEdits(bytes, body, toolLimit))
   ])
 }
@@ -148,5 +159,5 @@ export const editedMessage = (
 export const editedCount = ({ body, bytes }: GivenRequest, target: FormatTarget): Uint8Array =>
   edited(bytes, [
     ...mergePatch(bytes, body, body.model === target.model ? {} : { model: target.model }),
-    ...withoutUnsignedThinking(bytes, body)
+    ...withoutOthersThinking(bytes, body, target)
   ])

@@ -17,10 +17,14 @@ import { toMessageUsage } from "./usage.ts"
 const decode = decoding(MessagesRequest)
 
 export const messagesTranslation: Translation = {
-  requestToCommon: ({ body }) => Result.flatMap(decode(body), messagesToChat),
-  requestFromCommon: (chat, { model, traits }, { outputTokens, toolLimit }) =>
-    Result.map(chatToMessages(chat as ChatRequest, { model, traits, maxOutputTokens: outputTokens }), (request) =>
-      toolLimit === undefined ? request : withToolLimit(request, toolLimit)
+  requestToCommon: ({ body }, omissions) => {
+    omissions.unread(body, MessagesRequest.fields)
+    return Result.flatMap(decode(body), (request) => messagesToChat(request, omissions))
+  },
+  requestFromCommon: (chat, { model, traits }, { outputTokens, toolLimit }, omissions) =>
+    Result.map(
+      chatToMessages(chat as ChatRequest, { model, traits, maxOutputTokens: outputTokens }, omissions),
+      (request) => (toolLimit === undefined ? request : withToolLimit(request, toolLimit))
     ),
   answerToCommon: (answer, head) => messageToCompletion(readMessage(answer) ?? {}, head),
   answerFromCommon: (completion, head, usage) => ({

@@ -25,10 +25,13 @@ export const ChatPart = Schema.Struct({
     Schema.Struct({
       file_data: optional(Schema.String),
       file_id: optional(Schema.String),
+      /** Of Anthropic and of the Responses API. */
+      file_url: optional(Schema.String),
       filename: optional(Schema.String)
     })
   ),
-  input_audio: Schema.optionalKey(Schema.Unknown)
+  input_audio: Schema.optionalKey(Schema.Unknown),
+  cache_control: Schema.optionalKey(Schema.Unknown)
 })
 export type ChatPart = typeof ChatPart.Type
 
@@ -40,7 +43,9 @@ export const ChatMessage = Schema.Struct({
   /** Of a model that did not answer. */
   refusal: optional(Schema.String),
   tool_calls: optional(Schema.Array(ToolCall)),
-  tool_call_id: optional(Schema.String)
+  tool_call_id: optional(Schema.String),
+  /** A mark of the prompt cache, after the message. */
+  cache_control: Schema.optionalKey(Schema.Unknown)
 })
 export type ChatMessage = typeof ChatMessage.Type
 
@@ -54,6 +59,7 @@ export const ChatTool = Schema.Struct({
       strict: optional(Schema.Boolean)
     })
   ),
+  cache_control: Schema.optionalKey(Schema.Unknown),
   /** Of Anthropic's own tools, which pass to it unchanged. */
   name: optional(Schema.String),
   max_uses: optional(Schema.Int),
@@ -130,10 +136,23 @@ export const ChatRequest = Schema.Struct({
   modalities: optional(Schema.Array(Schema.String)),
   functions: optional(Schema.Array(Schema.Unknown)),
   web_search_options: optional(Schema.Unknown),
+  /** A mark of the prompt cache, after the last message. */
+  cache_control: Schema.optionalKey(Schema.Unknown),
   /** Of Anthropic, beside its own tools. */
   mcp_servers: optional(Schema.Array(Schema.Unknown))
 })
 export type ChatRequest = typeof ChatRequest.Type
+
+/** Members of a request that only OpenAI's APIs have, and any answer is right without. */
+export const openAiAlone = [
+  "logit_bias",
+  "verbosity",
+  "prediction",
+  "service_tier",
+  "metadata",
+  "prompt_cache_key",
+  "prompt_cache_retention"
+] as const
 
 /** Parts of a text; those that have no type are texts, too. */
 const textTypes = new Set<unknown>([undefined, null, "text", "output_text"])

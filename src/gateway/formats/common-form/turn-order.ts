@@ -72,12 +72,14 @@ export class TurnPlaces {
   }
 }
 
-interface PlacedMessage {
+/** A message with its place in the request. */
+export interface PlacedMessage {
   readonly message: ChatMessage
   readonly at: Fault["path"]
 }
 
-const listOf = (content: ChatMessage["content"]): ReadonlyArray<ChatPart> =>
+/** What a message says, in parts. */
+export const partsOf = (content: ChatMessage["content"]): ReadonlyArray<ChatPart> =>
   typeof content === "string" ? [{ type: "text", text: content }] : (content ?? [])
 
 const hasState = ({ turn_state: state }: ChatMessage): boolean => (state ?? []).length > 0
@@ -85,7 +87,7 @@ const hasState = ({ turn_state: state }: ChatMessage): boolean => (state ?? []).
 /** Messages of a model in sequence as one. */
 const joined = (messages: ReadonlyArray<ChatMessage>): ChatMessage => ({
   role: "assistant",
-  content: messages.flatMap(({ content }) => listOf(content)),
+  content: messages.flatMap(({ content }) => partsOf(content)),
   tool_calls: messages.flatMap(({ tool_calls: calls }) => calls ?? []),
   turn_state: messages.flatMap(({ turn_state: state }) => state ?? [])
 })

@@ -2,9 +2,12 @@ import { Result } from "effect"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type Untranslatable } from "../domain.ts"
-import { type ChatMessage, type ChatPart, type ChatRequest } from "../common-form/domain.ts"
-import { turnsOf } from "../common-form/turn-order.ts"
-import { inputOf } from "../anthropic-messages/chat-to-messages.ts"
+import { type ChatMessage, type ChatPart, ChatRequest, openAiAlone } from "../common-form/domain.ts"
+import { hasMarks } from "../common-form/cache-marks.ts"
+import { withCallResults } from "../common-form/call-results.ts"
+import { objectSchema } from "../common-form/object-schema.ts"
+import { Omissions } from "../common-form/omissions.ts"
+import { partsOf as contentParts, turnsOf } from "../common-form/turn-order.ts"
 import { type ModelTraits } from "../model-traits.ts"
 import { thinkingOf } from "./members.ts"
 import { toInlinePart } from "./members.ts"
@@ -17,16 +20,21 @@ type Role = "user" | "model"
 /** The most stop sequences that Gemini takes. */
 const maxStops = 5
 
+/** Members of a chat completion that Gemini's models do not take. */
+const withoutForm = [...openAiAlone, "user", "safety_identifier"]
+
 /** Translates a chat request to one of Gemini's; the model and whether it streams are in the path of a request. */
 export const chatToRequest = (
   request: ChatRequest,
-  target: { readonly traits: ModelTraits }
+  target: { readonly traits: ModelTraits },
+  omissions = new Omissions()
 ): Result.Result<Json, Untranslatable> => {
   const faults: Array<Fault> = []
   const refuse: Refuse = (path, message) => faults.push({ path, message })
   const system: Array<WrittenPart> = []
   const contents: Array<{ readonly role: Role; readonly parts: Array<WrittenPart> }> = []
-  const names = new Map<string, string>()
+  /** The calls without a result, which come in their order. */
+  const open: Array<OpenCall> = []
   const say = (role: Role, parts: ReadonlyArray<WrittenPart>) => {
     // Turns alternate, and the results of parallel calls are in one content.
     const last = contents.at(-1)
@@ -34,7 +42,7 @@ export const chatToRequest = (
     if (last?.role === role) for (const part of parts) last.parts.push(part)
     else contents.push({ role, parts: [...parts] })
   }
-  for (const { at, message } of turnsOf(request.messages, () => true)) {
+  for (const { at, message } of withCallResults(turnsOf(request.messages, () => true))) {
     switch (message.role) {
       case "system":
       case "developer":
@@ -44,17 +52,23 @@ export const chatToRequest = (
         say("user", partsOf(message, at, refuse))
         break
       case "assistant":
-        for (const call of message.tool_calls ?? []) names.set(call.id, call.function.name)
-        say("model", modelParts(message, at, refuse))
+        for (const { function: called, id } of message.tool_calls ?? []) open.push({ id, name: called.name })
+        say("model", modelParts(message, omissions))
         break
       case "tool":
-        say("user", resultParts(message, names, at, refuse))
+        say("user", resultParts(message, open.shift(), at, refuse))
         break
       case "function":
         refuse([...at, "role"], "Functions were replaced by tools; only tools are translated")
     }
   }
   refuseWhatHasNoForm(request, refuse)
+  omissions.unread(request, ChatRequest.fields)
+  omissions.withoutForm(request, withoutForm)
+  if (hasMarks(request)) omissions.member("cache_control")
+  if (request.parallel_tool_calls === false) omissions.member("parallel_tool_calls")
+  // Gemini refuses calls that no turn of the user precedes.
+  if (contents[0]?.role === "model") contents.unshift({ role: "user", parts: [{ text: "Begin." }] })
   const translated: Record<string, unknown> =
     // Instructions alone are no conversation.
     contents.length === 0
@@ -82,40 +96,40 @@ const partsOf = ({ content }: ChatMessage, at: Fault["path"], refuse: Refuse): R
 const textOf = ({ refusal, text, type }: ChatPart): string =>
   (type === "text" ? text : type === "refusal" ? refusal : "") ?? ""
 
-const modelParts = (message: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<WrittenPart> => {
+const modelParts = (message: ChatMessage, omissions: Omissions): ReadonlyArray<WrittenPart> => {
   const { content } = message
-  const calls = (message.tool_calls ?? []).map(({ function: called, id }, index) => {
-    if (inputOf(called.arguments) === undefined) {
-      refuse([...at, "tool_calls", index, "function", "arguments"], "Expected a JSON object")
-    }
+  const calls = (message.tool_calls ?? []).map(({ function: called, id }) => {
     return { id, part: callPart(id, called.name, called.arguments) }
   })
+  // What else another provider's model gave means nothing to Gemini.
+  for (const { type } of contentParts(content)) if (type !== "text" && type !== "refusal") omissions.item(type)
   return withSignedCall(
     partsOfTurn({
-      // What else another provider's model gave means nothing to Gemini.
-      text: typeof content === "string" ? content : (content ?? []).map(textOf).join(""),
+      text: contentParts(content).map(textOf).join(""),
       calls,
       state: turnPartsIn(message.turn_state)
     })
   )
 }
 
+interface OpenCall {
+  readonly id: string
+  readonly name: string
+}
+
 const resultParts = (
   message: ChatMessage,
-  names: ReadonlyMap<string, string>,
+  call: OpenCall | undefined,
   at: Fault["path"],
   refuse: Refuse
 ): ReadonlyArray<WrittenPart> => {
-  const id = message.tool_call_id
-  const name = names.get(id ?? "")
-  if (typeof id !== "string") refuse([...at, "tool_call_id"], "Missing key")
-  else if (name === undefined) refuse([...at, "tool_call_id"], `No call ${id} precedes its result`)
+  if (typeof message.tool_call_id !== "string") refuse([...at, "tool_call_id"], "Missing key")
   const parts = partsOf(message, at, refuse)
   const texts = parts.flatMap(({ text }) => (typeof text === "string" ? [text] : []))
   const text = texts.join("\n")
   const response = resultOf(text) ?? { output: text }
   return [
-    { functionResponse: { id: id ?? "", name: name ?? "", response } },
+    { functionResponse: { id: call?.id ?? "", name: call?.name ?? "", response } },
     ...parts.filter((part) => part.text === undefined)
   ]
 }
@@ -153,7 +167,7 @@ const toolMembers = (request: ChatRequest, refuse: Refuse): Json => {
       {
         name,
         ...(typeof description === "string" ? { description } : {}),
-        parametersJsonSchema: { type: "object", ...(parameters ?? { properties: {} }) }
+        parametersJsonSchema: objectSchema(parameters)
       }
     ]
   })

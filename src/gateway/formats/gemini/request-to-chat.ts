@@ -2,6 +2,7 @@ import { Result } from "effect"
 import { hasInexactInteger, isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type Untranslatable } from "../domain.ts"
+import { Omissions } from "../common-form/omissions.ts"
 import { isStrict } from "../common-form/strict-schema.ts"
 import { isSealedState } from "../common-form/turn-state.ts"
 import { type Content, type GenerateRequest, type GenerationConfig, type Part } from "./domain.ts"
@@ -20,13 +21,14 @@ export interface ChatTarget {
 /** Translates a request of a caller to a chat request; a stream always requests its usage. */
 export const requestToChat = (
   request: GenerateRequest,
-  { model, stream }: ChatTarget
+  { model, stream }: ChatTarget,
+  omissions = new Omissions()
 ): Result.Result<Json, Untranslatable> => {
   const faults: Array<Fault> = []
   const refuse: Refuse = (path, message) => faults.push({ path, message })
   if (request.cachedContent) refuse(["cachedContent"], "Cached contents are not kept here; send all contents")
   const system = systemOf(request.systemInstruction, refuse)
-  const conversation = new Conversation(request.contents, refuse)
+  const conversation = new Conversation(request.contents, refuse, omissions)
   for (const { isModel, placed } of turnsOf(request.contents, refuse)) {
     if (isModel) conversation.model(placed)
     else conversation.user(placed)
@@ -96,6 +98,9 @@ interface OpenCall {
   readonly name: string
 }
 
+/** Parts of a model that mean nothing to another provider. */
+const leftOut = ["executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData"] as const
+
 /** The messages of a conversation. Results find their calls by id, or else by name and order. */
 class Conversation {
   readonly messages: Array<Json> = []
@@ -105,8 +110,10 @@ class Conversation {
   /** The ids that the caller gave, which no other call may get. */
   private readonly given: ReadonlySet<string | null | undefined>
   private readonly refuse: Refuse
+  private readonly omissions: Omissions
 
-  constructor(contents: ReadonlyArray<Content>, refuse: Refuse) {
+  constructor(contents: ReadonlyArray<Content>, refuse: Refuse, omissions: Omissions) {
+    this.omissions = omissions
     this.given = new Set(contents.flatMap(({ parts }) => (parts ?? []).map((part) => part.functionCall?.id)))
     this.refuse = refuse
   }
@@ -125,6 +132,7 @@ class Conversation {
       }
       // Thoughts, what Google's own tools did, and what the model drew mean nothing to another provider.
       else if (part.thought !== true) text += part.text ?? ""
+      for (const name of leftOut) if ((part[name] ?? null) !== null) this.omissions.item(name)
       if (isSealedState(part.thoughtSignature)) states.push(part.thoughtSignature)
     }
     if (text === "" && calls.length === 0) return
@@ -155,7 +163,7 @@ class Conversation {
     for (const { part, at } of placed) {
       const { functionResponse: result, inlineData, text } = part
       if (result) {
-        const call = this.answered(result, [...at, "functionResponse"])
+        const call = this.answered(result)
         results.push({ role: "tool", tool_call_id: call, content: resultText(result.response ?? {}) })
         // A tool message holds text only, so images follow the results.
         for (const [index, { fileData, inlineData }] of (result.parts ?? []).entries()) {
@@ -172,16 +180,15 @@ class Conversation {
     if (parts.length > 0) this.messages.push({ role: "user", content: parts })
   }
 
-  /** The id of the call that a result answers. */
-  private answered({ id, name }: NonNullable<Part["functionResponse"]>, at: Fault["path"]): string {
+  /** The id of the call that a result answers; of a call that is missing, what is known of it. */
+  private answered({ id, name }: NonNullable<Part["functionResponse"]>): string {
     if (id && this.ids.has(id)) {
       this.open = this.open.filter((call) => call.id !== id)
       return id
     }
     const place = this.open.findIndex((call) => call.name === name)
     const [call] = place < 0 ? [] : this.open.splice(place, 1)
-    if (call === undefined) this.refuse(at, `No call of ${name ?? "this function"} without a result precedes it`)
-    return call?.id ?? ""
+    return call?.id ?? (id || (name ?? ""))
   }
 }
 

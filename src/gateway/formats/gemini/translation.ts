@@ -20,12 +20,15 @@ const withLimit = (request: Json, maxOutputTokens: number): Json => {
 }
 
 export const geminiTranslation: Translation = {
-  requestToCommon: ({ body, model, streams }) =>
-    Result.flatMap(decode(countedRequest(body).body), (request) =>
-      requestToChat(request, { model: String(model), stream: streams })
-    ),
-  requestFromCommon: (chat, target, { limit }) =>
-    Result.map(chatToRequest(chat as ChatRequest, target), (request) =>
+  requestToCommon: ({ body, model, streams }, omissions) => {
+    const given = countedRequest(body).body
+    omissions.unread(given, GenerateRequest.fields)
+    return Result.flatMap(decode(given), (request) =>
+      requestToChat(request, { model: String(model), stream: streams }, omissions)
+    )
+  },
+  requestFromCommon: (chat, target, { limit }, omissions) =>
+    Result.map(chatToRequest(chat as ChatRequest, target, omissions), (request) =>
       limit === undefined ? request : withLimit(request, limit)
     ),
   answerToCommon: (answer, head) => answerToCompletion(readAnswer(answer) ?? {}, head),

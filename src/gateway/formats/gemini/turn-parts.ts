@@ -1,6 +1,6 @@
 import { Option, Schema } from "effect"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
-import { inputOf } from "../anthropic-messages/chat-to-messages.ts"
+import { argumentsIn } from "../common-form/call-arguments.ts"
 import { inTurnOrder, type OrderedTurn } from "../common-form/turn-order.ts"
 import { type AnsweredPart } from "./domain.ts"
 
@@ -51,9 +51,9 @@ export class TurnParts {
 /** A turn of a model, with what Gemini wants back with it. */
 export type Turn = OrderedTurn<WrittenPart, TurnPart>
 
-/** A call as a part; arguments that are no object are passed on unchanged, under `arguments`. */
+/** A call as a part. */
 export const callPart = (id: string, name: string, text: string): WrittenPart => ({
-  functionCall: { id, name, args: inputOf(text) ?? { arguments: text } }
+  functionCall: { id, name, args: argumentsIn(text) }
 })
 
 export const signedWith = (part: WrittenPart, signature: string | undefined): WrittenPart =>

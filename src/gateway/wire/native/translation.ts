@@ -1,7 +1,8 @@
 import { type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { Option, Schema } from "effect"
 import { type TokenUsage } from "../../formats/domain.ts"
-import { readCompletion } from "../../formats/common-form/domain.ts"
+import { withCallResults } from "../../formats/common-form/call-results.ts"
+import { type ChatMessage, readCompletion } from "../../formats/common-form/domain.ts"
 import { isStrict } from "../../formats/common-form/strict-schema.ts"
 import { withImagesBesideTools } from "../../formats/common-form/tool-images.ts"
 import { type EmbeddingRequest, type LlmMessage, type LlmPart, type LlmRequest } from "./request-domain.ts"
@@ -47,11 +48,16 @@ const formatOf = (format: NonNullable<LlmRequest["responseFormat"]>): Json =>
 const given = (members: Json): Json =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
 
+const withResults = (messages: ReadonlyArray<Json>): ReadonlyArray<Json> =>
+  withCallResults(
+    (messages as ReadonlyArray<ChatMessage>).map((message, index) => ({ message, at: ["messages", index] }))
+  ).map(({ message }) => message)
+
 /** Translates a native request to OpenAI's dialect, from which every other one is derived. */
 export const chatOf = (request: LlmRequest): Json =>
   given({
     model: request.model,
-    messages: withImagesBesideTools(request.messages.map(messageOf)),
+    messages: withImagesBesideTools(withResults(request.messages.map(messageOf))),
     max_completion_tokens: request.maxTokens,
     temperature: request.temperature,
     top_p: request.topP,

@@ -86,7 +86,7 @@ describe("answers", () => {
         content: {
           parts: [
             { functionCall: { id: "id_0", name: "f", args: {} } },
-            { functionCall: { id: "x", name: "g", args: { arguments: "no JSON" } } }
+            { functionCall: { id: "x", name: "g", args: { _invalid_arguments: "no JSON" } } }
           ],
           role: "model"
         },

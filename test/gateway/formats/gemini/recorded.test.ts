@@ -90,7 +90,8 @@ describe.skipIf(!hasRecorded)(`recorded chat completions (${recordedFile})`, () 
         const expected = merged(gist(request.messages))
         const actual = merged(gist((again.success as Any).messages))
         assert.deepStrictEqual(
-          { ...actual, system: actual.system.replaceAll("\n\n", "") },
+          // A conversation that the model begins has a turn of the user before it.
+          { ...actual, system: actual.system.replaceAll("\n\n", ""), user: actual.user.replace(/^Begin\./, "") },
           { ...expected, system: expected.system.replaceAll("\n\n", "") },
           id
         )

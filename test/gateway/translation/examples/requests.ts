@@ -432,7 +432,7 @@ export const requests: Examples<Json> = {
     messages: { metadata: { user_id: "a".repeat(65) } }
   },
 
-  "leaves out marks of what is to be cached": {
+  "carries marks of what is to be cached to Anthropic alone": {
     chat: {
       prompt_cache_key: "k",
       messages: [{ role: "user", content: [{ type: "text", text: "Hi", cache_control: { type: "ephemeral" } }] }]

@@ -1,6 +1,7 @@
 import { Result } from "effect"
 import { isJson, type Json, listIn } from "../../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../../kernel/problems/problem.ts"
+import { Omissions } from "../../common-form/omissions.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "../../common-form/domain.ts"
 import { turnsOf } from "../../common-form/turn-order.ts"
 import { type Untranslatable } from "../../domain.ts"
@@ -15,10 +16,13 @@ const stateless = { store: false, include: ["reasoning.encrypted_content"] }
 /** Translates a chat request to one of the Responses API. */
 export const chatToResponse = (
   request: ChatRequest,
-  target: { readonly model: string; readonly limit: number | undefined }
+  target: { readonly model: string; readonly limit: number | undefined },
+  omissions = new Omissions()
 ): Result.Result<Json, Untranslatable> => {
   const faults: Array<Fault> = []
   const refuse: Refuse = (path, message) => void faults.push({ path, message })
+  // A seed is a wish, which no API promises to grant.
+  if ((request.seed ?? null) !== null) omissions.member("seed")
   const asksForLogprobs = request.logprobs === true
   const translated: Record<string, unknown> = {
     model: target.model,
@@ -231,6 +235,3 @@ const refuseWhatHasNoForm = (request: ChatRequest, refuse: Refuse): void => {
       refuse([name], "The model has the Responses API alone, which has no such member")
   }
 }
-
-/** Members that are left out: a seed is a wish, which no API promises to grant. */
-export const omittedIn = (request: Json): ReadonlyArray<string> => ((request.seed ?? null) === null ? [] : ["seed"])

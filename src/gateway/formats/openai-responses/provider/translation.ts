@@ -2,15 +2,12 @@ import { type ChatRequest } from "../../common-form/domain.ts"
 import { type Translation } from "../../format.ts"
 import { responseToCompletion } from "./answers.ts"
 import { EventsToChunks } from "./events-to-chunks.ts"
-import { chatToResponse, omittedIn } from "./requests.ts"
+import { chatToResponse } from "./requests.ts"
 
 /** What calls in other formats are translated by, for models that have the Responses API alone. */
-export const providerTranslation: Pick<
-  Translation,
-  "requestFromCommon" | "omittedIn" | "answerToCommon" | "streamToCommon"
-> = {
-  requestFromCommon: (chat, { model }, { limit }) => chatToResponse(chat as ChatRequest, { model, limit }),
-  omittedIn,
+export const providerTranslation: Pick<Translation, "requestFromCommon" | "answerToCommon" | "streamToCommon"> = {
+  requestFromCommon: (chat, { model }, { limit }, omissions) =>
+    chatToResponse(chat as ChatRequest, { model, limit }, omissions),
   answerToCommon: responseToCompletion,
   streamToCommon: (head) => new EventsToChunks(head)
 }
