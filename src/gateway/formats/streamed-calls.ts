@@ -24,3 +24,22 @@ export class StreamedCalls {
     return place
   }
 }
+
+/** Tells when the arguments of a call are complete: its object has ended. */
+export class ArgumentsEnd {
+  isComplete = false
+  private depth = 0
+  private isInText = false
+  private isEscaped = false
+
+  push(json: string): void {
+    for (const character of json) {
+      if (this.isEscaped) this.isEscaped = false
+      else if (character === "\\") this.isEscaped = this.isInText
+      else if (character === '"') this.isInText = !this.isInText
+      else if (this.isInText) continue
+      else if (character === "{") this.depth++
+      else if (character === "}" && --this.depth === 0) this.isComplete = true
+    }
+  }
+}

@@ -164,7 +164,7 @@ snapshots("answers", answers, {
 
 const decodeEvent = (data: string | undefined) => readEvent(parsedJson(data ?? "")) ?? {}
 
-/** The events of a message, which has one start, and blocks without gaps that are open one at a time or to the end. */
+/** The events of a message, which has one start, and blocks without gaps that are open one at a time. */
 const wellFormed = (stream: string): string => {
   const open = new Set<number>()
   let blocks = 0
@@ -173,6 +173,7 @@ const wellFormed = (stream: string): string => {
     assert.strictEqual(type === "message_start", place === 0, "one start")
     if (type === "content_block_start") {
       assert.strictEqual(index, blocks++, "a gap between blocks")
+      assert.strictEqual(open.size, 0, "a block that starts before another one stops")
       open.add(index ?? 0)
     }
     if (type === "content_block_delta") assert.isTrue(open.has(index ?? 0), "a delta of a block that is not open")

@@ -2,24 +2,41 @@ import { type AnswerHead } from "../format.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { toStopReason } from "./finish.ts"
 import { type CallFragment, type ChatChunk, thoughtOf } from "../common-form/domain.ts"
-import { StreamedCalls } from "../streamed-calls.ts"
+import { type Json } from "../../../kernel/json/parsed-json.ts"
+import { type Citation, citationsIn } from "../common-form/citations.ts"
+import { toCitation } from "./answers.ts"
+import { ArgumentsEnd, StreamedCalls } from "../streamed-calls.ts"
 import { toMessageUsage } from "./usage.ts"
 import { usageOfCompletion } from "../common-form/usage.ts"
 
 type Event = Readonly<Record<string, unknown>> & { readonly type: string }
 
+/** A block of the message. */
+interface Block {
+  readonly kind: "text" | "thinking" | "call"
+  /** As it starts. */
+  readonly content: Json
+  /** What is still to be sent of it. */
+  readonly deltas: Array<Json>
+  /** Its place in the message, once it has started. */
+  index: number | undefined
+  isOver: boolean
+}
+
 interface Call {
   id: string
   name: string
-  /** The index of its content block once the call has a name; until then its arguments are buffered. */
-  block: number | undefined
+  /** Arguments that came before the name. */
   waiting: string
-  sent: boolean
+  isEmpty: boolean
+  readonly end: ArgumentsEnd
+  block: Block | undefined
 }
 
 /**
- * Translates the chunks of a chat completion to the events of a message. Blocks are numbered without gaps; tool blocks stay
- * open to the end, since OpenAI may interleave parallel calls.
+ * Translates the chunks of a chat completion to the events of a message. Blocks are numbered without gaps, and each one
+ * stops before the next one starts: what comes for a later block while a call is incomplete is held back, since OpenAI may
+ * interleave parallel calls.
  */
 export class ChunksToEvents {
   /** The usage that the provider reported last. */
@@ -29,8 +46,9 @@ export class ChunksToEvents {
   private refused = false
   private started = false
   private ended = false
-  private blocks = 0
-  private open: { readonly kind: "text" | "thinking"; readonly index: number } | undefined
+  private count = 0
+  /** The blocks that have not stopped, of which the first one is sent as it comes. */
+  private readonly blocks: Array<Block> = []
   private readonly calls = new Map<number, Call>()
   private readonly streamedCalls = new StreamedCalls()
 
@@ -45,33 +63,31 @@ export class ChunksToEvents {
     const choice = chunk.choices?.find(({ index }) => (index ?? 0) === 0)
     const delta = choice?.delta
     const thought = thoughtOf(delta)
-    if (thought !== "") this.say(events, "thinking", thought)
+    if (thought !== "") this.say("thinking", thought)
     const state = delta?.turn_state ?? ""
-    const isOfThought = this.open?.kind === "thinking"
-    if (isOfThought) this.sign(events, state)
-    if (delta?.content) this.say(events, "text", delta.content)
+    const isOfThought = this.open("thinking") !== undefined
+    if (isOfThought) this.sign(state)
+    if (delta?.content) this.say("text", delta.content)
     if (delta?.refusal) {
-      this.say(events, "text", delta.refusal)
+      this.say("text", delta.refusal)
       this.refused = true
     }
-    if (!isOfThought) this.sign(events, state)
-    for (const call of delta?.tool_calls ?? []) this.call(events, call)
+    for (const citation of citationsIn(delta?.annotations)) this.cite(citation)
+    if (!isOfThought) this.sign(state)
+    for (const call of delta?.tool_calls ?? []) this.call(call)
     if (choice?.finish_reason) this.finishReason = choice.finish_reason
+    this.send(events, false)
     return events
   }
 
-  /** Closes all open blocks. `usage` replaces what the provider did not report. */
+  /** Stops all blocks. `usage` replaces what the provider did not report. */
   end(usage: TokenUsage = this.usage ?? noUsage): ReadonlyArray<Event> {
     const events: Array<Event> = []
     if (this.ended) return events
     this.ended = true
     this.start(events, this.head.id)
-    this.close(events)
-    for (const { block, sent } of this.calls.values()) {
-      if (block === undefined) continue
-      if (!sent) events.push(inputDelta(block, "{}"))
-      events.push({ type: "content_block_stop", index: block })
-    }
+    for (const { block, isEmpty } of this.calls.values()) if (isEmpty) block?.deltas.push(inputDelta("{}"))
+    this.send(events, true)
     const callsTools = [...this.calls.values()].some(({ block }) => block !== undefined)
     const stopReason = this.refused ? "refusal" : toStopReason(this.finishReason, callsTools)
     events.push({
@@ -93,64 +109,99 @@ export class ChunksToEvents {
     })
   }
 
-  private say(events: Array<Event>, kind: "text" | "thinking", words: string): void {
-    if (this.open?.kind !== kind) this.begin(events, kind)
+  /** Sends what there is of the first block, and of those after it once it is over. */
+  private send(events: Array<Event>, isEnd: boolean): void {
+    for (;;) {
+      const [block] = this.blocks
+      if (block === undefined) return
+      if (block.index === undefined) {
+        block.index = this.count++
+        events.push({ type: "content_block_start", index: block.index, content_block: block.content })
+      }
+      const { index } = block
+      for (const delta of block.deltas.splice(0)) events.push({ type: "content_block_delta", index, delta })
+      const isFollowed = this.blocks.length > 1 && (block.isOver || block.kind !== "call")
+      if (!isEnd && !isFollowed && !(block.isOver && block.kind === "thinking")) return
+      events.push({ type: "content_block_stop", index })
+      this.blocks.shift()
+    }
+  }
+
+  /** The place of a block that begins. */
+  private get nextIndex(): number {
+    return this.count + this.blocks.filter(({ index }) => index === undefined).length
+  }
+
+  /** The last block, if it is of this kind and goes on. */
+  private open(kind: Block["kind"]): Block | undefined {
+    const last = this.blocks.at(-1)
+    return last?.kind === kind && !last.isOver ? last : undefined
+  }
+
+  private begin(kind: Block["kind"], content: Json): Block {
+    const block: Block = { kind, content, deltas: [], index: undefined, isOver: false }
+    this.blocks.push(block)
+    return block
+  }
+
+  private said(kind: "text" | "thinking"): Block {
+    const empty = kind === "text" ? { type: "text", text: "" } : { type: "thinking", thinking: "", signature: "" }
+    return this.open(kind) ?? this.begin(kind, empty)
+  }
+
+  private say(kind: "text" | "thinking", words: string): void {
     const delta = kind === "text" ? { type: "text_delta", text: words } : { type: "thinking_delta", thinking: words }
-    events.push({ type: "content_block_delta", index: this.open?.index, delta })
+    this.said(kind).deltas.push(delta)
+  }
+
+  /** Adds a citation to the last text; one that has stopped takes none. */
+  private cite(citation: Citation): void {
+    const text = this.blocks.findLast(({ kind }) => kind === "text")
+    text?.deltas.push({ type: "citations_delta", citation: toCitation(citation) })
   }
 
   /** Ends a thought with what the provider wants back: the one that is open, or one without a text. */
-  private sign(events: Array<Event>, signature: string): void {
+  private sign(signature: string): void {
     if (signature === "") return
-    if (this.open?.kind !== "thinking") this.begin(events, "thinking")
-    const delta = { type: "signature_delta", signature }
-    events.push({ type: "content_block_delta", index: this.open?.index, delta })
-    this.close(events)
+    const block = this.said("thinking")
+    block.deltas.push({ type: "signature_delta", signature })
+    block.isOver = true
   }
 
-  private begin(events: Array<Event>, kind: "text" | "thinking"): void {
-    this.close(events)
-    this.open = { kind, index: this.blocks++ }
-    const empty = kind === "text" ? { type: "text", text: "" } : { type: "thinking", thinking: "", signature: "" }
-    events.push({ type: "content_block_start", index: this.open.index, content_block: empty })
-  }
-
-  private close(events: Array<Event>): void {
-    if (this.open === undefined) return
-    events.push({ type: "content_block_stop", index: this.open.index })
-    this.open = undefined
-  }
-
-  private call(events: Array<Event>, delta: CallFragment): void {
+  private call(delta: CallFragment): void {
     const call = this.callOf(delta)
     // Some providers repeat the name in every chunk; the first one counts.
     if (call.name === "") call.name = delta.function?.name ?? ""
     if (call.id === "") call.id = delta.id ?? ""
     call.waiting += delta.function?.arguments ?? ""
     if (call.name === "") return
-    if (call.block === undefined) {
-      this.close(events)
-      call.block = this.blocks++
-      const id = call.id === "" ? `${this.head.id}_${call.block}` : call.id
-      const content = { type: "tool_use", id, name: call.name, input: {} }
-      events.push({ type: "content_block_start", index: call.block, content_block: content })
-    }
+    call.block ??= this.begin("call", {
+      type: "tool_use",
+      id: call.id === "" ? `${this.head.id}_${this.nextIndex}` : call.id,
+      name: call.name,
+      input: {}
+    })
     if (call.waiting === "") return
-    events.push(inputDelta(call.block, call.waiting))
+    call.block.deltas.push(inputDelta(call.waiting))
+    call.end.push(call.waiting)
+    call.block.isOver = call.end.isComplete
     call.waiting = ""
-    call.sent = true
+    call.isEmpty = false
   }
 
   private callOf(delta: CallFragment): Call {
     const place = this.streamedCalls.placeOf(delta)
-    const call = this.calls.get(place) ?? { id: "", name: "", block: undefined, waiting: "", sent: false }
+    const call = this.calls.get(place) ?? {
+      id: "",
+      name: "",
+      waiting: "",
+      isEmpty: true,
+      end: new ArgumentsEnd(),
+      block: undefined
+    }
     this.calls.set(place, call)
     return call
   }
 }
 
-const inputDelta = (index: number, json: string): Event => ({
-  type: "content_block_delta",
-  index,
-  delta: { type: "input_json_delta", partial_json: json }
-})
+const inputDelta = (json: string): Json => ({ type: "input_json_delta", partial_json: json })

@@ -81,6 +81,9 @@ export const MessagesRequest = Schema.Struct({
 })
 export type MessagesRequest = typeof MessagesRequest.Type
 
+const readCitation = members({ type: text, url: text, source: text, title: text, cited_text: text })
+export type AnsweredCitation = NonNullable<ReturnType<typeof readCitation>>
+
 const blockMembers = members({
   type: text,
   id: text,
@@ -89,7 +92,8 @@ const blockMembers = members({
   thinking: text,
   signature: text,
   data: text,
-  input: anything
+  input: anything,
+  citations: list(readCitation)
 })
 export type AnsweredBlock = NonNullable<ReturnType<typeof blockMembers>>
 
@@ -123,6 +127,7 @@ export const readEvent = members({
     thinking: text,
     signature: text,
     partial_json: text,
+    citation: readCitation,
     stop_reason: text
   }),
   usage: object

@@ -1,10 +1,11 @@
-import { type AnsweredBlock, type MessageEvent } from "./domain.ts"
-import { searchOf } from "./answers.ts"
+import { type AnsweredBlock, type AnsweredCitation, type MessageEvent } from "./domain.ts"
+import { citationsOf, searchOf } from "./answers.ts"
+import { annotationOf } from "../common-form/citations.ts"
 import { chunkOf } from "../common-form/answers.ts"
 import { type AnswerHead } from "../format.ts"
 import { type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { TurnThoughts } from "./thinking.ts"
-import { toFinishReason } from "./finish.ts"
+import { nativeReason, toFinishReason } from "./finish.ts"
 
 interface Call {
   readonly index: number
@@ -26,6 +27,11 @@ export class EventsToChunks {
   private readonly turn = new TurnThoughts()
   /** The search that the provider runs, with its input as it is streamed. */
   private search: { readonly block: AnsweredBlock; input: string } | undefined
+
+  /** The length of the text so far, and where the block that is being written begins in it. */
+  private length = 0
+  private textStart = 0
+  private citations: Array<AnsweredCitation> = []
 
   constructor(head: AnswerHead) {
     this.head = head
@@ -49,6 +55,7 @@ export class EventsToChunks {
         this.complete(chunks, this.calls.get(event.index ?? 0))
         this.endThought(chunks)
         this.endSearch(chunks)
+        this.endText(chunks)
         break
       case "message_delta":
         this.stopReason = event.delta?.stop_reason ?? this.stopReason
@@ -65,7 +72,7 @@ export class EventsToChunks {
     this.start(chunks)
     for (const call of this.calls.values()) this.complete(chunks, call)
     const finish_reason = toFinishReason(this.stopReason, this.calls.size > 0)
-    chunks.push(chunkOf(this.head, this.id, 0, {}, finish_reason))
+    chunks.push(chunkOf(this.head, this.id, 0, {}, finish_reason, nativeReason(this.stopReason)))
     return chunks
   }
 
@@ -77,7 +84,11 @@ export class EventsToChunks {
 
   private startBlock(chunks: Array<Json>, { content_block: block, index }: MessageEvent): void {
     this.start(chunks)
-    if (block?.type === "text" && block.text) this.say(chunks, { content: block.text })
+    if (block?.type === "text") {
+      this.textStart = this.length
+      this.citations = [...(block.citations ?? [])]
+      if (block.text) this.speak(chunks, block.text)
+    }
     if (block?.type?.endsWith("thinking") === false) this.turn.add(block)
     if (block?.type === "thinking" && block.thinking) this.say(chunks, { reasoning_content: block.thinking })
     if (block?.type?.endsWith("thinking") === true) {
@@ -96,8 +107,11 @@ export class EventsToChunks {
     this.start(chunks)
     switch (delta?.type ?? (delta?.text === undefined ? undefined : "text_delta")) {
       case "text_delta":
-        this.say(chunks, { content: delta?.text ?? "" })
+        this.speak(chunks, delta?.text ?? "")
         this.turn.add({ type: "text", text: delta?.text })
+        break
+      case "citations_delta":
+        if (delta?.citation !== undefined) this.citations.push(delta.citation)
         break
       case "thinking_delta":
         this.say(chunks, { reasoning_content: delta?.thinking ?? "" })
@@ -113,6 +127,16 @@ export class EventsToChunks {
         break
       }
     }
+  }
+
+  private speak(chunks: Array<Json>, text: string): void {
+    this.length += text.length
+    this.say(chunks, { content: text })
+  }
+
+  private endText(chunks: Array<Json>): void {
+    const citations = citationsOf(this.citations.splice(0), this.textStart, this.length)
+    if (citations.length > 0) this.say(chunks, { annotations: citations.map(annotationOf) })
   }
 
   private endThought(chunks: Array<Json>): void {

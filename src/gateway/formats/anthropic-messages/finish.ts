@@ -4,7 +4,8 @@ import { lookupTable } from "../../../kernel/lookup-table.ts"
 const finishReasons = lookupTable<FinishReason>({
   end_turn: "stop",
   stop_sequence: "stop",
-  pause_turn: "stop",
+  // The model would go on where the conversation is sent again.
+  pause_turn: "length",
   max_tokens: "length",
   model_context_window_exceeded: "length",
   tool_use: "tool_calls",
@@ -14,6 +15,10 @@ const finishReasons = lookupTable<FinishReason>({
 /** Maps Anthropic's `stop_reason` to OpenAI's `finish_reason`; where it is missing, calls are why the model stopped. */
 export const toFinishReason = (stopReason: string | undefined, callsTools: boolean): FinishReason =>
   finishReasons[stopReason ?? (callsTools ? "tool_use" : "")] ?? "stop"
+
+/** Anthropic's own reason where OpenAI's says that there was no room for more. */
+export const nativeReason = (stopReason: string | undefined): string | undefined =>
+  stopReason === "pause_turn" ? stopReason : undefined
 
 const stopReasons = lookupTable<string>({
   stop: "end_turn",

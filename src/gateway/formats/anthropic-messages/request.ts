@@ -1,6 +1,6 @@
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { isSealedState } from "../common-form/turn-state.ts"
-import { cuts, type Edit, edited, mergePatch, placesIn } from "../../json/json-edits.ts"
+import { cuts, type Edit, edited, editsAt, mergePatch, placesIn } from "../../json/json-edits.ts"
 import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits, type Unserved } from "../format.ts"
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
 import { type Unbounded } from "../provider-tools.ts"
@@ -138,6 +138,22 @@ export const withoutOthersThinking = (json: Uint8Array, body: Json, target: Form
   ]
 }
 
+/** Whether a citation is one that the gateway wrote for another provider's: Anthropic gives each an index. */
+const isOthersCitation = (citation: unknown): boolean =>
+  isJson(citation) && citation.type === "web_search_result_location" && citation.encrypted_index === ""
+
+/** Removes what another provider cited, which Anthropic refuses. */
+const withoutOthersCitations = (json: Uint8Array, { messages }: Json): ReadonlyArray<Edit> => {
+  const changes = listIn(messages).flatMap((message, index) =>
+    (isJson(message) ? listIn(message.content) : []).flatMap((block, place) =>
+      isJson(block) && listIn(block.citations).some(isOthersCitation)
+        ? [{ path: ["messages", index, "content", place, "citations"], text: undefined }]
+        : []
+    )
+  )
+  return changes.length === 0 ? [] : editsAt(json, changes)
+}
+
 /** A message for a provider that takes them. */
 export const editedMessage = (
   { body, bytes }: GivenRequest,
@@ -151,6 +167,7 @@ export const editedMessage = (
   return edited(bytes, [
     ...mergePatch(bytes, body, changed),
     ...withoutOthersThinking(bytes, body, target),
+    ...withoutOthersCitations(bytes, body),
     ...(toolLimit === undefined ? [] : toolLimitEdits(bytes, body, toolLimit))
   ])
 }
@@ -159,5 +176,6 @@ export const editedMessage = (
 export const editedCount = ({ body, bytes }: GivenRequest, target: FormatTarget): Uint8Array =>
   edited(bytes, [
     ...mergePatch(bytes, body, body.model === target.model ? {} : { model: target.model }),
-    ...withoutOthersThinking(bytes, body, target)
+    ...withoutOthersThinking(bytes, body, target),
+    ...withoutOthersCitations(bytes, body)
   ])

@@ -46,7 +46,8 @@ export class MessageGathering implements Gathering {
     this.place = typeof index === "number" ? index : isNew ? this.place + 1 : this.place
     if (isNew) this.blocks.set(this.place, { block: { ...block }, json: "" })
     if (type !== "content_block_delta" || !isJson(delta)) return
-    const { partial_json: json, type: _, ...pieces } = delta
+    const { citation, partial_json: json, type: _, ...others } = delta
+    const pieces = isJson(citation) ? { ...others, citations: [citation] } : others
     const open = this.blocks.get(this.place)
     if (open === undefined) {
       // A text whose beginning is missing is a text.

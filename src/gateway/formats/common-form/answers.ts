@@ -1,6 +1,7 @@
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type AnswerHead } from "../format.ts"
+import { annotationOf, type Citation } from "./citations.ts"
 import { toCompletionUsage } from "./usage.ts"
 
 /** A call of a function. */
@@ -19,6 +20,8 @@ export const messageOf = (said: {
   readonly state: ReadonlyArray<unknown>
   /** The searches that the provider ran. */
   readonly searches: ReadonlyArray<{ readonly query: string }>
+  /** The pages that parts of the text are based on. */
+  readonly citations?: ReadonlyArray<Citation>
 }): Json => ({
   role: "assistant",
   content: said.texts.length === 0 ? null : said.texts.join(""),
@@ -26,7 +29,8 @@ export const messageOf = (said: {
   ...(said.thoughts.length === 0 ? {} : { reasoning_content: said.thoughts.join("") }),
   ...(said.calls.length === 0 ? {} : { tool_calls: said.calls }),
   ...(said.state.length === 0 ? {} : { turn_state: said.state }),
-  ...(said.searches.length === 0 ? {} : { web_searches: said.searches })
+  ...(said.searches.length === 0 ? {} : { web_searches: said.searches }),
+  ...((said.citations ?? []).length === 0 ? {} : { annotations: (said.citations ?? []).map(annotationOf) })
 })
 
 /** A whole answer of the common form. */
@@ -38,6 +42,8 @@ export const completionOf = (
     readonly message: Json
     readonly finish_reason: string
     readonly logprobs?: Json | null
+    /** The provider's own, where it says more. */
+    readonly native_finish_reason?: string | undefined
   }>,
   usage: TokenUsage
 ): Json => ({
@@ -45,11 +51,12 @@ export const completionOf = (
   object: "chat.completion",
   created: createdSeconds,
   model,
-  choices: choices.map(({ finish_reason, index, logprobs = null, message }) => ({
+  choices: choices.map(({ finish_reason, index, logprobs = null, message, native_finish_reason: native }) => ({
     index,
     message,
     logprobs,
-    finish_reason
+    finish_reason,
+    ...(native === undefined ? {} : { native_finish_reason: native })
   })),
   usage: toCompletionUsage(usage)
 })
@@ -60,11 +67,14 @@ export const chunkOf = (
   id: string,
   index: number,
   delta: Json,
-  finish_reason: string | null = null
+  finish_reason: string | null = null,
+  native?: string
 ): Json => ({
   id,
   object: "chat.completion.chunk",
   created: createdSeconds,
   model,
-  choices: [{ index, delta, logprobs: null, finish_reason }]
+  choices: [
+    { index, delta, logprobs: null, finish_reason, ...(native === undefined ? {} : { native_finish_reason: native }) }
+  ]
 })

@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { isJson } from "../../../kernel/json/parsed-json.ts"
+import { readAnnotations } from "./citations.ts"
 import { list, members, object, place, type Reader, text } from "../../../kernel/json/readers.ts"
 
 /** OpenAI's chat completions, limited to the members that translation reads; other members are ignored. */
@@ -164,6 +165,12 @@ const words: Reader<string> = (value) => {
   return isJson(value) && textTypes.has(value.type) ? text(value.text) : undefined
 }
 
+/** The thoughts among the parts of a content, as Mistral has them. */
+export const thoughtsInContent = (content: unknown): string =>
+  (Array.isArray(content) ? content : [])
+    .map((part: unknown) => (isJson(part) && part.type === "thinking" ? (words(part.thinking) ?? "") : ""))
+    .join("")
+
 /** The reasoning text, under either of its two member names. */
 export const thoughtOf = (
   said: { readonly reasoning_content?: string | undefined; readonly reasoning?: string | undefined } | undefined
@@ -190,12 +197,17 @@ const saidMembers = members({
   reasoning_content: text,
   // The name that OpenRouter, Groq and newer servers use.
   reasoning: text,
-  tool_calls: list(call)
+  tool_calls: list(call),
+  annotations: readAnnotations
 })
 
 /** What a model said, in a message or in its part in a chunk; it may be a text alone. */
-const said: Reader<NonNullable<ReturnType<typeof saidMembers>>> = (value) =>
-  typeof value === "string" ? { content: value } : saidMembers(value)
+const said: Reader<NonNullable<ReturnType<typeof saidMembers>>> = (value) => {
+  if (typeof value === "string") return { content: value }
+  const read = saidMembers(value)
+  const thought = isJson(value) ? thoughtsInContent(value.content) : ""
+  return thought === "" || thoughtOf(read) !== "" ? read : { ...read, reasoning_content: thought }
+}
 
 /** A completion. An answer is read member by member: what translation does not know fails none of it. */
 export const readCompletion = members({

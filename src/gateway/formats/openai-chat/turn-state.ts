@@ -1,4 +1,5 @@
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
+import { thoughtsInContent } from "../common-form/domain.ts"
 import { type Change } from "../../json/json-edits.ts"
 import { isSealedState, sealedPrefix } from "../common-form/turn-state.ts"
 import { type CommonReader, type FormatTarget } from "../format.ts"
@@ -118,8 +119,11 @@ interface StatePiece {
   readonly extra_content?: unknown
 }
 
+/** Has the thoughts that were parts of a content, in a state. */
+const inContent = "thinking"
+
 /** The members that hold thoughts; a provider that writes several of them says the same in each. */
-const thoughtMembers = ["reasoning_details", "reasoning_content", "reasoning"] as const
+const thoughtMembers = ["reasoning_details", "reasoning_content", "reasoning", inContent] as const
 
 /** More thoughts than any model has in a turn; what is longer is not kept. */
 const maxThoughts = 4_194_304
@@ -130,7 +134,9 @@ class Thoughts {
   private readonly details: Array<Json> = []
   private length = 0
 
-  add(said: Json): void {
+  add(given: Json): void {
+    const parts = thoughtsInContent(given.content)
+    const said = parts === "" ? given : { ...given, [inContent]: parts }
     for (const member of thoughtMembers) {
       const value = said[member]
       if (typeof value === "string") {
@@ -202,6 +208,10 @@ export const withState = (completion: Json): Json => ({
   })
 })
 
+/** Whether a content has more than thoughts. */
+const saysWords = (content: unknown): boolean =>
+  Array.isArray(content) ? content.some((part) => !isJson(part) || part.type !== "thinking") : Boolean(content)
+
 /** Reads the chunks of a provider; the first chunk after the thoughts carries what it wants back. */
 export class StateReader implements CommonReader {
   private readonly thoughts = new Map<unknown, Thoughts>()
@@ -221,10 +231,16 @@ export class StateReader implements CommonReader {
     const thoughts = this.thoughts.get(choice.index) ?? new Thoughts()
     this.thoughts.set(choice.index, thoughts)
     thoughts.add(said)
-    const hasGoneOn = Boolean(said.content) || listIn(said.tool_calls).length > 0 || Boolean(choice.finish_reason)
+    const hasGoneOn = saysWords(said.content) || listIn(said.tool_calls).length > 0 || Boolean(choice.finish_reason)
     return hasGoneOn ? { ...choice, delta: withPieces(said, [...thoughts.take(), ...callPieces(said)]) } : choice
   }
 }
+
+/** A content with thoughts as a part of it (Mistral, "Reasoning"). */
+const withThinking = (thinking: string, content: unknown): ReadonlyArray<unknown> => [
+  { type: "thinking", thinking: [{ type: "text", text: thinking }] },
+  ...(typeof content === "string" ? (content === "" ? [] : [{ type: "text", text: content }]) : listIn(content))
+]
 
 /** A message of the common form as its provider takes it back: with what it had attached to the turn. */
 export const withStateGivenBack = (message: Json): Json => {
@@ -233,7 +249,11 @@ export const withStateGivenBack = (message: Json): Json => {
   if (pieces.length === 0) return rest
   const thoughts = new Thoughts()
   for (const { message: said } of pieces) if (isJson(said)) thoughts.add(said)
-  const members = Object.assign({}, ...thoughts.take().map(({ message: said }) => said))
+  const { [inContent]: parts, ...found } = Object.assign(
+    {},
+    ...thoughts.take().map(({ message: said }) => said)
+  ) as Json
+  const members = typeof parts === "string" ? { content: withThinking(parts, rest.content) } : found
   const extras = new Map<unknown, unknown>(pieces.map(({ call, extra_content }) => [call, extra_content]))
   const calls = listIn(rest.tool_calls)
   if (calls.length === 0) return { ...rest, ...members }

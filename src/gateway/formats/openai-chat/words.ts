@@ -4,7 +4,8 @@ const textIn = (content: unknown): string =>
   typeof content === "string"
     ? content
     : listIn(content)
-        .map((part) => (isJson(part) && typeof part.text === "string" ? part.text : ""))
+        // The thoughts of a part are parts, too.
+        .map((part) => (isJson(part) ? (typeof part.text === "string" ? part.text : textIn(part.thinking)) : ""))
         .join("")
 
 const calledIn = (called: unknown): ReadonlyArray<string> =>

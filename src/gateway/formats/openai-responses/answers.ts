@@ -85,7 +85,12 @@ export const messageItem = (id: string, content: ReadonlyArray<Json>, status: st
   content
 })
 
-export const textPart = (text: string): Json => ({ type: "output_text", text, annotations: [], logprobs: [] })
+export const textPart = (text: string, annotations: ReadonlyArray<Json> = []): Json => ({
+  type: "output_text",
+  text,
+  annotations,
+  logprobs: []
+})
 
 export const refusalPart = (refusal: string): Json => ({ type: "refusal", refusal })
 

@@ -1,6 +1,7 @@
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type CallFragment, type ChatChunk, type ChatCompletion, thoughtOf } from "../common-form/domain.ts"
+import { type Citation, citationsIn } from "../common-form/citations.ts"
 import { StreamedCalls } from "../streamed-calls.ts"
 import {
   callItem,
@@ -33,6 +34,9 @@ interface Open {
   readonly kind: "reasoning" | "text" | "refusal"
   readonly place: number
   readonly id: string
+  /** Where it begins in the whole text. */
+  readonly start: number
+  readonly annotations: Array<Json>
   text: string
   /** What the provider wants back, sealed. */
   state: string
@@ -53,6 +57,9 @@ export class ChunksToResponse {
   private places = 0
   private finishReason: string | undefined
   private characters = 0
+  /** The length of the text so far, and the item that has the last of it. */
+  private textLength = 0
+  private lastText: Open | undefined
 
   constructor(head: ResponseHead) {
     this.head = head
@@ -80,6 +87,7 @@ export class ChunksToResponse {
       for (const { query } of delta?.web_searches ?? []) this.search(events, query ?? "")
       if (delta?.content) this.say(events, "text", delta.content)
       if (delta?.refusal) this.say(events, "refusal", delta.refusal)
+      for (const citation of citationsIn(delta?.annotations)) this.cite(events, citation)
       if (!isOfThought) this.sign(events, delta?.turn_state)
       for (const call of delta?.tool_calls ?? []) this.call(events, call)
       if (reason) this.finishReason = reason
@@ -146,6 +154,7 @@ export class ChunksToResponse {
     const open = this.open!
     open.text += text
     this.characters += text.length
+    if (kind === "text") this.textLength += text.length
     const at = { item_id: open.id, output_index: open.place }
     const event =
       kind === "reasoning"
@@ -176,6 +185,17 @@ export class ChunksToResponse {
     events.push(this.event({ type: "response.output_item.done", output_index: place, item }))
   }
 
+  /** Adds a citation to the last text, which may be done. */
+  private cite(events: Array<ResponseEvent>, { end, start, title, url }: Citation): void {
+    const text = this.lastText
+    if (text === undefined) return
+    const within = (index: number) => Math.min(text.text.length, Math.max(0, index - text.start))
+    const annotation = { type: "url_citation", url, title, start_index: within(start), end_index: within(end) }
+    const annotation_index = text.annotations.push(annotation) - 1
+    const at = { item_id: text.id, output_index: text.place, content_index: 0 }
+    events.push(this.event({ type: "response.output_text.annotation.added", ...at, annotation_index, annotation }))
+  }
+
   /** What the provider wants back ends the item of the thoughts. */
   private sign(events: Array<ResponseEvent>, state = ""): void {
     if (state === "") return
@@ -190,7 +210,8 @@ export class ChunksToResponse {
   private begin(events: Array<ResponseEvent>, kind: Open["kind"]): void {
     const place = this.places++
     const id = this.head.itemId(kind === "reasoning" ? "rs" : "msg", place)
-    this.open = { kind, place, id, text: "", state: "" }
+    this.open = { kind, place, id, start: this.textLength, annotations: [], text: "", state: "" }
+    if (kind === "text") this.lastText = this.open
     const item = kind === "reasoning" ? reasoningItem(id, "") : messageItem(id, [], "in_progress")
     events.push(this.event({ type: "response.output_item.added", output_index: place, item }))
     const at = { item_id: id, output_index: place }
@@ -212,7 +233,7 @@ export class ChunksToResponse {
     const { open } = this
     this.open = undefined
     if (open === undefined) return
-    const { id, kind, place, state, text } = open
+    const { annotations, id, kind, place, state, text } = open
     const at = { item_id: id, output_index: place }
     if (kind === "reasoning") {
       events.push(this.event({ type: "response.reasoning_summary_text.done", ...at, summary_index: 0, text }))
@@ -220,7 +241,7 @@ export class ChunksToResponse {
         this.event({ type: "response.reasoning_summary_part.done", ...at, summary_index: 0, part: summaryPart(text) })
       )
     } else {
-      const part = kind === "text" ? textPart(text) : refusalPart(text)
+      const part = kind === "text" ? textPart(text, annotations) : refusalPart(text)
       const done =
         kind === "text"
           ? { type: "response.output_text.done", ...at, content_index: 0, text, logprobs: [] }
@@ -231,7 +252,7 @@ export class ChunksToResponse {
     const item =
       kind === "reasoning"
         ? reasoningItem(id, text, state)
-        : messageItem(id, [kind === "text" ? textPart(text) : refusalPart(text)], this.statusOfItems)
+        : messageItem(id, [kind === "text" ? textPart(text, annotations) : refusalPart(text)], this.statusOfItems)
     this.done(item, place)
     events.push(this.event({ type: "response.output_item.done", output_index: place, item }))
   }

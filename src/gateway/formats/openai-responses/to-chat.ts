@@ -234,8 +234,12 @@ const partOf = (part: ResponsePart, at: Fault["path"], refuse: Refuse): Readonly
         { type: "image_url", image_url: { url: part.image_url, ...(part.detail ? { detail: part.detail } : {}) } }
       ]
     case "input_file":
+      if (typeof part.file_url === "string" && typeof part.file_data !== "string") {
+        const named = part.filename ? { filename: part.filename } : {}
+        return [{ type: "file", file: { ...named, file_url: part.file_url } }]
+      }
       if (typeof part.file_data !== "string") {
-        refuse([...at, "file_data"], "Files that stand elsewhere are not translated; send the file's data")
+        refuse([...at, "file_data"], "Files of a provider are not translated; send the file's data or its URL")
         return []
       }
       return [{ type: "file", file: { filename: part.filename ?? "document.pdf", file_data: part.file_data } }]

@@ -1,0 +1,69 @@
+import { type Json } from "../../../kernel/json/parsed-json.ts"
+import { list, members, place, text } from "../../../kernel/json/readers.ts"
+
+/** Citations of pages, as chat completions have them; of other kinds there is no common form. */
+export const readAnnotations = list(
+  members({
+    url_citation: members({ url: text, title: text, start_index: place, end_index: place, content: text })
+  })
+)
+export type Annotation = NonNullable<ReturnType<typeof readAnnotations>>[number]
+
+/** A page that a part of a text is based on. */
+export interface Citation {
+  readonly url: string
+  readonly title: string
+  /** In UTF-16 code units of the whole text; equal where the part is not known. */
+  readonly start: number
+  readonly end: number
+  /** What the page says. */
+  readonly cited: string
+}
+
+export const citationsIn = (annotations: ReadonlyArray<Annotation> | undefined): ReadonlyArray<Citation> =>
+  (annotations ?? []).flatMap(({ url_citation: given }) => {
+    if (given?.url === undefined) return []
+    const { content: cited = "", end_index: end = 0, start_index: start = 0, title = "", url } = given
+    return [{ url, title, start, end: Math.max(start, end), cited }]
+  })
+
+export const annotationOf = ({ cited, end, start, title, url }: Citation): Json => ({
+  type: "url_citation",
+  url_citation: { url, title, start_index: start, end_index: end, ...(cited === "" ? {} : { content: cited }) }
+})
+
+/** A part of a text with the citations of it. */
+export interface CitedText {
+  text: string
+  readonly citations: Array<Citation>
+}
+
+/** A text in parts, each of which its own citations are of; one whose part is not known is of the last one. */
+export const citedTexts = (text: string, citations: ReadonlyArray<Citation>): ReadonlyArray<CitedText> => {
+  const parts: Array<CitedText> = []
+  const others: Array<Citation> = []
+  let at = 0
+  const upTo = (end: number) => {
+    const rest = text.slice(at, end)
+    at = end
+    const last = parts.at(-1)
+    // Anthropic refuses a blank text when it comes back.
+    if (rest.trim() === "" && last !== undefined) last.text += rest
+    else if (rest !== "") parts.push({ text: rest, citations: [] })
+  }
+  for (const citation of citations.toSorted((one, other) => one.start - other.start)) {
+    const { end, start } = citation
+    const last = parts.at(-1)
+    if (start === end || end > text.length) others.push(citation)
+    else if (start < at && last !== undefined) last.citations.push(citation)
+    else {
+      upTo(start)
+      const blank = parts.length === 1 && parts[0]?.text.trim() === "" ? (parts.pop()?.text ?? "") : ""
+      parts.push({ text: blank + text.slice(start, end), citations: [citation] })
+      at = end
+    }
+  }
+  upTo(text.length)
+  parts.at(-1)?.citations.push(...others)
+  return parts
+}
