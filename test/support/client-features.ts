@@ -26,7 +26,7 @@ export type CommandLineName = keyof typeof commandLineFeatures
 export const servedBy = {
   gpt: "OpenAI's dialect",
   claude: "Anthropic's dialect",
-  "o-native": "the Responses API"
+  "o-native": "the Responses API alone"
 } as const
 
 const tried = (hasTools: boolean): string => `answer, stream${hasTools ? ", tools" : ""}`

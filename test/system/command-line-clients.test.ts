@@ -73,10 +73,7 @@ const callingShell: Answerer = ({ body }, response) => {
   response.end()
 }
 
-const responsesShell: Answerer = (request, response) => {
-  const { body } = request
-  // Messages are translated to chat completions, which it speaks as well.
-  if (body.messages !== undefined) return callingShell(request, response)
+const responsesShell: Answerer = ({ body }, response) => {
   const last = body.input.at(-1)
   const shell = shellOf((body.tools ?? []).map(({ name }: { readonly name?: string }) => name ?? ""))
   const isCall = !String(last.type).endsWith("_output") && shell !== undefined
@@ -195,7 +192,7 @@ const behind: Readonly<
 > = {
   gpt: { answer: callingShell, of: (standIn) => provider("p", standIn) },
   claude: { answer: messagesShell, of: ({ url }) => ({ id: "p", dialect: "anthropic", baseUrl: url }) },
-  "o-native": { answer: responsesShell, of: (standIn) => provider("p", standIn, { apis: ["chat", "responses"] }) }
+  "o-native": { answer: responsesShell, of: (standIn) => provider("p", standIn, { apis: ["responses"] }) }
 }
 
 const setUp = Effect.fnUntraced(function* (client: keyof typeof packages, way: keyof typeof servedBy) {

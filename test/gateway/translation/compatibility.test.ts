@@ -6,6 +6,7 @@ import * as path from "node:path"
 import OpenAI from "openai"
 import { whenCharged } from "../../support/gateway.ts"
 import { type ProviderStandIn, startProvider } from "../../support/provider.ts"
+import { makeResponsesVendor } from "../../support/responses-vendor.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, openAiVendor, used } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
@@ -46,6 +47,8 @@ const bench = Layer.effect(
     const service = yield* TestService
     const openai = yield* startProvider(openAiVendor)
     const anthropic = yield* startProvider(anthropicVendor)
+    const responses = yield* startProvider(makeResponsesVendor())
+    const re = { dialect: "openai", baseUrl: `${responses.url}/v1`, apiKey: "sk-openai", apis: ["responses"] }
     const oa = { dialect: "openai", baseUrl: `${openai.url}/v1`, apiKey: "sk-openai" }
     const an = { dialect: "anthropic", baseUrl: anthropic.url, apiKey: "sk-anthropic" }
     const written = yield* service.call("PUT", "/api/llm/admin/config", {
@@ -53,12 +56,16 @@ const bench = Layer.effect(
         providers: [
           { id: "oa", ...oa },
           { id: "an", ...an },
+          { id: "re", ...re },
+          { id: "re-hurried", ...re, timeoutSeconds: 1 },
           { id: "oa-hurried", ...oa, timeoutSeconds: 1 },
           { id: "an-hurried", ...an, timeoutSeconds: 1 }
         ],
         models: [
           model("gpt", "oa"),
           model("claude", "an"),
+          model("codex", "re"),
+          model("codex-hurried", "re-hurried"),
           model("gpt-hurried", "oa-hurried"),
           model("claude-hurried", "an-hurried"),
           model("vectors", "oa", "embedding")
@@ -76,13 +83,13 @@ const bench = Layer.effect(
     return {
       openai: new OpenAI({ ...options, baseURL: `${service.url}/v1` }),
       anthropic: new Anthropic({ ...options, baseURL: service.url }),
-      standIns: { OpenAI: openai, Anthropic: anthropic },
+      standIns: { OpenAI: openai, Anthropic: anthropic, "Responses API": responses },
       sent
     }
   })
 )
 
-const models = { OpenAI: "gpt", Anthropic: "claude", loopback: "loopback-1" }
+const models = { OpenAI: "gpt", Anthropic: "claude", "Responses API": "codex", loopback: "loopback-1" }
 
 const reservations = (service: TestService["Service"]) =>
   whenCharged(

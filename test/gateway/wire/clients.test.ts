@@ -173,7 +173,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
             [
               provider("oa", openai),
               provider("an", anthropic, { dialect: "anthropic", baseUrl: anthropic.url }),
-              provider("re", native, { apis: ["chat", "responses"] })
+              provider("re", native, { apis: ["responses"] })
             ],
             [model("gpt", ["oa"]), model("claude", ["an"]), model("o-native", ["re"])]
           )

@@ -17,6 +17,7 @@ import {
   png,
   question,
   received,
+  receivedParts,
   schema,
   type Subject,
   toolResult
@@ -39,7 +40,7 @@ const withBlocks = async (
   const messages = [{ role: "user" as const, content: [{ type: "text", text: question }, ...blocks] as never }]
   const answer = await subject.anthropic.messages.create({ ...ask(subject), messages })
   assert.deepInclude(answer.content[0], { text: answerTo(subject, words) })
-  return subject.standIn === undefined ? [] : received(subject).messages[0].content.slice(1)
+  return subject.standIn === undefined ? [] : receivedParts(subject)
 }
 
 const refusedWith =
@@ -105,6 +106,10 @@ export const anthropicChecks: Readonly<Partial<Record<CapabilityKey, Check>>> = 
       const answer = await subject.anthropic.messages.create({ ...ask(subject), system })
       assert.deepInclude(answer.content[0], { text: answerTo(subject, question) })
       if (subject.provider === "Anthropic") assert.deepStrictEqual(received(subject).system, system)
+      if (subject.provider === "Responses API") {
+        const instructions = typeof system === "string" ? system : "Be brief.\n\nBe kind."
+        assert.strictEqual(received(subject).instructions, instructions)
+      }
       if (subject.provider === "OpenAI") {
         const content = typeof system === "string" ? system : "Be brief.\n\nBe kind."
         assert.deepStrictEqual(received(subject).messages[0], { role: "system", content })
@@ -239,6 +244,9 @@ export const anthropicChecks: Readonly<Partial<Record<CapabilityKey, Check>>> = 
       assert.deepInclude(answer.content[1], { type: "text", text: answerTo(subject, question) })
     }
     if (subject.provider === "OpenAI") assert.strictEqual(received(subject).reasoning_effort, "low")
+    if (subject.provider === "Responses API") {
+      assert.deepStrictEqual(received(subject).reasoning, { effort: "low", summary: "auto" })
+    }
     return undefined
   },
 

@@ -27,15 +27,20 @@ const messageStart = [
   event({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "It is" } })
 ]
 
+const responseStart = [
+  event({ type: "response.created", response: { id: "r", object: "response", status: "in_progress", output: [] } }),
+  event({ type: "response.output_text.delta", output_index: 0, content_index: 0, delta: "It is", logprobs: [] })
+]
+
 const failure = { type: "error", error: { type: "api_error", message: "No luck.", code: "no_luck" } }
 
 /** Begins to stream, and says no more; or tells of an error. */
 export const startedStream =
   (provider: ProviderName, then?: "error"): Answerer =>
   (_, response) => {
-    const isAnthropic = provider === "Anthropic"
-    const told = then === undefined ? [] : [isAnthropic ? event(failure) : { error: failure.error }]
-    sse(response, [...(isAnthropic ? messageStart : chatStart), ...told])
+    const isChat = provider === "OpenAI"
+    const start = { OpenAI: chatStart, Anthropic: messageStart, "Responses API": responseStart, loopback: [] }[provider]
+    sse(response, [...start, ...(then === undefined ? [] : [isChat ? { error: failure.error } : event(failure)])])
     if (then !== undefined) response.end()
   }
 

@@ -16,6 +16,7 @@ import {
   png,
   question,
   received,
+  receivedParts,
   schema,
   type Subject,
   toolResult
@@ -37,7 +38,7 @@ const withParts = async (subject: Subject, parts: ReadonlyArray<object>): Promis
   const messages = [{ role: "user" as const, content: asked(parts) as never }]
   const answer = await subject.openai.chat.completions.create({ model: subject.model, messages })
   assert.strictEqual(answer.choices[0]?.message.content, answerTo(subject, question))
-  return subject.standIn === undefined ? [] : received(subject).messages[0].content.slice(1)
+  return subject.standIn === undefined ? [] : receivedParts(subject)
 }
 
 /** What those who speak OpenAI's dialect add to it, and its SDK hands on unnamed. */
@@ -119,6 +120,10 @@ export const openAiChecks: Readonly<Partial<Record<CapabilityKey, Check>>> = {
       ])
       assert.lengthOf(received(subject).messages, 1)
     }
+    if (subject.provider === "Responses API") {
+      assert.strictEqual(received(subject).instructions, "Be brief.\n\nBe kind.")
+      assert.lengthOf(received(subject).input, 1)
+    }
     return undefined
   },
 
@@ -194,6 +199,10 @@ export const openAiChecks: Readonly<Partial<Record<CapabilityKey, Check>>> = {
         const { type } = received(subject).tool_choice
         assert.strictEqual(type, tool_choice === "required" ? "any" : "tool")
       }
+      if (subject.provider === "Responses API") {
+        const named = { type: "function", name: "weather" }
+        assert.deepStrictEqual(received(subject).tool_choice, tool_choice === "required" ? "required" : named)
+      }
     })
     return undefined
   },
@@ -212,6 +221,12 @@ export const openAiChecks: Readonly<Partial<Record<CapabilityKey, Check>>> = {
         { type: "image", source: { type: "url", url: imageUrl } }
       ])
     }
+    if (subject.provider === "Responses API") {
+      assert.deepStrictEqual(
+        sent,
+        [url, imageUrl].map((image_url) => ({ type: "input_image", image_url, detail: "auto" }))
+      )
+    }
     return undefined
   },
 
@@ -224,6 +239,7 @@ export const openAiChecks: Readonly<Partial<Record<CapabilityKey, Check>>> = {
         { type: "document", source: { type: "base64", media_type: "application/pdf", data: pdf }, title: "noon.pdf" }
       ])
     }
+    if (subject.provider === "Responses API") assert.deepStrictEqual(sent, [{ type: "input_file", ...file }])
     return undefined
   },
 
@@ -235,6 +251,10 @@ export const openAiChecks: Readonly<Partial<Record<CapabilityKey, Check>>> = {
     }
     if (subject.provider === "Anthropic") {
       assert.deepStrictEqual(received(subject).output_config, { format: { type: "json_schema", schema } })
+    }
+    if (subject.provider === "Responses API") {
+      const format = { type: "json_schema", name: "place", schema, strict: true }
+      assert.deepStrictEqual(received(subject).text, { format })
     }
     return undefined
   },
@@ -251,6 +271,7 @@ export const openAiChecks: Readonly<Partial<Record<CapabilityKey, Check>>> = {
       assert.deepStrictEqual(received(subject).thinking, { type: "adaptive", display: "summarized" })
       assert.deepStrictEqual(received(subject).output_config, { effort: "max" })
     }
+    if (subject.provider === "Responses API") assert.deepStrictEqual(received(subject).reasoning, { effort: "max" })
     return undefined
   },
 
@@ -285,12 +306,12 @@ export const openAiChecks: Readonly<Partial<Record<CapabilityKey, Check>>> = {
   },
 
   embeddings: async (subject) => {
-    const model = { OpenAI: "vectors", Anthropic: subject.model, loopback: subject.model }[subject.provider]
+    const model = subject.provider === "OpenAI" ? "vectors" : subject.model
     const create = (options: object) => subject.openai.embeddings.create({ model, input: ["a", "b"], ...options })
-    if (subject.provider === "Anthropic") {
+    if (subject.provider === "Anthropic" || subject.provider === "Responses API") {
       const error = await failing(create({}))
       assert.strictEqual(error.constructor.name, "BadRequestError")
-      return "refused: its dialect has none"
+      return subject.provider === "Anthropic" ? "refused: its dialect has none" : "refused: it has none"
     }
     // The SDK asks for base64 by itself, and reads it; who asks for numbers gets those.
     const decoded = await create({})

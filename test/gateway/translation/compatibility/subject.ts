@@ -4,7 +4,7 @@ import type OpenAI from "openai"
 import { type Answerer, type ProviderStandIn } from "../../../support/provider.ts"
 import { calledWith, said } from "../../../support/vendors.ts"
 
-export const providers = ["OpenAI", "Anthropic", "loopback"] as const
+export const providers = ["OpenAI", "Anthropic", "Responses API", "loopback"] as const
 export type ProviderName = (typeof providers)[number]
 
 /** The clients of both vendors before the gateway, and the provider behind it. */
@@ -38,6 +38,12 @@ export const argumentsFor = ({ standIn }: Subject): object => (standIn === undef
 
 /** The body that the provider received last, in the dialect of its vendor. */
 export const received = ({ standIn }: Subject) => standIn?.requests.at(-1)?.body ?? assert.fail("nothing came")
+
+/** The parts of the first message that the provider received, after its first one. */
+export const receivedParts = (subject: Subject): ReadonlyArray<object> => {
+  const { input, messages } = received(subject)
+  return (messages ?? input)[0].content.slice(1)
+}
 
 /** Lets the provider answer in another way for as long as `work` takes. */
 export const answering = async <A>({ standIn }: Subject, answer: Answerer, work: () => Promise<A>): Promise<A> => {

@@ -22,7 +22,7 @@ export const compatibilityMarkdown = (cells: ReadonlyMap<string, string>): strin
     "Written by the tests in `test/gateway/translation/compatibility.test.ts`, which run the vendors' own SDKs against the service",
     "(`npm run compatibility`). The columns are the SDK and the provider behind the gateway. _Unchanged_: the request reaches",
     "the provider as the SDK sent it, except for the model's name and the request for usage. _Translated_: into the provider's",
-    "dialect and back. –: the SDK or the provider does not have the feature.",
+    "dialect and back. Behind _Responses API_ is a model that has this API alone. –: the SDK or the provider does not have the feature.",
     "",
     "Threads, which Anthropic stores between calls, are refused with `thread_unsupported_request`: the cost of such a call has",
     "no upper bound, and no other provider could answer it. The SDK's tool runner asks for a thread first, and then continues",
