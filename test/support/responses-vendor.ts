@@ -113,7 +113,7 @@ const itemEvents = (item: Json, output_index: number, next: () => number): Reado
 export const responseEvents = (response: Json): ReadonlyArray<string> => {
   let sequence = 0
   const next = () => sequence++
-  const begun = { ...response, status: "in_progress", output: [], usage: null }
+  const begun = { ...response, status: "in_progress", output: [], usage: null, error: null }
   return [
     event("response.created", next(), { response: begun }),
     event("response.in_progress", next(), { response: begun }),
