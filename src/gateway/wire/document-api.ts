@@ -217,7 +217,7 @@ const paths: Json = {
       operationId: "responses",
       summary: "Create a response in OpenAI's format",
       description:
-        "OpenAI's Responses API, served by any provider of the model. Streams if `stream` is true. Tools that the provider of the model does not run are left out, and listed in the header `x-omitted-tools`.",
+        "OpenAI's Responses API, served by any provider of the model. Streams if `stream` is true. Tools that the provider of the model does not run are left out, and listed in the header `x-omitted-tools`; items that mean nothing to it, in `x-omitted-items`.",
       capability: "llm:complete",
       component: "OpenAiError"
     },
