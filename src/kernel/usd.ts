@@ -29,6 +29,28 @@ export const nanoUsdOf = (usd: number): bigint | undefined => {
   return Number(decimals) === usd ? BigInt(decimals.replace(".", "")) : undefined
 }
 
+/**
+ * The nano-dollars of some numbers of dollars together, by their shortest decimals, rounded up once; none where one of them is
+ * no amount.
+ */
+export const nanoUsdUp = (...usd: ReadonlyArray<unknown>): bigint | undefined => {
+  let sum = 0n
+  let unit = 0
+  for (const one of usd) {
+    if (typeof one !== "number" || !(one >= 0 && one <= largest)) return undefined
+    const [decimal = "0", exponent = "0"] = String(one).split("e")
+    const [whole = "0", fraction = ""] = decimal.split(".")
+    const power = Number(exponent) - fraction.length
+    const finer = Math.min(unit, power)
+    sum = sum * 10n ** BigInt(unit - finer) + BigInt(whole + fraction) * 10n ** BigInt(power - finer)
+    unit = finer
+  }
+  const nano = -9
+  if (unit >= nano) return sum * 10n ** BigInt(unit - nano)
+  const divisor = 10n ** BigInt(nano - unit)
+  return (sum + divisor - 1n) / divisor
+}
+
 const dollars = (component: string, minimum: number) =>
   Schema.Finite.pipe(
     Schema.check(Schema.isBetween({ minimum, maximum: largest })),

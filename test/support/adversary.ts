@@ -40,7 +40,8 @@ const isImage = (part: Body): boolean => ["image", "image_url", "input_image"].i
 const documented = new Set(
   (
     "model messages input instructions system stream max_tokens max_completion_tokens max_output_tokens max_tool_calls " +
-    "tools tool_choice mcp_servers metadata temperature top_p stop seed user store n reasoning thinking"
+    "tools tool_choice mcp_servers metadata temperature top_p stop seed user store n reasoning thinking service_tier speed " +
+    "inference_geo modalities audio"
   ).split(" ")
 )
 

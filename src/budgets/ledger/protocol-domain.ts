@@ -146,6 +146,8 @@ export interface CallDetails {
   readonly provider?: string | undefined
   /** An unknown usage is omitted. */
   readonly usage?: CallUsage | undefined
+  /** What the charge was made by besides the rates and the tokens of text. */
+  readonly priceTerms?: PriceTerms | undefined
   /** The rates as JSON. */
   readonly rates?: string | null
   readonly catalogueVersion?: string
@@ -156,6 +158,20 @@ export interface CallDetails {
   readonly attempts?: ReadonlyArray<object>
   readonly metadata?: Readonly<Record<string, string>> | undefined
   readonly traceId?: string | undefined
+}
+
+/** What decided the price of a gateway call besides its rates and the tokens of text. */
+export interface PriceTerms {
+  /** What the answer named of its service, where that is not the usual one. */
+  readonly tier?: string | undefined
+  readonly speed?: string | undefined
+  readonly geo?: string | undefined
+  /** Whether some of it has no price, so that the dearest known one was charged. */
+  readonly isUnpriced?: boolean
+  /** Tokens with a price of their own within those of text, by their class. */
+  readonly tokens?: Readonly<Record<string, number>>
+  /** Of a provider that is to report its cost: whether it did, and the charge is that. */
+  readonly cost?: "reported" | "unreported"
 }
 
 /** The tokens that a gateway call used. */

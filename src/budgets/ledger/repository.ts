@@ -437,7 +437,8 @@ const closingRow = (item: CloseItem): ReadonlyArray<unknown> => [
   item.call?.traceId,
   item.call?.usage?.toolUses,
   item.happened && DateTime.formatIso(item.happened.at),
-  item.happened && DateTime.formatIso(item.happened.bookedFrom)
+  item.happened && DateTime.formatIso(item.happened.bookedFrom),
+  item.call?.priceTerms
 ]
 
 /** Reservations are a record of their own; an approval of one is an audit entry. */

@@ -2,7 +2,7 @@ import { Schema } from "effect"
 import { text } from "../../kernel/text.ts"
 import { traitFields } from "../formats/model-traits.ts"
 import { ProviderApi } from "../formats/domain.ts"
-import { Prices, ToolFees } from "./rate-domain.ts"
+import { mediaClasses, PriceFactor, Prices, ToolFees } from "./rate-domain.ts"
 
 const optional = Schema.optionalKey
 const describe = <S extends Schema.Top>(schema: S, description: string) =>
@@ -80,6 +80,25 @@ export const ModelFamily = Schema.Struct({
   asOf: describe(optional(Day), "When they were read")
 }).annotate({ identifier: "CatalogueFamily" })
 export type ModelFamily = typeof ModelFamily.Type
+const Models = Schema.Array(text(1, 200)).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(1000)))
+
+const FactorFact = Schema.Struct({
+  provider: describe(Vendor, "The vendor, or the id of a configured provider"),
+  models: describe(optional(Models), "The provider's own names for the models; all of it unless given"),
+  ...PriceFactor.fields,
+  source: optional(Source),
+  asOf: optional(Day)
+}).annotate({ identifier: "CatalogueFactor" })
+export type FactorFact = typeof FactorFact.Type
+
+const MediaFact = Schema.Struct({
+  provider: describe(Vendor, "The vendor, or the id of a configured provider"),
+  models: describe(Models, "The provider's own names for the models"),
+  ...mediaClasses,
+  source: optional(Source),
+  asOf: optional(Day)
+}).annotate({ identifier: "CatalogueMedia" })
+export type MediaFact = typeof MediaFact.Type
 
 /** Facts about models and tools, in the form of the built-in catalogue. */
 export const CatalogueDocument = Schema.Struct({
@@ -98,6 +117,14 @@ export const CatalogueDocument = Schema.Struct({
   families: describe(
     optional(Schema.Array(ModelFamily).pipe(Schema.check(Schema.isMaxLength(1000)))),
     "What models do, take and refuse, by their names"
+  ),
+  factors: describe(
+    optional(Schema.Array(FactorFact).pipe(Schema.check(Schema.isMaxLength(5000)))),
+    "What other tiers, speeds and geographies cost; of a model, those of its own entry go before these"
+  ),
+  media: describe(
+    optional(Schema.Array(MediaFact).pipe(Schema.check(Schema.isMaxLength(5000)))),
+    "What tokens of audio, images and video cost; prices of the model's own entry go before these"
   )
 }).annotate({
   identifier: "Catalogue",

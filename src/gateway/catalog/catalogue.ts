@@ -1,6 +1,6 @@
 import { Schema } from "effect"
-import { type BetaFact, CatalogueDocument, type CatalogueFact as Fact } from "./catalogue-domain.ts"
-import { type Prices, type ToolFees } from "./rate-domain.ts"
+import { type BetaFact, CatalogueDocument, type CatalogueFact as Fact, type FactorFact } from "./catalogue-domain.ts"
+import { type PriceFactor, type Prices, servedWhen, serviceKey, type ToolFees } from "./rate-domain.ts"
 import { type TraitsOf, traitsByFamily } from "./families.ts"
 import families from "./model-families.json" with { type: "json" }
 import { type ProviderApi } from "../formats/domain.ts"
@@ -37,14 +37,29 @@ const pricesOf = (fact: Fact): Prices | null => {
 /** Google lists the prices of one model under two names: up to a number of thousand tokens, and above it. */
 const tiered = /^(.*)-(lte|gt)-(\d+)k$/
 
-const gather = (all: ReadonlyArray<Fact>, traitsOf: TraitsOf): Map<string, ModelFacts> => {
+type MediaPrices = Partial<Prices>
+
+/** The prices of media by model. */
+const mediaIn = ({ media = [] }: Pick<CatalogueDocument, "media">): ReadonlyMap<string, MediaPrices> =>
+  new Map(
+    media.flatMap(({ asOf: _asOf, models, provider, source: _source, ...prices }) =>
+      models.map((model) => [keyOf(provider, model), prices] as const)
+    )
+  )
+
+const gather = (
+  all: ReadonlyArray<Fact>,
+  media: ReadonlyMap<string, MediaPrices>,
+  traitsOf: TraitsOf
+): Map<string, ModelFacts> => {
   const gathered = new Map<string, ModelFacts>()
   const above: Array<{ readonly key: string; readonly aboveTokens: number; readonly prices: Prices }> = []
   for (const fact of all) {
     const [, base = fact.model, side, thousands] = tiered.exec(fact.model) ?? []
     const key = keyOf(fact.provider, base)
     const { kind = "chat" } = traitsOf(fact.provider, base)
-    const known = pricesOf(fact)
+    const own = pricesOf(fact)
+    const known = own === null ? null : { ...media.get(key), ...own }
     const prices = kind === "chat" && known?.outputUsdPerMTok === undefined ? null : known
     if (side === "gt") {
       if (prices !== null) above.push({ key, aboveTokens: Number(thousands) * 1000, prices })
@@ -82,6 +97,8 @@ export interface Catalogue {
   readonly apisOf: (vendor: string, model: string) => ReadonlyArray<ProviderApi> | undefined
   /** The fees of a vendor's tools. */
   readonly toolFeesOf: (vendor: string) => ToolFees | undefined
+  /** What other services of a vendor's model cost. */
+  readonly factorsOf: (vendor: string, model: string) => ReadonlyArray<PriceFactor>
   /** What a value of a vendor's beta header changes, if that is known. */
   readonly betaOf: (vendor: string, beta: string) => BetaFact | undefined
   /** What a model does, takes and refuses. */
@@ -94,12 +111,40 @@ export const builtInDocument: CatalogueDocument = Schema.decodeUnknownSync(Catal
   ...families
 })
 
+const builtInMedia = mediaIn(builtInDocument)
+
 const builtInFamilies = builtInDocument.families ?? []
 const builtInTraits = traitsByFamily(builtInFamilies)
 const builtInModels = gather(
-  builtInDocument.models.filter(({ model, provider }) => builtInTraits(provider, model).soldOtherwise !== true),
+  builtInDocument.models.filter(
+    ({ model, provider }) =>
+      builtInTraits(provider, model).soldOtherwise !== true || builtInMedia.has(keyOf(provider, model))
+  ),
+  builtInMedia,
   builtInTraits
 )
+
+const factorOf = ({ factor, prices, when }: FactorFact): PriceFactor => ({
+  when,
+  ...(factor === undefined ? {} : { factor }),
+  ...(prices === undefined ? {} : { prices })
+})
+
+/** What services cost by vendor and by model; of the same service, what is written later goes before. */
+const factorsIn = (all: ReadonlyArray<FactorFact>): Catalogue["factorsOf"] => {
+  const found = new Map<string, Map<string, PriceFactor>>()
+  for (const fact of all) {
+    const { geo, speed, tier } = servedWhen(fact.when)
+    for (const key of fact.models?.map((model) => keyOf(fact.provider, model)) ?? [fact.provider]) {
+      const known = found.get(key) ?? new Map<string, PriceFactor>()
+      found.set(key, known.set(serviceKey(tier, speed, geo), factorOf(fact)))
+    }
+  }
+  return (vendor, model) => {
+    const [ofVendor, ofModel] = [found.get(vendor), found.get(keyOf(vendor, model))]
+    return [...new Map([...(ofVendor ?? []), ...(ofModel ?? [])]).values()]
+  }
+}
 
 /**
  * The built-in catalogue with the facts of another one, of which this is a version, before its own: model by model, and
@@ -107,7 +152,10 @@ const builtInModels = gather(
  */
 export const catalogueOf = (own?: CatalogueDocument, version: number = 0): Catalogue => {
   const traitsOf = own?.families === undefined ? builtInTraits : traitsByFamily([...builtInFamilies, ...own.families])
-  const models = own === undefined ? builtInModels : new Map([...builtInModels, ...gather(own.models, traitsOf)])
+  const models =
+    own === undefined
+      ? builtInModels
+      : new Map([...builtInModels, ...gather(own.models, new Map([...builtInMedia, ...mediaIn(own)]), traitsOf)])
   const fees = new Map(
     [...(builtInDocument.tools ?? []), ...(own?.tools ?? [])].map(
       ({ asOf: _asOf, provider, source: _source, ...tools }) => [provider, tools]
@@ -127,6 +175,7 @@ export const catalogueOf = (own?: CatalogueDocument, version: number = 0): Catal
     factsOf: (vendor, model) => models.get(keyOf(vendor, model)),
     modelsOf: (vendor) => byVendor.get(vendor) ?? [],
     apisOf: (vendor, model) => apis.get(keyOf(vendor, model)),
+    factorsOf: factorsIn([...(builtInDocument.factors ?? []), ...(own?.factors ?? [])]),
     toolFeesOf: (vendor) => fees.get(vendor),
     betaOf: (vendor, beta) => betas.get(keyOf(vendor, beta)),
     traitsOf

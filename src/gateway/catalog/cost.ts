@@ -1,15 +1,49 @@
-import { billedTools, type TokenUsage, type ToolUses } from "../formats/domain.ts"
-import { type Prices, type RateTable, type Rates, type ToolFees } from "./rate-domain.ts"
+import { billedTools, media, type MediaClass, type Served, type TokenUsage, type ToolUses } from "../formats/domain.ts"
+import {
+  type Ceiling,
+  type PriceFactor,
+  type Prices,
+  type Rates,
+  type RateSet,
+  type RateTable,
+  servedWhen,
+  serviceKey,
+  type ServiceRates,
+  type ToolFees
+} from "./rate-domain.ts"
 
 const tokensPerRate = 1_000_000n
 
-type Classes = Omit<Prices, "longContext" | "toolUses">
+type Classes = Omit<Prices, "longContext" | "toolUses" | "factors">
 
-const ratesOf = (prices: Classes): Rates => {
+/** The classes of media, each with the class of text that contains it. */
+const mediaClasses = media.flatMap((medium) => [
+  { name: `${medium}Input`, whole: "input" } as const,
+  { name: `${medium}CacheRead`, whole: "cacheRead" } as const,
+  { name: `${medium}Output`, whole: "output" } as const
+])
+
+/** The rates of media that have a price; `least` has those that prices of another service do not say. */
+const mediaRates = (prices: Classes, rates: Rates, least?: Rates): Partial<Record<MediaClass, bigint>> => {
+  const found: Partial<Record<MediaClass, bigint>> = {}
+  for (const { name, whole } of mediaClasses) {
+    const medium = name.slice(0, 5)
+    // What is cached of a medium is a part of what is read of it.
+    const own =
+      prices[`${name}UsdPerMTok`] ??
+      (whole === "cacheRead" ? prices[`${medium}InputUsdPerMTok` as "audioInputUsdPerMTok"] : undefined)
+    const usual = least?.[name]
+    if (own !== undefined) found[name] = own
+    else if (usual !== undefined) found[name] = dearest(usual, rates[whole])
+  }
+  return found
+}
+
+const ratesOf = (prices: Classes, least?: Rates): Rates => {
   const input = prices.inputUsdPerMTok
   const output = prices.outputUsdPerMTok ?? 0n
   const cacheWrite = prices.cacheWriteUsdPerMTok ?? input
-  return {
+  const rates = {
     input,
     output,
     cacheRead: prices.cacheReadUsdPerMTok ?? input,
@@ -18,29 +52,170 @@ const ratesOf = (prices: Classes): Rates => {
     cacheWrite1h: prices.cacheWrite1hUsdPerMTok ?? (prices.cacheWriteUsdPerMTok === undefined ? input : 2n * input),
     reasoning: prices.reasoningUsdPerMTok ?? output
   }
+  return { ...rates, ...mediaRates(prices, rates, least) }
 }
 
 const dearest = (...rates: ReadonlyArray<bigint>): bigint => rates.reduce((a, b) => (a > b ? a : b))
 
-export const rateTable = ({ longContext = [], toolUses: toolFees = {}, ...prices }: Prices): RateTable => {
-  const basic = ratesOf(prices)
-  const long = longContext
-    .map(({ aboveTokens, ...own }) => ({ aboveTokens, rates: ratesOf(own) }))
-    .toSorted((a, b) => b.aboveTokens - a.aboveTokens)
+const ceilingOf = (aboveTokens: number, rates: Rates): Ceiling => {
+  const input = dearest(rates.input, rates.cacheRead, rates.cacheWrite, rates.cacheWrite1h)
+  const output = dearest(rates.output, rates.reasoning)
+  const ofMedia = (isOutput: boolean) =>
+    mediaClasses.flatMap(({ name, whole }) => ((whole === "output") === isOutput ? [rates[name] ?? 0n] : []))
   return {
-    basic,
-    toolFees,
-    longContext: long,
-    ceilings: [{ aboveTokens: -1, rates: basic }, ...long].map(({ aboveTokens, rates }) => ({
-      aboveTokens,
-      input: dearest(rates.input, rates.cacheRead, rates.cacheWrite, rates.cacheWrite1h),
-      output: dearest(rates.output, rates.reasoning)
-    }))
+    aboveTokens,
+    input,
+    output,
+    mediaInput: dearest(input, ...ofMedia(false)),
+    mediaOutput: dearest(output, ...ofMedia(true)),
+    hasMedia: mediaClasses.some(({ name }) => rates[name] !== undefined)
   }
 }
 
+type Stages = Pick<RateSet, "basic" | "longContext">
+
+const stagesOf = ({ longContext = [], ...prices }: Omit<Prices, "toolUses" | "factors">, least?: Rates): Stages => {
+  const basic = ratesOf(prices, least)
+  return {
+    basic,
+    longContext: longContext
+      .map(({ aboveTokens, ...own }) => ({ aboveTokens, rates: ratesOf(own, basic) }))
+      .toSorted((a, b) => b.aboveTokens - a.aboveTokens)
+  }
+}
+
+const withCeilings = ({ basic, longContext }: Stages): RateSet => ({
+  basic,
+  longContext,
+  ceilings: [{ aboveTokens: -1, rates: basic }, ...longContext].map(({ aboveTokens, rates }) =>
+    ceilingOf(aboveTokens, rates)
+  )
+})
+
+const mapRates = (rates: Rates, change: (rate: bigint, name: keyof Rates) => bigint): Rates =>
+  Object.fromEntries(
+    Object.entries(rates).map(([name, rate]: readonly [string, bigint]) => [name, change(rate, name as keyof Rates)])
+  ) as unknown as Rates
+
+const perFactor = 10_000n
+
+/** All rates times a factor of four decimals, rounded up. */
+const multiplied = (stages: Stages, factor: number): Stages => {
+  const times = BigInt(Math.round(factor * Number(perFactor)))
+  const all = (rates: Rates) => mapRates(rates, (rate) => (rate * times + perFactor - 1n) / perFactor)
+  return {
+    basic: all(stages.basic),
+    longContext: stages.longContext.map(({ aboveTokens, rates }) => ({ aboveTokens, rates: all(rates) }))
+  }
+}
+
+/** The dearest of each class of some services, for requests of each length. */
+const dearestOf = (sets: ReadonlyArray<Stages>): Stages => {
+  const join = (rates: ReadonlyArray<Rates>): Rates => {
+    const classes = new Set(rates.flatMap((one) => Object.keys(one) as Array<keyof Rates>))
+    const rateOf = (one: Rates, name: keyof Rates): bigint =>
+      one[name] ?? one[mediaClasses.find((medium) => medium.name === name)?.whole ?? "input"]
+    return Object.fromEntries(
+      Array.from(classes, (name) => [name, dearest(...rates.map((one) => rateOf(one, name)))])
+    ) as unknown as Rates
+  }
+  const lengths = new Set(sets.flatMap(({ longContext }) => longContext.map(({ aboveTokens }) => aboveTokens)))
+  return {
+    basic: join(sets.map(({ basic }) => basic)),
+    longContext: [...lengths]
+      .toSorted((a, b) => b - a)
+      .map((aboveTokens) => ({ aboveTokens, rates: join(sets.map((set) => ratesFor(set, aboveTokens + 1))) }))
+  }
+}
+
+/** Stands for the dearest of a dimension in the key of a service. */
+const any = "*"
+
+/** The rates of each service that the factors name, alone and together. */
+const servicesOf = (usual: Stages, factors: ReadonlyArray<PriceFactor>): ServiceRates | undefined => {
+  if (factors.length === 0) return undefined
+  const known = factors.map(({ when, ...price }) => ({ ...price, when: servedWhen(when) }))
+  // One that names a combination goes before those of its parts.
+  const ordered = known.toSorted((a, b) => Object.keys(b.when).length - Object.keys(a.when).length)
+  const namesOf = (dimension: keyof Served) =>
+    new Set(known.flatMap(({ when }) => (when[dimension] === undefined ? [] : [when[dimension]])))
+  const names = { tier: namesOf("tier"), speed: namesOf("speed"), geo: namesOf("geo") }
+  const stagesAt = (served: Served): Stages => {
+    const open = new Set(["tier", "speed", "geo"] as const)
+    const applying = ordered.filter(({ when }) => {
+      const own = (Object.keys(when) as Array<keyof Served>).map((dimension) => dimension)
+      const applies = own.every((dimension) => open.has(dimension) && when[dimension] === served[dimension])
+      if (applies) for (const dimension of own) open.delete(dimension)
+      return applies
+    })
+    const replaced = applying.flatMap(({ prices }) => (prices === undefined ? [] : [stagesOf(prices, usual.basic)]))
+    const start = replaced.length > 1 ? dearestOf(replaced) : (replaced[0] ?? usual)
+    return applying.reduce((stages, { factor }) => (factor === undefined ? stages : multiplied(stages, factor)), start)
+  }
+  const choices = (of: ReadonlySet<string>) => [undefined, ...of]
+  const exact = choices(names.tier).flatMap((tier) =>
+    choices(names.speed).flatMap((speed) =>
+      choices(names.geo).map((geo) => ({ tier, speed, geo, stages: stagesAt({ tier, speed, geo }) }))
+    )
+  )
+  const sets = new Map<string, RateSet>()
+  for (const tier of [...choices(names.tier), any]) {
+    for (const speed of [...choices(names.speed), any]) {
+      for (const geo of [...choices(names.geo), any]) {
+        const within = exact.filter(
+          (one) =>
+            (tier === any || one.tier === tier) &&
+            (speed === any || one.speed === speed) &&
+            (geo === any || one.geo === geo)
+        )
+        sets.set(serviceKey(tier, speed, geo), withCeilings(dearestOf(within.map(({ stages }) => stages))))
+      }
+    }
+  }
+  return { names, sets }
+}
+
+export const rateTable = ({ factors = [], toolUses: toolFees = {}, ...prices }: Prices): RateTable => {
+  const usual = stagesOf(prices)
+  const services = servicesOf(usual, factors)
+  return { ...withCeilings(usual), toolFees, ...(services === undefined ? {} : { services }) }
+}
+
+/** Whether a table has a price for all that an answer names of its service. */
+export const isPriced = ({ services }: RateTable, { geo, speed, tier }: Served): boolean =>
+  (tier === undefined || services?.names.tier.has(tier) === true) &&
+  (speed === undefined || services?.names.speed.has(speed) === true) &&
+  (geo === undefined || services?.names.geo.has(geo) === true)
+
+/** The rates of a service; the dearest that are known of a dimension whose name has no price. */
+export const ratesAt = (table: RateTable, served: Served | undefined): RateSet => {
+  const { services } = table
+  if (served === undefined || services === undefined) return table
+  const nameOf = (dimension: keyof Served) => {
+    const name = served[dimension]
+    return name === undefined || services.names[dimension].has(name) ? name : any
+  }
+  return services.sets.get(serviceKey(nameOf("tier"), nameOf("speed"), nameOf("geo"))) ?? table
+}
+
+/** Names of each dimension of a service that an answer may have; undefined in a list is the usual one, `any` all others too. */
+export interface MaybeServed {
+  readonly tier: ReadonlyArray<string | undefined>
+  readonly speed: ReadonlyArray<string | undefined>
+  readonly geo: ReadonlyArray<string | undefined>
+}
+
+/** Any service whose price is known. */
+export const anyService: MaybeServed = { tier: [any], speed: [any], geo: [any] }
+
+/** The rates that a call may be charged at, by what its answer may name. */
+const setsAt = (table: RateTable, { geo, speed, tier }: MaybeServed): ReadonlyArray<RateSet> =>
+  tier.flatMap((one) =>
+    speed.flatMap((two) => geo.map((three) => ratesAt(table, { tier: one, speed: two, geo: three })))
+  )
+
 /** The rates for a request with this many input tokens; they apply to the whole request. */
-export const ratesFor = ({ basic, longContext }: RateTable, inputTokens: number): Rates =>
+export const ratesFor = ({ basic, longContext }: Stages, inputTokens: number): Rates =>
   longContext.find(({ aboveTokens }) => inputTokens > aboveTokens)?.rates ?? basic
 
 /** One line of a charge in nano-dollars, rounded up once. */
@@ -51,47 +226,85 @@ const line = (tokens: number, rate: bigint): bigint =>
 export const toolCost = (uses: ToolUses, fees: ToolFees): bigint =>
   billedTools.reduce((sum, tool) => sum + BigInt(uses[tool] ?? 0) * (fees[tool] ?? 0n), 0n)
 
+/** The media of a usage that have a price of their own; undefined where there are none. */
+export const pricedMedia = ({ media: given }: TokenUsage, rates: Rates): TokenUsage["media"] => {
+  if (given === undefined) return undefined
+  const priced = mediaClasses.flatMap(({ name }) => {
+    const tokens = given[name] ?? 0
+    return tokens > 0 && rates[name] !== undefined ? [[name, tokens] as const] : []
+  })
+  return priced.length === 0 ? undefined : Object.fromEntries(priced)
+}
+
 /** What a usage costs in nano-dollars: each token in one class, each class rounded up once, and each use of a tool. */
 export const costOf = (usage: TokenUsage, table: RateTable): bigint => {
-  const rates = ratesFor(table, usage.inputTokens)
-  const fresh = usage.inputTokens - usage.cachedInputTokens - usage.cacheWriteTokens
+  const rates = ratesFor(ratesAt(table, usage.served), usage.inputTokens)
+  const text = {
+    input: Math.max(0, usage.inputTokens - usage.cachedInputTokens - usage.cacheWriteTokens),
+    cacheRead: usage.cachedInputTokens,
+    output: usage.outputTokens - usage.reasoningTokens
+  }
+  let sum = 0n
+  if (usage.media !== undefined) {
+    for (const { name, whole } of mediaClasses) {
+      const [tokens, rate] = [Math.min(text[whole], usage.media[name] ?? 0), rates[name]]
+      if (rate === undefined) continue
+      sum += line(tokens, rate)
+      text[whole] -= tokens
+    }
+  }
   return (
-    line(Math.max(0, fresh), rates.input) +
-    line(usage.cachedInputTokens, rates.cacheRead) +
+    sum +
+    line(text.input, rates.input) +
+    line(text.cacheRead, rates.cacheRead) +
     line(usage.cacheWriteTokens - usage.cacheWrite1hTokens, rates.cacheWrite) +
     line(usage.cacheWrite1hTokens, rates.cacheWrite1h) +
-    line(usage.outputTokens - usage.reasoningTokens, rates.output) +
+    line(text.output, rates.output) +
     line(usage.reasoningTokens, rates.reasoning) +
     (usage.toolUses === undefined ? 0n : toolCost(usage.toolUses, table.toolFees))
   )
 }
 
-/** At most this many input classes have tokens at once, and each line of a charge is rounded up by less than one. */
-const inputLines = 4n
-const outputLines = 2n
+/** At most this many classes have tokens at once, and each line of a charge is rounded up by less than one. */
+const textLines = { input: 4n, output: 2n }
+const mediaLines = { input: 10n, output: 5n }
 
-/**
- * Upper bound of the cost of any usage within these limits, for each of the tables and each token class. `maxFees` bounds
- * what the tools cost that a provider runs.
- */
+/** What bounds a cost besides the tokens. */
+export interface CostTerms {
+  /** What the tools cost that a provider runs. */
+  readonly maxFees?: ((fees: ToolFees) => bigint) | undefined
+  /** What the answer may name of its service at one of the tables; any whose price is known unless given. */
+  readonly servedAt?: ((index: number) => MaybeServed) | undefined
+  /** Whether the model reads no media, and writes none. */
+  readonly readsText?: boolean
+  readonly writesText?: boolean
+}
+
+/** Upper bound of the cost of any usage within these limits, for each of the tables and each token class. */
 export const costBound = (
   inputTokens: number,
   outputTokens: number,
   tables: ReadonlyArray<RateTable>,
-  maxFees?: (fees: ToolFees) => bigint
+  { maxFees, readsText = false, servedAt, writesText = false }: CostTerms = {}
 ): bigint => {
   let bound = 0n
-  for (const { ceilings, toolFees } of tables) {
-    const fees = maxFees === undefined ? 0n : maxFees(toolFees)
-    for (const { aboveTokens, input, output } of ceilings) {
-      if (inputTokens <= aboveTokens) continue
-      const cost =
-        line(inputTokens, input) +
-        (input === 0n || inputTokens === 0 ? 0n : inputLines - 1n) +
-        fees +
-        line(outputTokens, output) +
-        (output === 0n || outputTokens === 0 ? 0n : outputLines - 1n)
-      if (cost > bound) bound = cost
+  for (const [index, table] of tables.entries()) {
+    const fees = maxFees === undefined ? 0n : maxFees(table.toolFees)
+    const sets = table.services === undefined ? [table] : setsAt(table, servedAt?.(index) ?? anyService)
+    for (const { ceilings } of sets) {
+      for (const { aboveTokens, ...rates } of ceilings) {
+        if (inputTokens <= aboveTokens) continue
+        const input = readsText ? rates.input : rates.mediaInput
+        const output = writesText ? rates.output : rates.mediaOutput
+        const lines = rates.hasMedia ? mediaLines : textLines
+        const cost =
+          line(inputTokens, input) +
+          (input === 0n || inputTokens === 0 ? 0n : lines.input - 1n) +
+          fees +
+          line(outputTokens, output) +
+          (output === 0n || outputTokens === 0 ? 0n : lines.output - 1n)
+        if (cost > bound) bound = cost
+      }
     }
   }
   return bound

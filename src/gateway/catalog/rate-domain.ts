@@ -1,6 +1,8 @@
 import { Schema } from "effect"
 import { UsdOrZero } from "../../kernel/usd.ts"
-import { type BilledTool } from "../formats/domain.ts"
+import { text } from "../../kernel/text.ts"
+import { type BilledTool, type MediaClass, type Served } from "../formats/domain.ts"
+import { servedName } from "../formats/served.ts"
 
 /** US dollars per million tokens on the wire, nano-dollars (`bigint`) within. */
 export const UsdPerMTok = UsdOrZero.annotate({ examples: [2_500_000_000n] })
@@ -18,6 +20,22 @@ const classes = {
   reasoningUsdPerMTok: price("Tokens of reasoning; as output unless given")
 }
 
+const input = "as input unless given"
+const output = "as output unless given"
+
+/** Prices of what is not text; each class is a part of one of the others. */
+export const mediaClasses = {
+  audioInputUsdPerMTok: price(`Audio that is read; ${input}`),
+  audioCacheReadUsdPerMTok: price("Audio read from the provider's cache; as audio that is read unless given"),
+  audioOutputUsdPerMTok: price(`Audio that is written; ${output}`),
+  imageInputUsdPerMTok: price(`Images that are read; ${input}`),
+  imageCacheReadUsdPerMTok: price("Images read from the provider's cache; as images that are read unless given"),
+  imageOutputUsdPerMTok: price(`Images that are written; ${output}`),
+  videoInputUsdPerMTok: price(`Video that is read; ${input}`),
+  videoCacheReadUsdPerMTok: price("Video read from the provider's cache; as video that is read unless given"),
+  videoOutputUsdPerMTok: price(`Video that is written; ${output}`)
+} satisfies Record<`${MediaClass}UsdPerMTok`, unknown>
+
 const fee = (description: string) =>
   Schema.optionalKey(UsdOrZero.annotate({ examples: [10_000_000n] })).pipe(Schema.annotateKey({ description }))
 
@@ -32,23 +50,110 @@ export type ToolFees = typeof ToolFees.Type
 
 const TokenCount = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
 
+const longContext = Schema.optionalKey(
+  Schema.Array(
+    Schema.Struct({
+      aboveTokens: TokenCount.pipe(Schema.annotateKey({ description: "From more input tokens than this on" })),
+      ...classes
+    }).annotate({ identifier: "LongContextPrices" })
+  ).pipe(Schema.check(Schema.isMaxLength(8)))
+).pipe(Schema.annotateKey({ description: "Prices that long requests cost as a whole; none unless given" }))
+
+const dimensions = ["tier", "speed", "geo"] as const satisfies ReadonlyArray<keyof Served>
+
+const nameOf = (description: string, examples: readonly [string, ...ReadonlyArray<string>]) =>
+  Schema.optionalKey(text(1, 63).annotate({ examples })).pipe(Schema.annotateKey({ description }))
+
+/** What an answer names of its service for a factor to apply; the usual service has the model's own prices. */
+const ServedWhen = Schema.Struct({
+  tier: nameOf("The tier, as `flex`, `priority` or `batch`; `fast` is `priority`", ["flex"]),
+  speed: nameOf("The speed, as `fast`", ["fast"]),
+  geo: nameOf("Where the model runs, as `us`", ["us"])
+}).pipe(
+  Schema.check(
+    Schema.makeFilter(
+      (when: { readonly [Dimension in keyof Served]?: string }) => {
+        const given = dimensions.filter((dimension) => when[dimension] !== undefined)
+        const names = given.map((dimension) => servedName(dimension, when[dimension]))
+        return names.length > 0 && !names.includes(undefined) && !names.includes("other")
+      },
+      { expected: "a tier, a speed or a geography other than the usual one" }
+    )
+  )
+)
+
+/** The service of a factor, with the names that answers are read by. */
+export const servedWhen = (when: Served): Served =>
+  Object.fromEntries(
+    dimensions.flatMap((dimension) => {
+      const name = servedName(dimension, when[dimension])
+      return name === undefined ? [] : [[dimension, name] as const]
+    })
+  )
+
+/** The key of a service in a table of rates: the names of its dimensions, and nothing where a dimension is as usual. */
+export const serviceKey = (tier = "", speed = "", geo = ""): string => `${tier} ${speed} ${geo}`
+
+/** Multiplied in ten-thousandths where it is multiplied. */
+const Factor = Schema.Finite.pipe(
+  Schema.check(
+    Schema.isBetween({ minimum: 0, maximum: 1000 }),
+    Schema.makeFilter((factor: number) => Number(factor.toFixed(4)) === factor, {
+      expected: "a number with at most four decimals"
+    })
+  )
+).annotate({ examples: [0.5] })
+
+/** What a service other than the usual one costs. */
+export const PriceFactor = Schema.Struct({
+  when: ServedWhen.pipe(Schema.annotateKey({ description: "What the answer names, all of it" })),
+  factor: Schema.optionalKey(Factor).pipe(
+    Schema.annotateKey({ description: "What all prices of tokens are multiplied by; or `prices`" })
+  ),
+  prices: Schema.optionalKey(Schema.Struct({ ...classes, ...mediaClasses, longContext })).pipe(
+    Schema.annotateKey({ description: "The prices in the place of the model's; or `factor`" })
+  )
+})
+  .pipe(
+    Schema.check(
+      Schema.makeFilter(({ factor, prices }) => (factor === undefined) !== (prices === undefined), {
+        expected: "either a factor or prices"
+      })
+    )
+  )
+  .annotate({ identifier: "PriceFactor" })
+export type PriceFactor = typeof PriceFactor.Type
+
 /** Token prices of a model as configured; a class without a price costs as much as the class that contains it. */
 export const Prices = Schema.Struct({
   ...classes,
+  ...mediaClasses,
   toolUses: Schema.optionalKey(ToolFees).pipe(
     Schema.annotateKey({
       description:
         "What each use of a tool costs that the provider runs, in US dollars; as the catalogue knows unless given"
     })
   ),
-  longContext: Schema.optionalKey(
-    Schema.Array(
-      Schema.Struct({
-        aboveTokens: TokenCount.pipe(Schema.annotateKey({ description: "From more input tokens than this on" })),
-        ...classes
-      }).annotate({ identifier: "LongContextPrices" })
-    ).pipe(Schema.check(Schema.isMaxLength(8)))
-  ).pipe(Schema.annotateKey({ description: "Prices that long requests cost as a whole; none unless given" }))
+  longContext,
+  factors: Schema.optionalKey(
+    Schema.Array(PriceFactor).pipe(
+      Schema.check(
+        Schema.isMaxLength(16),
+        Schema.makeFilter(
+          (factors: ReadonlyArray<PriceFactor>) => {
+            const keys = factors.map(({ when }) => servedWhen(when))
+            return new Set(keys.map(({ geo, speed, tier }) => serviceKey(tier, speed, geo))).size === factors.length
+          },
+          { expected: "each service once" }
+        )
+      )
+    )
+  ).pipe(
+    Schema.annotateKey({
+      description:
+        "What other tiers, speeds and geographies cost, by what the answer names. Those that apply multiply, but one that names several of them goes before those of each. As the catalogue knows unless given"
+    })
+  )
 }).annotate({
   identifier: "ModelPrices",
   description:
@@ -56,8 +161,8 @@ export const Prices = Schema.Struct({
 })
 export type Prices = typeof Prices.Type
 
-/** Nano-dollars per million tokens of each class. */
-export interface Rates {
+/** Nano-dollars per million tokens of each class; of a medium only where it has a price of its own. */
+export interface Rates extends Readonly<Partial<Record<MediaClass, bigint>>> {
   readonly input: bigint
   readonly output: bigint
   readonly cacheRead: bigint
@@ -66,12 +171,36 @@ export interface Rates {
   readonly reasoning: bigint
 }
 
-/** The rates of a model: the basic ones, and those of long requests with the longest first. */
-export interface RateTable {
+/** The dearest class of requests that are longer than `aboveTokens`, of text and with all media. */
+export interface Ceiling {
+  readonly aboveTokens: number
+  readonly input: bigint
+  readonly output: bigint
+  readonly mediaInput: bigint
+  readonly mediaOutput: bigint
+  readonly hasMedia: boolean
+}
+
+/** The rates of a service: the basic ones, and those of long requests with the longest first. */
+export interface RateSet {
   readonly basic: Rates
   readonly longContext: ReadonlyArray<{ readonly aboveTokens: number; readonly rates: Rates }>
-  /** The dearest class of the input and of the output, of the basic rates and of each of the long ones. */
-  readonly ceilings: ReadonlyArray<{ readonly aboveTokens: number; readonly input: bigint; readonly output: bigint }>
+  /** Of the basic rates and of each of the long ones. */
+  readonly ceilings: ReadonlyArray<Ceiling>
+}
+
+/** The rates of a model; its own members are those of the usual service. */
+export interface RateTable extends RateSet {
   /** Nano-dollars of a use; a tool that is missing has no known fee. */
   readonly toolFees: ToolFees
+  /** Those of other services, where they have some. */
+  readonly services?: ServiceRates | undefined
+}
+
+/** The rates of services other than the usual one. */
+export interface ServiceRates {
+  /** The names that have a price, of each dimension. */
+  readonly names: { readonly [Dimension in keyof Served]-?: ReadonlySet<string> }
+  /** By `serviceKey`; `*` is the dearest of a dimension. */
+  readonly sets: ReadonlyMap<string, RateSet>
 }

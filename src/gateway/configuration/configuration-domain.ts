@@ -83,6 +83,18 @@ export const ConfiguredProvider = Schema.Struct({
     }),
     "Ids of files, prompts and the like in its account that every tenant may use as they are; none unless given"
   ),
+  reportsCost: member(
+    optional(
+      Schema.String.pipe(
+        Schema.check(
+          Schema.isPattern(/^[A-Za-z0-9_]{1,64}(?:\.[A-Za-z0-9_]{1,64}){0,7}$/u, {
+            expected: "names of members with dots between them"
+          })
+        )
+      ).annotate({ examples: ["usage.cost"] })
+    ),
+    "Where its answers report what they cost, in US dollars: that is charged, and the prices of tokens where it is missing. With `usage.cost`, which is OpenRouter's, `provider.max_price` is sent under hard caps in money. Prices of tokens are charged unless given"
+  ),
   timeoutSeconds: member(
     optional(between(1, 3600)),
     "Until the first byte of an answer and between any two; 300 unless given"

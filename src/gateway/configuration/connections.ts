@@ -84,7 +84,8 @@ export class Connections extends Context.Service<
           apis,
           mcpServers,
           requestMembers,
-          sharedIds
+          sharedIds,
+          costPath: configured.reportsCost?.split(".")
         }
         if (dialect === "loopback") {
           return { running: { ...running, provider: loopback }, warnings: [] }

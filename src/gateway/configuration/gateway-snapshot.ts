@@ -22,6 +22,8 @@ export interface ConnectedProvider {
   readonly mcpServers: ReadonlyArray<AllowedMcpServer>
   /** Members that requests to it may have under hard caps, besides those that are known to be bounded; none if undefined. */
   readonly requestMembers?: ReadonlySet<string> | undefined
+  /** The path of the cost that its answers report, where that is charged. */
+  readonly costPath?: ReadonlyArray<string> | undefined
   /** Ids of what it keeps that every caller may use; none if undefined. */
   readonly sharedIds?: ReadonlySet<string> | undefined
   /** Its address; undefined for the provider within this process. */
@@ -139,12 +141,24 @@ const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
   cached: false
 })
 
-/** A price with the fees of the provider's tools, which the catalogue knows unless the price has its own. */
-const withFees = (prices: Prices | null, catalogue: Catalogue, vendor: string | undefined): Prices | null => {
-  const toolUses = vendor === undefined ? undefined : catalogue.toolFeesOf(vendor)
-  return prices === null || toolUses === undefined
-    ? prices
-    : { ...prices, toolUses: { ...toolUses, ...prices.toolUses } }
+/**
+ * A price with the fees of the provider's tools, and the factors of the model's other services, which the catalogue knows
+ * unless the price has its own.
+ */
+const completed = (
+  prices: Prices | null,
+  catalogue: Catalogue,
+  vendor: string | undefined,
+  model: string
+): Prices | null => {
+  if (prices === null || vendor === undefined) return prices
+  const toolUses = catalogue.toolFeesOf(vendor)
+  const factors = prices.factors ?? catalogue.factorsOf(vendor, model)
+  return {
+    ...prices,
+    ...(toolUses === undefined ? {} : { toolUses: { ...toolUses, ...prices.toolUses } }),
+    ...(factors === undefined || factors.length === 0 ? {} : { factors })
+  }
 }
 
 /** What is known of a model whose provider may call it anything: its images count as those of the names that callers use. */
@@ -154,6 +168,9 @@ const withImagesOf = (names: ReadonlyArray<string>, traits: ModelTraits, { trait
     ? traits
     : { ...traits, imageTokens: Math.max(traits.imageTokens ?? 0, ...imageTokens) }
 }
+/** Prices that are the most that any model costs: what the catalogue knows of one is no part of them. */
+const withoutFactors = (prices: Prices | undefined): Prices | null =>
+  prices === undefined ? null : { factors: [], ...prices }
 
 const configured = (
   { aliases = [], cache, capabilities = [], ...model }: ConfiguredModel,
@@ -165,7 +182,7 @@ const configured = (
     if (provider === undefined) return []
     const facts = provider.vendor === undefined ? undefined : catalogue.factsOf(provider.vendor, name)
     const traits = withImagesOf([model.id, ...aliases], catalogue.traitsOf(provider.vendor, name), catalogue)
-    const prices = withFees(model.prices ?? facts?.prices ?? null, catalogue, provider.vendor)
+    const prices = completed(model.prices ?? facts?.prices ?? null, catalogue, provider.vendor, name)
     const apis = apisOf(provider, name, catalogue, own)
     return [
       {
@@ -229,7 +246,7 @@ const catalogued = (providers: Iterable<ConnectedProvider>, catalogue: Catalogue
       // A dialect may have no embeddings, whatever the vendor.
       if (facts.kind === "embedding" && !provider.speaks.apis.has("embeddings")) continue
       const { model } = facts
-      const prices = withFees(facts.prices, catalogue, provider.vendor)
+      const prices = completed(facts.prices, catalogue, provider.vendor, model)
       const known = models.get(model) ?? servedModel({ ...facts, prices })
       const traits = catalogue.traitsOf(provider.vendor, model)
       const apis = apisOf(provider, model, catalogue)
@@ -270,7 +287,7 @@ export const gatewaySnapshot = (
     const [id = ""] = name.split("/", 1)
     const own = name.slice(id.length + 1)
     const provider = providers.get(id)
-    const prices = withFees(ceilings.get(id) ?? null, catalogue, provider?.vendor)
+    const prices = completed(withoutFactors(ceilings.get(id)), catalogue, provider?.vendor, own)
     if (provider === undefined || prices === null || own === "") return undefined
     const traits = catalogue.traitsOf(provider.vendor, own)
     return {

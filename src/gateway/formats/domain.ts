@@ -12,6 +12,29 @@ export type BilledTool = (typeof billedTools)[number]
 /** How often each of them was used: a search, an image, or a container in which code ran. */
 export type ToolUses = { readonly [Tool in BilledTool]?: number }
 
+/** Kinds of tokens that vendors may price apart from those of text. */
+export const media = ["audio", "image", "video"] as const
+export type Medium = (typeof media)[number]
+
+/** The class of tokens that those of a medium are a part of: input that is read for the first time, or from a cache; output. */
+export type ContainingClass = "Input" | "CacheRead" | "Output"
+export type MediaClass = `${Medium}${ContainingClass}`
+
+/** The parts of each class that are audio, images or video. */
+export type MediaTokens = { readonly [Class in MediaClass]?: number }
+
+/** What an answer names of the service that it was given, where that is not the usual one. */
+export interface Served {
+  readonly tier?: string | undefined
+  readonly speed?: string | undefined
+  readonly geo?: string | undefined
+}
+
+/** The cost that a provider reports itself; `nanoUsd` is undefined where the report is missing or no amount. */
+export interface ReportedCost {
+  readonly nanoUsd: bigint | undefined
+}
+
 /**
  * Tokens by class. Cached, cache-write and reasoning tokens are included in input and output, whatever the vendor's own
  * convention.
@@ -26,7 +49,18 @@ export interface TokenUsage {
   readonly reasoningTokens: number
   /** Uses of tools that the provider bills beside the tokens; absent where there were none. */
   readonly toolUses?: ToolUses
+  /** Absent where all tokens are of text, as far as the provider reports. */
+  readonly media?: MediaTokens
+  /** Absent where it is the usual service. */
+  readonly served?: Served
+  /** Present where the provider is to report the cost. */
+  readonly reportedCost?: ReportedCost
+  /** Whether the report contradicts itself: it is charged by the larger of its numbers. */
+  readonly isContradictory?: true
 }
+
+/** What an answer reports besides its tokens. */
+export type UsageExtras = Pick<TokenUsage, "toolUses" | "served" | "reportedCost">
 
 export const noUsage: TokenUsage = {
   inputTokens: 0,

@@ -8,6 +8,7 @@ import { type ErrorWriter } from "./error-writer.ts"
 import { type DialectError, type ProviderError } from "./errors.ts"
 import { type ServerEvent } from "./event-reader.ts"
 import { type ModelTraits } from "./model-traits.ts"
+import { type ServedNames } from "./served.ts"
 import { type ToolTerms } from "./provider-tools.ts"
 import { type TokenUpperBound } from "./token-upper-bound.ts"
 
@@ -27,8 +28,14 @@ export interface GivenRequest extends GivenBody {
 export interface FormatTarget {
   /** The provider's name of the model. */
   readonly model: string
-  readonly provider: { readonly vendor: string | undefined }
+  readonly provider: {
+    readonly vendor: string | undefined
+    /** The path of the cost that it reports, if that is charged. */
+    readonly costPath?: ReadonlyArray<string> | undefined
+  }
   readonly traits: ModelTraits
+  /** Nano-dollars per million tokens. */
+  readonly rates?: { readonly basic: { readonly input: bigint; readonly output: bigint } } | null
 }
 
 /** The limits that a call was admitted with. */
@@ -39,6 +46,8 @@ export interface SentLimits {
   readonly outputTokens: number
   /** The limit of uses to send for tools of the provider that have none. */
   readonly toolLimit: number | undefined
+  /** Whether the request asks for the usual service where it asks for none, so that no dearer one is given. */
+  readonly pinsService?: boolean
 }
 
 /** What a bound depends on besides the request. */
@@ -236,6 +245,8 @@ export interface WireFormat {
   /** Whether a whole answer may have more values than are looked through: vectors have millions. */
   readonly isVast?: boolean
   usageIn(value: unknown): TokenUsage | undefined
+  /** What an answer or an event names of how it was served; undefined if nothing. */
+  servedIn(value: unknown, headers: Readonly<Record<string, string>>): ServedNames | undefined
   /** Whether a whole answer has content: a text, a call, an image, or vectors. */
   hasContent(answer: unknown): boolean
   /** Whether it holds anything: content, or a usage with the reason why the model said nothing. */

@@ -2,7 +2,9 @@ import { isJson, type Json, listIn, textIn } from "../../kernel/json/parsed-json
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type BoundTerms } from "./format.ts"
 import { type FoundTools } from "./provider-tools.ts"
+import { askedIn } from "./served.ts"
 import {
+  asksForText,
   type BoundMembers,
   BoundWalk,
   escapedBytes,
@@ -129,7 +131,7 @@ export const messageBound = (body: Json, terms: BoundTerms, form: MessageForm): 
   walk.members(body, form.known)
   // What skills add to the prompt is kept by the provider, and their latest version may change.
   if (isJson(body.container) && listIn(body.container.skills).length > 0) walk.remotely(["container"], "fetched")
-  if (listIn(body.modalities).some((modality) => modality !== "text")) walk.refuse(["modalities"], "Audio has no bound")
+  walk.modalities(body.modalities, ["modalities"])
   const { tools, unbounded } = form.tools(body, terms)
   for (const fault of unbounded) walk.unbounded.push(fault)
   const compacts = form.compacts(body)
@@ -151,6 +153,8 @@ export const messageBound = (body: Json, terms: BoundTerms, form: MessageForm): 
     choices: form.choices(body),
     tools,
     askedOutputTokens: form.asked(body),
+    asksFor: askedIn(body),
+    writesText: asksForText(body.modalities),
     unbounded: walk.unbounded
   }
 }

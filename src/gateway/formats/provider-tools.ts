@@ -1,6 +1,6 @@
 import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
-import { type BilledTool } from "./domain.ts"
+import { type BilledTool, type MediaClass, type Served } from "./domain.ts"
 import { type ModelTraits } from "./model-traits.ts"
 
 /** An MCP server that an operator allows under a hard cap, by where its URLs begin. */
@@ -68,6 +68,8 @@ export interface BoundTarget {
 /** What has no bound, unless it has one at every target. */
 export interface Unbounded extends Fault {
   readonly isBoundedAt?: (target: BoundTarget) => boolean
+  /** The service, or the class of tokens, that it asks for: bounded where every target has a price for it. */
+  readonly pricedAs?: Served | MediaClass
 }
 
 /** What an operator has said of the providers that a call may reach. */

@@ -1,8 +1,10 @@
 import { isUtf8 } from "node:buffer"
-import { isJson, textIn, type Json } from "../../kernel/json/parsed-json.ts"
+import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
+import { media } from "./domain.ts"
 import { type ModelTraits } from "./model-traits.ts"
 import { type ProviderTools, type Unbounded } from "./provider-tools.ts"
+import { type ServedNames, servedName, serviceMembers } from "./served.ts"
 
 /**
  * What the model reads besides the bytes of a request. `stored`: what its provider keeps under an id or unpacks, which is
@@ -28,6 +30,10 @@ export interface TokenUpperBound {
   readonly choices: number
   /** The output limit that the caller set. */
   readonly askedOutputTokens: number | undefined
+  /** What the request asks for of its service; undefined if nothing. */
+  readonly asksFor?: ServedNames | undefined
+  /** Whether the request asks for text alone. */
+  readonly writesText?: boolean | undefined
   /** The tools that the provider runs; the input tokens are those of the request alone. */
   readonly tools?: ProviderTools | undefined
   /** Members whose cost cannot be bounded in advance. */
@@ -252,7 +258,28 @@ export class BoundWalk {
           isBounded === undefined
             ? "What a provider reads, writes or runs for this member has no bound: leave it out, or have an operator list it in `requestMembers` of the provider"
             : "What this costs has no bound: leave it out, or have an operator list it in `requestMembers` of the provider",
-        isBoundedAt: ({ provider }) => provider.requestMembers?.has(name) === true
+        isBoundedAt: ({ provider }) => provider.requestMembers?.has(name) === true,
+        ...servedBy(name, value)
+      })
+    }
+  }
+
+  /** A service that costs what its price says; one that is free costs no more than the usual one. */
+  service(member: string, value: unknown, isFree: boolean): void {
+    if (!isFree)
+      this.unbounded.push({ path: [member], message: "What this costs has no bound", ...servedBy(member, value) })
+  }
+
+  /** What the model is to write besides text, which costs what its price says. */
+  modalities(asked: unknown, path: Fault["path"]): void {
+    for (const modality of listIn(asked)) {
+      const name = textIn(modality).toLowerCase()
+      if (name === "text") continue
+      const medium = media.find((one) => one === name)
+      this.unbounded.push({
+        path,
+        message: "Output that is no text has no bound without a price of its own",
+        ...(medium === undefined ? {} : { pricedAs: `${medium}Output` as const })
       })
     }
   }
@@ -270,6 +297,19 @@ export class BoundWalk {
     }
     return this.elsewhere
   }
+}
+
+/** Whether a list of modalities has text alone. */
+export const asksForText = (modalities: unknown): boolean => {
+  const asked = listIn(modalities)
+  return asked.length > 0 && asked.every((modality) => textIn(modality).toLowerCase() === "text")
+}
+
+/** The service that a member of a request asks for, if it does. */
+const servedBy = (member: string, value: unknown): Pick<Unbounded, "pricedAs"> => {
+  const dimension = serviceMembers[member]
+  const name = dimension === undefined ? undefined : servedName(dimension, value)
+  return dimension === undefined || name === undefined ? {} : { pricedAs: { [dimension]: name } }
 }
 
 export const isEmpty = (value: unknown): boolean =>

@@ -1,11 +1,12 @@
 import { Effect } from "effect"
 import { elsewhereAt, type TokenUpperBound } from "../formats/token-upper-bound.ts"
-import { costBound } from "../catalog/cost.ts"
+import { anyService, costBound, isPriced, type MaybeServed } from "../catalog/cost.ts"
+import { possibleNames, type ServedNames } from "../formats/served.ts"
+import { type Unbounded } from "../formats/provider-tools.ts"
 import { type RemainingBudget } from "./budget-errors.ts"
 import { type CapConstraints } from "./budget-reservations.ts"
 import { CostUnbounded, ModelUnpriced, TurnBudgetExceeded } from "../configuration/domain.ts"
 import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
-import { type RateTable } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import {
   inputWithTools,
@@ -29,6 +30,8 @@ export interface Estimate {
   readonly toolLimit: number | undefined
   readonly amountNanoUsd: bigint
   readonly tokens: number
+  /** Whether the usual service is to be asked for where the caller asked for none. */
+  readonly pinsService: boolean
 }
 
 /** What the maximum cost of a call depends on. */
@@ -44,8 +47,8 @@ export interface EstimateTerms {
   readonly hasOutput: boolean
 }
 
-const tablesOf = (targets: ReadonlyArray<ModelTarget>): ReadonlyArray<RateTable> =>
-  targets.flatMap(({ rates }) => (rates === null ? [] : [rates]))
+const pricedAmong = (targets: ReadonlyArray<ModelTarget>) =>
+  targets.flatMap(({ provider, rates }) => (rates === null ? [] : [{ vendor: provider.vendor, rates }]))
 
 /**
  * The input tokens that a call can be made to read at most. What stands elsewhere, or is returned by a tool whose results
@@ -87,6 +90,8 @@ const estimateWith = (
   const inputTokens = isBounded
     ? maxInputTokens(bound, tools, contextTokens, targets)
     : usualInputTokens(bound, tools, model, contextTokens)
+  const priced = pricedAmong(targets)
+  const pinsService = constraints.byHardMoney
   const steps = isBounded && tools !== undefined ? stepsWithTools(tools) : 1
   const all = hasOutput ? steps * (outputTokens * bound.choices + bound.extraOutputTokens) : 0
   return {
@@ -95,16 +100,41 @@ const estimateWith = (
     allOutputTokens: all,
     limit: hasOutput && bound.askedOutputTokens === undefined && constraints.byHard ? outputTokens : undefined,
     toolLimit: constraints.byHard ? tools?.limit : undefined,
-    amountNanoUsd: costBound(inputTokens, all, tablesOf(targets), tools?.maxFees),
-    tokens: inputTokens + all
+    amountNanoUsd: costBound(
+      inputTokens,
+      all,
+      priced.map(({ rates }) => rates),
+      {
+        maxFees: tools?.maxFees,
+        servedAt: (index) => maybeServed(bound.asksFor, priced[index]?.vendor, pinsService),
+        readsText: bound.mediaTokens === 0 && bound.elsewhere === undefined && tools === undefined,
+        writesText: bound.writesText === true
+      }
+    ),
+    tokens: inputTokens + all,
+    pinsService
   }
 }
 
-const isFree = ({ rates }: ModelTarget): boolean =>
-  rates !== null &&
-  [rates.basic, ...rates.longContext.map((long) => long.rates)].every((one) =>
-    Object.values(one).every((rate) => rate === 0n)
-  )
+/** What an answer may name of its service. */
+const maybeServed = (asksFor: ServedNames | undefined, vendor: string | undefined, isPinned: boolean): MaybeServed => ({
+  tier: possibleNames("tier", asksFor, vendor, isPinned) ?? anyService.tier,
+  speed: possibleNames("speed", asksFor, vendor, isPinned) ?? anyService.speed,
+  geo: possibleNames("geo", asksFor, vendor, isPinned) ?? anyService.geo
+})
+
+/** Whether every target has a price for what is asked for, which then bounds it. */
+const isPricedAt = ({ pricedAs }: Unbounded, targets: ReadonlyArray<ModelTarget>): boolean =>
+  pricedAs !== undefined &&
+  targets.every(({ rates }) => {
+    if (rates === null) return false
+    return typeof pricedAs === "string" ? rates.basic[pricedAs] !== undefined : isPriced(rates, pricedAs)
+  })
+
+/** More than any model reads. */
+const maxTokens = 2_147_483_647
+
+const isFree = ({ rates }: ModelTarget): boolean => rates !== null && costBound(maxTokens, 1, [rates]) === 0n
 
 /** The maximum usage and cost of a call at the most expensive of its targets; fails if it is unknown but required. */
 export const estimateOf = (terms: EstimateTerms): Effect.Effect<Estimate, GatewayError> => {
@@ -123,7 +153,9 @@ export const estimateOf = (terms: EstimateTerms): Effect.Effect<Estimate, Gatewa
     const detail = `${at}: The fee of this tool is not known for ${model.id}, and a hard cap in money applies; configure \`prices.toolUses.${unknown.billed}\`.`
     return Effect.fail(gatewayError(new ModelUnpriced({ detail }), { param: at }))
   }
-  const unbounded = bound.unbounded.find(({ isBoundedAt }) => isBoundedAt === undefined || !targets.every(isBoundedAt))
+  const unbounded = bound.unbounded.find(
+    (one) => !isPricedAt(one, targets) && (one.isBoundedAt === undefined || !targets.every(one.isBoundedAt))
+  )
   // A model that costs nothing is refused by no cap in money.
   const isBounding = constraints.byHard && !(constraints.byHardTokens === false && targets.every(isFree))
   if (isBounding && unbounded !== undefined) {

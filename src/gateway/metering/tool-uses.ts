@@ -1,6 +1,6 @@
 import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { lookupTable } from "../../kernel/lookup-table.ts"
-import { type BilledTool, billedTools, type TokenUsage, type ToolUses } from "../formats/domain.ts"
+import { type BilledTool, billedTools, type ToolUses } from "../formats/domain.ts"
 import { type ProviderTools } from "../formats/provider-tools.ts"
 
 const countOf = (value: unknown): number | undefined =>
@@ -105,13 +105,4 @@ export class ToolUseReader {
     if (listIn(given).some((one) => isJson(one) && one.type === "url_citation"))
       this.seen.set("annotations", "webSearch")
   }
-}
-
-/** A usage with the uses that were read beside it. */
-export const usageWithTools = (
-  usage: TokenUsage | undefined,
-  tools: ToolUseReader | undefined
-): TokenUsage | undefined => {
-  const toolUses = tools?.uses
-  return usage === undefined || toolUses === undefined ? usage : { ...usage, toolUses }
 }

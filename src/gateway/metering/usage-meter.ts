@@ -1,21 +1,22 @@
 import { type Clock, Effect, Exit, Option, type Tracer } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { noUsage, type TokenUsage, type ToolUses } from "../formats/domain.ts"
+import { noUsage, type TokenUsage, type ToolUses, type UsageExtras } from "../formats/domain.ts"
 import { type AnswerFacts } from "../telemetry/answer-facts.ts"
 import { type Attempt } from "../routing/router.ts"
 import { type TokenUpperBound } from "../formats/token-upper-bound.ts"
 import { describeSettlement, exitOf, type SettledCall } from "../telemetry/call-spans.ts"
-import { costOf, ratesFor } from "../catalog/cost.ts"
+import { costOf, isPriced, pricedMedia, ratesAt, ratesFor } from "../catalog/cost.ts"
 import { type ReservationId } from "../../budgets/ledger/domain.ts"
-import { type CallDetails } from "../../budgets/ledger/protocol-domain.ts"
+import { type CallDetails, type PriceTerms } from "../../budgets/ledger/protocol-domain.ts"
 import { type Estimate } from "./estimates.ts"
 import { type BudgetReservation, type EarlierReservation, type Settlement } from "./budget-reservations.ts"
+import { type ChargeNotice, countNotice, logNotices } from "../telemetry/charge-notices.ts"
 import { measured, released, type SettleMethod } from "../telemetry/metrics.ts"
 import { type WireFormat } from "../formats/format.ts"
 import { type Rates, type RateTable } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { inputWithTools, toolLimits, usualResultTokens } from "../formats/provider-tools.ts"
-import { ToolUseReader } from "./tool-uses.ts"
+import { ChargeTerms } from "./charge-terms.ts"
 import { type RequestTexts, textsOf } from "./request-texts.ts"
 import { encodingOf, type TokenCounts } from "./token-counts.ts"
 import { thinksUnseen } from "./unseen-thinking.ts"
@@ -41,8 +42,8 @@ export interface MeteredCall {
 /** The output of the model so far. */
 export interface Progress {
   readonly usage: TokenUsage | undefined
-  /** The uses of the tools that the provider runs. */
-  readonly toolUses?: ToolUses | undefined
+  /** What was read besides the tokens. */
+  readonly extras?: UsageExtras | undefined
   /** Whether the model reported its end. */
   readonly finished: boolean
   readonly textBytes: number
@@ -91,6 +92,7 @@ const illegal = (phase: Phase, step: string, to: Iterable<Phase>): Error =>
  */
 export class UsageMeter {
   readonly attempts: Array<Attempt> = []
+  private readonly notices: Array<ChargeNotice> = []
   /** The usage of a stream that was completed, and the bytes of its text. */
   completedUsage: TokenUsage | undefined
   saidBytes = 0
@@ -236,12 +238,17 @@ export class UsageMeter {
   /** The cost of a usage at the target that served it; 0 if the price is unknown. */
   cost(usage: TokenUsage): bigint {
     const rates = this.target?.rates ?? null
-    return rates === null ? 0n : costOf(usage, rates)
+    return usage.reportedCost?.nanoUsd ?? (rates === null ? 0n : costOf(usage, rates))
   }
 
-  /** A new reader of the uses of the tools that the provider runs, whether or not the request declares them. */
-  makeToolUseReader(): ToolUseReader {
-    return new ToolUseReader(this.call.bound.tools)
+  /** A new reader of what the charge of an answer depends on besides its tokens. */
+  makeChargeTerms(format: Pick<WireFormat, "servedIn">, headers: Readonly<Record<string, string>>): ChargeTerms {
+    return new ChargeTerms({
+      tools: this.call.bound.tools,
+      format,
+      headers,
+      costPath: this.target?.provider.costPath
+    })
   }
 
   /** Whether to keep the text of the response: a tokenizer can count it. */
@@ -253,9 +260,9 @@ export class UsageMeter {
    * The usage to charge if the provider reported none, or only a part. Texts are counted by the model's tokenizer, or else
    * by their bytes; images and documents count as their upper bound. The result never exceeds the reservation.
    */
-  estimate({ textBytes, texts, toolUses, usage }: Progress): Effect.Effect<TokenUsage> {
+  estimate({ extras, textBytes, texts, usage }: Progress): Effect.Effect<TokenUsage> {
     const { call, counts, estimated, target } = this
-    const withResults = (inputTokens: number) => this.withResults(inputTokens, toolUses, maxInput)
+    const withResults = (inputTokens: number) => this.withResults(inputTokens, extras?.toolUses, maxInput)
     const { body, bound, tenantId } = call
     const maxInput = estimated?.inputTokens ?? Infinity
     const maxOutput = estimated?.allOutputTokens ?? Infinity
@@ -272,7 +279,7 @@ export class UsageMeter {
       const answered = Option.getOrElse(output, () => Math.ceil(textBytes / bytesPerToken))
       return {
         ...(usage ?? noUsage),
-        ...(toolUses === undefined ? {} : { toolUses }),
+        ...extras,
         inputTokens: withResults(read || Math.min(maxInput, given)),
         outputTokens: Math.max(usage?.outputTokens ?? 0, Math.min(maxOutput, answered))
       }
@@ -425,7 +432,8 @@ export class UsageMeter {
       provider: target?.provider.id,
       usage,
       method,
-      rates: rates === null ? null : ratesText(rates, usage),
+      rates: rates === null || usage?.reportedCost?.nanoUsd !== undefined ? null : ratesText(rates, usage),
+      priceTerms: usage && priceTermsOf(rates, usage),
       catalogueVersion: call.catalogueVersion,
       latencyMs: now - this.startedAt,
       upstreamLatencyMs: this.upstreamMs(now),
@@ -454,9 +462,32 @@ export class UsageMeter {
   ): bigint {
     const costNanoUsd = this.cost(usage)
     const tokens = usage.inputTokens + usage.outputTokens
+    this.notice(usage)
     this.close(step, usage, method, { costNanoUsd, tokens }, status, settle)
     return costNanoUsd
   }
+
+  /** Notes what is remarkable about a charge. */
+  private notice({ isContradictory, reportedCost, served }: TokenUsage): void {
+    if (isContradictory === undefined && reportedCost === undefined && served === undefined) return
+    const rates = this.target?.rates ?? null
+    const isReported = reportedCost?.nanoUsd !== undefined
+    const noted: ReadonlyArray<ChargeNotice | undefined> = [
+      isContradictory === true ? "usage-contradictory" : undefined,
+      reportedCost !== undefined && !isReported ? "cost-unreported" : undefined,
+      served !== undefined && rates !== null && !isReported && !isPriced(rates, served) ? "tier-unpriced" : undefined
+    ]
+    for (const notice of noted) {
+      if (notice === undefined) continue
+      this.notices.push(notice)
+      countNotice(notice)
+    }
+  }
+
+  /** Logs what was noted of its charges. */
+  readonly logNotices: Effect.Effect<void> = Effect.suspend(() =>
+    this.target === undefined || this.notices.length === 0 ? Effect.void : logNotices(this.notices, this.target)
+  )
 
   private close(
     step: "settle" | "chargeFullReservation" | "abandon",
@@ -516,11 +547,25 @@ const noProgress = (): Progress => ({ usage: undefined, finished: false, textByt
 
 /** The rates that a usage was charged at. */
 const ratesText = (table: RateTable, usage: TokenUsage | undefined): string => {
-  const rates = ratesFor(table, usage?.inputTokens ?? 0)
+  const rates = ratesFor(ratesAt(table, usage?.served), usage?.inputTokens ?? 0)
   if (usage?.toolUses === undefined) return basicRatesText(rates)
   return JSON.stringify({ ...rates, ...table.toolFees }, (_, rate: unknown) =>
     typeof rate === "bigint" ? String(rate) : rate
   )
+}
+
+/** What the charge of a usage was made by besides its rates and tokens of text; undefined where there is nothing. */
+const priceTermsOf = (table: RateTable | null, usage: TokenUsage): PriceTerms | undefined => {
+  const { media, reportedCost, served } = usage
+  if (served === undefined && media === undefined && reportedCost === undefined) return undefined
+  const tokens = table === null ? undefined : pricedMedia(usage, ratesFor(ratesAt(table, served), usage.inputTokens))
+  const terms = {
+    ...served,
+    ...(served !== undefined && table !== null && !isPriced(table, served) ? { isUnpriced: true } : {}),
+    ...(tokens === undefined ? {} : { tokens }),
+    ...(reportedCost === undefined ? {} : { cost: reportedCost.nanoUsd === undefined ? "unreported" : "reported" })
+  } satisfies PriceTerms
+  return Object.keys(terms).length === 0 ? undefined : terms
 }
 
 /** Rates as usage rows store them, in JSON; cached, since a configuration has few. */

@@ -379,7 +379,10 @@ export class CallPipeline extends Context.Service<
         exchange: Scope.Closeable,
         rest: AnswerPull | undefined
       ): Effect.Effect<void> => {
-        const close = Effect.andThen(Scope.close(exchange, Exit.void), meter.abandon)
+        const close = Scope.close(exchange, Exit.void).pipe(
+          Effect.andThen(meter.abandon),
+          Effect.andThen(meter.logNotices)
+        )
         if (rest === undefined || !meter.isFinished) return close
         return Effect.sync(() => void fork(Effect.ensuring(readFinalEvents(rest), close)))
       }

@@ -22,7 +22,7 @@ import { formatAt } from "../routing/resolve-model.ts"
 import { brokenOff, maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
 import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { sealedIn } from "../formats/common-form/turn-state.ts"
-import { type ToolUseReader, usageWithTools } from "../metering/tool-uses.ts"
+import { type ChargeTerms } from "../metering/charge-terms.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { renaming } from "../json/kept-ids.ts"
 
@@ -70,10 +70,10 @@ const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
 
 const progressOf = (
   { finished, textBytes, texts, usage }: StreamTransformer,
-  tools: ToolUseReader | undefined
+  terms: ChargeTerms | undefined
 ): Progress => ({
   usage,
-  toolUses: tools?.uses,
+  extras: terms?.extras,
   finished,
   textBytes,
   // Truncated text would count fewer tokens than the output has.
@@ -96,7 +96,7 @@ const streamedAnswer = (
 ): Stream.Stream<Uint8Array> => {
   const relay = new StreamTransformer(options)
   meter.streams(meter.now, relay.facts)
-  meter.observe(() => progressOf(relay, options.toolUses))
+  meter.observe(() => progressOf(relay, options.chargeTerms))
   let waiting: ReadonlyArray<Uint8Array> = first
   let ended = false
 
@@ -111,7 +111,9 @@ const streamedAnswer = (
     }
     const complete = relay.finished && relay.isCounted
     const usage =
-      complete && relay.usage !== undefined ? relay.usage : yield* meter.estimate(progressOf(relay, options.toolUses))
+      complete && relay.usage !== undefined
+        ? relay.usage
+        : yield* meter.estimate(progressOf(relay, options.chargeTerms))
     const last = relay.end(usage, failure?.error)
     const broken = relay.failure ?? (relay.finished ? undefined : (failure?.error ?? brokenOff))
     if (complete && broken === undefined) {
@@ -241,8 +243,8 @@ const streamOf = (
   meter: UsageMeter
 ): CallAnswer => {
   const { includeUsage, options, report } = answerOptions(call, target, meter)
-  const toolUses = meter.makeToolUseReader()
-  const whole = { ...options, includeUsage, keepsWords: meter.countsTokens, toolUses }
+  const chargeTerms = meter.makeChargeTerms(options.from, headers)
+  const whole = { ...options, includeUsage, keepsWords: meter.countsTokens, chargeTerms }
   const body = streamedAnswer(first, rest, whole, meter)
   const remaining = meter.remaining(undefined)
   return {
@@ -255,7 +257,12 @@ const streamOf = (
       ...(remaining === null ? {} : { "x-budget-remaining-usd": usdText(remaining) })
     },
     body,
-    report: { ...report, usage: noUsage, costNanoUsd: 0n }
+    report: {
+      ...report,
+      costOf: (usage) => meter.cost(chargeTerms.complete(usage)),
+      usage: noUsage,
+      costNanoUsd: 0n
+    }
   }
 }
 
@@ -289,14 +296,14 @@ const wholeOf = (
   const answer = isJson(value) ? value : undefined
   const reported = options.from.usageIn(answer)
   meter.describe(answer === undefined ? undefined : new WholeFacts(answer))
-  const toolUses = meter.makeToolUseReader()
-  toolUses?.read(answer)
-  const told = usageWithTools(reported, toolUses)
+  const terms = meter.makeChargeTerms(options.from, headers)
+  terms.read(answer)
+  const told = reported && terms.complete(reported)
   const ended = options.from === options.to ? undefined : options.from.failureIn?.(answer)
   const error = failure ?? (ended === undefined ? undefined : readError(502, ended))
   const used =
     told === undefined || failure !== undefined
-      ? meter.estimate({ ...progressIn(given, value, options.from, meter), usage: told, toolUses: toolUses?.uses })
+      ? meter.estimate({ ...progressIn(given, value, options.from, meter), usage: told, extras: terms.extras })
       : Effect.succeed(told)
   return Effect.flatMapEager(used, (usage) => {
     const remaining = meter.remaining(meter.cost(usage))

@@ -13,7 +13,7 @@ import {
 import { plausibleUsage } from "../formats/usage.ts"
 import { StreamFacts } from "../telemetry/answer-facts.ts"
 import { isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
-import { type ToolUseReader, usageWithTools } from "../metering/tool-uses.ts"
+import { type ChargeTerms } from "../metering/charge-terms.ts"
 import { type Renaming } from "../json/kept-ids.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { RenamedStream } from "./renamed-stream.ts"
@@ -39,8 +39,8 @@ export interface StreamOptions {
   readonly head: AnswerHead
   /** Seals what the provider wants back with the turn. */
   readonly seal: (state: ReadonlyArray<unknown>) => string
-  /** Reads the uses of the tools that the provider runs; undefined if the request has none. */
-  readonly toolUses?: ToolUseReader | undefined
+  /** Reads what the charge depends on besides the tokens. */
+  readonly chargeTerms?: ChargeTerms | undefined
   /** Writes an error as an event, in the format of the caller. */
   readonly writeError: (error: DialectError) => string
   /** Whether the caller requested usage; the gateway always requests it from the provider. */
@@ -135,7 +135,9 @@ export class StreamTransformer implements StreamProgress {
 
   /** The usage that the provider reported so far. */
   get usage(): TokenUsage | undefined {
-    return usageWithTools(plausibleUsage(this.reported), this.options.toolUses)
+    const usage = plausibleUsage(this.reported)
+    const { chargeTerms } = this.options
+    return usage === undefined || chargeTerms === undefined ? usage : chargeTerms.complete(usage)
   }
 
   say(words: ReadonlyArray<string>): void {
@@ -292,7 +294,7 @@ export class StreamTransformer implements StreamProgress {
       return this.isHeldBack || translator !== undefined ? "" : reader.terminator(event)
     }
     const value = parsedJson(event.data)
-    this.options.toolUses?.read(value)
+    this.options.chargeTerms?.read(value)
     this.told ||= this.options.from.tells(value)
     const passed = reader.take(value, event)
     this.isUntold ||= event.bare !== undefined && !this.rewrites && this.hasFailed

@@ -61,6 +61,15 @@ const meters: Readonly<Record<string, string>> = {
   "cache-write-1h": "Cache Write Tokens (1 hour)",
   output: "Output Tokens",
   reasoning: "Reasoning Tokens",
+  "audio-input": "Audio Input Tokens",
+  "audio-cached-input": "Cached Audio Input Tokens",
+  "audio-output": "Audio Output Tokens",
+  "image-input": "Image Input Tokens",
+  "image-cached-input": "Cached Image Input Tokens",
+  "image-output": "Image Output Tokens",
+  "video-input": "Video Input Tokens",
+  "video-cached-input": "Cached Video Input Tokens",
+  "video-output": "Video Output Tokens",
   spend: "Spend",
   refund: "Spend"
 }

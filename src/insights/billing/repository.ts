@@ -36,6 +36,20 @@ const dimensions: Readonly<Record<ReportDimension, string>> = {
 
 const isRequest = "u.method NOT IN ('released', 'refunded', 'cached')"
 
+const mediaNames = ["audio", "image", "video"]
+const tokensOf = (name: string) => `coalesce((u.price_terms->'tokens'->>'${name}')::bigint, 0)`
+/** The tokens of media with a price of their own within a class of those of text. */
+const mediaOf = (whole: "Input" | "CacheRead" | "Output") =>
+  `(${mediaNames.map((medium) => tokensOf(`${medium}${whole}`)).join(" + ")})`
+const mediaMeters = mediaNames
+  .flatMap((medium) => [
+    [`${medium}-input`, `${medium}Input`],
+    [`${medium}-cached-input`, `${medium}CacheRead`],
+    [`${medium}-output`, `${medium}Output`]
+  ])
+  .map(([meter, name]) => `('${meter}', ${tokensOf(name ?? "")}, (u.rates->>'${name}')::numeric)`)
+  .join(", ")
+
 /** A charge is split over its classes of tokens at their rates; what these do not explain, such as tools, is dollars. */
 const meters = `
   (SELECT * FROM (
@@ -49,14 +63,16 @@ const meters = `
       SELECT t.meter, t.tokens AS quantity, t.rate, ceil(t.tokens * t.rate / 1000000) AS billed,
         false AS is_rest
       FROM (VALUES
-        ('input', greatest(0, u.input_tokens - coalesce(u.cached_input_tokens, 0) - coalesce(u.cache_write_tokens, 0)),
-          (u.rates->>'input')::numeric),
-        ('cached-input', coalesce(u.cached_input_tokens, 0), (u.rates->>'cacheRead')::numeric),
+        ('input', greatest(0, u.input_tokens - coalesce(u.cached_input_tokens, 0) - coalesce(u.cache_write_tokens, 0)
+          - ${mediaOf("Input")}), (u.rates->>'input')::numeric),
+        ('cached-input', coalesce(u.cached_input_tokens, 0) - ${mediaOf("CacheRead")}, (u.rates->>'cacheRead')::numeric),
         ('cache-write', coalesce(u.cache_write_tokens, 0) - coalesce(u.cache_write_1h_tokens, 0),
           (u.rates->>'cacheWrite')::numeric),
         ('cache-write-1h', coalesce(u.cache_write_1h_tokens, 0), (u.rates->>'cacheWrite1h')::numeric),
-        ('output', coalesce(u.output_tokens, 0) - coalesce(u.reasoning_tokens, 0), (u.rates->>'output')::numeric),
-        ('reasoning', coalesce(u.reasoning_tokens, 0), (u.rates->>'reasoning')::numeric)
+        ('output', coalesce(u.output_tokens, 0) - coalesce(u.reasoning_tokens, 0) - ${mediaOf("Output")},
+          (u.rates->>'output')::numeric),
+        ('reasoning', coalesce(u.reasoning_tokens, 0), (u.rates->>'reasoning')::numeric),
+        ${mediaMeters}
       ) t(meter, tokens, rate)
       UNION ALL
       SELECT CASE u.method WHEN 'refunded' THEN 'refund' ELSE 'spend' END, u.cost, NULL::numeric, u.cost, true

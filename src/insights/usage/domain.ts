@@ -113,6 +113,23 @@ export const UsageMethod = Schema.Literals([
   examples: ["provider_usage"]
 })
 
+/** What decided the price of a call besides its rates and tokens of text. */
+const PriceTerms = Schema.Struct({
+  tier: Schema.optionalKey(Name).annotate({ examples: ["flex"] }),
+  speed: Schema.optionalKey(Name).annotate({ examples: ["fast"] }),
+  geo: Schema.optionalKey(Name).annotate({ examples: ["us"] }),
+  isUnpriced: Schema.optionalKey(Schema.Boolean).annotate({
+    description: "Whether one of these has no price, so that the dearest known one was charged"
+  }),
+  tokens: Schema.optionalKey(Schema.Record(Schema.String, Count)).annotate({
+    description: "Tokens with a price of their own within the input, the cached input and the output",
+    examples: [{ audioInput: 375 }]
+  }),
+  cost: Schema.optionalKey(Schema.Literals(["reported", "unreported"])).annotate({
+    description: "Of a provider that is to report its cost: whether it did, and that was charged"
+  })
+}).annotate({ identifier: "PriceTerms" })
+
 /** A request: a gateway call that was sent, or a reservation that was reconciled. */
 export const UsageRow = Schema.Struct({
   id: ChargeId.annotate({ description: "The charge; of a call that failed and has none, its reservation" }),
@@ -141,6 +158,13 @@ export const UsageRow = Schema.Struct({
   late: Schema.Boolean.annotate({ description: "Settled after the reservation had expired or was released" }),
   reservationId: ReservationId,
   createdBy: Schema.String.annotate({ examples: ["service-account"] }),
+  servedTier: Schema.NullOr(Name).annotate({
+    description: "The tier that the answer named, where it is not the usual one; it decided the price",
+    examples: ["flex"]
+  }),
+  priceTerms: Schema.NullOr(PriceTerms).annotate({
+    description: "What was charged by besides rates and tokens of text; null where there is nothing"
+  }),
   synthetic: Schema.Boolean.annotate({
     description: "Of a synthetic principal, or of an agent that one registered: reports count it if asked to"
   }),
@@ -158,6 +182,7 @@ export const usageTexts: ReadonlySet<string> = new Set([
   "modelServed",
   "provider",
   "operation",
+  "servedTier",
   "createdBy"
 ])
 

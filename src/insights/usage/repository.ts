@@ -32,7 +32,8 @@ const rowId = "coalesce(u.charge_id, u.reservation_id)"
 const listedColumns = `${rowId} AS id, u.tenant_id, u.occurred_at, u.occurred_at::text AS place, u.cost AS cost_usd,
   u.agent_id, u.plan_id, u.application_id, u.api_key_id, u.user_id, u.task_type, u.model, u.model_served, u.provider,
   u.operation, u.input_tokens, u.output_tokens, u.cached_input_tokens, u.cache_write_tokens, u.reasoning_tokens,
-  u.method::text, u.status, u.latency_ms, u.time_to_first_token_ms, u.late, u.reservation_id, ${createdBy} AS created_by, u.synthetic,
+  u.method::text, u.status, u.latency_ms, u.time_to_first_token_ms, u.late, u.reservation_id, ${createdBy} AS created_by,
+  u.price_terms->>'tier' AS served_tier, u.price_terms, u.synthetic,
   u.happened_at AS event_time`
 
 /** A row that a search read: whether it was found, and whether the search ended at it. */
@@ -90,6 +91,8 @@ const exported: Readonly<Record<keyof typeof UsageRow.fields, string>> = {
   late: "u.late",
   reservationId: "u.reservation_id",
   createdBy: "u.principal",
+  servedTier: "(u.price_terms->>'tier')",
+  priceTerms: "u.price_terms::text",
   synthetic: "u.synthetic",
   eventTime: utc("happened_at")
 }
@@ -103,9 +106,15 @@ const csvText = (expression: string) =>
     THEN '"''' ELSE '"' END, replace(${expression}, '"', '""'), '"') END`
 // What concat writes of a boolean is t or f.
 const flags: ReadonlySet<string> = new Set(["late", "synthetic"])
+/** What is JSON in itself, and a text in CSV. */
+const objects: ReadonlySet<string> = new Set(["priceTerms"])
 const csvLine = `concat(${members
   .map(([member, expression]) =>
-    usageTexts.has(member) ? csvText(expression) : flags.has(member) ? `${expression}::text` : expression
+    usageTexts.has(member) || objects.has(member)
+      ? csvText(expression)
+      : flags.has(member)
+        ? `${expression}::text`
+        : expression
   )
   .join(", ',', ")}, E'\\n')`
 
@@ -121,6 +130,7 @@ const jsonBare: ReadonlySet<string> = new Set([
   "status",
   "latencyMs",
   "timeToFirstTokenMs",
+  "priceTerms",
   "late",
   "synthetic"
 ])

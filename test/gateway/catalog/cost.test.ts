@@ -135,7 +135,11 @@ describe("the catalogue", () => {
   it("leaves out what is sold by more than tokens of text", () => {
     const names = ["openai", "google", "perplexity-ai"].flatMap((vendor) => modelsOf(vendor).map(({ model }) => model))
     assert.isNotEmpty(names)
-    for (const name of names) assert.notMatch(name, /realtime|audio|tts|image|search|sonar/)
+    for (const name of names) assert.notMatch(name, /realtime|tts|image|search|sonar/)
+    // What has a price for its audio is sold by tokens alone.
+    for (const { model, prices } of modelsOf("openai")) {
+      if (model.includes("audio")) assert.isDefined(prices?.audioOutputUsdPerMTok, model)
+    }
   })
 
   it("joins the two prices of Google's long requests", () => {

@@ -27,6 +27,7 @@ const estimated: Estimate = {
   allOutputTokens: 10,
   limit: undefined,
   toolLimit: undefined,
+  pinsService: false,
   amountNanoUsd: 100n,
   tokens: 20
 }

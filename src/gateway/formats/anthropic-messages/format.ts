@@ -3,6 +3,7 @@ import { answerScope, diagnosedScope } from "../../json/kept-ids.ts"
 import { hasContent, holdsAnything, reportedUsage, tellsAnything } from "../answer-content.ts"
 import { type Counting, type VendorDialect, type WireFormat } from "../format.ts"
 import { usualMetered } from "../request-faults.ts"
+import { namesIn } from "../served.ts"
 import { modelsInData } from "../models-in-data.ts"
 import { renamedAnswer } from "../passed-answer.ts"
 import { count, plausibleUsage } from "../usage.ts"
@@ -49,6 +50,7 @@ const shared = {
   idScope: ({ diagnostics }) => (isJson(diagnostics) ? diagnosedScope : answerScope),
   translation: messagesTranslation,
   usageIn,
+  servedIn: namesIn,
   hasContent,
   holdsAnything: (answer) => holdsAnything(answer, usageIn),
   tells: (value) => tellsAnything(value, usageIn),

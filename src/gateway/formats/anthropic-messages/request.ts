@@ -5,6 +5,7 @@ import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits,
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
 import { type Unbounded } from "../provider-tools.ts"
 import { Faults, maxChoices } from "../request-faults.ts"
+import { pinnedTier } from "../served.ts"
 import { boundMembers, perVendorTool, perVendorToolset, positive, type TokenUpperBound } from "../token-upper-bound.ts"
 import { messagesTools, runByMessagesCaller, toolLimitEdits } from "./tools.ts"
 
@@ -158,11 +159,12 @@ const withoutOthersCitations = (json: Uint8Array, { messages }: Json): ReadonlyA
 export const editedMessage = (
   { body, bytes }: GivenRequest,
   target: FormatTarget,
-  { limit, toolLimit }: SentLimits
+  { limit, pinsService, toolLimit }: SentLimits
 ): Uint8Array => {
   const changed = {
     ...(body.model === target.model ? {} : { model: target.model }),
-    ...(limit === undefined ? {} : { max_tokens: limit })
+    ...(limit === undefined ? {} : { max_tokens: limit }),
+    ...(pinsService === true ? pinnedTier(body, target.provider.vendor) : {})
   }
   return edited(bytes, [
     ...mergePatch(bytes, body, changed),

@@ -4,6 +4,7 @@ import { type ChatRequest, readChunk, readCompletion } from "../common-form/doma
 import { typeOf } from "../event-reader.ts"
 import { type Translation } from "../format.ts"
 import { decoding } from "../request-faults.ts"
+import { pinnedTier } from "../served.ts"
 import { namedEvents } from "../written-events.ts"
 import { completionToMessage, messageToCompletion } from "./answers.ts"
 import { chatToMessages } from "./chat-to-messages.ts"
@@ -21,10 +22,13 @@ export const messagesTranslation: Translation = {
     omissions.unread(body, MessagesRequest.fields)
     return Result.flatMap(decode(body), (request) => messagesToChat(request, omissions))
   },
-  requestFromCommon: (chat, { model, traits }, { outputTokens, toolLimit }, omissions) =>
+  requestFromCommon: (chat, { model, provider, traits }, { outputTokens, pinsService, toolLimit }, omissions) =>
     Result.map(
       chatToMessages(chat as ChatRequest, { model, traits, maxOutputTokens: outputTokens }, omissions),
-      (request) => (toolLimit === undefined ? request : withToolLimit(request, toolLimit))
+      (request) => ({
+        ...(toolLimit === undefined ? request : withToolLimit(request, toolLimit)),
+        ...(pinsService === true ? pinnedTier(request, provider.vendor) : {})
+      })
     ),
   answerToCommon: (answer, head) => messageToCompletion(readMessage(answer) ?? {}, head),
   answerFromCommon: (completion, head, usage) => ({

@@ -1,26 +1,66 @@
+import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
-import { count, inputOf, member } from "../usage.ts"
+import { count, inclusiveUsage, largerUsage, member, type UsageTable } from "../usage.ts"
+
+const details = (names: ReadonlyArray<string>, name: string) => names.map((container) => [container, name] as const)
 
 /**
- * OpenAI includes cached and cache-write tokens in the prompt, and reasoning in the completion. xAI and Google count
- * reasoning separately from the completion, so only the total includes it.
+ * Where the tokens of OpenAI's two formats stand. Cached and cache-write tokens are part of the input, and reasoning is part of
+ * the output. Vendors that speak the formats have names of their own: DeepSeek `prompt_cache_hit_tokens`, Mistral
+ * `num_cached_tokens`, Moonshot and Together `cached_tokens`, servers in front of Anthropic its names.
  */
-export const usageOfCompletion = (usage: unknown): TokenUsage => {
-  const completionTokens = count(member(usage, "completion_tokens"))
-  const totalTokens = count(member(usage, "total_tokens"))
-  const inputTokens = inputOf(member(usage, "prompt_tokens"), totalTokens, completionTokens)
-  const outputTokens = Math.max(completionTokens, totalTokens - inputTokens)
-  const read = member(usage, "prompt_tokens_details")
-  const cachedInputTokens = Math.min(inputTokens, count(member(read, "cached_tokens")))
-  const reasoning = count(member(member(usage, "completion_tokens_details"), "reasoning_tokens"))
+export const openAiUsageTable = (prompt: string, completion: string): UsageTable => {
+  const read = [`${prompt}_tokens_details`, `${prompt}_token_details`]
+  const written = [`${completion}_tokens_details`]
   return {
-    inputTokens,
-    outputTokens,
-    cachedInputTokens,
-    cacheWriteTokens: Math.min(inputTokens - cachedInputTokens, count(member(read, "cache_write_tokens"))),
-    cacheWrite1hTokens: 0,
-    reasoningTokens: Math.min(outputTokens, Math.max(reasoning, outputTokens - completionTokens))
+    input: [[`${prompt}_tokens`]],
+    output: [[`${completion}_tokens`]],
+    total: [["total_tokens"]],
+    cached: [
+      ...details(read, "cached_tokens"),
+      ["cached_tokens"],
+      ["num_cached_tokens"],
+      ["prompt_cache_hit_tokens"],
+      ["cache_read_input_tokens"],
+      ["cache_read_tokens"]
+    ],
+    cacheWrite: [
+      ...details(read, "cache_write_tokens"),
+      ...details(read, "cache_creation_tokens"),
+      ["cache_write_tokens"],
+      ["cache_creation_input_tokens"]
+    ],
+    reasoning: [...details(written, "reasoning_tokens"), ["reasoning_tokens"]],
+    mediaInput: [
+      [...details(read, "audio_tokens"), [`${prompt}_audio_tokens`], [`audio_${prompt}_tokens`]],
+      details(read, "image_tokens"),
+      details(read, "video_tokens")
+    ],
+    mediaCached: ["audio_tokens", "image_tokens", "video_tokens"].map((name) =>
+      read.map((container) => [container, "cached_tokens_details", name] as const)
+    ),
+    mediaOutput: [details(written, "audio_tokens"), details(written, "image_tokens"), details(written, "video_tokens")]
   }
+}
+
+const table = openAiUsageTable("prompt", "completion")
+
+/** The usage of a chat completion or a text completion. */
+export const usageOfCompletion = (usage: unknown): TokenUsage => inclusiveUsage(usage, table)
+
+/**
+ * The usage in a completion or a chunk of one, wherever it stands: beside the choices, in one of them (Moonshot), or in the
+ * vendor's own member (Groq). The largest is that of all.
+ */
+export const usageInCompletion = (value: Json): TokenUsage | undefined => {
+  const { choices, usage, x_groq: own } = value
+  let largest = isJson(usage) ? usageOfCompletion(usage) : undefined
+  const other = (found: unknown) => {
+    if (isJson(found)) largest = largerUsage(largest, usageOfCompletion(found))
+  }
+  for (const choice of listIn(choices)) other(member(choice, "usage"))
+  if (own !== undefined) other(member(own, "usage"))
+  return largest
 }
 
 /** Embeddings have no output tokens, so all tokens are input; some providers report only the total. */
@@ -36,11 +76,11 @@ export const toCompletionUsage = (usage: TokenUsage) => ({
   prompt_tokens_details: {
     cached_tokens: usage.cachedInputTokens,
     cache_write_tokens: usage.cacheWriteTokens,
-    audio_tokens: 0
+    audio_tokens: (usage.media?.audioInput ?? 0) + (usage.media?.audioCacheRead ?? 0)
   },
   completion_tokens_details: {
     reasoning_tokens: usage.reasoningTokens,
-    audio_tokens: 0,
+    audio_tokens: usage.media?.audioOutput ?? 0,
     accepted_prediction_tokens: 0,
     rejected_prediction_tokens: 0
   }

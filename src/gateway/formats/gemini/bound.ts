@@ -1,6 +1,8 @@
 import { isJson, listIn, textIn, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
+import { askedIn } from "../served.ts"
 import {
+  asksForText,
   BoundWalk,
   perImage,
   perMessage,
@@ -142,9 +144,7 @@ class ContentWalk extends BoundWalk {
   config(config: Json): void {
     const at = ["generationConfig"]
     this.others(config, configMembers, at)
-    if (listIn(config.responseModalities).some((modality) => textIn(modality).toUpperCase() !== "TEXT")) {
-      this.refuse([...at, "responseModalities"], "Only text has a bound")
-    }
+    this.modalities(config.responseModalities, [...at, "responseModalities"])
   }
 }
 
@@ -164,9 +164,7 @@ export const generateBound = (
   for (const [index, content] of contents.entries()) walk.content(content, ["contents", index])
   walk.content(body.systemInstruction, ["systemInstruction"])
   walk.others(body, requestMembers, [])
-  if (!freeTiers.has(textIn(body.serviceTier).toLowerCase())) {
-    walk.refuse(["serviceTier"], "What this costs has no bound")
-  }
+  walk.service("serviceTier", body.serviceTier, freeTiers.has(textIn(body.serviceTier).toLowerCase()))
   const config = isJson(body.generationConfig) ? body.generationConfig : {}
   walk.config(config)
   const tools = walk.tools(listIn(body.tools))
@@ -180,6 +178,8 @@ export const generateBound = (
     extraOutputTokens: 0,
     choices: whole(config.candidateCount) ?? 1,
     askedOutputTokens: asked !== undefined && budget > asked ? asked + budget : asked,
+    asksFor: askedIn(body),
+    writesText: asksForText(config.responseModalities),
     unbounded: walk.unbounded
   }
 }

@@ -26,7 +26,7 @@ import { isGooglePath, modelNameOf, providerPath } from "./paths.ts"
 import { ElementGathering, ElementReader, streamedAnswer } from "./reader.ts"
 import { geminiTranslation } from "./translation.ts"
 import { withoutSealedStates } from "./turn-state.ts"
-import { reportsUsage, usageOfAnswer } from "./usage.ts"
+import { reportsUsage, tierOf, usageOfAnswer } from "./usage.ts"
 
 const usageIn = (value: unknown): TokenUsage | undefined => {
   const usage = readAnswer(value)?.usageMetadata
@@ -98,6 +98,10 @@ const shared = {
   asksForThoughts,
   translation: geminiTranslation,
   usageIn,
+  servedIn: (value, headers) => {
+    const tier = tierOf(value, headers)
+    return tier === undefined ? undefined : { tier, speed: undefined, geo: undefined }
+  },
   hasContent: (value) => answerSays(readAnswer(value) ?? {}),
   holdsAnything: holds,
   tells: (value) => errorInAnswer(value) !== undefined || holds(value),

@@ -1,6 +1,19 @@
-import { isJson, type Json, listIn, textIn } from "../../../kernel/json/parsed-json.ts"
-import { noUsage, type TokenUsage } from "../domain.ts"
-import { count, inputOf, isCount, member } from "../usage.ts"
+import { isJson, type Json, textIn } from "../../../kernel/json/parsed-json.ts"
+import { media, noUsage, type TokenUsage } from "../domain.ts"
+import { count, inputOf, isCount, member, withMedia } from "../usage.ts"
+
+/** The tokens of some details that are audio, images and video. */
+const mediaIn = (details: unknown): ReadonlyArray<number> => {
+  if (!Array.isArray(details)) return none
+  const sums = [0, 0, 0]
+  for (const detail of details) {
+    const index = modalities.indexOf(textIn(member(detail, "modality")).toUpperCase())
+    if (index >= 0) sums[index]! += count(member(detail, "tokenCount"))
+  }
+  return sums
+}
+const none: ReadonlyArray<number> = []
+const modalities = media.map((medium) => medium.toUpperCase())
 
 /**
  * Gemini includes cached tokens in the prompt; what its own tools returned is beside the prompt. Thoughts are beside the
@@ -12,16 +25,26 @@ export const usageOfAnswer = (usage: unknown): TokenUsage => {
   const toolUse = count(member(usage, "toolUsePromptTokenCount"))
   const total = count(member(usage, "totalTokenCount"))
   const prompt = inputOf(member(usage, "promptTokenCount"), total, candidates + thoughts + toolUse)
+  const cached = count(member(usage, "cachedContentTokenCount"))
   const areWithin = total === prompt + toolUse + candidates && thoughts <= candidates
   const inputTokens = prompt + toolUse
   const outputTokens = Math.max(areWithin ? candidates : candidates + thoughts, total - inputTokens)
-  return {
+  const read = {
     ...noUsage,
     inputTokens,
     outputTokens,
-    cachedInputTokens: Math.min(prompt, count(member(usage, "cachedContentTokenCount"))),
+    cachedInputTokens: Math.min(prompt, cached),
     reasoningTokens: Math.min(outputTokens, thoughts)
   }
+  const all = mediaIn(member(usage, "promptTokensDetails"))
+  const fromTools = mediaIn(member(usage, "toolUsePromptTokensDetails"))
+  return withMedia(
+    read,
+    { isContradictory: cached > prompt || (total > 0 && total < inputTokens + candidates) },
+    fromTools === none ? all : media.map((_, index) => (all[index] ?? 0) + (fromTools[index] ?? 0)),
+    mediaIn(member(usage, "cacheTokensDetails")),
+    mediaIn(member(usage, "candidatesTokensDetails"))
+  )
 }
 
 const counts = ["promptTokenCount", "candidatesTokenCount", "totalTokenCount"]
@@ -38,36 +61,6 @@ export const toAnswerUsage = (usage: TokenUsage): Json => ({
   ...(usage.cachedInputTokens > 0 ? { cachedContentTokenCount: usage.cachedInputTokens } : {}),
   ...(usage.reasoningTokens > 0 ? { thoughtsTokenCount: usage.reasoningTokens } : {})
 })
-
-/** Tokens of one kind of input: those that were read for the first time, and those that were cached. */
-export interface ModalityTokens {
-  readonly fresh: number
-  readonly cached: number
-}
-
-const byModality = (details: unknown): ReadonlyMap<string, number> => {
-  const found = new Map<string, number>()
-  for (const detail of listIn(details)) {
-    const modality = textIn(member(detail, "modality"))
-    if (modality !== "") found.set(modality, (found.get(modality) ?? 0) + count(member(detail, "tokenCount")))
-  }
-  return found
-}
-
-/** The input by modality (`TEXT`, `IMAGE`, `AUDIO`, `VIDEO`, `DOCUMENT`), which may have prices of their own. */
-export const inputByModality = (usage: unknown): ReadonlyMap<string, ModalityTokens> => {
-  const cached = byModality(member(usage, "cacheTokensDetails"))
-  const toolUse = byModality(member(usage, "toolUsePromptTokensDetails"))
-  const prompt = byModality(member(usage, "promptTokensDetails"))
-  const modalities = new Set([...prompt.keys(), ...cached.keys(), ...toolUse.keys()])
-  return new Map(
-    Array.from(modalities, (modality) => {
-      const all = prompt.get(modality) ?? 0
-      const read = Math.min(all, cached.get(modality) ?? 0)
-      return [modality, { fresh: all - read + (toolUse.get(modality) ?? 0), cached: read }]
-    })
-  )
-}
 
 /** The tier that an answer names: in its header, beside its usage, or as the kind of traffic on Vertex AI. */
 export const tierOf = (answer: unknown, headers: Readonly<Record<string, string>>): string | undefined => {

@@ -19,6 +19,10 @@ const areSwitches = (value: unknown): boolean =>
 const isBudgeted = (value: unknown, { thinking_budget: budget }: Json): boolean =>
   value === false || (value === true && positive(budget) !== undefined)
 
+/** How audio is to sound, which costs nothing besides its tokens. */
+const isVoice = (value: unknown): boolean =>
+  isJson(value) && Object.keys(value).every((name) => name === "voice" || name === "format")
+
 /** Members of a chat completion that are bounded. */
 export const chatMembers = boundMembers(
   `${generation} messages max_completion_tokens functions function_call tools tool_choice parallel_tool_calls ` +
@@ -28,6 +32,7 @@ export const chatMembers = boundMembers(
     "mcp_servers",
   {
     service_tier: freeTiers,
+    audio: isVoice,
     enable_thinking: isBudgeted,
     chat_template_kwargs: areSwitches,
     enable_search: [false],

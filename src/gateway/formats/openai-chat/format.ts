@@ -2,10 +2,11 @@ import { Result } from "effect"
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { answerScope, diagnosedScope } from "../../json/kept-ids.ts"
 import { hasContent, holdsAnything, reportedUsage, tellsAnything } from "../answer-content.ts"
-import { usageOfCompletion } from "../common-form/usage.ts"
+import { usageInCompletion, usageOfCompletion } from "../common-form/usage.ts"
 import { comment } from "../event-reader.ts"
 import { type VendorDialect, type WireFormat } from "../format.ts"
 import { usualMetered } from "../request-faults.ts"
+import { namesIn } from "../served.ts"
 import { modelsInData } from "../models-in-data.ts"
 import { renamedAnswer } from "../passed-answer.ts"
 import { plausibleUsage } from "../usage.ts"
@@ -19,8 +20,9 @@ import { streamedCompletion } from "./whole-to-stream.ts"
 import { wordsIn } from "./words.ts"
 
 const usageIn = (value: unknown) => {
-  const reported = reportedUsage(value)
-  return reported === undefined ? undefined : plausibleUsage(usageOfCompletion(reported))
+  const inner = reportedUsage(value)
+  const found = isJson(value) ? usageInCompletion(value) : undefined
+  return plausibleUsage(found ?? (inner && usageOfCompletion(inner)))
 }
 
 /** The header that a member with betas of OpenAI's API belongs into; servers in front of Anthropic's read the other one. */
@@ -55,6 +57,7 @@ export const openAiChat: WireFormat = {
   asksForUsage: ({ stream_options: asked }) => isJson(asked) && asked.include_usage === true,
   translation: chatTranslation,
   usageIn,
+  servedIn: namesIn,
   hasContent,
   holdsAnything: (answer) => holdsAnything(answer, usageIn),
   tells: (value) => tellsAnything(value, usageIn),

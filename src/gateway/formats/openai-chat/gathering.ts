@@ -34,7 +34,11 @@ export class ChunkGathering implements Gathering {
     if (error) this.failure = readError(502, { error })
     addPieces(this.head, head)
     if (isJson(usage)) this.head.usage = usage
-    for (const choice of objects(choices)) this.takeChoice(choice)
+    for (const choice of objects(choices)) {
+      // Some providers report it here alone.
+      if (isJson(choice.usage)) this.head.usage ??= choice.usage
+      this.takeChoice(choice)
+    }
   }
 
   whole(): Json {

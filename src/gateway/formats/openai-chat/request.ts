@@ -1,9 +1,11 @@
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
+import { usdOf } from "../../../kernel/usd.ts"
 import { type Edit, edited, editsAt, mergePatch, placesIn } from "../../json/json-edits.ts"
 import { messagesTools, runByMessagesCaller, toolLimitEdits } from "../anthropic-messages/tools.ts"
 import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits } from "../format.ts"
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
 import { Faults, maxChoices } from "../request-faults.ts"
+import { pinnedTier } from "../served.ts"
 import { perVendorTool, perVendorToolset, positive, thoughtsBeyond } from "../token-upper-bound.ts"
 import { chatMembers } from "./bounded-members.ts"
 import { callsWithoutThoughts, noThoughts, requiresThoughts, withoutSealedStates } from "./turn-state.ts"
@@ -91,10 +93,42 @@ const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): 
     ? {}
     : { max_completion_tokens: null, ...((older ?? null) === null ? { max_tokens: newer } : {}) }
 
+/** OpenRouter's form of a reported cost; it takes a limit on the prices of those it sends a request on to. */
+const isRouterCost = (path: ReadonlyArray<string> | undefined): boolean => path?.join(".") === "usage.cost"
+
+/** The prices that are held for a call, as the most that its provider may choose (OpenRouter, "Provider Routing"). */
+export const heldPrices = (
+  { provider: given }: Json,
+  { provider: { costPath }, rates = null }: FormatTarget,
+  { pinsService }: SentLimits
+): Json => {
+  if (pinsService !== true || rates === null || !isRouterCost(costPath)) return {}
+  const routing = isJson(given) ? given : {}
+  const asked = isJson(routing.max_price) ? routing.max_price : {}
+  const least = (value: unknown, held: number) => Math.min(held, positivePrice(value) ?? held)
+  const { input, output } = rates.basic
+  const max_price = {
+    ...asked,
+    prompt: least(asked.prompt, usdOf(input)),
+    completion: least(asked.completion, usdOf(output))
+  }
+  return { provider: { ...routing, max_price } }
+}
+
+const positivePrice = (value: unknown): number | undefined =>
+  typeof value === "number" && value >= 0 ? value : undefined
+
+/** What keeps a call at the prices that are held for it, where a hard cap in money applies. */
+export const serviceChanges = (body: Json, target: FormatTarget, limits: SentLimits): Json =>
+  limits.pinsService === true
+    ? { ...pinnedTier(body, target.provider.vendor), ...heldPrices(body, target, limits) }
+    : {}
+
 /** Sets the model, a limit if the caller gave none or used a name that the target does not read, and asks for the usage. */
-export const chatChanges = (body: Json, target: FormatTarget, { limit }: SentLimits): Json => ({
+export const chatChanges = (body: Json, target: FormatTarget, limits: SentLimits): Json => ({
+  ...serviceChanges(body, target, limits),
   ...(body.model === target.model ? {} : { model: target.model }),
-  ...(limit === undefined ? {} : { [limitMember(target)]: limit }),
+  ...(limits.limit === undefined ? {} : { [limitMember(target)]: limits.limit }),
   ...(knowsOlderLimitAlone(target) ? olderLimit(body) : {}),
   ...(body.stream === true ? { stream_options: { include_usage: true } } : {})
 })

@@ -1,9 +1,10 @@
 import { Predicate } from "effect"
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
-import { toCompletionUsage, usageOfCompletion } from "../common-form/usage.ts"
+import { toCompletionUsage, usageInCompletion } from "../common-form/usage.ts"
 import { type TokenUsage } from "../domain.ts"
 import { errorInEvent } from "../errors.ts"
 import { type ServerEvent } from "../event-reader.ts"
+import { largerUsage } from "../usage.ts"
 import { type StreamProgress, type StreamReader, type StreamTerms } from "../format.ts"
 import { dataEvents, dataText, terminator } from "../written-events.ts"
 import { wordsIn } from "./words.ts"
@@ -19,6 +20,8 @@ export class ChunkReader implements StreamReader {
   private readonly terms: StreamTerms
   private readonly isText: boolean
   private id: string | undefined
+  /** The largest usage so far. */
+  private reported: TokenUsage | undefined
   /** The choices that have ended, and those that have begun and not ended, with whether they call tools. */
   private readonly ended = new Set<number>()
   private readonly open = new Map<number, boolean>()
@@ -46,8 +49,10 @@ export class ChunkReader implements StreamReader {
     const { progress, rewrites } = this
     const chunk = isJson(value) ? value : {}
     const failure = errorInEvent(value)
+    const usage = usageInCompletion(chunk)
+    if (usage !== undefined) this.reported = largerUsage(this.reported, usage)
     if (failure !== undefined) {
-      if (isJson(chunk.usage)) progress.report(usageOfCompletion(chunk.usage), false)
+      if (usage !== undefined) progress.report(this.reported, false)
       progress.failed(failure)
       return rewrites ? dataText(data) : ""
     }
@@ -55,7 +60,7 @@ export class ChunkReader implements StreamReader {
     if (typeof chunk.id === "string" && chunk.id !== "" && chunk.id.length <= longestId) this.id ??= chunk.id
     const choices = listIn(chunk.choices)
     for (const choice of choices) if (isJson(choice)) this.takeChoice(choice)
-    if (isJson(chunk.usage)) progress.report(usageOfCompletion(chunk.usage), true)
+    if (usage !== undefined) progress.report(this.reported, true)
     const tellsUsageAlone = isJson(chunk.usage) && choices.length === 0
     return rewrites && !tellsUsageAlone ? dataText(this.terms.rename?.(data, value) ?? data) : ""
   }

@@ -4,6 +4,7 @@ import { messagesTools } from "../anthropic-messages/tools.ts"
 import { type BoundTerms, type WireFormat } from "../format.ts"
 import { openAiChat } from "../openai-chat/format.ts"
 import { completionMembers } from "../openai-chat/bounded-members.ts"
+import { heldPrices } from "../openai-chat/request.ts"
 import { ChunkReader } from "../openai-chat/stream.ts"
 import { type Unbounded } from "../provider-tools.ts"
 import { Faults, isTexts, maxChoices } from "../request-faults.ts"
@@ -63,14 +64,18 @@ export const openAiCompletions: WireFormat = {
       .limit("best_of", 1, maxChoices)
       .switch("stream").found,
   bound,
-  edit: ({ body, bytes }, { model }, { limit }) =>
-    edited(
+  edit: ({ body, bytes }, target, limits) => {
+    const { model } = target
+    const { limit } = limits
+    return edited(
       bytes,
       mergePatch(bytes, body, {
+        ...heldPrices(body, target, limits),
         ...(body.model === model ? {} : { model }),
         ...(limit === undefined ? {} : { max_tokens: limit }),
         ...(body.stream === true ? { stream_options: { include_usage: true } } : {})
       })
-    ),
+    )
+  },
   reader: (progress, terms) => new ChunkReader(progress, terms, true)
 }

@@ -4,6 +4,7 @@ import { comment } from "../event-reader.ts"
 import { type Counting, type WireFormat } from "../format.ts"
 import { openAiBetaHeader } from "../openai-chat/format.ts"
 import { usualMetered } from "../request-faults.ts"
+import { namesIn } from "../served.ts"
 import { renamedAnswer } from "../passed-answer.ts"
 import { count, plausibleUsage } from "../usage.ts"
 import { editedResponse, inputFaults, withModel } from "./request.ts"
@@ -31,6 +32,7 @@ const shared = {
   bound: responsesBound,
   idScope: () => responsesScope,
   usageIn,
+  servedIn: namesIn,
   hasContent,
   holdsAnything: (answer) => holdsAnything(answer, usageIn),
   tells: (value) => tellsAnything(value, usageIn),

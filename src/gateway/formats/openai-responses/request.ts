@@ -2,6 +2,7 @@ import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { type Edit, edited, editsAt, mergePatch } from "../../json/json-edits.ts"
 import { isSealedState } from "../common-form/turn-state.ts"
 import { type FormatTarget, type GivenRequest, type SentLimits } from "../format.ts"
+import { serviceChanges } from "../openai-chat/request.ts"
 import { Faults } from "../request-faults.ts"
 
 /** The faults of a request of the Responses API. */
@@ -25,13 +26,12 @@ const withoutSealedItems = ({ body, bytes }: GivenRequest): ReadonlyArray<Edit> 
   )
 
 /** A request for a provider that speaks the Responses API. */
-export const editedResponse = (
-  request: GivenRequest,
-  { model }: FormatTarget,
-  { limit, toolLimit }: SentLimits
-): Uint8Array => {
+export const editedResponse = (request: GivenRequest, target: FormatTarget, limits: SentLimits): Uint8Array => {
   const { body, bytes } = request
+  const { limit, toolLimit } = limits
+  const { model } = target
   const members = {
+    ...serviceChanges(body, target, limits),
     ...(body.model === model ? {} : { model }),
     ...(limit === undefined ? {} : { max_output_tokens: limit }),
     ...(toolLimit === undefined ? {} : { max_tool_calls: toolLimit })

@@ -2,6 +2,7 @@ import { isJson, listIn, textIn, type Json } from "../../../kernel/json/parsed-j
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type BoundTerms } from "../format.ts"
 import { freeTiers } from "../openai-chat/bounded-members.ts"
+import { askedIn } from "../served.ts"
 import { responsesTools } from "./tools.ts"
 import {
   boundMembers,
@@ -145,6 +146,9 @@ export const responsesBound = (body: Json, terms: BoundTerms): TokenUpperBound =
     choices: times,
     tools: found.tools,
     askedOutputTokens: asked,
+    asksFor: askedIn(body),
+    // Images of a tool have a fee.
+    writesText: true,
     unbounded: walk.unbounded
   }
 }

@@ -11,7 +11,7 @@ import { readAnswer } from "../../../../src/gateway/formats/gemini/domain.ts"
 import { geminiErrors, errorInAnswer, readGeminiError } from "../../../../src/gateway/formats/gemini/errors.ts"
 import { isIncomplete, toFinishReason } from "../../../../src/gateway/formats/gemini/answers.ts"
 import { readCompletion } from "../../../../src/gateway/formats/common-form/domain.ts"
-import { inputByModality, tierOf, toAnswerUsage, usageOfAnswer } from "../../../../src/gateway/formats/gemini/usage.ts"
+import { tierOf, toAnswerUsage, usageOfAnswer } from "../../../../src/gateway/formats/gemini/usage.ts"
 import { toCompletionUsage, usageOfCompletion } from "../../../../src/gateway/formats/common-form/usage.ts"
 import { sealedIn } from "../../../../src/gateway/formats/common-form/turn-state.ts"
 import { readableSeal } from "../../../support/turn-seals.ts"
@@ -237,16 +237,19 @@ describe("usage", () => {
   })
 
   it("tells the input by modality, fresh and cached, and the tier", () => {
-    const read = inputByModality({
-      promptTokensDetails: [detail("TEXT", 50), detail("AUDIO", 30), detail("TEXT", 5)],
+    const read = usageOfAnswer({
+      promptTokenCount: 88,
+      cachedContentTokenCount: 23,
+      toolUsePromptTokenCount: 7,
+      candidatesTokenCount: 9,
+      totalTokenCount: 104,
+      promptTokensDetails: [detail("TEXT", 50), detail("AUDIO", 30), detail("TEXT", 5), detail("VIDEO", 3)],
       cacheTokensDetails: [detail("AUDIO", 20), detail("VIDEO", 3)],
-      toolUsePromptTokensDetails: [detail("TEXT", 7)]
+      toolUsePromptTokensDetails: [detail("IMAGE", 7)],
+      candidatesTokensDetails: [detail("TEXT", 4), detail("IMAGE", 5)]
     })
-    assert.deepStrictEqual(Object.fromEntries(read), {
-      TEXT: { fresh: 62, cached: 0 },
-      AUDIO: { fresh: 10, cached: 20 },
-      VIDEO: { fresh: 0, cached: 0 }
-    })
+    const media = { audioInput: 10, audioCacheRead: 20, videoCacheRead: 3, imageInput: 7, imageOutput: 5 }
+    assert.deepInclude(read, { inputTokens: 95, cachedInputTokens: 23, outputTokens: 9, media })
     assert.strictEqual(tierOf({ usageMetadata: { trafficType: "ON_DEMAND" } }, {}), "ON_DEMAND")
     assert.strictEqual(tierOf({ serviceTier: "flex" }, { "x-gemini-service-tier": "priority" }), "priority")
   })

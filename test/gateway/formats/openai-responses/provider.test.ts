@@ -2,6 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Result } from "effect"
 import { readChunk } from "../../../../src/gateway/formats/common-form/domain.ts"
 import { openAiResponses } from "../../../../src/gateway/formats/openai-responses/format.ts"
+import { Omissions } from "../../../../src/gateway/formats/common-form/omissions.ts"
+import { knownModel } from "../../../support/formats.ts"
 import { openAiChat } from "../../../../src/gateway/formats/openai-chat/format.ts"
 import { providerTranslation } from "../../../../src/gateway/formats/openai-responses/provider/translation.ts"
 import { type Json } from "../../../../src/kernel/json/parsed-json.ts"
@@ -10,16 +12,16 @@ import { type Json } from "../../../../src/kernel/json/parsed-json.ts"
 type Any = any
 
 const hello = { role: "user", content: "Hello" }
-const target = { model: "gpt-5-codex", provider: { vendor: "openai" } }
+const target = { ...knownModel("gpt-5-codex", "openai"), provider: { vendor: "openai" } }
 const head = { model: "asked", id: "made", createdSeconds: 17 }
 
 /** What a provider is sent for a chat completion. */
-const translated = (chat: object, limit?: number) => {
+const translated = (chat: object, limit?: number, omissions = new Omissions()) => {
   const body = { model: "m", messages: [hello], ...chat } as Json
   const bytes = new TextEncoder().encode(JSON.stringify(body))
-  const read = openAiChat.translation!.requestToCommon!({ body, bytes, model: "m", streams: false })
+  const read = openAiChat.translation!.requestToCommon!({ body, bytes, model: "m", streams: false }, omissions)
   const limits = { limit, outputTokens: limit ?? 100, toolLimit: undefined }
-  return Result.flatMap(read, (common) => providerTranslation.requestFromCommon(common, target, limits))
+  return Result.flatMap(read, (common) => providerTranslation.requestFromCommon(common, target, limits, omissions))
 }
 const sent = (chat: object, limit?: number): Any => Result.getOrThrow(translated(chat, limit))
 const refused = (chat: object): ReadonlyArray<string> => {
@@ -174,8 +176,13 @@ describe("a request for a model that has the Responses API alone", () => {
 
   it("loses a seed, which is named", () => {
     assert.notProperty(sent({ seed: 7 }), "seed")
-    assert.deepStrictEqual(providerTranslation.omittedIn?.({ seed: 7 }), ["seed"])
-    assert.deepStrictEqual(providerTranslation.omittedIn?.({ seed: null }), [])
+    const omittedOf = (seed: number | null) => {
+      const omissions = new Omissions()
+      translated({ seed }, undefined, omissions)
+      return omissions.headers()
+    }
+    assert.deepStrictEqual(omittedOf(7), { "x-omitted-members": "seed" })
+    assert.deepStrictEqual(omittedOf(null), {})
   })
 
   it("has refusals, and the words of a turn whose state does not fit them", () => {
@@ -187,7 +194,8 @@ describe("a request for a model that has the Responses API alone", () => {
     const made = providerTranslation.requestFromCommon(
       { model: "m", messages: [hello, turn, hello, { role: "assistant", content: null, refusal: "No." }] },
       target,
-      { limit: undefined, outputTokens: 1, toolLimit: undefined }
+      { limit: undefined, outputTokens: 1, toolLimit: undefined },
+      new Omissions()
     )
     assert.deepStrictEqual((Result.getOrThrow(made).input as Any).slice(1), [
       { type: "reasoning", encrypted_content: "E" },

@@ -1,0 +1,50 @@
+import { Context, Effect, Metric } from "effect"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { boundedName } from "./model-names.ts"
+
+/** What is remarkable about a charge; it never contains prompts or completions. */
+export type ChargeNotice = "tier-unpriced" | "usage-contradictory" | "cost-unreported"
+
+const meanings: Readonly<Record<ChargeNotice, string>> = {
+  "tier-unpriced":
+    "An answer names a tier, a speed or a geography without a price: the dearest known one was charged; configure `prices.factors`",
+  "usage-contradictory": "A provider's usage contradicts itself: the larger of its numbers were charged",
+  "cost-unreported":
+    "An answer does not report the cost that `reportsCost` of its provider names: the prices of tokens were charged"
+}
+
+const counterOf = (reason: ChargeNotice) =>
+  Metric.counter("app.gateway.charge_notices", {
+    description:
+      "Charges of answers that name a service without a price, contradict themselves, or lack the cost that they are to report",
+    attributes: { reason, unit: "{call}" },
+    incremental: true
+  })
+const counters: Readonly<Record<ChargeNotice, Metric.Counter<number>>> = {
+  "tier-unpriced": counterOf("tier-unpriced"),
+  "usage-contradictory": counterOf("usage-contradictory"),
+  "cost-unreported": counterOf("cost-unreported")
+}
+
+const registry = Context.empty()
+
+/** Notices that were logged; beyond so many, none is. */
+const logged = new Set<string>()
+const maxLogged = 1000
+
+export const countNotice = (notice: ChargeNotice): void => counters[notice].updateUnsafe(1, registry)
+
+/** Logs what is remarkable about a charge, once for each model of a provider. */
+export const logNotices = (notices: ReadonlyArray<ChargeNotice>, target: ModelTarget): Effect.Effect<void> =>
+  Effect.forEach(
+    notices,
+    (notice) => {
+      const key = `${notice} ${target.provider.id} ${boundedName(target)}`
+      if (logged.has(key) || logged.size >= maxLogged) return Effect.void
+      logged.add(key)
+      return Effect.logWarning(meanings[notice]).pipe(
+        Effect.annotateLogs({ event: notice, provider: target.provider.id, model: boundedName(target) })
+      )
+    },
+    { discard: true }
+  )
