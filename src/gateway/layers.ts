@@ -8,6 +8,7 @@ import { GatewayAuthentication, GatewayCredentialsLayer } from "./authentication
 import { CallPipeline } from "./pipeline/call-pipeline.ts"
 import { Completions } from "./wire/native/completions.ts"
 import { RequestIds } from "./conversations/request-ids.ts"
+import { Sessions } from "./routing/sessions.ts"
 import { TurnStates } from "./conversations/turn-states.ts"
 import { Conversations } from "./conversations/service.ts"
 import { NativeResponses } from "./wire/openai-responses/native.ts"
@@ -57,6 +58,7 @@ export const GatewayCallsLayer = Layer.mergeAll(
       ResponseCache.layer,
       CacheSavings.layer,
       RequestIds.layer,
+      Sessions.layer,
       TurnStates.layer
     )
   ),

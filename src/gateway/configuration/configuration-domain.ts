@@ -120,7 +120,7 @@ export const ConfiguredTarget = Schema.Struct({
   ),
   weight: member(
     optional(between(0, 1_000_000)),
-    "Its share among targets of the same priority where `strategy` is `weighted`; 1 unless given"
+    "Its share of calls or sessions among targets of the same priority; 1 unless given"
   ),
   priority: member(optional(between(0, 1_000_000)), "The lowest goes first; 0 unless given")
 }).annotate({ identifier: "ConfiguredTarget" })
@@ -183,6 +183,10 @@ export const ConfiguredRouting = Schema.Struct({
   strategy: member(
     optional(Strategy),
     "Which target of the same priority goes first: as written, drawn by weight, the fastest lately, the cheapest, or those with a prepaid quota left; `priority`, which is as written, unless given"
+  ),
+  affinity: member(
+    optional(Schema.Literals(["session", "off"])),
+    "Whether calls of a session go to the same target where `strategy` leaves it to chance; `session` unless given"
   )
 }).annotate({ identifier: "ConfiguredRouting" })
 

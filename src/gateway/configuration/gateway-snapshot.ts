@@ -79,6 +79,8 @@ export interface GatewaySnapshot {
     readonly breakerFailures: number
     readonly breakerOpenSeconds: number
     readonly strategy: Strategy
+    /** Whether the calls of a session keep to one target. */
+    readonly isSticky: boolean
   }
   readonly cache: { readonly ttlSeconds: number; readonly maxEntries: number }
   readonly betaOf: Catalogue["betaOf"]
@@ -315,7 +317,13 @@ export const gatewaySnapshot = (
       cached: false
     }
   }
-  const { breaker, retries = 2, strategy = "priority", timeoutSeconds = 600 } = document.routing ?? {}
+  const {
+    affinity = "session",
+    breaker,
+    retries = 2,
+    strategy = "priority",
+    timeoutSeconds = 600
+  } = document.routing ?? {}
   const unpriced = own.flatMap(({ id, targets }) =>
     targets.some(({ rates }) => rates === null)
       ? [`Model ${id}: nobody knows what a target of it costs; it is refused where a cap in money applies.`]
@@ -332,7 +340,8 @@ export const gatewaySnapshot = (
       timeoutSeconds,
       breakerFailures: breaker?.failures ?? 5,
       breakerOpenSeconds: breaker?.openSeconds ?? 30,
-      strategy
+      strategy,
+      isSticky: affinity === "session"
     },
     cache: { ttlSeconds: document.cache?.ttlSeconds ?? 300, maxEntries: document.cache?.maxEntries ?? 1000 },
     betaOf: catalogue.betaOf,

@@ -48,6 +48,8 @@ export interface SentLimits {
   readonly toolLimit: number | undefined
   /** Whether the request asks for the usual service where it asks for none, so that no dearer one is given. */
   readonly pinsService?: boolean
+  /** Tells the session of the call in a vendor's prompt cache; undefined where its caller names none. */
+  readonly cacheKey?: string | undefined
 }
 
 /** What a bound depends on besides the request. */

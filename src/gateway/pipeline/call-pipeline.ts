@@ -112,6 +112,7 @@ export class CallPipeline extends Context.Service<
         const model = models[0]!
         const facts = {
           ...routingFacts,
+          orderOf: call.session?.orderOf,
           quota: ({ provider }: ModelTarget) => quotaOf(call.caller.subject.tenantId, provider.id)
         }
         const candidates = candidatesOf(gateway, models, format, facts, call)

@@ -16,6 +16,7 @@ import { type TurnSeals } from "../formats/common-form/turn-state.ts"
 import { edited, mergePatch } from "../json/json-edits.ts"
 import { type GivenBody, type GivenRequest, type WireFormat } from "../formats/format.ts"
 import { type DialectError } from "../formats/errors.ts"
+import { type CallSession } from "../routing/sessions.ts"
 import { isUtf8 } from "node:buffer"
 
 /** A request in the format of its caller. */
@@ -23,6 +24,8 @@ export interface FormatRequest extends GivenRequest {
   readonly format: WireFormat
   /** What providers want back with their turns, sealed for the caller's tenant. */
   readonly states: TurnSeals
+  /** What the call shares with others of its caller; undefined where the caller names no session. */
+  readonly session?: CallSession | undefined
 }
 
 /** Which ids of a request are sealed depends on no member of it. */

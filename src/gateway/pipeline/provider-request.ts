@@ -49,11 +49,12 @@ export const providerRequest = (
   limits: SentLimits,
   omissions = new Omissions()
 ): Effect.Effect<string | Uint8Array, GatewayError> => {
-  const { format } = request
+  const { format, session } = request
   const to = formatAt(format, target)
+  const sent = session === undefined ? limits : { ...limits, cacheKey: session.cacheKey }
   return to === format
-    ? Effect.succeed(format.edit(request, target, limits))
-    : Effect.map(translated(request, to, target, limits, omissions), (body) => JSON.stringify(body))
+    ? Effect.succeed(format.edit(request, target, sent))
+    : Effect.map(translated(request, to, target, sent, omissions), (body) => JSON.stringify(body))
 }
 
 const noLimits: SentLimits = { limit: undefined, outputTokens: 1, toolLimit: undefined }

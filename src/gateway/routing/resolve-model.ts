@@ -5,6 +5,7 @@ import { type Strategy } from "../configuration/configuration-domain.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
 import { gatewayError, type GatewayError, invalidMember } from "../errors/gateway-error.ts"
 import { type WireFormat } from "../formats/format.ts"
+import { type CallSession, type SessionOrder } from "./sessions.ts"
 
 /** The error for an unknown model name. */
 export const modelNotFound = (gateway: GatewaySnapshot, name: string): GatewayError<ModelNotFound> => {
@@ -93,7 +94,8 @@ export const candidatesOf = (
         (onlyProvider === undefined || target.provider.id === onlyProvider) &&
         hasFailedAt?.(target) !== true
     )
-    return routeOrder(able, gateway.routing.strategy, facts).map((target) => ({ model, target }))
+    const order = gateway.routing.isSticky ? facts.orderOf?.(model.id) : undefined
+    return routeOrder(able, gateway.routing.strategy, facts, order).map((target) => ({ model, target }))
   })
 
 /** What the order may depend on besides the configuration. */
@@ -104,6 +106,8 @@ export interface RoutingFacts {
   quota(target: ModelTarget): PrepaidQuota
   /** A number from 0 to below 1. */
   random(): number
+  /** The order of a session's targets for a model, by its id; undefined where the call is of no session. */
+  readonly orderOf?: CallSession["orderOf"]
 }
 
 /** The sum of the input and output rates, which is enough to compare prices. */
@@ -136,35 +140,44 @@ const drawn = (targets: ReadonlyArray<ModelTarget>, random: () => number): Reado
   return order
 }
 
-const ordered = (targets: ReadonlyArray<ModelTarget>, strategy: Strategy, facts: RoutingFacts) => {
+const ordered = (
+  targets: ReadonlyArray<ModelTarget>,
+  strategy: Strategy,
+  facts: RoutingFacts,
+  ofSession: SessionOrder | undefined
+): ReadonlyArray<ModelTarget> => {
   switch (strategy) {
     case "weighted":
-      return drawn(targets, facts.random)
+      return ofSession === undefined ? drawn(targets, facts.random) : ofSession(targets)
     case "least-latency":
-      return targets.toSorted(byLatency(facts))
+      return ofSession === undefined ? targets.toSorted(byLatency(facts)) : ofSession(targets)
     case "cheapest":
-      return targets.toSorted(byPrice)
+      return (ofSession?.(targets) ?? targets).toSorted(byPrice)
     case "priority":
       return targets
-    case "subscription-first":
+    case "subscription-first": {
+      const all = ofSession?.(targets) ?? targets
       return [
-        ...targets.filter((target) => facts.quota(target) === "prepaid"),
-        ...targets.filter((target) => facts.quota(target) === "metered")
+        ...all.filter((target) => facts.quota(target) === "prepaid"),
+        ...all.filter((target) => facts.quota(target) === "metered")
       ]
+    }
   }
 }
 
 /**
- * The order in which targets are tried: by priority, and within a priority by the strategy. Providers whose subscription is
- * exhausted and denies overage are left out by `subscription-first`.
+ * The order in which targets are tried: by priority, and within a priority by the strategy, or by the session of the call
+ * where the strategy leaves it to chance. Providers whose subscription is exhausted and denies overage are left out by
+ * `subscription-first`.
  */
 export const routeOrder = (
   targets: ReadonlyArray<ModelTarget>,
   strategy: Strategy,
-  facts: RoutingFacts
+  facts: RoutingFacts,
+  ofSession?: SessionOrder
 ): ReadonlyArray<ModelTarget> => {
   if (targets.length < 2 && strategy !== "subscription-first") return targets
   const groups = Map.groupBy(targets, ({ priority }) => priority)
   const priorities = [...groups.keys()].toSorted((a, b) => a - b)
-  return priorities.flatMap((priority) => ordered(groups.get(priority) ?? [], strategy, facts))
+  return priorities.flatMap((priority) => ordered(groups.get(priority) ?? [], strategy, facts, ofSession))
 }

@@ -93,6 +93,16 @@ const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): 
     ? {}
     : { max_completion_tokens: null, ...((older ?? null) === null ? { max_tokens: newer } : {}) }
 
+/**
+ * The session in a vendor's prompt cache. Tenants share an account, so that a key of a caller's own never reaches it: it is
+ * replaced wherever it stands, and added for a vendor that takes one.
+ */
+export const cacheKeyChange = ({ prompt_cache_key: given }: Json, { traits }: FormatTarget, key?: string): Json => {
+  const hasKey = (given ?? null) !== null
+  if (traits.refuses.has("prompt_cache_key")) return hasKey ? { prompt_cache_key: null } : {}
+  return key !== undefined && (hasKey || traits.takes.has("prompt_cache_key")) ? { prompt_cache_key: key } : {}
+}
+
 /** OpenRouter's form of a reported cost; it takes a limit on the prices of those it sends a request on to. */
 const isRouterCost = (path: ReadonlyArray<string> | undefined): boolean => path?.join(".") === "usage.cost"
 
@@ -130,6 +140,7 @@ export const chatChanges = (body: Json, target: FormatTarget, limits: SentLimits
   ...(body.model === target.model ? {} : { model: target.model }),
   ...(limits.limit === undefined ? {} : { [limitMember(target)]: limits.limit }),
   ...(knowsOlderLimitAlone(target) ? olderLimit(body) : {}),
+  ...cacheKeyChange(body, target, limits.cacheKey),
   ...(body.stream === true ? { stream_options: { include_usage: true } } : {})
 })
 

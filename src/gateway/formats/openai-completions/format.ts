@@ -4,7 +4,7 @@ import { messagesTools } from "../anthropic-messages/tools.ts"
 import { type BoundTerms, type WireFormat } from "../format.ts"
 import { openAiChat } from "../openai-chat/format.ts"
 import { completionMembers } from "../openai-chat/bounded-members.ts"
-import { heldPrices } from "../openai-chat/request.ts"
+import { cacheKeyChange, heldPrices } from "../openai-chat/request.ts"
 import { ChunkReader } from "../openai-chat/stream.ts"
 import { type Unbounded } from "../provider-tools.ts"
 import { Faults, isTexts, maxChoices } from "../request-faults.ts"
@@ -66,12 +66,14 @@ export const openAiCompletions: WireFormat = {
   bound,
   edit: ({ body, bytes }, target, limits) => {
     const { model } = target
-    const { limit } = limits
+    const { cacheKey, limit } = limits
     return edited(
       bytes,
       mergePatch(bytes, body, {
         ...heldPrices(body, target, limits),
         ...(body.model === model ? {} : { model }),
+        // The legacy API documents no key of a prompt cache, so none is added.
+        ...((body.prompt_cache_key ?? null) === null ? {} : cacheKeyChange(body, target, cacheKey)),
         ...(limit === undefined ? {} : { max_tokens: limit }),
         ...(body.stream === true ? { stream_options: { include_usage: true } } : {})
       })

@@ -2,7 +2,7 @@ import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { type Edit, edited, editsAt, mergePatch } from "../../json/json-edits.ts"
 import { isSealedState } from "../common-form/turn-state.ts"
 import { type FormatTarget, type GivenRequest, type SentLimits } from "../format.ts"
-import { serviceChanges } from "../openai-chat/request.ts"
+import { cacheKeyChange, serviceChanges } from "../openai-chat/request.ts"
 import { Faults } from "../request-faults.ts"
 
 /** The faults of a request of the Responses API. */
@@ -28,17 +28,18 @@ const withoutSealedItems = ({ body, bytes }: GivenRequest): ReadonlyArray<Edit> 
 /** A request for a provider that speaks the Responses API. */
 export const editedResponse = (request: GivenRequest, target: FormatTarget, limits: SentLimits): Uint8Array => {
   const { body, bytes } = request
-  const { limit, toolLimit } = limits
+  const { cacheKey, limit, toolLimit } = limits
   const { model } = target
   const members = {
     ...serviceChanges(body, target, limits),
     ...(body.model === model ? {} : { model }),
     ...(limit === undefined ? {} : { max_output_tokens: limit }),
-    ...(toolLimit === undefined ? {} : { max_tool_calls: toolLimit })
+    ...(toolLimit === undefined ? {} : { max_tool_calls: toolLimit }),
+    ...cacheKeyChange(body, target, cacheKey)
   }
   return edited(bytes, [...mergePatch(bytes, body, members), ...withoutSealedItems(request)])
 }
 
 /** A request for a count or a compaction, which have no limits. */
-export const withModel = (request: GivenRequest, target: FormatTarget): Uint8Array =>
-  editedResponse(request, target, { limit: undefined, outputTokens: 1, toolLimit: undefined })
+export const withModel = (request: GivenRequest, target: FormatTarget, { cacheKey }: SentLimits): Uint8Array =>
+  editedResponse(request, target, { limit: undefined, outputTokens: 1, toolLimit: undefined, cacheKey })

@@ -1,6 +1,7 @@
 import { Cause, Clock, Context, Effect, Option, Result, type Scope } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { InternalError, Overloaded } from "../../../kernel/problems/problems.ts"
+import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { withoutDeadline } from "../../../platform/http/deadline.ts"
 import { isClientAbort, problemOf } from "../../../platform/http/failures.ts"
 import { CurrentRequest, headersOf, type RequestInfo, tookTooLong } from "../../../platform/http/request.ts"
@@ -17,6 +18,7 @@ import { type Call, parseRequest, withoutBetaMembers } from "../../pipeline/call
 import { CallPipeline } from "../../pipeline/call-pipeline.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
+import { Sessions } from "../../routing/sessions.ts"
 import { TurnStates } from "../../conversations/turn-states.ts"
 import { type WireFormat } from "../../formats/format.ts"
 import { type ErrorWriter } from "../../formats/error-writer.ts"
@@ -135,6 +137,7 @@ const noSwitch = invalidMember("x-cache", "x-cache: Expected true or false")
 /** Reads calls from requests: who is charged, the body, and what the headers ask for. */
 export const makeCallReader = Effect.gen(function* () {
   const authentication = yield* GatewayAuthentication
+  const sessions = yield* Sessions
   const states = yield* TurnStates
   const { maxBodyBytes } = (yield* Settings).llm.gateway
 
@@ -145,8 +148,9 @@ export const makeCallReader = Effect.gen(function* () {
     requestId: string,
     errors: ErrorWriter
   ): Effect.Effect<Call, GatewayError<GatewayProblem>> =>
-    Effect.suspend(() => {
+    Effect.withFiber((fiber) => {
       const headers = headersOf(request)
+      const principal = Context.get(fiber.context, CurrentPrincipal)
       const { "idempotency-key": key, "x-cache": cache } = headers
       if (cache !== undefined && cache !== "true" && cache !== "false") return Effect.fail(noSwitch)
       const declared = {
@@ -158,6 +162,9 @@ export const makeCallReader = Effect.gen(function* () {
       return Effect.flatMapEager(authentication.attribute(declared), (caller) => {
         // A body takes as long as its sender.
         return Effect.flatMap(withoutDeadline(parseRequest(request, maxBodyBytes)), ({ body, bytes }) => {
+          const { tenantId } = caller.subject
+          const session = sessions.of(tenantId, principal, headers, body, format.dialect)
+          if (session instanceof GatewayError) return Effect.fail(session)
           const call = withoutBetaMembers<Call>({
             format,
             model: route.model ?? body.model,
@@ -165,7 +172,8 @@ export const makeCallReader = Effect.gen(function* () {
             body,
             bytes,
             caller,
-            states: states.of(caller.subject.tenantId),
+            states: states.of(tenantId),
+            session,
             headers: forwardedRequestHeaders(headers),
             cache: cache === undefined ? undefined : cache === "true",
             idempotency: key === undefined ? undefined : { route: `POST ${route.path}`, key },

@@ -19,9 +19,10 @@ import {
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
 import { CallPipeline, type EstimatedCall } from "../../pipeline/call-pipeline.ts"
 import { type Call } from "../../pipeline/call-request.ts"
+import { Sessions } from "../../routing/sessions.ts"
 import { chatOf, embeddingsOf, saidIn, usageOf, vectorsIn } from "./translation.ts"
 import { NativeEvents } from "./native-events.ts"
-import { type CallProblem, type GatewayError, unreadableAnswer } from "../../errors/gateway-error.ts"
+import { type CallProblem, GatewayError, unreadableAnswer } from "../../errors/gateway-error.ts"
 import { openAiErrors } from "../../formats/openai-chat/errors.ts"
 import {
   type EmbeddingAnswer,
@@ -57,6 +58,7 @@ export class Completions extends Context.Service<
       const authentication = yield* GatewayAuthentication
       const limits = yield* RateLimits
       const pipeline = yield* CallPipeline
+      const sessions = yield* Sessions
       const states = yield* TurnStates
 
       const callOf = Effect.fnUntraced(function* (
@@ -68,6 +70,9 @@ export class Completions extends Context.Service<
         const { headers } = yield* HttpServerRequest.HttpServerRequest
         const key = headers["idempotency-key"]
         const caller = yield* authentication.attribute(declared)
+        const { tenantId } = caller.subject
+        const session = sessions.of(tenantId, yield* CurrentPrincipal, headers, body, format.dialect)
+        if (session instanceof GatewayError) return yield* session
         const call: Call = {
           format,
           model: body.model,
@@ -75,7 +80,8 @@ export class Completions extends Context.Service<
           body,
           bytes: utf8.encode(JSON.stringify(body)),
           caller,
-          states: states.of(caller.subject.tenantId),
+          states: states.of(tenantId),
+          session,
           headers: {},
           metadata: declared.metadata,
           fallbacks: declared.fallbacks ?? [],

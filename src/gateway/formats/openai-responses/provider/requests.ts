@@ -52,7 +52,6 @@ const sameMembers = [
   "user",
   "safety_identifier",
   "service_tier",
-  "prompt_cache_key",
   "prompt_cache_retention"
 ] as const
 

@@ -1,18 +1,24 @@
 import { Result } from "effect"
 import { type ChatRequest } from "../../common-form/domain.ts"
 import { type Translation } from "../../format.ts"
-import { serviceChanges } from "../../openai-chat/request.ts"
+import { cacheKeyChange, serviceChanges } from "../../openai-chat/request.ts"
 import { responseToCompletion } from "./answers.ts"
 import { EventsToChunks } from "./events-to-chunks.ts"
 import { chatToResponse } from "./requests.ts"
 
 /** What calls in other formats are translated by, for models that have the Responses API alone. */
 export const providerTranslation: Pick<Translation, "requestFromCommon" | "answerToCommon" | "streamToCommon"> = {
-  requestFromCommon: (chat, target, limits, omissions) =>
-    Result.map(
+  requestFromCommon: (chat, target, limits, omissions) => {
+    const { prompt_cache_key: key } = cacheKeyChange(chat, target, limits.cacheKey)
+    return Result.map(
       chatToResponse(chat as ChatRequest, { model: target.model, limit: limits.limit }, omissions),
-      (request) => ({ ...request, ...serviceChanges(chat, target, limits) })
-    ),
+      (request) => ({
+        ...request,
+        ...serviceChanges(chat, target, limits),
+        ...(typeof key === "string" ? { prompt_cache_key: key } : {})
+      })
+    )
+  },
   answerToCommon: responseToCompletion,
   streamToCommon: (head) => new EventsToChunks(head)
 }
