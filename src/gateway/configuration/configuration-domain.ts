@@ -4,7 +4,7 @@ import { Uuid } from "../../kernel/identifier.ts"
 import { HttpUrl, text } from "../../kernel/text.ts"
 import { ApiKey, BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"
 import { Prices } from "../catalog/rate-domain.ts"
-import { Dialect, ProviderApi } from "../formats/domain.ts"
+import { Dialect, PromptCache, ProviderApi } from "../formats/domain.ts"
 
 export const SecretId = Uuid.pipe(Schema.brand("GatewaySecretId"))
 export type SecretId = typeof SecretId.Type
@@ -157,6 +157,10 @@ export const ConfiguredModel = Schema.Struct({
   capabilities: member(
     optional(Schema.Array(text(1, 100)).pipe(Schema.check(Schema.isMaxLength(50)))),
     "Told by `GET /api/llm/models`; a chat model with `embeddings` embeds too; none unless given"
+  ),
+  promptCache: member(
+    optional(PromptCache),
+    "Marks what Anthropic's cache is to keep, for five minutes or an hour, in requests without marks; `auto` for translated requests and `off` for others unless given"
   ),
   cache: member(
     optional(Schema.Boolean),

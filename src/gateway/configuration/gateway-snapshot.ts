@@ -1,4 +1,4 @@
-import { type ProviderApi } from "../formats/domain.ts"
+import { type PromptCache, type ProviderApi } from "../formats/domain.ts"
 import { type VendorDialect } from "../formats/format.ts"
 import { type ModelTraits, noTraits } from "../formats/model-traits.ts"
 import { openAiDialect } from "../formats/openai-chat/format.ts"
@@ -41,6 +41,8 @@ export interface ModelTarget {
   readonly traits: ModelTraits
   /** What it speaks: by its configuration, or what the catalogue knows of the model, or else all that its provider does. */
   readonly apis: ReadonlySet<ProviderApi>
+  /** Whether its requests get marks for a cache; as usual if undefined. */
+  readonly promptCache?: PromptCache | undefined
   readonly weight: number
   readonly priority: number
   /** Null if the price is unknown. */
@@ -175,7 +177,7 @@ const withoutFactors = (prices: Prices | undefined): Prices | null =>
   prices === undefined ? null : { factors: [], ...prices }
 
 const configured = (
-  { aliases = [], cache, capabilities = [], ...model }: ConfiguredModel,
+  { aliases = [], cache, capabilities = [], promptCache, ...model }: ConfiguredModel,
   providers: ReadonlyMap<string, ConnectedProvider>,
   catalogue: Catalogue
 ): ServedModel => {
@@ -195,6 +197,7 @@ const configured = (
           model: name,
           isListed: true,
           traits,
+          promptCache,
           weight,
           priority,
           rates: prices && rateTable(prices)

@@ -2,6 +2,9 @@ import { Schema } from "effect"
 import { type Fault } from "../../kernel/problems/problem.ts"
 
 /** The vendors whose formats callers and providers speak. */
+export const PromptCache = Schema.Literals(["auto", "1h", "off"])
+export type PromptCache = typeof PromptCache.Type
+
 export const Dialect = Schema.Literals(["openai", "anthropic", "gemini"]).annotate({ examples: ["openai"] })
 export type Dialect = typeof Dialect.Type
 

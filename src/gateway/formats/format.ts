@@ -3,7 +3,7 @@ import { type Fault } from "../../kernel/problems/problem.ts"
 import { type Json } from "../../kernel/json/parsed-json.ts"
 import { type IdScope, type Renaming } from "../json/kept-ids.ts"
 import { type Omissions } from "./common-form/omissions.ts"
-import { type Dialect, type Operation, type ProviderApi, type TokenUsage } from "./domain.ts"
+import { type Dialect, type Operation, type PromptCache, type ProviderApi, type TokenUsage } from "./domain.ts"
 import { type ErrorWriter } from "./error-writer.ts"
 import { type DialectError, type ProviderError } from "./errors.ts"
 import { type ServerEvent } from "./event-reader.ts"
@@ -36,6 +36,8 @@ export interface FormatTarget {
   readonly traits: ModelTraits
   /** Nano-dollars per million tokens. */
   readonly rates?: { readonly basic: { readonly input: bigint; readonly output: bigint } } | null
+  /** Whether requests get marks for a cache that needs them; as usual for the format if undefined. */
+  readonly promptCache?: PromptCache | undefined
 }
 
 /** The limits that a call was admitted with. */

@@ -75,8 +75,10 @@ const parsedBytes = (json: string | Uint8Array): Json =>
 /** A request as a target would get it, for its provider to count; undefined if no provider counts such requests. */
 export const countableRequest = (
   request: FormatRequest & Pick<CountableRequest, "headers">,
-  target: ModelTarget
+  answering: ModelTarget
 ): Effect.Effect<CountableRequest, GatewayError> | undefined => {
+  // Marks cost no tokens, and move from turn to turn.
+  const target: ModelTarget = { ...answering, promptCache: "off" }
   const { format, headers } = request
   const to = formatAt(format, target)
   if (to.counting === undefined) return undefined

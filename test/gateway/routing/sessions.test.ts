@@ -32,6 +32,19 @@ const sessions = Array.from({ length: 4000 }, (_, index) => session(`session ${i
 const ids = (targets: ReadonlyArray<ModelTarget>) => targets.map(({ provider: { id } }) => id)
 const firstOf = (key: Uint8Array, targets: ReadonlyArray<ModelTarget>) => inSessionOrder(key)(targets)[0]?.provider.id
 
+const assertShares = (targets: ReadonlyArray<ModelTarget>) => {
+  const total = targets.reduce((sum, { weight }) => sum + weight, 0)
+  for (const { provider, weight } of targets) {
+    const share = sessions.filter((key) => firstOf(key, targets) === provider.id).length / sessions.length
+    const expected = weight / total
+    // Five standard deviations.
+    const tolerance = 5 * Math.sqrt((expected * (1 - expected)) / sessions.length)
+    assert.approximately(share, expected, tolerance, provider.id)
+  }
+}
+
+const priced = (usd: number) => rateTable({ inputUsdPerMTok: BigInt(usd) })
+
 describe("the order of a session's targets", () => {
   it("moves the sessions of a target that is lost, and no others, and they return with it", () => {
     const dice = diceOf("rendezvous")
@@ -44,29 +57,18 @@ describe("the order of a session's targets", () => {
       for (const key of sessions.slice(0, 200)) {
         const order = inSessionOrder(key)(targets)
         assert.deepStrictEqual(ids(inSessionOrder(key)(rest)), ids(order.filter((one) => one !== lost)))
-        assert.deepStrictEqual(ids(inSessionOrder(key)([...targets].reverse())), ids(order))
+        assert.deepStrictEqual(ids(inSessionOrder(key)(targets.toReversed())), ids(order))
       }
     }
   })
 
   it("gives each target its share of the sessions, also of those of a lost one", () => {
-    const shares = (targets: ReadonlyArray<ModelTarget>) => {
-      const total = targets.reduce((sum, { weight }) => sum + weight, 0)
-      for (const { provider, weight } of targets) {
-        const share = sessions.filter((key) => firstOf(key, targets) === provider.id).length / sessions.length
-        const expected = weight / total
-        // Five standard deviations.
-        const tolerance = 5 * Math.sqrt((expected * (1 - expected)) / sessions.length)
-        assert.approximately(share, expected, tolerance, provider.id)
-      }
-    }
     const targets = [target("a"), target("b", { weight: 3 }), target("c", { weight: 6 }), target("none", { weight: 0 })]
-    shares(targets)
-    shares(targets.slice(0, 2).concat(targets.slice(3)))
+    assertShares(targets)
+    assertShares(targets.slice(0, 2).concat(targets.slice(3)))
   })
 
   it("replaces chance and latency, decides among equals by price and quota, and leaves the rest as it is", () => {
-    const priced = (usd: number) => rateTable({ inputUsdPerMTok: BigInt(usd) })
     const targets = [
       target("a", { rates: priced(2) }),
       target("b", { rates: priced(1) }),
@@ -95,15 +97,16 @@ describe("the order of a session's targets", () => {
     }
     assert.strictEqual(seen.weighted.size, 6)
     assert.strictEqual(seen["least-latency"].size, 6)
-    assert.deepStrictEqual([...seen.cheapest].sort(), ["bcad", "cbad"])
-    assert.deepStrictEqual([...seen["subscription-first"]].sort(), ["bcad", "cbad"])
+    assert.deepStrictEqual([...seen.cheapest].toSorted(), ["bcad", "cbad"])
+    assert.deepStrictEqual([...seen["subscription-first"]].toSorted(), ["bcad", "cbad"])
   })
 })
 
+const name = (headers: object, body: object = {}, dialect: "openai" | "anthropic" = "openai") =>
+  sessionNameIn({ ...headers }, { ...body }, dialect)
+
 describe("the session of a call", () => {
   it("is named by the first header that clients send, the key of a cache, or Anthropic's user", () => {
-    const name = (headers: object, body: object = {}, dialect: "openai" | "anthropic" = "openai") =>
-      sessionNameIn({ ...headers }, { ...body }, dialect)
     const headers = {
       "x-amp-thread-id": "5",
       "x-session-affinity": "4",

@@ -7,6 +7,7 @@ import { type Unbounded } from "../provider-tools.ts"
 import { Faults, maxChoices } from "../request-faults.ts"
 import { pinnedTier } from "../served.ts"
 import { boundMembers, perVendorTool, perVendorToolset, positive, type TokenUpperBound } from "../token-upper-bound.ts"
+import { cacheMarkEdits } from "./cache-marks.ts"
 import { messagesTools, runByMessagesCaller, toolLimitEdits } from "./tools.ts"
 
 /** The faults of a request for a count; a request for no output is valid: it fills the prompt cache. */
@@ -156,11 +157,8 @@ const withoutOthersCitations = (json: Uint8Array, { messages }: Json): ReadonlyA
 }
 
 /** A message for a provider that takes them. */
-export const editedMessage = (
-  { body, bytes }: GivenRequest,
-  target: FormatTarget,
-  { limit, pinsService, toolLimit }: SentLimits
-): Uint8Array => {
+export const editedMessage = ({ body, bytes }: GivenRequest, target: FormatTarget, limits: SentLimits): Uint8Array => {
+  const { limit, pinsService, toolLimit } = limits
   const changed = {
     ...(body.model === target.model ? {} : { model: target.model }),
     ...(limit === undefined ? {} : { max_tokens: limit }),
@@ -170,7 +168,8 @@ export const editedMessage = (
     ...mergePatch(bytes, body, changed),
     ...withoutOthersThinking(bytes, body, target),
     ...withoutOthersCitations(bytes, body),
-    ...(toolLimit === undefined ? [] : toolLimitEdits(bytes, body, toolLimit))
+    ...(toolLimit === undefined ? [] : toolLimitEdits(bytes, body, toolLimit)),
+    ...cacheMarkEdits(bytes, body, target, limits)
   ])
 }
 

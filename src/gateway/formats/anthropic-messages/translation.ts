@@ -12,6 +12,7 @@ import { ChunksToEvents } from "./chunks-to-events.ts"
 import { MessagesRequest, readEvent, readMessage } from "./domain.ts"
 import { EventsToChunks } from "./events-to-chunks.ts"
 import { messagesToChat } from "./messages-to-chat.ts"
+import { withCacheMarks } from "./cache-marks.ts"
 import { withToolLimit } from "./tools.ts"
 import { toMessageUsage } from "./usage.ts"
 
@@ -22,14 +23,17 @@ export const messagesTranslation: Translation = {
     omissions.unread(body, MessagesRequest.fields)
     return Result.flatMap(decode(body), (request) => messagesToChat(request, omissions))
   },
-  requestFromCommon: (chat, { model, provider, traits }, { outputTokens, pinsService, toolLimit }, omissions) =>
-    Result.map(
+  requestFromCommon: (chat, target, limits, omissions) => {
+    const { model, provider, traits } = target
+    const { outputTokens, pinsService, toolLimit } = limits
+    return Result.map(
       chatToMessages(chat as ChatRequest, { model, traits, maxOutputTokens: outputTokens }, omissions),
       (request) => ({
-        ...(toolLimit === undefined ? request : withToolLimit(request, toolLimit)),
+        ...withCacheMarks(toolLimit === undefined ? request : withToolLimit(request, toolLimit), target, limits),
         ...(pinsService === true ? pinnedTier(request, provider.vendor) : {})
       })
-    ),
+    )
+  },
   answerToCommon: (answer, head) => messageToCompletion(readMessage(answer) ?? {}, head),
   answerFromCommon: (completion, head, usage) => ({
     ...completionToMessage(readCompletion(completion) ?? {}, head),
