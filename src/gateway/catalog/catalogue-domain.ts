@@ -70,13 +70,13 @@ const ModelPattern = Schema.String.pipe(
 ).annotate({ examples: ["gpt-5"] })
 
 export const ModelFamily = Schema.Struct({
-  provider: describe(optional(VendorPattern), "The vendor, or the id of a configured provider; any unless given"),
+  provider: describe(optional(VendorPattern), "The vendor, or a provider's id; any unless given"),
   models: describe(
     Schema.Array(ModelPattern).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(100))),
     "Words of the models' names, one after the other"
   ),
   ...traitFields,
-  source: describe(optional(Source), "Where the facts are from; the catalogue's source unless given"),
+  source: describe(optional(Source), "The catalogue's unless given"),
   asOf: describe(optional(Day), "When they were read")
 }).annotate({ identifier: "CatalogueFamily" })
 export type ModelFamily = typeof ModelFamily.Type

@@ -160,7 +160,7 @@ export const ConfiguredModel = Schema.Struct({
   ),
   promptCache: member(
     optional(PromptCache),
-    "Marks what Anthropic's cache is to keep, for five minutes or an hour, in requests without marks; `auto` for translated requests and `off` for others unless given"
+    "Marks for Anthropic's cache, of five minutes or an hour, in requests without any; `auto` if translated, else `off`, unless given"
   ),
   cache: member(
     optional(Schema.Boolean),
@@ -186,11 +186,11 @@ export const ConfiguredRouting = Schema.Struct({
   breaker: member(optional(ConfiguredBreaker), "When a provider that fails is left alone"),
   strategy: member(
     optional(Strategy),
-    "Which target of the same priority goes first: as written, drawn by weight, the fastest lately, the cheapest, or those with a prepaid quota left; `priority`, which is as written, unless given"
+    "Which target of the same priority goes first: as written, drawn by weight, the fastest lately, the cheapest, or those with a prepaid quota left; `priority` unless given"
   ),
   affinity: member(
     optional(Schema.Literals(["session", "off"])),
-    "Whether calls of a session go to the same target where `strategy` leaves it to chance; `session` unless given"
+    "Whether `strategy` decides for each session in the place of each call; `session` unless given"
   )
 }).annotate({ identifier: "ConfiguredRouting" })
 

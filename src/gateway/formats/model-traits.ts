@@ -3,11 +3,9 @@ import { Schema } from "effect"
 const describe = <S extends Schema.Top>(schema: S, description: string) =>
   Schema.optionalKey(schema).pipe(Schema.annotateKey({ description }))
 const Tokens = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
-const Members = Schema.Array(
-  Schema.String.pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(100))).annotate({
-    examples: ["max_completion_tokens"]
-  })
-).pipe(Schema.check(Schema.isMaxLength(100)))
+const Members = Schema.Array(Schema.String.pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(100)))).pipe(
+  Schema.check(Schema.isMaxLength(100))
+)
 
 export const TokenEncoding = Schema.Literals(["o200k_base", "cl100k_base"])
 export type TokenEncoding = typeof TokenEncoding.Type
@@ -17,29 +15,23 @@ export const traitFields = {
   kind: describe(Schema.Literals(["chat", "embedding"]), "`chat` unless given"),
   thinking: describe(
     Schema.Literals(["none", "asked", "default", "always"]),
-    "When it thinks: never, where a request asks for it, unless a request turns it off, or always"
+    "Never, where a request asks, unless it turns it off, or always"
   ),
   thinkingBy: describe(
     Schema.Literals(["budget", "adaptive", "level"]),
-    "What asks it to: a budget of tokens, adaptive thinking with an effort, or a level"
+    "What it is asked with: a budget, adaptive thinking and an effort, or a level"
   ),
   minThinkingTokens: describe(Tokens, "The smallest budget of thoughts"),
-  hidesThoughts: describe(Schema.Boolean, "Streams leave out thoughts that are billed"),
+  hidesThoughts: describe(Schema.Boolean, "Streams leave billed thoughts out"),
   requiresThoughts: describe(Schema.Boolean, "Calls in the history are refused without their thoughts"),
-  takes: describe(Members, "Members of a request that it takes, which not every server does"),
-  refuses: describe(Members, "Members of a request that it refuses or ignores"),
-  searches: describe(
-    Schema.Literals(["once", "unbounded"]),
-    "It searches by itself: once for an answer, or as often as it decides"
-  ),
+  takes: describe(Members, "Members of a request that it takes"),
+  refuses: describe(Members, "Members that it refuses or ignores"),
+  searches: describe(Schema.Literals(["once", "unbounded"]), "Searches by itself, once or as often as it decides"),
   takesOnlyImages: describe(Schema.Boolean, "The address of an image is never read as a document"),
-  imageTokens: describe(Tokens, "The most that an image costs, if more than usual"),
+  imageTokens: describe(Tokens, "The most that an image costs"),
   tokenizer: describe(TokenEncoding, "Its public tokenizer"),
   minCachedTokens: describe(Tokens, "The shortest beginning of a request that is cached"),
-  soldOtherwise: describe(
-    Schema.Boolean,
-    "It is billed by more than text tokens, and not offered by the built-in catalogue"
-  )
+  soldOtherwise: describe(Schema.Boolean, "Billed by more than text tokens: not offered as built in")
 }
 
 type Facts = typeof TraitFacts.Type

@@ -29,6 +29,10 @@ const Percent = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: -1e2
 })
 const Key = Schema.String.annotate({ examples: ["gpt-5"] })
 
+const Savings = NetUsd.annotate({
+  description: "What caches saved: input tokens at the difference of their prices, and whole responses"
+})
+
 export const Totals = Schema.Struct({
   costUsd: NetUsd.annotate({ description: "What was charged, without what was refunded" }),
   requests: Count,
@@ -36,10 +40,7 @@ export const Totals = Schema.Struct({
   outputTokens: Count,
   cachedInputTokens: Count,
   errors: Count.annotate({ description: "Requests without an answer, or with a status of 400 or above" }),
-  savingsUsd: NetUsd.annotate({
-    description:
-      "What cached input tokens would have cost more, uncached, and what responses from the cache would have cost"
-  })
+  savingsUsd: Savings
 }).annotate({ identifier: "UsageTotals" })
 export type Totals = typeof Totals.Type
 
@@ -94,6 +95,9 @@ const Item = Schema.Struct({
   ...Share.fields,
   inputTokens: Count,
   outputTokens: Count,
+  cachedInputTokens: Count,
+  cachedInputPercent: Percent.annotate({ description: "Of `inputTokens`" }),
+  savingsUsd: Savings,
   p50LatencyMs: Latency,
   p95LatencyMs: Latency,
   errorRate: Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 1 }))).annotate({

@@ -46,7 +46,7 @@ export const noSums: Sums = {
 }
 const sumNames = Object.keys(noSums) as ReadonlyArray<keyof Sums>
 /** The sums that items have. */
-const itemNames = ["cost", "requests", "errors", "inputTokens", "outputTokens"] as const
+const itemNames = sumNames
 
 /** Sums with a key, and the place between cuts. */
 interface PlacedSums extends Sums {

@@ -414,6 +414,9 @@ const itemOf = (sums: Sums, latencies: Latencies | undefined) => ({
   requests: Number(sums.requests),
   inputTokens: Number(sums.inputTokens),
   outputTokens: Number(sums.outputTokens),
+  cachedInputTokens: Number(sums.cachedInputTokens),
+  cachedInputPercent: percentOf(sums.cachedInputTokens, sums.inputTokens),
+  savingsUsd: netUsd(sums.saved),
   p50LatencyMs: latencies === undefined ? null : latencyOf(latencies.p50),
   p95LatencyMs: latencies === undefined ? null : latencyOf(latencies.p95),
   errorRate: sums.requests === 0n ? 0 : Number(sums.errors) / Number(sums.requests)

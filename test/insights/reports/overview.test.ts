@@ -50,8 +50,11 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         savingsUsd: 0.7
       })
       assert.lengthOf((yield* get(`/api/usage?${range}`)).body.items, 1)
-      const [item] = (yield* get(`/api/insights/by-model?${range}`)).body.items
-      assert.deepInclude(item, { key: null, label: null, p50LatencyMs: null, p95LatencyMs: null, errorRate: 0 })
+      for (const dimension of ["model", "agent"]) {
+        const [item] = (yield* get(`/api/insights/by-${dimension}?${range}`)).body.items
+        assert.deepInclude(item, { key: null, label: null, p50LatencyMs: null, p95LatencyMs: null, errorRate: 0 })
+        assert.deepInclude(item, { cachedInputTokens: 40, cachedInputPercent: 80, savingsUsd: 0.7 })
+      }
     })
   )
 

@@ -308,6 +308,16 @@ export default function Usage() {
                       cell: ({ key, requests: all }) =>
                         key === null ? count(all) : <Link href={requests(key)}>{count(all)}</Link>
                     },
+                    {
+                      title: "Cached",
+                      isNumber: true,
+                      cell: ({ cachedInputPercent, cachedInputTokens, inputTokens }) => (
+                        <span title={`${count(cachedInputTokens)} of ${count(inputTokens)} input tokens from caches`}>
+                          {percent(cachedInputPercent)}
+                        </span>
+                      )
+                    },
+                    { title: "Saved", isNumber: true, cell: ({ savingsUsd }) => usd(savingsUsd) },
                     { title: "Errors", isNumber: true, cell: ({ errorRate }) => percent(errorRate * 100, 2) },
                     { title: "p50", isNumber: true, cell: ({ p50LatencyMs }) => milliseconds(p50LatencyMs) },
                     { title: "p95", isNumber: true, cell: ({ p95LatencyMs }) => milliseconds(p95LatencyMs) }
