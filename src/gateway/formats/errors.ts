@@ -49,16 +49,21 @@ const unlisted = (body: unknown): unknown =>
 /** Vendors nest errors under `error`; other servers do not. */
 const innerOf = (outer: Json): Json => (isJson(outer.error) ? outer.error : outer.error === undefined ? outer : {})
 
-const toldMembers = ["type", "param", "code", "details"]
+const toldMembers: ReadonlySet<string> = new Set(["type", "param", "code", "details"])
 
-/** The members of a provider's error that its SDK acts on; a `type` that is not a string is omitted. */
+/**
+ * The members of a provider's error that its clients act on. Vendors add members to an error that is nested; what is not
+ * nested has members of other kinds, too.
+ */
 const membersOf = (given: unknown): Json => {
   const body = unlisted(given)
-  const inner = isJson(body) ? innerOf(body) : {}
+  const outer = isJson(body) ? body : {}
+  const isNested = isJson(outer.error)
   return Object.fromEntries(
-    toldMembers
-      .filter((name) => (name === "type" ? textIn(inner.type) : inner[name]) !== undefined)
-      .map((name) => [name, inner[name]])
+    Object.entries(innerOf(outer)).filter(
+      ([name, value]) =>
+        name !== "message" && (isNested || toldMembers.has(name)) && (name !== "type" || textIn(value) !== undefined)
+    )
   )
 }
 
@@ -84,17 +89,40 @@ export const errorAlone = (given: unknown): Json | undefined => {
 export const errorInEvent = (event: unknown): DialectError | undefined =>
   isJson(event) && event.error ? readError(502, event) : undefined
 
+/** OpenAI's code of a conversation that is longer than the model's context. */
+export const contextLengthExceeded = "context_length_exceeded"
+
+/** How vendors say so. */
+const tooLong = new RegExp(
+  [
+    "(?:prompt|input) is too long",
+    String.raw`(?:prompt|input) (?:token count|length)\b.*\bexceeds?\b`,
+    String.raw`(?:exceed|larger than|longer than)\w*\b.*\bcontext (?:length|window|limit|size)`,
+    "maximum (?:context|prompt) length",
+    "exceeded model token limit",
+    "prompt exceeds max length",
+    "reduce the length of the messages"
+  ].join("|"),
+  "i"
+)
+
+const codeIn = (inner: Json, message: string, status: number): string | null => {
+  const given = textIn(inner.code) ?? (typeof inner.code === "number" ? String(inner.code) : undefined)
+  const code = given !== undefined && isStatus(given) ? undefined : given
+  if (code === undefined && status !== 429 && tooLong.test(message)) return contextLengthExceeded
+  return code ?? textIn(inner.type) ?? null
+}
+
+/** Whether a code repeats the status, and says no more. */
+const isStatus = (code: string): boolean => /^[1-5]\d\d$/.test(code)
+
 /** Parses an error of any vendor. */
 export const readError = (status: number, given: unknown): DialectError => {
   const body = unlisted(given)
   const outer = isJson(body) ? body : {}
   const { error } = outer
   const inner = innerOf(outer)
-  return {
-    status,
-    message:
-      textIn(inner.message) ?? textIn(error) ?? detailIn(outer) ?? `The provider answered with status ${status}.`,
-    code: textIn(inner.code) ?? textIn(inner.type) ?? null,
-    param: textIn(inner.param)
-  }
+  const message =
+    textIn(inner.message) ?? textIn(error) ?? detailIn(outer) ?? `The provider answered with status ${status}.`
+  return { status, message, code: codeIn(inner, message, status), param: textIn(inner.param) }
 }

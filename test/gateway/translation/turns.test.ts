@@ -525,3 +525,38 @@ describe("thoughts without a signature", () => {
     assert.deepStrictEqual(own("arn:aws:bedrock:x", "bedrock"), [undefined])
   })
 })
+
+describe("images that a tool gave", () => {
+  const image = { type: "image_url", image_url: { url: "data:image/png;base64,iVBORw0=" } }
+  const given = chat([
+    user("a"),
+    called("x", "y"),
+    result("x", [{ type: "text", text: "r" }, image]),
+    result("y"),
+    user("b")
+  ])
+
+  it("follow the results at OpenAI, and stay where other vendors take them", async () => {
+    const { body } = await translated(given, openAiChat, "openai", { vendor: "openai" })
+    assert.deepStrictEqual(body.messages.slice(2), [
+      result("x", "r"),
+      result("y"),
+      { role: "user", content: [image] },
+      user("b")
+    ])
+    const edit = (vendor: string, body: Any) => {
+      const bytes = new TextEncoder().encode(JSON.stringify(body))
+      const limits = { limit: undefined, outputTokens: 9, toolLimit: undefined }
+      const target = { model: "m", provider: { vendor } }
+      return JSON.parse(
+        Buffer.from(
+          openAiChat.edit({ body, bytes, model: "m", streams: false }, target, limits) as Uint8Array
+        ).toString()
+      )
+    }
+    assert.deepStrictEqual(edit("openrouter", given), given)
+    const plain = { ...given, seed: 1, messages: [user("a")] }
+    assert.deepStrictEqual(edit("openai", plain), plain)
+    assert.deepStrictEqual(edit("azure-eu", { ...given, seed: 7 }).messages[4], { role: "user", content: [image] })
+  })
+})

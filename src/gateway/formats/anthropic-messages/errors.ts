@@ -1,5 +1,5 @@
 import { DateTime } from "effect"
-import { type DialectError, originalMembers, type Quota } from "../errors.ts"
+import { contextLengthExceeded, type DialectError, originalMembers, type Quota } from "../errors.ts"
 import { type ErrorWriter } from "../error-writer.ts"
 
 const types: Readonly<Record<number, string>> = {
@@ -15,11 +15,19 @@ const types: Readonly<Record<number, string>> = {
   529: "overloaded_error"
 }
 
+/** Anthropic's clients shorten the conversation when they read this. */
+const promptTooLong = "prompt is too long"
+
+const messageOf = ({ code, message, original }: DialectError): string =>
+  code === contextLengthExceeded && original?.dialect !== "anthropic" && !message.includes(promptTooLong)
+    ? `${promptTooLong}: ${message}`
+    : message
+
 const bodyOf = (error: DialectError, requestId: string) => ({
   type: "error",
   error: {
     type: types[error.status] ?? (error.status < 500 ? "invalid_request_error" : "api_error"),
-    message: error.message,
+    message: messageOf(error),
     ...(error.details === undefined ? {} : { details: error.details }),
     ...originalMembers("anthropic", error)
   },

@@ -54,7 +54,7 @@ export const citedTexts = (text: string, citations: ReadonlyArray<Citation>): Re
   for (const citation of citations.toSorted((one, other) => one.start - other.start)) {
     const { end, start } = citation
     const last = parts.at(-1)
-    if (start === end || end > text.length) others.push(citation)
+    if (end > text.length || text.slice(start, end).trim() === "") others.push(citation)
     else if (start < at && last !== undefined) last.citations.push(citation)
     else {
       upTo(start)

@@ -1,6 +1,6 @@
 import { isJson, type Json, listIn, textIn } from "../../../kernel/json/parsed-json.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
-import { type DialectError, type ProviderError, type Quota, readError } from "../errors.ts"
+import { contextLengthExceeded, type DialectError, type ProviderError, type Quota, readError } from "../errors.ts"
 import { type ErrorWriter } from "../error-writer.ts"
 
 const statuses: Readonly<Record<number, string>> = {
@@ -90,9 +90,10 @@ export const readGeminiError = (status: number, given: unknown): ProviderError =
   const reason = textIn(detailOf(details, "ErrorInfo")?.reason)
   const violation: unknown = listIn(detailOf(details, "BadRequest")?.fieldViolations)[0]
   const field = isJson(violation) ? textIn(violation.field) : ""
+  const error = readError(credentialReasons[reason] ?? status, body)
   return {
-    ...readError(credentialReasons[reason] ?? status, body),
-    code: reason || textIn(inner.status) || null,
+    ...error,
+    code: error.code === contextLengthExceeded ? error.code : reason || textIn(inner.status) || null,
     param: field || undefined,
     retryAfterSeconds: secondsOf(detailOf(details, "RetryInfo")?.retryDelay)
   }

@@ -11,15 +11,20 @@ const types: Readonly<Record<number, string>> = {
   429: "rate_limit_error"
 }
 
-const bodyOf = (error: DialectError) => ({
-  error: {
-    message: error.message,
-    type: types[error.status] ?? (error.status < 500 ? "invalid_request_error" : "server_error"),
-    param: error.param ?? null,
-    code: error.code,
-    ...originalMembers("openai", error)
+const bodyOf = (error: DialectError) => {
+  const original = originalMembers("openai", error)
+  return {
+    error: {
+      message: error.message,
+      type: types[error.status] ?? (error.status < 500 ? "invalid_request_error" : "server_error"),
+      param: error.param ?? null,
+      code: error.code,
+      ...original,
+      // Some vendors send a number, which is none of OpenAI's codes.
+      ...(typeof original.code === "number" ? { code: String(original.code) } : {})
+    }
   }
-})
+}
 
 /** A duration in OpenAI's format: `41s`, `6m0s`, `1h0m0s`. */
 const waitText = (millis: number): string => {

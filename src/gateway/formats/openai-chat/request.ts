@@ -2,7 +2,8 @@ import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { usdOf } from "../../../kernel/usd.ts"
 import { type Edit, edited, editsAt, mergePatch, placesIn } from "../../json/json-edits.ts"
 import { messagesTools, runByMessagesCaller, toolLimitEdits } from "../anthropic-messages/tools.ts"
-import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits } from "../format.ts"
+import { withImagesBesideTools } from "../common-form/tool-images.ts"
+import { type BoundTerms, type FormatTarget, type GivenBody, type GivenRequest, type SentLimits } from "../format.ts"
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
 import { Faults, maxChoices } from "../request-faults.ts"
 import { pinnedTier } from "../served.ts"
@@ -154,8 +155,31 @@ const thoughtEdits = (bytes: Uint8Array, body: Json): ReadonlyArray<Edit> => {
   )
 }
 
+/** Vendors whose results of tools are texts alone; others take images, too. */
+const takesTextsOfTools = /^(?:openai|azure)/
+
+const isToolWithImages = (message: unknown): boolean =>
+  isJson(message) &&
+  message.role === "tool" &&
+  listIn(message.content).some((part) => isJson(part) && part.type !== "text")
+
+/** A request whose tools give what its target takes. */
+const withToolTexts = (given: GivenRequest, { provider: { vendor } }: FormatTarget): GivenBody => {
+  const messages = listIn(given.body.messages)
+  const place = placesIn(given.bytes, 0, ["messages"]).at(-1)
+  const takesImages = !takesTextsOfTools.test(vendor ?? "") || !messages.some(isToolWithImages)
+  if (takesImages || place === undefined) return given
+  const moved = withImagesBesideTools(messages)
+  const text = JSON.stringify(moved)
+  return {
+    body: { ...given.body, messages: moved },
+    bytes: edited(given.bytes, [{ start: place.value, end: place.end, text }])
+  }
+}
+
 /** A chat completion for a provider that speaks them. */
-export const editedChat = ({ body, bytes }: GivenRequest, target: FormatTarget, limits: SentLimits): Uint8Array => {
+export const editedChat = (given: GivenRequest, target: FormatTarget, limits: SentLimits): Uint8Array => {
+  const { body, bytes } = withToolTexts(given, target)
   const { toolLimit } = limits
   const requires = requiresThoughts(target)
   return edited(bytes, [
