@@ -1,7 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { gatewaySnapshot } from "../../src/gateway/configuration/gateway-snapshot.ts"
-import { Omissions } from "../../src/gateway/formats/common-form/omissions.ts"
+import { Omissions } from "../../src/gateway/formats/omissions.ts"
 import { type Dialect } from "../../src/gateway/formats/domain.ts"
 import { type WireFormat } from "../../src/gateway/formats/format.ts"
 import { providerRequest } from "../../src/gateway/pipeline/provider-request.ts"

@@ -305,7 +305,7 @@ const paths: Json = {
       operationId: "messages",
       summary: "Complete a conversation in Anthropic's format",
       description:
-        "Anthropic's messages, served by any provider of the model. Streams if `stream` is true. Betas that have no bound are left out under a hard cap, and listed in the header `x-omitted-betas`.",
+        "Anthropic's messages, served by any provider of the model. Streams if `stream` is true. Betas that have no bound are left out under a hard cap, and listed in the header `x-omitted-betas`. What the provider of the model has no form for is listed in `x-omitted-items` (parts of the conversation) and `x-omitted-members`.",
       capability: "llm:complete",
       component: "AnthropicError"
     },

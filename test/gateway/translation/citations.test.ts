@@ -30,13 +30,13 @@ const makeResponse = () =>
 
 /** A provider's stream as chunks of the common form. */
 const chunksOf = (from: WireFormat, events: ReadonlyArray<Any>) => {
-  const reader = from.translation!.streamToCommon(head)
+  const reader = from.translation!.streamToCommon!(head)
   const pushed = events.flatMap((event) => reader.push(event, { data: "", event: event.type ?? "message" } as Any))
   return [...pushed, ...reader.end()].map((chunk) => sealedIn(chunk, readableSeal))
 }
 
 const written = (to: WireFormat, chunks: ReadonlyArray<Any>): ReadonlyArray<Any> => {
-  const writer = to.translation!.streamFromCommon(head, true)
+  const writer = to.translation!.streamFromCommon!(head, true)
   const text = chunks.map((chunk) => writer.push(chunk)).join("") + writer.end(noUsage)
   return new EventReader()
     .push(new TextEncoder().encode(text))
@@ -44,8 +44,8 @@ const written = (to: WireFormat, chunks: ReadonlyArray<Any>): ReadonlyArray<Any>
 }
 
 const whole = (answer: Any, from: WireFormat, to: WireFormat): Any =>
-  to.translation!.answerFromCommon(
-    sealedIn(from.translation!.answerToCommon(answer, head), readableSeal),
+  to.translation!.answerFromCommon!(
+    sealedIn(from.translation!.answerToCommon!(answer, head), readableSeal),
     head,
     noUsage
   )
@@ -143,7 +143,7 @@ describe("citations", () => {
       [completion, openAiChat]
     ] as const) {
       const response = makeResponse()
-      response.pushWhole(readCompletion(sealedIn(from.translation!.answerToCommon(answer, head), readableSeal)) ?? {})
+      response.pushWhole(readCompletion(sealedIn(from.translation!.answerToCommon!(answer, head), readableSeal)) ?? {})
       assert.deepStrictEqual((response.end(noUsage).response.output as Any)[0].content[0].annotations, inResponse)
     }
   })
@@ -389,7 +389,7 @@ describe("blocks of a message that is made of chunks", () => {
   }
 
   it("are sent as they come, as far as one is complete", () => {
-    const writer = anthropicMessages.translation!.streamFromCommon(head, true)
+    const writer = anthropicMessages.translation!.streamFromCommon!(head, true)
     writer.push(calls(call(0, '{"x":1}', "a")))
     assert.include(writer.push(calls(call(1, '{"y"', "b"))), "f_b")
   })

@@ -9,7 +9,7 @@ import { markOf, markOfMessage, withinMarks, withMark } from "../common-form/cac
 import { argumentsIn } from "../common-form/call-arguments.ts"
 import { withCallResults } from "../common-form/call-results.ts"
 import { isUnion, objectSchema } from "../common-form/object-schema.ts"
-import { Omissions } from "../common-form/omissions.ts"
+import { Omissions } from "../omissions.ts"
 import { inTurnOrder, partsOf, turnsOf } from "../common-form/turn-order.ts"
 import { type ChatMessage, type ChatPart, ChatRequest, openAiAlone } from "../common-form/domain.ts"
 import { takesSampling, thinkingOf, type TurnPiece, turnPiecesIn } from "./thinking.ts"

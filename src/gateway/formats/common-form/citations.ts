@@ -1,13 +1,5 @@
 import { type Json } from "../../../kernel/json/parsed-json.ts"
-import { list, members, place, text } from "../../../kernel/json/readers.ts"
-
-/** Citations of pages, as chat completions have them; of other kinds there is no common form. */
-export const readAnnotations = list(
-  members({
-    url_citation: members({ url: text, title: text, start_index: place, end_index: place, content: text })
-  })
-)
-export type Annotation = NonNullable<ReturnType<typeof readAnnotations>>[number]
+import { type Annotation } from "./domain.ts"
 
 /** A page that a part of a text is based on. */
 export interface Citation {

@@ -1,6 +1,5 @@
 import { Schema } from "effect"
 import { isJson } from "../../../kernel/json/parsed-json.ts"
-import { readAnnotations } from "./citations.ts"
 import { list, members, object, place, type Reader, text } from "../../../kernel/json/readers.ts"
 
 /** OpenAI's chat completions, limited to the members that translation reads; other members are ignored. */
@@ -186,6 +185,14 @@ const call = members({
   function: members({ name: text, arguments: callArguments })
 })
 export type CallFragment = NonNullable<ReturnType<typeof call>>
+
+/** Citations of pages, as chat completions have them; of other kinds there is no common form. */
+const readAnnotations = list(
+  members({
+    url_citation: members({ url: text, title: text, start_index: place, end_index: place, content: text })
+  })
+)
+export type Annotation = NonNullable<ReturnType<typeof readAnnotations>>[number]
 
 const saidMembers = members({
   /** What the provider wants back with the turn, sealed; in chunks, what is to be sent back besides what came before. */

@@ -6,7 +6,7 @@ import { type ChatMessage, type ChatPart, ChatRequest, openAiAlone } from "../co
 import { hasMarks } from "../common-form/cache-marks.ts"
 import { withCallResults } from "../common-form/call-results.ts"
 import { objectSchema } from "../common-form/object-schema.ts"
-import { Omissions } from "../common-form/omissions.ts"
+import { Omissions } from "../omissions.ts"
 import { partsOf as contentParts, turnsOf } from "../common-form/turn-order.ts"
 import { type ModelTraits } from "../model-traits.ts"
 import { thinkingOf } from "./members.ts"

@@ -1,7 +1,7 @@
 import { Result } from "effect"
 import { isJson, type Json, listIn } from "../../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../../kernel/problems/problem.ts"
-import { Omissions } from "../../common-form/omissions.ts"
+import { Omissions } from "../../omissions.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "../../common-form/domain.ts"
 import { turnsOf } from "../../common-form/turn-order.ts"
 import { type Untranslatable } from "../../domain.ts"

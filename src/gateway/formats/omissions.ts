@@ -1,4 +1,4 @@
-import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
+import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
 
 /** What a header may name; a caller chose it. */
 const nameable = /^[\w.-]{1,64}$/
