@@ -39,13 +39,13 @@ const sent = (body: Any, from: WireFormat, to: Dialect, { model = models[to], ve
 }
 
 /** A request as a provider of a dialect gets it, who must not refuse it, and the headers that name what was left out. */
-export const translated = async (
+export const translated = (
   given: Any,
   from: WireFormat,
   to: Dialect,
   destination: Destination = {}
-): Promise<{ readonly body: Any; readonly omitted: Readonly<Record<string, string>> }> => {
-  const { body, omitted } = await Effect.runPromise(sent(given, from, to, destination))
+): { readonly body: Any; readonly omitted: Readonly<Record<string, string>> } => {
+  const { body, omitted } = Effect.runSync(sent(given, from, to, destination))
   const asked = { method: "POST", path: "/v1/messages", headers: { "anthropic-version": "2023-06-01" }, body }
   // Mistral has parts of its own.
   if (to === "openai" && destination.vendor !== "mistral-ai") assert.isUndefined(chatFault(asked))
@@ -54,5 +54,5 @@ export const translated = async (
 }
 
 /** Why a request has no form at a provider of a dialect. */
-export const refusal = (given: Any, from: WireFormat, to: Dialect): Promise<string> =>
-  Effect.runPromise(Effect.map(Effect.flip(sent(given, from, to, {})), ({ error }) => error.message))
+export const refusal = (given: Any, from: WireFormat, to: Dialect): string =>
+  Effect.runSync(Effect.map(Effect.flip(sent(given, from, to, {})), ({ error }) => error.message))

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Struct } from "effect"
 import { anthropicMessages } from "../../../src/gateway/formats/anthropic-messages/format.ts"
 import { citedTexts } from "../../../src/gateway/formats/common-form/citations.ts"
 import { readCompletion, readChunk } from "../../../src/gateway/formats/common-form/domain.ts"
@@ -83,7 +84,7 @@ const text = "It says rain and wind."
 const completion = {
   choices: [{ index: 0, message: { role: "assistant", content: text, annotations }, finish_reason: "stop" }]
 }
-const inResponse = annotations.map(({ type, url_citation: { content: _, ...cited } }) => ({ type, ...cited }))
+const inResponse = annotations.map(({ type, url_citation: cited }) => ({ type, ...Struct.omit(cited, ["content"]) }))
 
 const claudeEvents = [
   { type: "message_start", message: { id: "msg_1" } },
@@ -108,6 +109,8 @@ const chatChunks = [
   { choices: [{ index: 0, delta: { annotations: annotations.slice(0, 1) } }] },
   { choices: [{ index: 0, delta: { annotations: annotations.slice(1) }, finish_reason: "stop" }] }
 ]
+
+const at = (start: number, end: number) => ({ url: "u", title: "", start, end, cited: "" })
 
 describe("citations", () => {
   it("of Claude are annotations of a chat completion, whole and streamed", () => {
@@ -189,7 +192,6 @@ describe("citations", () => {
   })
 
   it("without a place, or with one that is none, lose no word of the text", () => {
-    const at = (start: number, end: number) => ({ url: "u", title: "", start, end, cited: "" })
     for (const citations of [
       [at(0, 0)],
       [at(0, 99)],
@@ -211,7 +213,7 @@ describe("citations", () => {
     }
   })
 
-  it("that the gateway wrote do not come back to Anthropic, which gives each an index", async () => {
+  it("that the gateway wrote do not come back to Anthropic, which gives each an index", () => {
     const { content } = whole(completion, openAiChat, anthropicMessages)
     const given = {
       model: "m",
@@ -222,7 +224,7 @@ describe("citations", () => {
         { role: "user", content: "b" }
       ]
     }
-    const { body } = await translated(given, anthropicMessages, "anthropic")
+    const { body } = translated(given, anthropicMessages, "anthropic")
     assert.deepStrictEqual(
       body.messages[1].content.map(({ citations }: Any) => citations),
       [undefined, undefined, undefined, [page]]
@@ -270,23 +272,23 @@ describe("thoughts that are parts of a content", () => {
     )
   })
 
-  it("go back to their provider as they came", async () => {
+  it("go back to their provider as they came", () => {
     const { content } = whole(mistral, openAiChat, anthropicMessages)
     const turn = { role: "assistant", content }
     const messages = [{ role: "user", content: "a" }, turn, { role: "user", content: "b" }]
     const given = { model: "m", max_tokens: 9, messages }
-    const { body } = await translated(given, anthropicMessages, "openai", { vendor: "mistral-ai" })
+    const { body } = translated(given, anthropicMessages, "openai", { vendor: "mistral-ai" })
     assert.deepStrictEqual(body.messages[1].content, [hm, four])
   })
 
-  it("are left out of a chat request for others, and named", async () => {
+  it("are left out of a chat request for others, and named", () => {
     const messages = [
       { role: "user", content: "a" },
       { role: "assistant", content: [hm, four] },
       { role: "user", content: "b" }
     ]
     for (const to of ["anthropic", "gemini"] as const) {
-      const { body, omitted } = await translated({ model: "m", messages }, openAiChat, to)
+      const { body, omitted } = translated({ model: "m", messages }, openAiChat, to)
       assert.notInclude(JSON.stringify(body), "Hm")
       assert.deepStrictEqual(omitted, { "x-omitted-items": "thinking" })
     }
@@ -299,7 +301,7 @@ describe("a turn that paused", () => {
     const [choice] = whole(paused, anthropicMessages, openAiChat).choices
     assert.deepInclude(choice, { finish_reason: "length", native_finish_reason: "pause_turn" })
     const events = claudeEvents.map((event: Any) =>
-      event.type === "message_delta" ? { ...event, delta: { stop_reason: "pause_turn" } } : event
+      event.type === "message_delta" ? Object.assign({}, event, { delta: { stop_reason: "pause_turn" } }) : event
     )
     const chunks = chunksOf(anthropicMessages, events)
     assert.deepInclude(written(openAiChat, chunks).at(-2).choices[0], {
@@ -315,41 +317,41 @@ describe("a turn that paused", () => {
   })
 })
 
-describe("blocks of a message that is made of chunks", () => {
-  const call = (index: number, args: string, id?: string) => ({
-    index,
-    ...(id === undefined ? {} : { id }),
-    function: { ...(id === undefined ? {} : { name: `f_${id}` }), arguments: args }
-  })
-  const delta = (members: object, reason: string | null = null) => ({
-    choices: [{ delta: members, finish_reason: reason }]
-  })
-  const calls = (...tool_calls: ReadonlyArray<object>) => delta({ tool_calls })
+const call = (index: number, args: string, id?: string) => ({
+  index,
+  ...(id === undefined ? {} : { id }),
+  function: { ...(id === undefined ? {} : { name: `f_${id}` }), arguments: args }
+})
+const delta = (members: object, reason: string | null = null) => ({
+  choices: [{ delta: members, finish_reason: reason }]
+})
+const calls = (...tool_calls: ReadonlyArray<object>) => delta({ tool_calls })
 
-  /** What each block has, which stops before the next one starts. */
-  const blocksOf = (chunks: ReadonlyArray<object>) => {
-    const blocks: Array<string> = []
-    let open: number | undefined
-    for (const { content_block: block, delta: part, index, type } of written(anthropicMessages, chunks)) {
-      if (type === "content_block_start") {
-        assert.isUndefined(open)
-        assert.strictEqual(index, blocks.length)
-        open = index
-        blocks.push(`${block.id ?? block.type}:`)
-      }
-      if (type === "content_block_delta") {
-        assert.strictEqual(index, open)
-        blocks[index] += part.partial_json ?? part.text ?? part.thinking ?? ""
-      }
-      if (type === "content_block_stop") {
-        assert.strictEqual(index, open)
-        open = undefined
-      }
+/** What each block has, which stops before the next one starts. */
+const blocksOf = (chunks: ReadonlyArray<object>) => {
+  const blocks: Array<string> = []
+  let open: number | undefined
+  for (const { content_block: block, delta: part, index, type } of written(anthropicMessages, chunks)) {
+    if (type === "content_block_start") {
+      assert.isUndefined(open)
+      assert.strictEqual(index, blocks.length)
+      open = index
+      blocks.push(`${block.id ?? block.type}:`)
     }
-    assert.isUndefined(open)
-    return blocks
+    if (type === "content_block_delta") {
+      assert.strictEqual(index, open)
+      blocks[index] += part.partial_json ?? part.text ?? part.thinking ?? ""
+    }
+    if (type === "content_block_stop") {
+      assert.strictEqual(index, open)
+      open = undefined
+    }
   }
+  assert.isUndefined(open)
+  return blocks
+}
 
+describe("blocks of a message that is made of chunks", () => {
   const end = delta({}, "tool_calls")
   const cases: Readonly<Record<string, readonly [ReadonlyArray<object>, ReadonlyArray<string>]>> = {
     "calls one after the other": [

@@ -23,16 +23,16 @@ const chat = (messages: ReadonlyArray<object>, members: object = {}) => ({ model
 const interrupted = "Interrupted: there is no result."
 
 /** What a conversation becomes: each turn's blocks, by what they are and say. */
-const anthropicTurns = async (messages: ReadonlyArray<object>) => {
-  const { body } = await translated(chat(messages), openAiChat, "anthropic")
+const anthropicTurns = (messages: ReadonlyArray<object>) => {
+  const { body } = translated(chat(messages), openAiChat, "anthropic")
   return body.messages.map(({ content }: Any) =>
     content.map(({ content: inner, id, text, tool_use_id, type }: Any) =>
       type === "tool_result" ? `${tool_use_id}: ${inner[0]?.text}` : (id ?? text)
     )
   )
 }
-const chatTurns = async (messages: ReadonlyArray<object>) => {
-  const { body } = await translated(chat(messages), commonFormat, "openai")
+const chatTurns = (messages: ReadonlyArray<object>) => {
+  const { body } = translated(chat(messages), commonFormat, "openai")
   return body.messages.map(({ content, role, tool_call_id, tool_calls }: Any) =>
     role === "tool"
       ? `${tool_call_id}: ${content}`
@@ -99,10 +99,10 @@ describe("calls and their results", () => {
   }
 
   for (const [name, [given, anthropic, openai]] of Object.entries(cases)) {
-    it(`are in the order that providers demand: ${name}`, async () => {
-      assert.deepStrictEqual(await anthropicTurns(given), anthropic)
-      assert.deepStrictEqual(await chatTurns(given), openai)
-      const { body } = await translated(chat(given), openAiChat, "gemini")
+    it(`are in the order that providers demand: ${name}`, () => {
+      assert.deepStrictEqual(anthropicTurns(given), anthropic)
+      assert.deepStrictEqual(chatTurns(given), openai)
+      const { body } = translated(chat(given), openAiChat, "gemini")
       let open = 0
       for (const [index, { parts, role }] of body.contents.entries()) {
         assert.strictEqual(role, index % 2 === 0 ? "user" : "model", name)
@@ -114,7 +114,7 @@ describe("calls and their results", () => {
     })
   }
 
-  it("are restored in a native request, and in one of Gemini's callers", async () => {
+  it("are restored in a native request, and in one of Gemini's callers", () => {
     const native = chatOf({
       model: "m",
       messages: [
@@ -123,7 +123,7 @@ describe("calls and their results", () => {
         { role: "user", content: "b" }
       ]
     })
-    const { body } = await translated(native, openAiChat, "openai")
+    const { body } = translated(native, openAiChat, "openai")
     assert.deepStrictEqual(body.messages[2], { role: "tool", tool_call_id: "x", content: interrupted })
     const contents = [
       { role: "user", parts: [{ text: "a" }] },
@@ -131,12 +131,12 @@ describe("calls and their results", () => {
       { role: "user", parts: [{ text: "b" }] }
     ]
     for (const to of ["anthropic", "openai"] as const) {
-      const sent = await translated({ contents }, geminiGenerate, to)
+      const sent = translated({ contents }, geminiGenerate, to)
       assert.include(JSON.stringify(sent.body.messages), interrupted)
     }
   })
 
-  it("are restored for a client of messages that has shortened its history", async () => {
+  it("are restored for a client of messages that has shortened its history", () => {
     const results = [
       { type: "tool_result", tool_use_id: "gone", content: "of gone" },
       { type: "text", text: "b" }
@@ -146,7 +146,7 @@ describe("calls and their results", () => {
       max_tokens: 9,
       messages: [user("a"), { role: "assistant", content: "w" }, user(results)]
     }
-    const { body } = await translated(given, anthropicMessages, "openai")
+    const { body } = translated(given, anthropicMessages, "openai")
     assert.deepStrictEqual(
       body.messages.map(({ role }: Any) => role),
       ["user", "assistant", "user", "user"]
@@ -154,29 +154,29 @@ describe("calls and their results", () => {
   })
 })
 
+const cut = (text: string) => ({
+  role: "assistant",
+  content: null,
+  tool_calls: [{ id: "x", type: "function", function: { name: "f", arguments: text } }]
+})
+
 describe("a call that was cut", () => {
   const texts = ['{"city":"Par', "[1]", "null", "not json"]
-  const cut = (text: string) => ({
-    role: "assistant",
-    content: null,
-    tool_calls: [{ id: "x", type: "function", function: { name: "f", arguments: text } }]
-  })
-
   for (const text of texts) {
-    it(`goes back with its text: ${text}`, async () => {
+    it(`goes back with its text: ${text}`, () => {
       const messages = [user("a"), cut(text), result("x"), user("b")]
       const expected = { _invalid_arguments: text }
-      const anthropic = await translated(chat(messages), openAiChat, "anthropic")
+      const anthropic = translated(chat(messages), openAiChat, "anthropic")
       assert.deepStrictEqual(anthropic.body.messages[1].content[0].input, expected)
-      const gemini = await translated(chat(messages), openAiChat, "gemini")
+      const gemini = translated(chat(messages), openAiChat, "gemini")
       assert.deepStrictEqual(gemini.body.contents[1].parts[0].functionCall.args, expected)
       // Servers that write a prompt from a template parse arguments, too.
-      const openai = await translated(chat(messages), commonFormat, "openai")
+      const openai = translated(chat(messages), commonFormat, "openai")
       assert.deepStrictEqual(JSON.parse(openai.body.messages[1].tool_calls[0].function.arguments), expected)
     })
   }
 
-  it("is an object for clients of messages and of Gemini's, which send it back", async () => {
+  it("is an object for clients of messages and of Gemini's, which send it back", () => {
     const message = { ...cut(texts[0]!), role: "assistant" }
     const completion = { choices: [{ index: 0, message, finish_reason: "length" }] }
     const head = { model: "m", id: "made", createdSeconds: 0 }
@@ -187,13 +187,13 @@ describe("a call that was cut", () => {
       max_tokens: 9,
       messages: [user("a"), { role: "assistant", content: answer.content }, user("b")]
     }
-    const { body } = await translated(given, anthropicMessages, "openai")
+    const { body } = translated(given, anthropicMessages, "openai")
     assert.deepStrictEqual(JSON.parse(body.messages[1].tool_calls[0].function.arguments), {
       _invalid_arguments: texts[0]
     })
     const google: Any = geminiGenerate.translation!.answerFromCommon!(completion, head, usage)
     const contents = [{ role: "user", parts: [{ text: "a" }] }, google.candidates[0].content]
-    const back = await translated({ contents }, geminiGenerate, "anthropic")
+    const back = translated({ contents }, geminiGenerate, "anthropic")
     assert.deepStrictEqual(back.body.messages[1].content[0].input, { _invalid_arguments: texts[0] })
   })
 })
@@ -210,16 +210,16 @@ describe("what a provider's own tools did", () => {
 
   for (const to of ["openai", "gemini"] as const) {
     for (const role of ["assistant", "user"] as const) {
-      it(`is left out for ${to} and named, in a turn of the ${role}`, async () => {
+      it(`is left out for ${to} and named, in a turn of the ${role}`, () => {
         const messages = [user("a"), { role, content: [...blocks, { type: "text", text: "b" }] }, user("c")]
-        const { body, omitted } = await translated({ model: "m", max_tokens: 9, messages }, anthropicMessages, to)
+        const { body, omitted } = translated({ model: "m", max_tokens: 9, messages }, anthropicMessages, to)
         assert.notInclude(JSON.stringify(body), "tool_result")
         assert.deepStrictEqual(omitted, { "x-omitted-items": names })
       })
     }
   }
 
-  it("is named for callers of Gemini's API", async () => {
+  it("is named for callers of Gemini's API", () => {
     const contents = [
       { role: "user", parts: [{ text: "a" }] },
       {
@@ -228,24 +228,24 @@ describe("what a provider's own tools did", () => {
       },
       { role: "user", parts: [{ text: "c" }] }
     ]
-    const { omitted } = await translated({ contents }, geminiGenerate, "anthropic")
+    const { omitted } = translated({ contents }, geminiGenerate, "anthropic")
     assert.deepStrictEqual(omitted, { "x-omitted-items": "executableCode, codeExecutionResult" })
   })
 
-  it("is named by no more than a header takes", async () => {
+  it("is named by no more than a header takes", () => {
     const odd = Array.from({ length: 100 }, (_, index) => ({ type: `x${index}` }))
     const messages = [
       user("a"),
       { role: "assistant", content: [{ type: "é\r\nx: y" }, ...odd, { type: "text", text: "b" }] }
     ]
-    const { omitted } = await translated({ model: "m", max_tokens: 9, messages }, anthropicMessages, "openai")
+    const { omitted } = translated({ model: "m", max_tokens: 9, messages }, anthropicMessages, "openai")
     const listed = omitted["x-omitted-items"]?.split(", ") ?? []
     assert.deepStrictEqual([listed[0], listed.length], ["unknown", 30])
   })
 })
 
 describe("members without a form", () => {
-  it("are named", async () => {
+  it("are named", () => {
     const members = {
       seed: 1,
       frequency_penalty: 0.5,
@@ -254,15 +254,15 @@ describe("members without a form", () => {
       metadata: {},
       store: null
     }
-    const anthropic = await translated(chat([user("a")], members), openAiChat, "anthropic")
+    const anthropic = translated(chat([user("a")], members), openAiChat, "anthropic")
     assert.deepStrictEqual(anthropic.omitted, { "x-omitted-members": "logit_bias, verbosity, seed, frequency_penalty" })
-    const gemini = await translated(chat([user("a")], { ...members, user: "u" }), openAiChat, "gemini")
+    const gemini = translated(chat([user("a")], { ...members, user: "u" }), openAiChat, "gemini")
     assert.deepStrictEqual(gemini.omitted, { "x-omitted-members": "logit_bias, verbosity, user" })
     const given = { model: "m", max_tokens: 9, messages: [user("a")], top_k: 5, service_tier: "auto" }
-    const openai = await translated(given, anthropicMessages, "openai")
+    const openai = translated(given, anthropicMessages, "openai")
     assert.deepStrictEqual(openai.omitted, { "x-omitted-members": "top_k, service_tier" })
     const safe = { contents: [{ role: "user", parts: [{ text: "a" }] }], safety_settings: [{ category: "X" }] }
-    assert.deepStrictEqual((await translated(safe, geminiGenerate, "openai")).omitted, {
+    assert.deepStrictEqual(translated(safe, geminiGenerate, "openai").omitted, {
       "x-omitted-members": "safetySettings"
     })
   })
@@ -273,7 +273,7 @@ describe("marks of the prompt cache", () => {
   const hour = { type: "ephemeral", ttl: "1h" }
   const marked = (text: string, cache_control: object = mark) => [{ type: "text", text, cache_control }]
 
-  it("reach Anthropic from parts, messages, results and tools of a chat completion", async () => {
+  it("reach Anthropic from parts, messages, results and tools of a chat completion", () => {
     const given = {
       model: "m",
       messages: [
@@ -284,7 +284,7 @@ describe("marks of the prompt cache", () => {
       ],
       tools: [{ ...tools[0], cache_control: hour }]
     }
-    const { body, omitted } = await translated(given, openAiChat, "anthropic")
+    const { body, omitted } = translated(given, openAiChat, "anthropic")
     assert.deepStrictEqual(body.tools[0].cache_control, hour)
     assert.deepStrictEqual(body.system, marked("s", hour))
     assert.deepStrictEqual(body.messages[0].content, marked("a"))
@@ -293,9 +293,9 @@ describe("marks of the prompt cache", () => {
     assert.deepStrictEqual(omitted, {})
   })
 
-  it("are the last four, where there are more, of which the others are named", async () => {
+  it("are the last four, where there are more, of which the others are named", () => {
     const messages = ["a", "b", "c", "d", "e", "f"].map((text) => user(marked(text)))
-    const { body, omitted } = await translated(chat(messages), openAiChat, "anthropic")
+    const { body, omitted } = translated(chat(messages), openAiChat, "anthropic")
     assert.deepStrictEqual(
       body.messages[0].content.map((block: Any) => block.cache_control),
       [undefined, undefined, mark, mark, mark, mark]
@@ -303,7 +303,7 @@ describe("marks of the prompt cache", () => {
     assert.deepStrictEqual(omitted, { "x-omitted-members": "cache_control" })
   })
 
-  it("reach servers in front of Claude from messages, and no vendor that refuses them", async () => {
+  it("reach servers in front of Claude from messages, and no vendor that refuses them", () => {
     const given = {
       model: "m",
       max_tokens: 9,
@@ -316,7 +316,7 @@ describe("marks of the prompt cache", () => {
       tools: [{ name: "f", input_schema: { type: "object" }, cache_control: mark }]
     }
     for (const destination of [{ vendor: "openrouter" }, { model: "anthropic/claude-sonnet-4.5" }]) {
-      const { body, omitted } = await translated(given, anthropicMessages, "openai", destination)
+      const { body, omitted } = translated(given, anthropicMessages, "openai", destination)
       assert.deepStrictEqual(body.messages[0].content, marked("s"))
       assert.deepStrictEqual(body.messages[1].content, marked("a"))
       assert.deepStrictEqual(body.messages[3].content, marked("r", hour))
@@ -324,20 +324,22 @@ describe("marks of the prompt cache", () => {
       assert.deepStrictEqual(omitted, {})
     }
     for (const to of ["openai", "gemini"] as const) {
-      const { body, omitted } = await translated(given, anthropicMessages, to)
+      const { body, omitted } = translated(given, anthropicMessages, to)
       assert.notInclude(JSON.stringify(body), "cache_control")
       assert.deepStrictEqual(omitted, { "x-omitted-members": "cache_control" })
       if (to === "openai") assert.strictEqual(body.messages[0].content, "s")
     }
   })
 
-  it("are those of a whole request, too, and no other values", async () => {
-    const { body } = await translated(chat([user("a"), user("b")], { cache_control: hour }), openAiChat, "anthropic")
+  it("are those of a whole request, too, and no other values", () => {
+    const { body } = translated(chat([user("a"), user("b")], { cache_control: hour }), openAiChat, "anthropic")
     assert.deepStrictEqual(body.messages[0].content, [{ type: "text", text: "a" }, ...marked("b", hour)])
-    const odd = await translated(chat([user(marked("a", { type: "persistent", ttl: 5 }))]), openAiChat, "anthropic")
+    const odd = translated(chat([user(marked("a", { type: "persistent", ttl: 5 }))]), openAiChat, "anthropic")
     assert.deepStrictEqual(odd.body.messages[0].content, [{ type: "text", text: "a" }])
   })
 })
+
+const blocks = (given: object) => translated(chat([user([given])]), openAiChat, "anthropic").body.messages[0].content
 
 describe("documents", () => {
   const pdf = "data:application/pdf;base64,JVBERi0="
@@ -350,37 +352,31 @@ describe("documents", () => {
     url: { type: "file", file: { filename: "a.pdf", file_url: "https://example.com/a.pdf" } },
     imageAsFile: { type: "file", file: { filename: "a.png", file_data: "data:image/png;base64,iVBORw0=" } }
   }
-  const blocks = async (given: object) =>
-    (await translated(chat([user([given])]), openAiChat, "anthropic")).body.messages[0].content
-
-  it("reach Anthropic as documents, whatever member they are in", async () => {
+  it("reach Anthropic as documents, whatever member they are in", () => {
     const source = { type: "base64", media_type: "application/pdf", data: "JVBERi0=" }
     const text = { type: "text", media_type: "text/plain", data: "# Grüße" }
-    assert.deepStrictEqual(await blocks(part.pdfAsImage), [{ type: "document", source }])
-    assert.deepStrictEqual(await blocks(part.textAsImage), [{ type: "document", source: text }])
-    assert.deepStrictEqual(await blocks(part.pdf), [{ type: "document", source, title: "a.pdf" }])
-    assert.deepStrictEqual(await blocks(part.text), [{ type: "document", source: text, title: "a.md" }])
+    assert.deepStrictEqual(blocks(part.pdfAsImage), [{ type: "document", source }])
+    assert.deepStrictEqual(blocks(part.textAsImage), [{ type: "document", source: text }])
+    assert.deepStrictEqual(blocks(part.pdf), [{ type: "document", source, title: "a.pdf" }])
+    assert.deepStrictEqual(blocks(part.text), [{ type: "document", source: text, title: "a.md" }])
     const url = { type: "url", url: "https://example.com/a.pdf" }
-    assert.deepStrictEqual(await blocks(part.url), [{ type: "document", source: url, title: "a.pdf" }])
-    assert.strictEqual((await blocks(part.imageAsFile))[0].type, "image")
+    assert.deepStrictEqual(blocks(part.url), [{ type: "document", source: url, title: "a.pdf" }])
+    assert.strictEqual(blocks(part.imageAsFile)[0].type, "image")
   })
 
-  it("reach chat providers as texts and images, or are refused by their place", async () => {
+  it("reach chat providers as texts and images, or are refused by their place", () => {
     const given = chat([user([part.text, part.imageAsFile, part.pdf])])
-    const { body } = await translated(given, commonFormat, "openai")
+    const { body } = translated(given, commonFormat, "openai")
     assert.deepStrictEqual(body.messages[0].content, [
       { type: "text", text: "a.md\n\n# Grüße" },
       { type: "image_url", image_url: { url: "data:image/png;base64,iVBORw0=" } },
       part.pdf
     ])
-    assert.include(
-      await refusal(chat([user([part.url])]), commonFormat, "openai"),
-      "messages.0.content.0.file.file_url"
-    )
-    assert.include(await refusal(chat([user([part.url])]), openAiChat, "gemini"), "messages.0.content.0")
+    assert.include(refusal(chat([user([part.url])]), commonFormat, "openai"), "messages.0.content.0.file.file_url")
+    assert.include(refusal(chat([user([part.url])]), openAiChat, "gemini"), "messages.0.content.0")
   })
 
-  it("of Anthropic's kinds reach other providers", async () => {
+  it("of Anthropic's kinds reach other providers", () => {
     const documents = [
       { type: "document", title: "T", context: "C", source: { type: "text", media_type: "text/plain", data: "words" } },
       { type: "document", source: { type: "content", content: "plain" } },
@@ -404,33 +400,34 @@ describe("documents", () => {
       user([{ type: "tool_result", tool_use_id: "x", content: documents.slice(3) }])
     ]
     const given = { model: "m", max_tokens: 9, messages }
-    const openai = await translated(given, anthropicMessages, "openai")
+    const openai = translated(given, anthropicMessages, "openai")
     assert.deepStrictEqual(
       openai.body.messages[0].content.flatMap(({ text }: Any) => text ?? []),
       expected
     )
     assert.strictEqual(openai.body.messages[2].content, expected.at(-1))
-    const gemini = await translated(given, anthropicMessages, "gemini")
+    const gemini = translated(given, anthropicMessages, "gemini")
     assert.deepStrictEqual(
       gemini.body.contents[0].parts.flatMap(({ text }: Any) => text ?? []),
       expected
     )
     const byUrl = { type: "document", source: { type: "url", url: "https://example.com/a.pdf" } }
     const refused = { model: "m", max_tokens: 9, messages: [user([byUrl])] }
-    assert.include(await refusal(refused, anthropicMessages, "openai"), "send its data")
+    assert.include(refusal(refused, anthropicMessages, "openai"), "send its data")
   })
 })
+
+const schemaOf = (parameters: object, to: "anthropic" | "gemini" = "anthropic") => {
+  const given = chat([user("a")], {
+    tools: [{ type: "function", function: { name: "f", parameters, strict: true } }]
+  })
+  const { body } = translated(given, openAiChat, to)
+  return to === "anthropic" ? body.tools[0].input_schema : body.tools[0].functionDeclarations[0].parametersJsonSchema
+}
 
 describe("alternatives at the top of a tool's parameters", () => {
   const one = { type: "object", properties: { kind: { const: "a" }, id: { type: "string" } }, required: ["kind", "id"] }
   const other = { type: "object", properties: { kind: { const: "b" }, name: { type: "string" } }, required: ["kind"] }
-  const schemaOf = async (parameters: object, to: "anthropic" | "gemini" = "anthropic") => {
-    const given = chat([user("a")], {
-      tools: [{ type: "function", function: { name: "f", parameters, strict: true } }]
-    })
-    const { body } = await translated(given, openAiChat, to)
-    return to === "anthropic" ? body.tools[0].input_schema : body.tools[0].functionDeclarations[0].parametersJsonSchema
-  }
   const merged = {
     type: "object",
     description: "Requires kind and id, or kind.",
@@ -444,23 +441,23 @@ describe("alternatives at the top of a tool's parameters", () => {
 
   for (const to of ["anthropic", "gemini"] as const) {
     for (const union of ["anyOf", "oneOf"] as const) {
-      it(`are one object for ${to}: ${union}`, async () => {
-        assert.deepStrictEqual(await schemaOf({ [union]: [one, other] }, to), merged)
+      it(`are one object for ${to}: ${union}`, () => {
+        assert.deepStrictEqual(schemaOf({ [union]: [one, other] }, to), merged)
       })
     }
   }
 
-  it("are one object where all of them hold", async () => {
-    assert.deepStrictEqual(await schemaOf({ allOf: [one, { properties: { x: true }, required: ["x"] }] }), {
+  it("are one object where all of them hold", () => {
+    assert.deepStrictEqual(schemaOf({ allOf: [one, { properties: { x: true }, required: ["x"] }] }), {
       type: "object",
       properties: { ...one.properties, x: true },
       required: ["kind", "id", "x"]
     })
   })
 
-  it("are one object where they are references, nested, or beside members of their own", async () => {
+  it("are one object where they are references, nested, or beside members of their own", () => {
     const $defs = { One: one, Both: { oneOf: [{ $ref: "#/$defs/One" }, other] } }
-    const { $defs: kept, ...schema } = await schemaOf({ $ref: "#/$defs/Both", $defs })
+    const { $defs: kept, ...schema } = schemaOf({ $ref: "#/$defs/Both", $defs })
     assert.deepStrictEqual(kept, $defs)
     assert.deepStrictEqual({ ...schema, description: merged.description }, merged)
     const own = {
@@ -469,7 +466,7 @@ describe("alternatives at the top of a tool's parameters", () => {
       required: ["z"],
       anyOf: [{ required: ["q"] }, { required: ["z"] }]
     }
-    assert.deepStrictEqual(await schemaOf(own), {
+    assert.deepStrictEqual(schemaOf(own), {
       type: "object",
       description: "Requires q, or z.",
       properties: { z: {} },
@@ -477,19 +474,19 @@ describe("alternatives at the top of a tool's parameters", () => {
     })
   })
 
-  it("are no reason to change a schema without them", async () => {
+  it("are no reason to change a schema without them", () => {
     const plain = {
       type: "object",
       properties: { a: { anyOf: [{ type: "string" }, { type: "null" }] } },
       additionalProperties: false
     }
-    assert.deepStrictEqual(await schemaOf(plain), plain)
-    assert.deepStrictEqual(await schemaOf({ type: ["object", "null"] }), { type: "object" })
+    assert.deepStrictEqual(schemaOf(plain), plain)
+    assert.deepStrictEqual(schemaOf({ type: ["object", "null"] }), { type: "object" })
   })
 
-  it("end where a schema refers to itself", async () => {
+  it("end where a schema refers to itself", () => {
     const schema = { $ref: "#", anyOf: [{ $ref: "#" }, one] }
-    assert.strictEqual((await schemaOf(schema)).type, "object")
+    assert.strictEqual(schemaOf(schema).type, "object")
   })
 })
 
@@ -507,7 +504,7 @@ describe("thoughts without a signature", () => {
     },
     user("c")
   ]
-  it("are kept for other vendors' models that speak Anthropic's dialect", async () => {
+  it("are kept for other vendors' models that speak Anthropic's dialect", () => {
     const given = { model: "m", max_tokens: 9, messages }
     const own = (model: string, vendor?: string) => {
       const bytes = new TextEncoder().encode(JSON.stringify(given))
@@ -526,6 +523,15 @@ describe("thoughts without a signature", () => {
   })
 })
 
+const edit = (vendor: string, body: Any) => {
+  const bytes = new TextEncoder().encode(JSON.stringify(body))
+  const limits = { limit: undefined, outputTokens: 9, toolLimit: undefined }
+  const target = { model: "m", provider: { vendor } }
+  return JSON.parse(
+    Buffer.from(openAiChat.edit({ body, bytes, model: "m", streams: false }, target, limits) as Uint8Array).toString()
+  )
+}
+
 describe("images that a tool gave", () => {
   const image = { type: "image_url", image_url: { url: "data:image/png;base64,iVBORw0=" } }
   const given = chat([
@@ -536,24 +542,14 @@ describe("images that a tool gave", () => {
     user("b")
   ])
 
-  it("follow the results at OpenAI, and stay where other vendors take them", async () => {
-    const { body } = await translated(given, openAiChat, "openai", { vendor: "openai" })
+  it("follow the results at OpenAI, and stay where other vendors take them", () => {
+    const { body } = translated(given, openAiChat, "openai", { vendor: "openai" })
     assert.deepStrictEqual(body.messages.slice(2), [
       result("x", "r"),
       result("y"),
       { role: "user", content: [image] },
       user("b")
     ])
-    const edit = (vendor: string, body: Any) => {
-      const bytes = new TextEncoder().encode(JSON.stringify(body))
-      const limits = { limit: undefined, outputTokens: 9, toolLimit: undefined }
-      const target = { ...knownModel("m", vendor), provider: { vendor } }
-      return JSON.parse(
-        Buffer.from(
-          openAiChat.edit({ body, bytes, model: "m", streams: false }, target, limits) as Uint8Array
-        ).toString()
-      )
-    }
     assert.deepStrictEqual(edit("openrouter", given), given)
     const plain = { ...given, seed: 1, messages: [user("a")] }
     assert.deepStrictEqual(edit("openai", plain), plain)

@@ -43,11 +43,9 @@ export const toCitation = ({ cited, title, url }: Citation): Json => ({
 })
 
 const textBlocks = (text: string, citations: ReadonlyArray<Citation>): ReadonlyArray<Json> =>
-  citedTexts(text, citations).map(({ citations: own, text: part }) => ({
-    type: "text",
-    text: part,
-    ...(own.length === 0 ? {} : { citations: own.map(toCitation) })
-  }))
+  citedTexts(text, citations).map(({ citations: own, text: part }) =>
+    own.length === 0 ? { type: "text", text: part } : { type: "text", text: part, citations: own.map(toCitation) }
+  )
 
 /** Translates a message to a chat completion. */
 export const messageToCompletion = (message: Message, head: AnswerHead): Json => {

@@ -87,13 +87,9 @@ export const chatToMessages = (
   // Anthropic takes thoughts back only where it may think.
   const messages = asked.thinking === undefined ? withoutThoughts(turns) : turns
   const isSampled = takesSampling(target.traits, asked)
-  const translated: Record<string, unknown> = {
-    model: target.model,
-    max_tokens: maxTokens,
-    messages: messages.map((turn, index) =>
-      index < messages.length - 1 ? turn : { ...turn, content: withMark(turn.content, markOf(request.cache_control)) }
-    )
-  }
+  const last = messages.at(-1)
+  last?.content.push(...withMark(last.content.splice(-1), markOf(request.cache_control)))
+  const translated: Record<string, unknown> = { model: target.model, max_tokens: maxTokens, messages }
   if (system.length > 0) translated.system = system
   if (typeof request.temperature === "number" && isSampled) translated.temperature = Math.min(1, request.temperature)
   // 1 is the default, and newer models reject two sampling parameters at once.

@@ -203,16 +203,13 @@ const toolsOf = (request: MessagesRequest, refuse: Refuse): ReadonlyArray<Part> 
     if ((type ?? "custom") !== "custom") {
       refuse(["tools", index, "type"], `A provider's own tool is not translated: ${type}`)
     }
-    return {
-      type: "function",
-      function: {
-        name,
-        ...(typeof description === "string" ? { description } : {}),
-        ...(typeof strict === "boolean" ? { strict } : {}),
-        parameters: parameters ?? { type: "object", properties: {} }
-      },
-      ...markMember({ cache_control })
+    const called = {
+      name,
+      ...(typeof description === "string" ? { description } : {}),
+      ...(typeof strict === "boolean" ? { strict } : {}),
+      parameters: parameters ?? { type: "object", properties: {} }
     }
+    return Object.assign({ type: "function", function: called }, markMember({ cache_control }))
   })
 
 const toolChoiceOf = (choice: NonNullable<MessagesRequest["tool_choice"]>, refuse: Refuse) => {

@@ -1,3 +1,4 @@
+import { Struct } from "effect"
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { type ChatMessage } from "./domain.ts"
 import { type Omissions } from "../omissions.ts"
@@ -26,7 +27,7 @@ export const withMark = (blocks: ReadonlyArray<Json>, mark: Json | undefined): R
         index < blocks.length - 1 ? block : Object.assign({}, block, { cache_control: mark })
       )
 
-const withoutMark = ({ cache_control: _, ...block }: Json): Json => block
+const withoutMark = (block: Json): Json => Struct.omit(block, ["cache_control"])
 
 /** A request to Anthropic with as many marks as it takes: the last ones, which cover the most. */
 export const withinMarks = (request: Json, omissions: Omissions): Json => {

@@ -21,7 +21,9 @@ const withIds = (message: ChatMessage, own: ReadonlyArray<OpenCall>): ChatMessag
     ? message
     : {
         ...message,
-        tool_calls: (message.tool_calls ?? []).map((call, index) => ({ ...call, id: own[index]?.id ?? "" }))
+        tool_calls: (message.tool_calls ?? []).map((call, index) =>
+          Object.assign({}, call, { id: own[index]?.id ?? "" })
+        )
       }
 
 /**

@@ -138,7 +138,7 @@ export const chatTranslation: Translation = {
     const messages = withCallResults(turns).map(({ at, message }) => {
       const own = withStateGivenBack(withOwnParts(message, at, faults))
       const marked = takesMarks ? withMarksInParts(own) : withTexts(withoutMarks(own))
-      return requires && callsWithoutThoughts(marked) ? { ...marked, ...noThoughts } : marked
+      return requires && callsWithoutThoughts(marked) ? Object.assign({}, marked, noThoughts) : marked
     })
     if (faults.length > 0) return Result.fail(faults)
     const omits = !takesMarks && hasMarks(chat)
