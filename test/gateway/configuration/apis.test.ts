@@ -23,6 +23,13 @@ const apisOf = (name: string, provider: ConnectedProvider, document: GatewayDocu
   return [...(snapshot.modelNamed(name)?.targets[0]?.apis ?? assert.fail(`no ${name}`))].toSorted()
 }
 
+/** A catalogue that has a price of one model, and its APIs where they are given. */
+const document = (apis?: ReadonlyArray<ProviderApi>): CatalogueDocument => ({
+  source: "a test",
+  asOf: "2026-11-22",
+  models: [{ provider: "openai", model: "gpt-5-codex", inputUsdPerMTok: 1n, ...(apis && { apis }) }]
+})
+
 describe("the APIs of a model", () => {
   const all = ["chat", "completions", "embeddings", "responses"]
 
@@ -50,11 +57,6 @@ describe("the APIs of a model", () => {
   })
 
   it("stay known where a newer catalogue has other facts alone", () => {
-    const document = (apis?: ReadonlyArray<ProviderApi>): CatalogueDocument => ({
-      source: "a test",
-      asOf: "2026-11-22",
-      models: [{ provider: "openai", model: "gpt-5-codex", inputUsdPerMTok: 1n, ...(apis && { apis }) }]
-    })
     assert.deepStrictEqual(apisOf("gpt-5-codex", openai(), {}, document()), ["responses"])
     assert.deepStrictEqual(apisOf("gpt-5-codex", openai(), {}, document(["chat", "responses"])), ["chat", "responses"])
   })

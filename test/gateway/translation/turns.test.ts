@@ -526,7 +526,7 @@ describe("thoughts without a signature", () => {
 const edit = (vendor: string, body: Any) => {
   const bytes = new TextEncoder().encode(JSON.stringify(body))
   const limits = { limit: undefined, outputTokens: 9, toolLimit: undefined }
-  const target = { model: "m", provider: { vendor } }
+  const target = { ...knownModel("m", vendor), provider: { vendor } }
   return JSON.parse(
     Buffer.from(openAiChat.edit({ body, bytes, model: "m", streams: false }, target, limits) as Uint8Array).toString()
   )

@@ -75,6 +75,15 @@ const others: ReadonlyArray<Any> = [
   search
 ]
 
+const namesIn = ({ tools = [] }: Any) => tools.map(({ function: called, name }: Any) => called?.name ?? name)
+
+const allowed = (mode: string, ...tools: ReadonlyArray<object>) => ({ type: "allowed_tools", mode, tools })
+
+const allowedInChat = (mode: string, ...names: ReadonlyArray<string>) => ({
+  type: "allowed_tools",
+  allowed_tools: { mode, tools: names.map((name) => ({ type: "function", function: { name } })) }
+})
+
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("items of newer clients", (it) => {
   const setUp = Effect.gen(function* () {
     const service = yield* TestService
@@ -94,8 +103,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
     return { ask, service, key }
   })
-
-  const namesIn = ({ tools = [] }: Any) => tools.map(({ function: called, name }: Any) => called?.name ?? name)
 
   for (const name of ["gpt", "claude"]) {
     it.effect(`add their tools to those of a request to ${name}`, () =>
@@ -208,8 +215,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     assert.isAbove(read, 50)
   })
 
-  const allowed = (mode: string, ...tools: ReadonlyArray<object>) => ({ type: "allowed_tools", mode, tools })
-
   it.effect("tools that may not be called are not declared, in any direction", () =>
     Effect.gen(function* () {
       const { ask, key, service } = yield* setUp
@@ -256,10 +261,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         [model("claude", ["an"])]
       )
       const tools = ["weather", "tide", "waves"].map((name) => ({ type: "function", function: { name, parameters } }))
-      const choice = (mode: string, ...names: ReadonlyArray<string>) => ({
-        type: "allowed_tools",
-        allowed_tools: { mode, tools: names.map((name) => ({ type: "function", function: { name } })) }
-      })
       const ask = (tool_choice: unknown, members: object = {}) => {
         const messages = [{ role: "user", content: "Hi" }]
         const body = { model: "claude", messages, tools, tool_choice, reasoning_effort: "low", ...members }
@@ -269,15 +270,15 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         ["auto", "auto"],
         ["required", "any"]
       ] as const) {
-        const { status, text } = yield* ask(choice(mode, "tide", "weather"), { parallel_tool_calls: false })
+        const { status, text } = yield* ask(allowedInChat(mode, "tide", "weather"), { parallel_tool_calls: false })
         assert.strictEqual(status, 200, text)
         const sent = anthropic.requests.at(-1)?.body
         assert.deepStrictEqual(namesIn(sent), ["weather", "tide"])
         assert.deepStrictEqual(sent.tool_choice, { type, disable_parallel_tool_use: true })
       }
-      yield* ask(choice("auto"))
+      yield* ask(allowedInChat("auto"))
       assert.deepStrictEqual(anthropic.requests.at(-1)?.body.tool_choice, { type: "none" })
-      const { status, text } = yield* ask(choice("required", "nope"))
+      const { status, text } = yield* ask(allowedInChat("required", "nope"))
       assert.strictEqual(status, 400)
       assert.strictEqual(JSON.parse(text).error.param, "tool_choice.allowed_tools")
     }).pipe(Effect.scoped)

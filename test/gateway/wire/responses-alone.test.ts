@@ -179,6 +179,56 @@ const clients: Readonly<Record<string, Client>> = {
   )
 }
 
+const setUp = (answer: Answerer, other: Answerer = openAiVendor) =>
+  Effect.gen(function* () {
+    const service = yield* TestService
+    const alone = yield* startProvider(answer)
+    const chat = yield* startProvider(other)
+    yield* configure(
+      service,
+      [
+        // What is stated of a target goes before what is stated of its provider.
+        provider("re", alone, { apis: ["chat", "responses"] }),
+        provider("chat", chat)
+      ],
+      [
+        model("alone", [], { targets: [{ provider: "re", model: "alone", apis: ["responses"] }] }),
+        model("first", [], {
+          targets: [
+            { provider: "re", model: "m", apis: ["responses"] },
+            { provider: "chat", model: "m", priority: 1 }
+          ]
+        }),
+        model("last", [], {
+          targets: [
+            { provider: "chat", model: "m" },
+            { provider: "re", model: "m", apis: ["responses"], priority: 1 }
+          ]
+        })
+      ]
+    )
+    const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+    return { alone, chat, key, service, tenantId }
+  })
+
+const question = { messages: [{ role: "user", content: "What time is it?" }] }
+
+const failed = (body: Any, members: object = {}) =>
+  answered(body, [], {
+    status: "failed",
+    error: { code: "server_error", message: "It failed." },
+    usage: null,
+    ...members
+  })
+const failing =
+  (members: object = {}): Answerer =>
+  ({ body }, response) => {
+    if (body.stream !== true) return json(response, 200, failed(body, members))
+    sse(response, responseEvents(failed(body, members)))
+    response.end()
+  }
+const unavailable: Answerer = (_, response) => json(response, 503, { error: { message: "Not now." } })
+
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   "a model that has the Responses API alone",
   (it) => {
@@ -201,40 +251,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         )
       }
     }
-
-    const setUp = (answer: Answerer, other: Answerer = openAiVendor) =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const alone = yield* startProvider(answer)
-        const chat = yield* startProvider(other)
-        yield* configure(
-          service,
-          [
-            // What is stated of a target goes before what is stated of its provider.
-            provider("re", alone, { apis: ["chat", "responses"] }),
-            provider("chat", chat)
-          ],
-          [
-            model("alone", [], { targets: [{ provider: "re", model: "alone", apis: ["responses"] }] }),
-            model("first", [], {
-              targets: [
-                { provider: "re", model: "m", apis: ["responses"] },
-                { provider: "chat", model: "m", priority: 1 }
-              ]
-            }),
-            model("last", [], {
-              targets: [
-                { provider: "chat", model: "m" },
-                { provider: "re", model: "m", apis: ["responses"], priority: 1 }
-              ]
-            })
-          ]
-        )
-        const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
-        return { alone, chat, key, service, tenantId }
-      })
-
-    const question = { messages: [{ role: "user", content: "What time is it?" }] }
 
     it.effect("answers callers of every format, each with a limit that fits its cap, and is charged by its usage", () =>
       Effect.gen(function* () {
@@ -263,22 +279,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         )
       }).pipe(Effect.scoped)
     )
-
-    const failed = (body: Any, members: object = {}) =>
-      answered(body, [], {
-        status: "failed",
-        error: { code: "server_error", message: "It failed." },
-        usage: null,
-        ...members
-      })
-    const failing =
-      (members: object = {}): Answerer =>
-      ({ body }, response) => {
-        if (body.stream !== true) return json(response, 200, failed(body, members))
-        sse(response, responseEvents(failed(body, members)))
-        response.end()
-      }
-    const unavailable: Answerer = (_, response) => json(response, 503, { error: { message: "Not now." } })
 
     for (const stream of [false, true]) {
       const kind = stream ? "streamed" : "whole"

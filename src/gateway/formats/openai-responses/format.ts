@@ -9,7 +9,6 @@ import { renamedAnswer } from "../passed-answer.ts"
 import { count, plausibleUsage } from "../usage.ts"
 import { editedResponse, inputFaults, withModel } from "./request.ts"
 import { endsResponse, failureIn, ResponseGathering, ResponseReader } from "./stream.ts"
-import { providerTranslation } from "./provider/translation.ts"
 import { compactionBound, responsesBound } from "./upper-bound.ts"
 import { usageOfResponse } from "./usage.ts"
 import { streamedResponse, textsOfResponse } from "./whole-to-stream.ts"
@@ -78,7 +77,6 @@ export const openAiResponses: WireFormat = {
   pathOf: () => "/responses",
   isCount: false,
   edit: editedResponse,
-  translation: providerTranslation,
   failureIn,
   counting
 }

@@ -305,14 +305,15 @@ const serverOf = ({ authorization, server_label: name, server_url: url }: Respon
 
 const decodeTools = Schema.decodeUnknownResult(Schema.Array(ResponseTool))
 
+const placed = (list: ReadonlyArray<ResponseTool>, at: Fault["path"]) =>
+  list.map((tool, index) => [tool, [...at, index]] as const)
+
 /** The tools of a request, and those that its items add. */
 const placedTools = (
   { tools }: ResponsesRequest,
   items: ReadonlyArray<ResponseItem>,
   refuse: Refuse
 ): ReadonlyArray<readonly [tool: ResponseTool, at: Fault["path"]]> => {
-  const placed = (list: ReadonlyArray<ResponseTool>, at: Fault["path"]) =>
-    list.map((tool, index) => [tool, [...at, index]] as const)
   const added = items.flatMap((item, index) => {
     if (!addsTools.has(item.type ?? "")) return []
     const at = ["input", index, "tools"]

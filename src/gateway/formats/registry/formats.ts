@@ -5,7 +5,7 @@ import { geminiBatchEmbed } from "../gemini-embeddings/format.ts"
 import { geminiDialect } from "../gemini/format.ts"
 import { openAiChat, openAiDialect } from "../openai-chat/format.ts"
 import { openAiCompletions } from "../openai-completions/format.ts"
-import { openAiResponses } from "../openai-responses/format.ts"
+import { responsesAlone } from "../openai-responses/provider/format.ts"
 import { openAiEmbeddings } from "../openai-embeddings/format.ts"
 
 /** The formats that have a path of their own; a service of its own serves the Responses API. */
@@ -19,7 +19,7 @@ export const routedFormats: ReadonlyArray<WireFormat> = [
 
 /** The dialects that providers speak. */
 export const dialects: Readonly<Record<Dialect, VendorDialect>> = {
-  openai: { ...openAiDialect, otherChats: [openAiResponses], embeddings: openAiEmbeddings },
+  openai: { ...openAiDialect, otherChats: [responsesAlone], embeddings: openAiEmbeddings },
   anthropic: anthropicDialect,
   gemini: { ...geminiDialect, embeddings: geminiBatchEmbed }
 }

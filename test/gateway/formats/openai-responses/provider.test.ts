@@ -5,7 +5,7 @@ import { openAiResponses } from "../../../../src/gateway/formats/openai-response
 import { Omissions } from "../../../../src/gateway/formats/omissions.ts"
 import { knownModel } from "../../../support/formats.ts"
 import { openAiChat } from "../../../../src/gateway/formats/openai-chat/format.ts"
-import { providerTranslation } from "../../../../src/gateway/formats/openai-responses/provider/translation.ts"
+import { providerTranslation } from "../../../../src/gateway/formats/openai-responses/provider/format.ts"
 import { type Json } from "../../../../src/kernel/json/parsed-json.ts"
 
 // oxlint-disable-next-line typescript/no-explicit-any -- requests and answers of every shape

@@ -1,7 +1,8 @@
 import { Result } from "effect"
 import { type ChatRequest } from "../../common-form/domain.ts"
-import { type Translation } from "../../format.ts"
+import { type Translation, type WireFormat } from "../../format.ts"
 import { cacheKeyChange, serviceChanges } from "../../openai-chat/request.ts"
+import { openAiResponses } from "../format.ts"
 import { responseToCompletion } from "./answers.ts"
 import { EventsToChunks } from "./events-to-chunks.ts"
 import { chatToResponse } from "./requests.ts"
@@ -22,3 +23,6 @@ export const providerTranslation: Pick<Translation, "requestFromCommon" | "answe
   answerToCommon: responseToCompletion,
   streamToCommon: (head) => new EventsToChunks(head)
 }
+
+/** The Responses API of models that have nothing else, which calls in other formats are translated to. */
+export const responsesAlone: WireFormat = { ...openAiResponses, translation: providerTranslation }
