@@ -109,27 +109,32 @@ const multiplied = (stages: Stages, factor: number): Stages => {
   }
 }
 
+const rateIn = (rates: Rates, name: keyof Rates): bigint =>
+  rates[name] ?? rates[mediaClasses.find((medium) => medium.name === name)?.whole ?? "input"]
+
+const dearestRates = (rates: ReadonlyArray<Rates>): Rates => {
+  const classes = new Set(rates.flatMap((one) => Object.keys(one) as Array<keyof Rates>))
+  return Object.fromEntries(
+    Array.from(classes, (name) => [name, dearest(...rates.map((one) => rateIn(one, name)))])
+  ) as unknown as Rates
+}
+
 /** The dearest of each class of some services, for requests of each length. */
 const dearestOf = (sets: ReadonlyArray<Stages>): Stages => {
-  const join = (rates: ReadonlyArray<Rates>): Rates => {
-    const classes = new Set(rates.flatMap((one) => Object.keys(one) as Array<keyof Rates>))
-    const rateOf = (one: Rates, name: keyof Rates): bigint =>
-      one[name] ?? one[mediaClasses.find((medium) => medium.name === name)?.whole ?? "input"]
-    return Object.fromEntries(
-      Array.from(classes, (name) => [name, dearest(...rates.map((one) => rateOf(one, name)))])
-    ) as unknown as Rates
-  }
   const lengths = new Set(sets.flatMap(({ longContext }) => longContext.map(({ aboveTokens }) => aboveTokens)))
   return {
-    basic: join(sets.map(({ basic }) => basic)),
+    basic: dearestRates(sets.map(({ basic }) => basic)),
     longContext: [...lengths]
       .toSorted((a, b) => b - a)
-      .map((aboveTokens) => ({ aboveTokens, rates: join(sets.map((set) => ratesFor(set, aboveTokens + 1))) }))
+      .map((aboveTokens) => ({ aboveTokens, rates: dearestRates(sets.map((set) => ratesFor(set, aboveTokens + 1))) }))
   }
 }
 
 /** Stands for the dearest of a dimension in the key of a service. */
 const any = "*"
+
+/** The usual service, and those of some names. */
+const choices = (names: ReadonlySet<string>) => [undefined, ...names]
 
 /** The rates of each service that the factors name, alone and together. */
 const servicesOf = (usual: Stages, factors: ReadonlyArray<PriceFactor>): ServiceRates | undefined => {
@@ -143,7 +148,7 @@ const servicesOf = (usual: Stages, factors: ReadonlyArray<PriceFactor>): Service
   const stagesAt = (served: Served): Stages => {
     const open = new Set(["tier", "speed", "geo"] as const)
     const applying = ordered.filter(({ when }) => {
-      const own = (Object.keys(when) as Array<keyof Served>).map((dimension) => dimension)
+      const own = Object.keys(when) as Array<keyof Served>
       const applies = own.every((dimension) => open.has(dimension) && when[dimension] === served[dimension])
       if (applies) for (const dimension of own) open.delete(dimension)
       return applies
@@ -152,7 +157,6 @@ const servicesOf = (usual: Stages, factors: ReadonlyArray<PriceFactor>): Service
     const start = replaced.length > 1 ? dearestOf(replaced) : (replaced[0] ?? usual)
     return applying.reduce((stages, { factor }) => (factor === undefined ? stages : multiplied(stages, factor)), start)
   }
-  const choices = (of: ReadonlySet<string>) => [undefined, ...of]
   const exact = choices(names.tier).flatMap((tier) =>
     choices(names.speed).flatMap((speed) =>
       choices(names.geo).map((geo) => ({ tier, speed, geo, stages: stagesAt({ tier, speed, geo }) }))
@@ -224,7 +228,11 @@ const line = (tokens: number, rate: bigint): bigint =>
 
 /** What the uses of tools cost in nano-dollars; a use without a known fee costs nothing. */
 export const toolCost = (uses: ToolUses, fees: ToolFees): bigint =>
-  billedTools.reduce((sum, tool) => sum + BigInt(uses[tool] ?? 0) * (fees[tool] ?? 0n), 0n)
+  billedTools.reduce((sum, tool) => {
+    const used = uses[tool] ?? 0
+    const billed = tool === "webSearch" && fees.webSearchUnit === "request" ? Math.min(1, used) : used
+    return sum + BigInt(billed) * (fees[tool] ?? 0n)
+  }, 0n)
 
 /** The media of a usage that have a price of their own; undefined where there are none. */
 export const pricedMedia = ({ media: given }: TokenUsage, rates: Rates): TokenUsage["media"] => {

@@ -44,8 +44,13 @@ export const ToolFees = Schema.Struct({
   webSearch: fee("A web search"),
   codeExecution: fee("A container in which code runs"),
   fileSearch: fee("A search in stored files"),
-  imageGeneration: fee("An image that is generated")
-} satisfies Record<BilledTool, unknown>).annotate({ identifier: "ToolFees" })
+  imageGeneration: fee("An image that is generated"),
+  webSearchUnit: Schema.optionalKey(Schema.Literals(["use", "request"])).pipe(
+    Schema.annotateKey({
+      description: "Whether each search has a fee, or each request that has any; `use` unless given"
+    })
+  )
+} satisfies Record<BilledTool | "webSearchUnit", unknown>).annotate({ identifier: "ToolFees" })
 export type ToolFees = typeof ToolFees.Type
 
 const TokenCount = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))

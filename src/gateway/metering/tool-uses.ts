@@ -2,11 +2,12 @@ import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json
 import { lookupTable } from "../../kernel/lookup-table.ts"
 import { type BilledTool, billedTools, type ToolUses } from "../formats/domain.ts"
 import { type ProviderTools } from "../formats/provider-tools.ts"
+import { isCount } from "../formats/usage.ts"
 
-const countOf = (value: unknown): number | undefined =>
-  typeof value === "number" && Number.isFinite(value) && value >= 0
-    ? Math.min(mostReported, Math.ceil(value))
-    : undefined
+const countOf = (value: unknown): number | undefined => {
+  const number = isCount(value) ? Number(value) : -1
+  return number >= 0 ? Math.min(mostReported, Math.ceil(number)) : undefined
+}
 
 /** A larger count is no report. */
 const mostReported = 1_000_000
@@ -14,10 +15,33 @@ const mostReported = 1_000_000
 /** What the items of a response say was used; a container is used once, however often code runs in it. */
 const itemKinds = lookupTable<BilledTool>({
   web_search_call: "webSearch",
+  x_search_call: "webSearch",
   file_search_call: "fileSearch",
+  collections_search_call: "fileSearch",
   code_interpreter_call: "codeExecution",
   shell_call: "codeExecution",
   image_generation_call: "imageGeneration"
+})
+
+/** Members of a usage in which providers count uses: Anthropic, OpenRouter, xAI. */
+const countingMembers = ["server_tool_use", "server_tool_use_details", "server_side_tool_usage_details"] as const
+
+/** The tool whose uses a member of these counts; undefined if it has no fee, or if its count is not what is billed. */
+const countedTool = (name: string): BilledTool | undefined => {
+  // Anthropic bills code by its container.
+  if (/^code_(?:interpreter|execution)_calls$/.test(name)) return "codeExecution"
+  if (/^(?:file|document|collections?|attachment)_search/.test(name)) return "fileSearch"
+  if (name.startsWith("image_generation")) return "imageGeneration"
+  return /search/.test(name) && !/^tool_search|_results?$/.test(name) ? "webSearch" : undefined
+}
+
+/** The kinds of tools that Groq's systems run by themselves. */
+const executedKinds = lookupTable<BilledTool>({
+  search: "webSearch",
+  web_search: "webSearch",
+  browser_search: "webSearch",
+  python: "codeExecution",
+  code_interpreter: "codeExecution"
 })
 
 /** Reads from an answer, in any dialect, how often its tools were used: of its events, or of the whole. */
@@ -28,8 +52,8 @@ export class ToolUseReader {
   private readonly runsShell: boolean
   /** What the answer contains, by what tells two uses apart. */
   private readonly seen = new Map<string, BilledTool>()
-  /** The provider's own count, which goes before what the answer contains. */
-  private searches: number | undefined
+  /** The provider's own counts, which go before what the answer contains. */
+  private readonly counted = new Map<BilledTool, number>()
   private hasAnswered = false
 
   /** What a request declares decides only what is free of charge; every use that an answer reports counts. */
@@ -44,7 +68,7 @@ export class ToolUseReader {
     const counts: { [Tool in BilledTool]?: number } = {}
     for (const tool of this.seen.values()) counts[tool] = (counts[tool] ?? 0) + 1
     if (this.searchesOnce && this.hasAnswered) counts.webSearch ??= 1
-    if (this.searches !== undefined) counts.webSearch = this.searches
+    for (const [tool, count] of this.counted) counts[tool] = count
     const used = billedTools.flatMap((tool) => {
       const count = counts[tool] ?? 0
       return count > 0 && !this.free.has(tool) ? [[tool, count] as const] : []
@@ -54,7 +78,7 @@ export class ToolUseReader {
 
   read(value: unknown): void {
     if (!isJson(value)) return
-    const { choices, content, content_block: block, item, message, output, response, usage } = value
+    const { candidates, choices, content, content_block: block, item, message, output, response, usage } = value
     if (isJson(usage)) this.usage(usage)
     if (isJson(response)) this.read(response)
     // The usage at the start of a message counts nothing yet.
@@ -66,14 +90,40 @@ export class ToolUseReader {
     for (const choice of listIn(choices)) {
       if (!isJson(choice)) continue
       this.hasAnswered = true
-      for (const said of [choice.message, choice.delta]) if (isJson(said)) this.annotations(said.annotations)
+      for (const said of [choice.message, choice.delta]) {
+        if (!isJson(said)) continue
+        this.annotations(said.annotations)
+        for (const one of listIn(said.executed_tools)) if (isJson(one)) this.executed(one)
+      }
     }
+    for (const candidate of listIn(candidates)) if (isJson(candidate)) this.grounding(candidate.groundingMetadata)
   }
 
-  /** Anthropic, and OpenRouter; Perplexity. */
-  private usage({ num_search_queries: queries, server_tool_use: used }: Json): void {
-    const searches = countOf(isJson(used) ? used.web_search_requests : undefined) ?? countOf(queries)
-    if (searches !== undefined) this.searches = Math.max(this.searches ?? 0, searches)
+  /** What a usage counts, under any of the names; Perplexity has a member of its own for searches. */
+  private usage(usage: Json): void {
+    const sums = new Map<BilledTool, number>()
+    for (const member of countingMembers) {
+      const counts = usage[member]
+      if (!isJson(counts)) continue
+      for (const name in counts) {
+        const [tool, count] = [countedTool(name), countOf(counts[name])]
+        if (tool !== undefined && count !== undefined) sums.set(tool, (sums.get(tool) ?? 0) + count)
+      }
+    }
+    const queries = countOf(usage.num_search_queries)
+    if (queries !== undefined) sums.set("webSearch", Math.max(sums.get("webSearch") ?? 0, queries))
+    for (const [tool, count] of sums) this.counted.set(tool, Math.max(this.counted.get(tool) ?? 0, count))
+  }
+
+  private executed({ index, type }: Json): void {
+    const tool = executedKinds[textIn(type)]
+    if (tool !== undefined) this.seen.set(`executed ${textIn(index)} ${textIn(type)}`, tool)
+  }
+
+  /** Google's searches, each by its query. */
+  private grounding(metadata: unknown): void {
+    if (!isJson(metadata)) return
+    for (const query of listIn(metadata.webSearchQueries)) this.seen.set(`query ${textIn(query)}`, "webSearch")
   }
 
   private block({ id, name, type }: Json): void {

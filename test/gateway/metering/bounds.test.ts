@@ -1,12 +1,15 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Result } from "effect"
+import { isDeepStrictEqual } from "node:util"
 import { gatewaySnapshot, type ModelTarget } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { costOf, rateTable } from "../../../src/gateway/catalog/cost.ts"
 import { estimateOf, type EstimateTerms } from "../../../src/gateway/metering/estimates.ts"
 import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { openAiResponses } from "../../../src/gateway/formats/openai-responses/format.ts"
 import { anthropicMessages } from "../../../src/gateway/formats/anthropic-messages/format.ts"
-import { type Dialect } from "../../../src/gateway/formats/domain.ts"
+import { type Dialect, type MediaTokens, type Served } from "../../../src/gateway/formats/domain.ts"
+import { type RateTable } from "../../../src/gateway/catalog/rate-domain.ts"
+import { servedName } from "../../../src/gateway/formats/served.ts"
 import { boundOf, knownModel, spokenDialects } from "../../support/formats.ts"
 import { type TokenUpperBound } from "../../../src/gateway/formats/token-upper-bound.ts"
 import { type FormatRequest } from "../../../src/gateway/pipeline/call-request.ts"
@@ -83,6 +86,16 @@ const drawThoughts = (dice: Dice) => {
   ])
 }
 
+/** What a request asks for of its service; some of it has a price, and some has none. */
+const drawService = (dice: Dice) => ({
+  ...(dice.chance(0.3)
+    ? { service_tier: dice.pick(["auto", "default", "flex", "priority", "fast", "scale", "standard_only", ""]) }
+    : {}),
+  ...(dice.chance(0.1) ? { speed: dice.pick(["standard", "fast", "slow"]) } : {}),
+  ...(dice.chance(0.1) ? { inference_geo: dice.pick(["global", "us", "eu"]) } : {}),
+  ...(dice.chance(0.2) ? { modalities: dice.pick([["text"], ["text", "audio"], ["video"]]) } : {})
+})
+
 /** A random chat completion. */
 const drawChat = (dice: Dice): Body => {
   const some = <A>(values: ReadonlyArray<A>) => values.filter(() => dice.chance(0.3))
@@ -102,6 +115,7 @@ const drawChat = (dice: Dice): Body => {
     ...(dice.chance(0.5) ? { [dice.pick(["max_tokens", "max_completion_tokens"])]: 1 + dice.below(500) } : {}),
     ...(dice.chance(0.2) ? { n: 1 + dice.below(3) } : {}),
     ...drawThoughts(dice),
+    ...drawService(dice),
     ...drawMembers(dice)
   }
 }
@@ -146,6 +160,7 @@ const drawMessages = (dice: Dice): Body => {
   const max_tokens = dice.below(500)
   return {
     ...drawMembers(dice),
+    ...drawService(dice),
     max_tokens,
     messages: [{ role: "user", content }],
     ...(tools.length === 0 ? {} : { tools }),
@@ -178,6 +193,7 @@ const drawResponses = (dice: Dice): Body => {
   const content = [{ type: "input_text", text: "word ".repeat(dice.below(400)) }, ...parts]
   return {
     ...drawMembers(dice),
+    ...drawService(dice),
     ...(dice.chance(0.3) ? { reasoning: { max_tokens: 1 + dice.below(2000) } } : {}),
     input: [...added, { role: "user", content }],
     ...(tools.length === 0 ? {} : { tools }),
@@ -187,12 +203,49 @@ const drawResponses = (dice: Dice): Body => {
 }
 
 const [loopback] = gatewaySnapshot({}, null, runningLoopback, [], []).models
-const rates = rateTable({
+const textPrices = {
   inputUsdPerMTok: 2_000_000_000n,
   outputUsdPerMTok: 10_000_000_000n,
   toolUses: { webSearch: 10_000_000n, codeExecution: 50_000_000n, fileSearch: 2_000_000n }
+}
+const textRates = rateTable(textPrices)
+const allRates = rateTable({
+  ...textPrices,
+  audioInputUsdPerMTok: 40_000_000_000n,
+  audioOutputUsdPerMTok: 80_000_000_000n,
+  imageInputUsdPerMTok: 1_000_000_000n,
+  factors: [
+    { when: { tier: "flex" }, factor: 0.5 },
+    { when: { tier: "priority" }, prices: { inputUsdPerMTok: 7_000_000_001n, outputUsdPerMTok: 21_000_000_000n } },
+    { when: { speed: "fast" }, factor: 6 },
+    { when: { geo: "us" }, factor: 1.1 }
+  ]
 })
-const targetOf = (dialect: Dialect, vendor: string | undefined): ModelTarget => ({
+
+/** A service that a provider names for a request; a vendor's own gives what was asked for, or the usual one. */
+const drawServed = (dice: Dice, sent: Body, isVendor: boolean): Served => {
+  const name = (asked: unknown, dimension: keyof Served, names: readonly [string, ...ReadonlyArray<string>]) => {
+    const mayBeAny = dimension === "geo" ? (asked ?? null) === null : !isVendor
+    if (mayBeAny) return dice.chance(0.4) ? undefined : servedName(dimension, dice.pick(names))
+    return dice.chance(0.3) ? undefined : servedName(dimension, asked)
+  }
+  const chosen = ["auto", "", undefined, null].includes(sent.service_tier) ? "priority" : sent.service_tier
+  return {
+    tier: name(chosen, "tier", ["flex", "priority", "scale", "default"]),
+    speed: name(sent.speed, "speed", ["fast", "standard", "slow"]),
+    geo: name(sent.inference_geo, "geo", ["us", "eu", "global"])
+  }
+}
+
+/** Media within a usage: audio is written where it is asked for, and read where the request has more than its text. */
+const drawMedia = (dice: Dice, sent: Body, input: number, output: number, readsMore: boolean): MediaTokens => {
+  const writesAudio = !isDeepStrictEqual(sent.modalities, ["text"]) && sent.input === undefined
+  return {
+    ...(readsMore ? { audioInput: dice.below(input + 1) } : {}),
+    ...(writesAudio ? { audioOutput: dice.pick([output, dice.below(output + 1)]) } : {})
+  }
+}
+const targetOf = (dialect: Dialect, vendor: string | undefined, rates: RateTable): ModelTarget => ({
   provider: { ...runningLoopback, vendor, speaks: spokenDialects[dialect] },
   ...knownModel("m", vendor),
   isListed: true,
@@ -218,7 +271,8 @@ const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
   const terms = { models: [knownModel("m")], mcpServers: [[{ urlPrefix: ours, maxSteps: 3 }]] }
   const bound = boundOf(format, body, bytes.length, { ...terms, contextTokens })
   const isVendor = dice.chance(0.5)
-  const target = targetOf(format.dialect, isVendor ? format.dialect : undefined)
+  const rates = dice.chance(0.5) ? textRates : allRates
+  const target = targetOf(format.dialect, isVendor ? format.dialect : undefined, rates)
   const estimate = yield* Effect.result(
     estimateOf(
       bounding(bound, {
@@ -244,7 +298,15 @@ const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
   const written = yield* providerRequest(request, target, estimate.success)
   const sent = JSON.parse(Buffer.from(written).toString())
   const { input, output, searches } = consumption(sent, contextTokens, dice, { isVendor })
-  const usage = { ...noUsage, inputTokens: input, outputTokens: output, toolUses: { webSearch: searches } }
+  const readsMore = bound.mediaTokens > 0 || bound.elsewhere !== undefined || bound.tools !== undefined
+  const usage = {
+    ...noUsage,
+    inputTokens: input,
+    outputTokens: output,
+    toolUses: { webSearch: searches },
+    media: drawMedia(dice, sent, input, output, readsMore),
+    served: drawServed(dice, sent, isVendor)
+  }
   return { body, estimate: estimate.success, sent, charged: costOf(usage, rates) }
 })
 
@@ -301,6 +363,11 @@ const mutants: Readonly<Record<string, Bounding>> = {
     ...terms,
     bound: { ...bound, elsewhere: bound.elsewhere === "image" ? undefined : bound.elsewhere }
   }),
+  "no other tier than was asked for": (bound, terms) => ({
+    ...terms,
+    bound: { ...bound, asksFor: { tier: "default", speed: "standard", geo: "global" } }
+  }),
+  "text alone": (bound, terms) => ({ ...terms, bound: { ...bound, writesText: true } }),
   "nothing that is refused": (bound, terms) => ({ ...terms, bound: { ...bound, unbounded: [], tools: undefined } })
 }
 

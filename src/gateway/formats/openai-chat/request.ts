@@ -116,18 +116,17 @@ export const heldPrices = (
   if (pinsService !== true || rates === null || !isRouterCost(costPath)) return {}
   const routing = isJson(given) ? given : {}
   const asked = isJson(routing.max_price) ? routing.max_price : {}
-  const least = (value: unknown, held: number) => Math.min(held, positivePrice(value) ?? held)
   const { input, output } = rates.basic
   const max_price = {
     ...asked,
-    prompt: least(asked.prompt, usdOf(input)),
-    completion: least(asked.completion, usdOf(output))
+    prompt: leastPrice(asked.prompt, usdOf(input)),
+    completion: leastPrice(asked.completion, usdOf(output))
   }
   return { provider: { ...routing, max_price } }
 }
 
-const positivePrice = (value: unknown): number | undefined =>
-  typeof value === "number" && value >= 0 ? value : undefined
+const leastPrice = (asked: unknown, held: number): number =>
+  typeof asked === "number" && asked >= 0 ? Math.min(held, asked) : held
 
 /** What keeps a call at the prices that are held for it, where a hard cap in money applies. */
 export const serviceChanges = (body: Json, target: FormatTarget, limits: SentLimits): Json =>
