@@ -1,7 +1,6 @@
 import { lookupTable } from "../../kernel/lookup-table.ts"
 import { type Json } from "../../kernel/json/parsed-json.ts"
 import { type Served } from "./domain.ts"
-import { member } from "./usage.ts"
 
 /** What an answer says of how it was served, unread. */
 export interface ServedNames {
@@ -89,30 +88,25 @@ export const possibleNames = (
   return isChosen && !isPinned ? undefined : [undefined]
 }
 
-const isNamed = (value: unknown): boolean => typeof value === "string" && value !== "" && value !== "auto"
-
-/** The first of some objects that has a name as this member; `auto` names none. */
-const named = (member: string, holders: ReadonlyArray<unknown>): unknown => {
-  for (const holder of holders) {
-    const value = holder === undefined ? undefined : (holder as Readonly<Record<string, unknown>>)[member]
-    if (isNamed(value)) return value
-  }
-  return undefined
+/** A name in one of some places; `auto` is none. */
+const named = (one: unknown, other: unknown, another: unknown): unknown => {
+  if (typeof one === "string" && one !== "" && one !== "auto") return one
+  if (typeof other === "string" && other !== "" && other !== "auto") return other
+  return typeof another === "string" && another !== "" && another !== "auto" ? another : undefined
 }
 
-const objectIn = (value: unknown, name: string): object | undefined => {
-  const found = member(value, name)
-  return typeof found === "object" && found !== null ? found : undefined
-}
+const noMembers: Json = {}
+const objectIn = (value: unknown): Json | undefined =>
+  typeof value === "object" && value !== null ? (value as Json) : undefined
 
 /** The names in an answer or an event of OpenAI's or Anthropic's formats, wherever they stand. */
 export const namesIn = (value: unknown): ServedNames | undefined => {
-  if (typeof value !== "object" || value === null) return undefined
-  const inner = objectIn(value, "response") ?? objectIn(value, "message")
-  const usage = objectIn(inner ?? value, "usage")
-  const holders = [inner, value, usage]
-  const tier = named("service_tier", holders)
-  const speed = named("speed", holders)
-  const geo = named("inference_geo", holders)
+  const outer = objectIn(value)
+  if (outer === undefined) return undefined
+  const inner = objectIn(outer.response) ?? objectIn(outer.message) ?? noMembers
+  const usage = objectIn(inner.usage) ?? objectIn(outer.usage) ?? noMembers
+  const tier = named(inner.service_tier, outer.service_tier, usage.service_tier)
+  const speed = named(inner.speed, outer.speed, usage.speed)
+  const geo = named(inner.inference_geo, outer.inference_geo, usage.inference_geo)
   return tier === undefined && speed === undefined && geo === undefined ? undefined : { tier, speed, geo }
 }

@@ -9,7 +9,21 @@ import { eventually } from "../../support/waiting.ts"
 
 type Service = TestService["Service"]
 
-const rates = { input: 2000n, output: 10_000n, cacheRead: 500n }
+const rates = { input: 2000n, output: 10_000n, cacheRead: 500n, audioOutput: 80_000n }
+const prices = {
+  inputUsdPerMTok: 2,
+  outputUsdPerMTok: 10,
+  cacheReadUsdPerMTok: 0.5,
+  audioOutputUsdPerMTok: 80,
+  factors: [
+    { when: { tier: "flex" }, factor: 0.5 },
+    { when: { tier: "priority" }, factor: 2 }
+  ]
+}
+/** What each tier that answers name costs, in halves; one without a price costs as the dearest. */
+const halves = { default: 2n, flex: 1n, priority: 4n, scale: 4n } as const
+type Tier = keyof typeof halves
+const tiers = ["default", "flex", "priority", "scale"] as const
 
 const kinds = ["whole", "stream", "silent-usage", "error", "no-answer", "broken-stream", "endless"] as const
 
@@ -20,32 +34,49 @@ interface Ending {
   readonly input: number
   readonly cached: number
   readonly output: number
+  readonly audio: number
+  readonly tier: Tier
 }
 
 const limit = 50
 
 const draw = (dice: Dice): Ending => {
   const input = 1 + dice.below(60)
+  const output = dice.below(limit + 1)
   return {
     kind: dice.pick(kinds),
     status: dice.pick([400, 404, 429, 500, 503, 529]),
     input,
     cached: dice.below(input + 1),
-    output: dice.below(limit + 1)
+    output,
+    audio: dice.chance(0.5) ? 0 : dice.below(output + 1),
+    tier: dice.pick(tiers)
   }
 }
 const drawMany = (dice: Dice, count: number) => Array.from({ length: count }, () => draw(dice))
 
-const usageOf = ({ cached, input, output }: Ending) => ({
+const usageOf = ({ audio, cached, input, output }: Ending) => ({
   prompt_tokens: input,
   completion_tokens: output,
   total_tokens: input + output,
-  prompt_tokens_details: { cached_tokens: cached }
+  prompt_tokens_details: { cached_tokens: cached },
+  completion_tokens_details: { audio_tokens: audio }
 })
 
 const line = (tokens: number, rate: bigint) => BigInt(tokens) * rate
-const priceOf = ({ cached, input, output }: Pick<Ending, "cached" | "input" | "output">) =>
-  line(input - cached, rates.input) + line(cached, rates.cacheRead) + line(output, rates.output)
+const priceOf = ({
+  audio,
+  cached,
+  input,
+  output,
+  tier
+}: Pick<Ending, "audio" | "cached" | "input" | "output" | "tier">) =>
+  ((line(input - cached, rates.input) +
+    line(cached, rates.cacheRead) +
+    line(output - audio, rates.output) +
+    line(audio, rates.audioOutput)) *
+    halves[tier]) /
+  2n
 
 const chunk = (content: string, finish_reason: string | null = null) => ({
   choices: [{ index: 0, delta: { content }, finish_reason }]
@@ -72,9 +103,15 @@ const answering =
         return void response.destroy()
       default:
         if (body.stream !== true) {
-          return json(response, 200, { choices: [{ message: { content: "Noon." }, finish_reason: "stop" }], usage })
+          const choices = [{ message: { content: "Noon." }, finish_reason: "stop" }]
+          return json(response, 200, { choices, usage, service_tier: ending.tier })
         }
-        sse(response, [chunk("Noon."), chunk("", "stop"), { choices: [], usage }, "data: [DONE]\n\n"])
+        sse(response, [
+          chunk("Noon."),
+          chunk("", "stop"),
+          { choices: [], usage, service_tier: ending.tier },
+          "data: [DONE]\n\n"
+        ])
         return void response.end()
     }
   }
@@ -111,7 +148,7 @@ layer(sharedServiceLayer, options)("the money of calls", (it) => {
     Effect.gen(function* () {
       const service = yield* TestService
       const standIn = yield* startProvider(() => {})
-      yield* configure(service, [provider("oa", standIn, { timeoutSeconds: 1 })], [model("gpt", ["oa"])], {
+      yield* configure(service, [provider("oa", standIn, { timeoutSeconds: 1 })], [model("gpt", ["oa"], { prices })], {
         retries: 1
       })
       const dice = diceOf("the money of calls")
@@ -136,7 +173,14 @@ layer(sharedServiceLayer, options)("the money of calls", (it) => {
           JSON.stringify(all)
         )
         for (const row of rows) {
-          const tokens = { input: row.inputTokens, cached: row.cachedInputTokens, output: row.outputTokens }
+          const { tier = "default", tokens: media } = row.priceTerms ?? {}
+          const tokens = {
+            input: row.inputTokens,
+            cached: row.cachedInputTokens,
+            output: row.outputTokens,
+            audio: media?.audioOutput ?? 0,
+            tier: tier as Tier
+          }
           if (row.method === "released") assert.strictEqual(row.cost, 0)
           else if (row.method !== "unanswered") assert.strictEqual(BigInt(row.cost), priceOf(tokens))
         }
@@ -162,13 +206,10 @@ layer(sharedServiceLayer, options)("the money of calls", (it) => {
     Effect.gen(function* () {
       const service = yield* TestService
       const standIn = yield* startProvider(() => {})
-      yield* configure(service, [provider("oa", standIn, { timeoutSeconds: 1 })], [model("gpt", ["oa"])])
+      yield* configure(service, [provider("oa", standIn, { timeoutSeconds: 1 })], [model("gpt", ["oa"], { prices })])
       const drawn = drawMany(diceOf("the last cent"), 64)
       standIn.answer = answering(drawn)
-      const { key, tenantId } = yield* spender(service, [
-        { limit: 0.01 },
-        { limit: 0.008, scope: { provider: "each" } }
-      ])
+      const { key, tenantId } = yield* spender(service, [{ limit: 0.1 }, { limit: 0.08, scope: { provider: "each" } }])
       const statuses = yield* Effect.forEach(drawn, (ending, place) => make(service, key, place, ending), {
         concurrency: 64
       })
@@ -177,7 +218,7 @@ layer(sharedServiceLayer, options)("the money of calls", (it) => {
       const all = yield* eventually(counters(service, tenantId), (rows) =>
         rows.every(({ reserved }) => reserved === "0")
       )
-      for (const { spent } of all) assert.isAtMost(Number(spent), 8_000_000)
+      for (const { spent } of all) assert.isAtMost(Number(spent), 80_000_000)
       yield* assertNoDrift(service.database)
     }).pipe(Effect.scoped)
   )

@@ -48,6 +48,11 @@ const response = (members: object = {}) => ({
   ...members
 })
 
+const last = (members: object, choice: object = {}) => ({
+  choices: [{ index: 0, delta: {}, finish_reason: "stop", ...choice }],
+  ...members
+})
+
 /** The last row of a tenant once there are so many. */
 const rowAfter = (service: Service, tenantId: string, count: number) =>
   Effect.map(
@@ -228,10 +233,6 @@ layer(sharedServiceLayer, options)("the price of a call", (it) => {
     Effect.gen(function* () {
       const service = yield* TestService
       const said = { choices: [{ index: 0, delta: { content: "Noon." } }] }
-      const last = (members: object, choice: object = {}) => ({
-        choices: [{ index: 0, delta: {}, finish_reason: "stop", ...choice }],
-        ...members
-      })
       const zeros = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
       for (const [answer, path] of [
         [[said, last({}, { usage }), "data: [DONE]\n\n"], "/v1/chat/completions"],

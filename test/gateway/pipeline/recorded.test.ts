@@ -42,8 +42,11 @@ const reported = (exchange: RecordedExchange) => {
     ({ type }: Json) => type === "compaction" || type === "advisor_message"
   )
   const sum = (name: string) => [usage, ...besides].reduce((all, one) => all + (one[name] ?? 0), 0)
-  const input =
-    usage.prompt_tokens ?? sum("input_tokens") + sum("cache_read_input_tokens") + sum("cache_creation_input_tokens")
+  // Mistral counts the audio that it reads beside the prompt, and in the total alone.
+  const audio = usage.prompt_tokens_details?.audio_tokens ?? 0
+  const beside = usage.total_tokens - usage.prompt_tokens - usage.completion_tokens === audio ? audio : 0
+  const prompt = usage.prompt_tokens === undefined ? undefined : usage.prompt_tokens + beside
+  const input = prompt ?? sum("input_tokens") + sum("cache_read_input_tokens") + sum("cache_creation_input_tokens")
   const output = Math.max(usage.completion_tokens ?? sum("output_tokens"), (usage.total_tokens ?? 0) - input)
   return { input, output }
 }
