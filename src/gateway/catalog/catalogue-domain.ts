@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { text } from "../../kernel/text.ts"
-import { traitFields } from "../formats/model-traits.ts"
+import { traitFields } from "../formats/traits-domain.ts"
 import { ProviderApi } from "../formats/domain.ts"
 import { mediaClasses, PriceFactor, Prices, ToolFees } from "./rate-domain.ts"
 

@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache"
-import { type ModelTraits } from "../formats/model-traits.ts"
+import { type ModelTraits } from "../formats/traits-domain.ts"
 import { type ModelFamily } from "./catalogue-domain.ts"
 
 /** Callers choose the names of unlisted models. */

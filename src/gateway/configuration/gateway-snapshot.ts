@@ -1,6 +1,6 @@
 import { type PromptCache, type ProviderApi } from "../formats/domain.ts"
 import { type VendorDialect } from "../formats/format.ts"
-import { type ModelTraits, noTraits } from "../formats/model-traits.ts"
+import { type ModelTraits, noTraits } from "../formats/traits-domain.ts"
 import { openAiDialect } from "../formats/openai-chat/format.ts"
 import { builtInCatalogue, type Catalogue, type ModelFacts } from "../catalog/catalogue.ts"
 import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./configuration-domain.ts"

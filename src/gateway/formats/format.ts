@@ -7,7 +7,7 @@ import { type Dialect, type Operation, type PromptCache, type ProviderApi, type 
 import { type ErrorWriter } from "./error-writer.ts"
 import { type DialectError, type ProviderError } from "./errors.ts"
 import { type ServerEvent } from "./event-reader.ts"
-import { type ModelTraits } from "./model-traits.ts"
+import { type ModelTraits } from "./traits-domain.ts"
 import { type ServedNames } from "./served.ts"
 import { type ToolTerms } from "./provider-tools.ts"
 import { type TokenUpperBound } from "./token-upper-bound.ts"
@@ -236,6 +236,8 @@ export interface WireFormat {
   /** The same format for a target: edits of the bytes, everything else equal. */
   edit(request: GivenRequest, target: FormatTarget, limits: SentLimits): string | Uint8Array
   idScope(body: Json): IdScope
+  /** What names the session of a request, in a format that has a member of its own for that. */
+  sessionIn?(body: Json): unknown
   /** Whether a request asks for the model's thoughts, in a format that has them only then. */
   asksForThoughts?(body: Json): boolean
   /** Whether a request for a stream asks for the usage, in a format that has it only then. */

@@ -1,7 +1,7 @@
 import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type BilledTool, type MediaClass, type Served } from "./domain.ts"
-import { type ModelTraits } from "./model-traits.ts"
+import { type ModelTraits } from "./traits-domain.ts"
 
 /** An MCP server that an operator allows under a hard cap, by where its URLs begin. */
 export interface AllowedMcpServer {

@@ -2,7 +2,7 @@ import { isUtf8 } from "node:buffer"
 import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { media } from "./domain.ts"
-import { type ModelTraits } from "./model-traits.ts"
+import { type ModelTraits } from "./traits-domain.ts"
 import { type ProviderTools, type Unbounded } from "./provider-tools.ts"
 import { type ServedNames, servedName, serviceMembers } from "./served.ts"
 

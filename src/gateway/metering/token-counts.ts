@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { makeWorkerProcess } from "../../platform/runtime/worker-process.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
-import { type TokenEncoding } from "../formats/model-traits.ts"
+import { type TokenEncoding } from "../formats/traits-domain.ts"
 
 /** A message to the worker process. */
 export interface CountRequest {

@@ -1,5 +1,5 @@
 import { isJson } from "../../kernel/json/parsed-json.ts"
-import { type ModelTraits } from "../formats/model-traits.ts"
+import { type ModelTraits } from "../formats/traits-domain.ts"
 
 const efforts = new Set<unknown>(["none", "minimal"])
 

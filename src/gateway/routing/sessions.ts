@@ -2,11 +2,11 @@ import { Context, Effect, Layer } from "effect"
 import { createHmac, hash } from "node:crypto"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Principal } from "../../kernel/authority/principal.ts"
-import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
+import { type Json } from "../../kernel/json/parsed-json.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type GatewayError, invalidMember } from "../errors/gateway-error.ts"
-import { type Dialect } from "../formats/domain.ts"
+import { type WireFormat } from "../formats/format.ts"
 
 /** What calls of one session share. */
 export interface CallSession {
@@ -35,11 +35,15 @@ const isName = (value: unknown): value is string =>
 type RequestHeaders = Readonly<Record<string, string | undefined>>
 
 /** What a caller names its session; undefined if it names none. */
-export const sessionNameIn = (headers: RequestHeaders, body: Json, dialect: Dialect): string | undefined => {
+export const sessionNameIn = (
+  headers: RequestHeaders,
+  body: Json,
+  { sessionIn }: Pick<WireFormat, "sessionIn">
+): string | undefined => {
   for (const header of sessionHeaders) if (isName(headers[header])) return headers[header]
   if (isName(body.prompt_cache_key)) return body.prompt_cache_key
-  const { metadata } = body
-  return dialect === "anthropic" && isJson(metadata) && isName(metadata.user_id) ? metadata.user_id : undefined
+  const named = sessionIn?.(body)
+  return isName(named) ? named : undefined
 }
 
 /** A number between 0 and 1 for a session at a target. */
@@ -73,7 +77,7 @@ export class Sessions extends Context.Service<
       principal: Pick<Principal, "kind" | "name">,
       headers: RequestHeaders,
       body: Json,
-      dialect: Dialect
+      format: Pick<WireFormat, "sessionIn">
     ): CallSession | GatewayError | undefined
   }
 >()("app/gateway/Sessions") {
@@ -85,10 +89,10 @@ export class Sessions extends Context.Service<
         createHmac("sha256", secret).update(JSON.stringify(parts)).digest()
 
       return Sessions.of({
-        of: (tenantId, { kind, name: principal }, headers, body, dialect) => {
+        of: (tenantId, { kind, name: principal }, headers, body, format) => {
           const { "x-affinity": affinity } = headers
           if (affinity !== undefined && affinity !== "on" && affinity !== "off") return noSwitch
-          const name = sessionNameIn(headers, body, dialect)
+          const name = sessionNameIn(headers, body, format)
           const { prompt_cache_key: given } = body
           const hasKey = (given ?? null) !== null
           if (name === undefined && !hasKey) return undefined

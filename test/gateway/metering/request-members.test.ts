@@ -10,7 +10,7 @@ import { boundOf, knownModel } from "../../support/formats.ts"
 import { configure, model, prices, provider, spender } from "../../support/gateway.ts"
 import { type Answerer, json, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
-import { noTraits } from "../../../src/gateway/formats/model-traits.ts"
+import { noTraits } from "../../../src/gateway/formats/traits-domain.ts"
 
 const messages = [{ role: "user", content: "Hi" }]
 const requests: Readonly<Record<string, readonly [WireFormat, object]>> = {

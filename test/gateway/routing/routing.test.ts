@@ -13,7 +13,7 @@ import { ProviderHealth } from "../../../src/gateway/routing/router.ts"
 import { SharedRedis } from "../../../src/platform/redis/shared-redis.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 import { repeatableLoopback, runningLoopback } from "../../support/loopback.ts"
-import { noTraits } from "../../../src/gateway/formats/model-traits.ts"
+import { noTraits } from "../../../src/gateway/formats/traits-domain.ts"
 
 const loopback = repeatableLoopback()
 

@@ -2,13 +2,14 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
 import { rateTable } from "../../../src/gateway/catalog/cost.ts"
+import { type Dialect } from "../../../src/gateway/formats/domain.ts"
 import { type ModelTarget } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { routeOrder } from "../../../src/gateway/routing/resolve-model.ts"
 import { inSessionOrder, sessionNameIn } from "../../../src/gateway/routing/sessions.ts"
 import { diceOf } from "../../contract/dice.ts"
 import { makeKey } from "../../support/authority.ts"
 import { ask, asks, configure, model, provider, spender } from "../../support/gateway.ts"
-import { knownModel } from "../../support/formats.ts"
+import { chatFormats, knownModel } from "../../support/formats.ts"
 import { runningLoopback } from "../../support/loopback.ts"
 import { json, startProvider, type ProviderStandIn } from "../../support/provider.ts"
 import { makeResponsesVendor } from "../../support/responses-vendor.ts"
@@ -102,8 +103,8 @@ describe("the order of a session's targets", () => {
   })
 })
 
-const name = (headers: object, body: object = {}, dialect: "openai" | "anthropic" = "openai") =>
-  sessionNameIn({ ...headers }, { ...body }, dialect)
+const name = (headers: object, body: object = {}, dialect: Dialect = "openai") =>
+  sessionNameIn({ ...headers }, { ...body }, chatFormats[dialect])
 
 describe("the session of a call", () => {
   it("is named by the first header that clients send, the key of a cache, or Anthropic's user", () => {

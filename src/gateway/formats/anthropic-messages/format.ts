@@ -48,6 +48,7 @@ const shared = {
   betaHeader: () => "anthropic-beta",
   bound: messageUpperBound,
   idScope: ({ diagnostics }) => (isJson(diagnostics) ? diagnosedScope : answerScope),
+  sessionIn: ({ metadata }) => (isJson(metadata) ? metadata.user_id : undefined),
   translation: messagesTranslation,
   usageIn,
   servedIn: namesIn,

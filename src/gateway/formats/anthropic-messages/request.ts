@@ -7,7 +7,7 @@ import { type Unbounded } from "../provider-tools.ts"
 import { Faults, maxChoices } from "../request-faults.ts"
 import { pinnedTier } from "../served.ts"
 import { boundMembers, perVendorTool, perVendorToolset, positive, type TokenUpperBound } from "../token-upper-bound.ts"
-import { cacheMarkEdits } from "./cache-marks.ts"
+import { cacheMarkEdits } from "./prompt-cache/marks.ts"
 import { messagesTools, runByMessagesCaller, toolLimitEdits } from "./tools.ts"
 
 /** The faults of a request for a count; a request for no output is valid: it fills the prompt cache. */

@@ -1,7 +1,7 @@
 import { Option, Schema } from "effect"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type ChatRequest } from "../common-form/domain.ts"
-import { type ModelTraits } from "../model-traits.ts"
+import { type ModelTraits } from "../traits-domain.ts"
 import { TurnPlaces } from "../common-form/turn-order.ts"
 import { type AnsweredBlock } from "./domain.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"

@@ -12,7 +12,7 @@ import { ChunksToEvents } from "./chunks-to-events.ts"
 import { MessagesRequest, readEvent, readMessage } from "./domain.ts"
 import { EventsToChunks } from "./events-to-chunks.ts"
 import { messagesToChat } from "./messages-to-chat.ts"
-import { withCacheMarks } from "./cache-marks.ts"
+import { withCacheMarks } from "./prompt-cache/marks.ts"
 import { withToolLimit } from "./tools.ts"
 import { toMessageUsage } from "./usage.ts"
 

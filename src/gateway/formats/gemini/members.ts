@@ -1,5 +1,5 @@
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
-import { type ModelTraits } from "../model-traits.ts"
+import { type ModelTraits } from "../traits-domain.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
 import { type InlineData, type ThinkingConfig } from "./domain.ts"
 import { type ChatPart } from "../common-form/domain.ts"

@@ -163,7 +163,7 @@ export const makeCallReader = Effect.gen(function* () {
         // A body takes as long as its sender.
         return Effect.flatMap(withoutDeadline(parseRequest(request, maxBodyBytes)), ({ body, bytes }) => {
           const { tenantId } = caller.subject
-          const session = sessions.of(tenantId, principal, headers, body, format.dialect)
+          const session = sessions.of(tenantId, principal, headers, body, format)
           if (session instanceof GatewayError) return Effect.fail(session)
           const call = withoutBetaMembers<Call>({
             format,

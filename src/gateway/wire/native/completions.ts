@@ -71,7 +71,7 @@ export class Completions extends Context.Service<
         const key = headers["idempotency-key"]
         const caller = yield* authentication.attribute(declared)
         const { tenantId } = caller.subject
-        const session = sessions.of(tenantId, yield* CurrentPrincipal, headers, body, format.dialect)
+        const session = sessions.of(tenantId, yield* CurrentPrincipal, headers, body, format)
         if (session instanceof GatewayError) return yield* session
         const call: Call = {
           format,

@@ -4,7 +4,7 @@ import {
   cacheMarkEdits,
   cacheMarks,
   withCacheMarks
-} from "../../../../src/gateway/formats/anthropic-messages/cache-marks.ts"
+} from "../../../../src/gateway/formats/anthropic-messages/prompt-cache/marks.ts"
 import { edited } from "../../../../src/gateway/json/json-edits.ts"
 import { diceOf, type Dice } from "../../../contract/dice.ts"
 import { ask, configure, model, spender } from "../../../support/gateway.ts"

@@ -1,6 +1,6 @@
-import { isJson, type Json, listIn, textIn } from "../../../kernel/json/parsed-json.ts"
-import { type Edit, type Place, placesIn } from "../../json/json-edits.ts"
-import { type FormatTarget, type SentLimits } from "../format.ts"
+import { isJson, type Json, listIn, textIn } from "../../../../kernel/json/parsed-json.ts"
+import { type Edit, type Place, placesIn } from "../../../json/json-edits.ts"
+import { type FormatTarget, type SentLimits } from "../../format.ts"
 
 /** How long what is marked stays in Anthropic's cache; undefined for five minutes. */
 type Life = "1h" | undefined
