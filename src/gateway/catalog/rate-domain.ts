@@ -2,7 +2,7 @@ import { Schema } from "effect"
 import { UsdOrZero } from "../../kernel/usd.ts"
 import { text } from "../../kernel/text.ts"
 import { type BilledTool, type MediaClass, type Served } from "../formats/domain.ts"
-import { servedName } from "../formats/served.ts"
+import { servedName } from "../formats/served-domain.ts"
 
 /** US dollars per million tokens on the wire, nano-dollars (`bigint`) within. */
 export const UsdPerMTok = UsdOrZero.annotate({ examples: [2_500_000_000n] })
@@ -115,9 +115,9 @@ export const PriceFactor = Schema.Struct({
   factor: Schema.optionalKey(Factor).pipe(
     Schema.annotateKey({ description: "What all prices of tokens are multiplied by; or `prices`" })
   ),
-  prices: Schema.optionalKey(Schema.Struct({ ...classes, ...mediaClasses, longContext })).pipe(
-    Schema.annotateKey({ description: "The prices in the place of the model's; or `factor`" })
-  )
+  prices: Schema.optionalKey(
+    Schema.Struct({ ...classes, ...mediaClasses, longContext }).annotate({ identifier: "ServicePrices" })
+  ).pipe(Schema.annotateKey({ description: "The prices in the place of the model's; or `factor`" }))
 })
   .pipe(
     Schema.check(

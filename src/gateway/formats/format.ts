@@ -7,8 +7,8 @@ import { type Dialect, type Operation, type PromptCache, type ProviderApi, type 
 import { type ErrorWriter } from "./error-writer.ts"
 import { type DialectError, type ProviderError } from "./errors.ts"
 import { type ServerEvent } from "./event-reader.ts"
+import { type ServedNames } from "./served-domain.ts"
 import { type ModelTraits } from "./traits-domain.ts"
-import { type ServedNames } from "./served.ts"
 import { type ToolTerms } from "./provider-tools.ts"
 import { type TokenUpperBound } from "./token-upper-bound.ts"
 

@@ -2,7 +2,7 @@ import { isJson, type Json, listIn, textIn } from "../../kernel/json/parsed-json
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type BoundTerms } from "./format.ts"
 import { type FoundTools } from "./provider-tools.ts"
-import { askedIn } from "./served.ts"
+import { askedIn } from "./served-domain.ts"
 import {
   asksForText,
   type BoundMembers,

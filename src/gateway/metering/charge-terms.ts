@@ -1,7 +1,7 @@
 import { type ReportedCost, type Served, type TokenUsage, type UsageExtras } from "../formats/domain.ts"
 import { type WireFormat } from "../formats/format.ts"
 import { type ProviderTools } from "../formats/provider-tools.ts"
-import { servedName } from "../formats/served.ts"
+import { servedName } from "../formats/served-domain.ts"
 import { member } from "../formats/usage.ts"
 import { nanoUsdUp } from "../../kernel/usd.ts"
 import { ToolUseReader } from "./tool-uses.ts"

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { elsewhereAt, type TokenUpperBound } from "../formats/token-upper-bound.ts"
 import { anyService, costBound, isPriced, type MaybeServed } from "../catalog/cost.ts"
-import { possibleNames, type ServedNames } from "../formats/served.ts"
+import { possibleNames, type ServedNames } from "../formats/served-domain.ts"
 import { type Unbounded } from "../formats/provider-tools.ts"
 import { type RemainingBudget } from "./budget-errors.ts"
 import { type CapConstraints } from "./budget-reservations.ts"

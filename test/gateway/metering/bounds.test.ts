@@ -9,7 +9,7 @@ import { openAiResponses } from "../../../src/gateway/formats/openai-responses/f
 import { anthropicMessages } from "../../../src/gateway/formats/anthropic-messages/format.ts"
 import { type Dialect, type MediaTokens, type Served } from "../../../src/gateway/formats/domain.ts"
 import { type RateTable } from "../../../src/gateway/catalog/rate-domain.ts"
-import { servedName } from "../../../src/gateway/formats/served.ts"
+import { servedName } from "../../../src/gateway/formats/served-domain.ts"
 import { boundOf, knownModel, spokenDialects } from "../../support/formats.ts"
 import { type TokenUpperBound } from "../../../src/gateway/formats/token-upper-bound.ts"
 import { type FormatRequest } from "../../../src/gateway/pipeline/call-request.ts"

@@ -5,7 +5,7 @@ import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits,
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
 import { type Unbounded } from "../provider-tools.ts"
 import { Faults, maxChoices } from "../request-faults.ts"
-import { pinnedTier } from "../served.ts"
+import { pinnedTier } from "../served-domain.ts"
 import { boundMembers, perVendorTool, perVendorToolset, positive, type TokenUpperBound } from "../token-upper-bound.ts"
 import { cacheMarkEdits } from "./prompt-cache/marks.ts"
 import { messagesTools, runByMessagesCaller, toolLimitEdits } from "./tools.ts"

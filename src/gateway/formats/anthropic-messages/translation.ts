@@ -4,7 +4,7 @@ import { type ChatRequest, readChunk, readCompletion } from "../common-form/doma
 import { typeOf } from "../event-reader.ts"
 import { type Translation } from "../format.ts"
 import { decoding } from "../request-faults.ts"
-import { pinnedTier } from "../served.ts"
+import { pinnedTier } from "../served-domain.ts"
 import { namedEvents } from "../written-events.ts"
 import { completionToMessage, messageToCompletion } from "./answers.ts"
 import { chatToMessages } from "./chat-to-messages.ts"

@@ -1,6 +1,6 @@
 import { isJson, listIn, textIn, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
-import { askedIn } from "../served.ts"
+import { askedIn } from "../served-domain.ts"
 import {
   asksForText,
   BoundWalk,

@@ -2,7 +2,7 @@ import { isJson, listIn, textIn, type Json } from "../../../kernel/json/parsed-j
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type BoundTerms } from "../format.ts"
 import { freeTiers } from "../openai-chat/bounded-members.ts"
-import { askedIn } from "../served.ts"
+import { askedIn } from "../served-domain.ts"
 import { responsesTools } from "./tools.ts"
 import {
   boundMembers,
