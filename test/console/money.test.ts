@@ -261,14 +261,8 @@ describe.skipIf(executablePath === undefined)("money in the console", () => {
         const table = page.getByRole("region", { name: "Cost by model" })
         const cells = (name: string) =>
           step(() => table.getByRole("row").filter({ hasText: name }).getByRole("cell").allInnerTexts())
-        assert.deepStrictEqual((yield* cells("large")).slice(1, 7), [
-          "$6.00",
-          "75.0 %",
-          "$4.00",
-          "+50 %",
-          "2",
-          "50.00 %"
-        ])
+        assert.deepStrictEqual((yield* cells("large")).slice(1, 5), ["$6.00", "75.0 %", "$4.00", "+50 %"])
+        assert.includeMembers(yield* cells("large"), ["2", "50.00 %"])
         assert.deepStrictEqual((yield* cells("small")).slice(1, 5), ["$2.00", "25.0 %", "$0.00", "new"])
 
         yield* step(() => table.getByRole("link", { name: "small" }).click())

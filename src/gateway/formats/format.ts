@@ -265,6 +265,8 @@ export interface WireFormat {
   isLast?(value: unknown, event: ServerEvent): boolean
   /** What the model wrote in a whole answer; undefined if it cannot be found. */
   wordsIn(answer: Json): ReadonlyArray<unknown> | undefined
+  /** Writes what a provider's answers have that clients of the format do not read; undefined where they pass as they are. */
+  rewriting?(target: FormatTarget): Renaming | undefined
   /** A whole answer for a caller of the same format. */
   pass(given: Uint8Array, answer: Json, request: Json, rename: Renaming | undefined): Uint8Array
   reader(progress: StreamProgress, terms: StreamTerms): StreamReader

@@ -13,11 +13,17 @@ const isGiven = (value: unknown): boolean =>
 /** What a translation left out of a request, for the headers of its answer. */
 export class Omissions {
   private readonly items = new Set<string>()
+  private readonly tools = new Set<string>()
   private readonly members = new Set<string>()
 
   /** A part of the conversation, by its type. */
   item(type: unknown): void {
     this.items.add(typeof type === "string" && nameable.test(type) ? type : "unknown")
+  }
+
+  /** A tool that the provider of the format runs, by its type. */
+  tool(type: unknown): void {
+    this.tools.add(typeof type === "string" && nameable.test(type) ? type : "unknown")
   }
 
   /** A member of the request. */
@@ -39,6 +45,7 @@ export class Omissions {
   headers(): Readonly<Record<string, string>> {
     return {
       ...(this.items.size === 0 ? {} : { "x-omitted-items": listed(this.items) }),
+      ...(this.tools.size === 0 ? {} : { "x-omitted-tools": listed(this.tools) }),
       ...(this.members.size === 0 ? {} : { "x-omitted-members": listed(this.members) })
     }
   }

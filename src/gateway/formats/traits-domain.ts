@@ -1,11 +1,10 @@
 import { Schema } from "effect"
+import { text } from "../../kernel/text.ts"
 
 const describe = <S extends Schema.Top>(schema: S, description: string) =>
   Schema.optionalKey(schema).pipe(Schema.annotateKey({ description }))
 const Tokens = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
-const Members = Schema.Array(Schema.String.pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(100)))).pipe(
-  Schema.check(Schema.isMaxLength(100))
-)
+const Members = Schema.Array(text(1, 100)).pipe(Schema.check(Schema.isMaxLength(100)))
 
 export const TokenEncoding = Schema.Literals(["o200k_base", "cl100k_base"])
 export type TokenEncoding = typeof TokenEncoding.Type
@@ -24,6 +23,10 @@ export const traitFields = {
   minThinkingTokens: describe(Tokens, "The smallest budget of thoughts"),
   hidesThoughts: describe(Schema.Boolean, "Streams leave billed thoughts out"),
   requiresThoughts: describe(Schema.Boolean, "Calls in the history are refused without their thoughts"),
+  thoughtsIn: describe(
+    Schema.Literals(["reasoning", "content", "signatures"]),
+    "Where messages of chat completions have thoughts: the member `reasoning`, parts of the content, or signatures of calls; `reasoning_content` unless given"
+  ),
   takes: describe(Members, "Members of a request that it takes"),
   refuses: describe(Members, "Members that it refuses or ignores"),
   searches: describe(Schema.Literals(["once", "unbounded"]), "Searches by itself, once or as often as it decides"),

@@ -131,8 +131,9 @@ export const inclusiveUsage = (usage: unknown, table: UsageTable): TokenUsage =>
   const inputTokens = beyond > 0 && isBeside() ? prompt + beyond : prompt
   const outputTokens = Math.max(completion, total - inputTokens)
   if (beyond < 0 && total > 0) counts.isContradictory = true
-  const cachedInputTokens = counts.part(table.cached, inputTokens)
-  const cacheWriteTokens = counts.part(table.cacheWrite, inputTokens - cachedInputTokens)
+  // Where both together exceed the input, what costs more counts first.
+  const cacheWriteTokens = counts.part(table.cacheWrite, inputTokens)
+  const cachedInputTokens = counts.part(table.cached, inputTokens - cacheWriteTokens)
   const reasoning = counts.part(table.reasoning, outputTokens)
   const read: TokenUsage = {
     inputTokens,

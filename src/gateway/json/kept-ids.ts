@@ -1,5 +1,5 @@
 import { foldedName } from "../../kernel/json/json-scanner.ts"
-import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
+import { isJson, type Json, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { type Change, edited, editsAt } from "./json-edits.ts"
 
@@ -194,6 +194,15 @@ export const keptIds = (root: unknown, { lists, others, root: hasRoot }: IdScope
 
 /** The text of an answer with other ids in the place of its own; the rest stays byte for byte. */
 export type Renaming = (json: string, value: unknown) => string
+
+/** One renaming after the other; either may be missing. */
+export const renamingBoth = (first: Renaming | undefined, second: Renaming | undefined): Renaming | undefined => {
+  if (first === undefined || second === undefined) return first ?? second
+  return (json, value) => {
+    const once = first(json, value)
+    return second(once, once === json ? value : parsedJson(once))
+  }
+}
 
 /** Renames the ids of what a provider keeps; `value` is the parsed text. */
 export const renaming =

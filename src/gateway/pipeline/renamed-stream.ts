@@ -17,11 +17,11 @@ const endOfEvents = (bytes: Buffer): number => {
   return last < 2 ? 0 : bytes[last - 1] === 0x0d && bytes[last] === 0x0a ? last + 1 : last
 }
 
-/** Names of members that may have an id as their value, and of objects that may have one called `id`. */
-const named = /_ids?"|"container|"conversation|_stores?"/
+/** Names of members that may have an id as their value, of objects that may have one called `id`, and parts that are written anew. */
+const named = /_ids?"|"container|"conversation|_stores?"|"type"\s*:\s*"thinking"/
 const plain = /"(?!(?:content_block|delta|function|user|error|usage)")[^"\\]*"\s*:\s*\{/
 
-/** Whether an event has to be parsed to find its ids; quotes within texts are escaped. */
+/** Whether an event has to be parsed to find what it has of these; quotes within texts are escaped. */
 const mayHaveIds = (text: string): boolean => named.test(text) || (text.includes('"id"') && plain.test(text))
 
 /**

@@ -24,7 +24,7 @@ import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { sealedIn } from "../formats/common-form/turn-state.ts"
 import { type ChargeTerms } from "../metering/charge-terms.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
-import { renaming } from "../json/kept-ids.ts"
+import { renaming, renamingBoth } from "../json/kept-ids.ts"
 
 const utf8 = new TextEncoder()
 
@@ -207,10 +207,14 @@ const answerOptions = (call: Call, target: ModelTarget, meter: UsageMeter) => {
   const { model, provider } = target
   const { now } = meter
   const id = meter.reservationId ?? ""
+  const from = formatAt(format, target)
   return {
     options: {
-      rename: idsFor && renaming(format.idScope(body), idsFor(provider.id)),
-      from: formatAt(format, target),
+      rename: renamingBoth(
+        idsFor && renaming(format.idScope(body), idsFor(provider.id)),
+        from === format ? format.rewriting?.(target) : undefined
+      ),
+      from,
       to: format,
       seal: (state: ReadonlyArray<unknown>) => states.seal(provider.id, state),
       head: {

@@ -5,7 +5,7 @@ import { type CallFragment, type ChatChunk, thoughtOf } from "../common-form/dom
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Citation, citationsIn } from "../common-form/citations.ts"
 import { toCitation } from "./answers.ts"
-import { ArgumentsEnd, StreamedCalls } from "../streamed-calls.ts"
+import { ArgumentsEnd, StreamedCalls } from "../streams/streamed-calls.ts"
 import { toMessageUsage } from "./usage.ts"
 import { usageOfCompletion } from "../common-form/usage.ts"
 

@@ -77,6 +77,8 @@ export const MessagesRequest = Schema.Struct({
   ),
   thinking: optional(Schema.Struct({ type: Schema.String, budget_tokens: optional(Schema.Int) })),
   output_config: optional(Schema.Struct({ effort: optional(Schema.String), format: optional(OutputFormat) })),
+  /** The name that the format of the answer had before. */
+  output_format: optional(OutputFormat),
   metadata: optional(Schema.Struct({ user_id: optional(Schema.String) }))
 })
 export type MessagesRequest = typeof MessagesRequest.Type

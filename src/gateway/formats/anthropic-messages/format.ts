@@ -7,7 +7,7 @@ import { namesIn } from "../served-domain.ts"
 import { modelsInData } from "../models-in-data.ts"
 import { renamedAnswer } from "../passed-answer.ts"
 import { count, plausibleUsage } from "../usage.ts"
-import { namedEvents } from "../written-events.ts"
+import { namedEvents } from "../streams/written-events.ts"
 import { anthropicErrors } from "./errors.ts"
 import { anthropicModel, anthropicModels } from "./models.ts"
 import {

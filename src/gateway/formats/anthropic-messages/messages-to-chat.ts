@@ -40,7 +40,7 @@ export const messagesToChat = (
   if (stop.length > 0) translated.stop = stop
   if (typeof request.stream === "boolean") translated.stream = request.stream
   if (request.stream === true) translated.stream_options = { include_usage: true }
-  const tools = toolsOf(request, refuse)
+  const tools = toolsOf(request, refuse, omissions)
   if (tools.length > 0) {
     translated.tools = tools
     const choice = request.tool_choice
@@ -50,7 +50,7 @@ export const messagesToChat = (
   const effort = effortOf(request)
   if (effort !== undefined) translated.reasoning_effort = effort
   if (thinks.has(request.thinking?.type ?? "")) translated.reasoning_summary = "auto"
-  const schema = request.output_config?.format?.schema
+  const schema = (request.output_config?.format ?? request.output_format)?.schema
   if (schema) {
     translated.response_format = {
       type: "json_schema",
@@ -198,10 +198,20 @@ const toolMessage = (
   return { role: "tool", tool_call_id: block.tool_use_id ?? "", content: texts.join("\n"), ...markMember(block) }
 }
 
-const toolsOf = (request: MessagesRequest, refuse: Refuse): ReadonlyArray<Part> =>
-  (request.tools ?? []).map(({ cache_control, description, input_schema: parameters, name, strict, type }, index) => {
-    if ((type ?? "custom") !== "custom") {
-      refuse(["tools", index, "type"], `A provider's own tool is not translated: ${type}`)
+type MessagesTool = NonNullable<MessagesRequest["tools"]>[number]
+
+/** Whether a caller runs a tool itself; what Anthropic runs, no other provider has. */
+const isCallers = ({ type }: MessagesTool): boolean => (type ?? "custom") === "custom"
+
+const toolsOf = (request: MessagesRequest, refuse: Refuse, omissions: Omissions): ReadonlyArray<Part> =>
+  (request.tools ?? []).flatMap((tool, index) => {
+    const { cache_control, description, input_schema: parameters, name, strict, type } = tool
+    if (!isCallers(tool)) {
+      if (request.tool_choice?.type === "tool" && request.tool_choice.name === name) {
+        refuse(["tools", index, "type"], `A provider's own tool is not translated: ${type}`)
+      }
+      omissions.tool(type)
+      return []
     }
     const called = {
       name,
@@ -209,7 +219,7 @@ const toolsOf = (request: MessagesRequest, refuse: Refuse): ReadonlyArray<Part> 
       ...(typeof strict === "boolean" ? { strict } : {}),
       parameters: parameters ?? { type: "object", properties: {} }
     }
-    return Object.assign({ type: "function", function: called }, markMember({ cache_control }))
+    return [{ type: "function", function: called, ...markMember({ cache_control }) }]
   })
 
 const toolChoiceOf = (choice: NonNullable<MessagesRequest["tool_choice"]>, refuse: Refuse) => {

@@ -3,9 +3,9 @@ import { type DialectError, readError } from "../errors.ts"
 import { type ServerEvent, typeOf } from "../event-reader.ts"
 import { type Gathering } from "../format.ts"
 import { endsMessage } from "./stream.ts"
-import { addPieces, type Members } from "../gathered-members.ts"
+import { addPieces, type Members } from "../streams/gathered-members.ts"
 import { laterUsage } from "../usage.ts"
-import { namedEvents } from "../written-events.ts"
+import { namedEvents } from "../streams/written-events.ts"
 
 /** Assembles the events of a message. */
 export class MessageGathering implements Gathering {

@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { isJson } from "../../../kernel/json/parsed-json.ts"
 import { list, members, object, place, type Reader, text } from "../../../kernel/json/readers.ts"
 
@@ -50,7 +50,8 @@ export const ChatMessage = Schema.Struct({
 export type ChatMessage = typeof ChatMessage.Type
 
 export const ChatTool = Schema.Struct({
-  type: Schema.String,
+  // Mistral's clients send none.
+  type: Schema.String.pipe(Schema.withDecodingDefaultKey(Effect.succeed("function"))),
   function: optional(
     Schema.Struct({
       name: Schema.String,
@@ -169,6 +170,12 @@ export const thoughtsInContent = (content: unknown): string =>
   (Array.isArray(content) ? content : [])
     .map((part: unknown) => (isJson(part) && part.type === "thinking" ? (words(part.thinking) ?? "") : ""))
     .join("")
+
+/** The text of a content in parts, and the thoughts among them. */
+export const textAndThoughtIn = (content: unknown): { readonly text: string; readonly thought: string } => ({
+  text: words(content) ?? "",
+  thought: thoughtsInContent(content)
+})
 
 /** The reasoning text, under either of its two member names. */
 export const thoughtOf = (

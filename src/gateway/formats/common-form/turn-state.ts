@@ -65,3 +65,6 @@ export const openedIn = (chat: Json, open: (sealed: string) => ReadonlyArray<unk
   }
   return { ...chat, messages: listIn(chat.messages).toReversed().map(opened).toReversed() }
 }
+
+/** What Gemini takes for the signature of a call that it did not make itself (Gemini API, "Thought Signatures"). */
+export const unsignedCall = "skip_thought_signature_validator"

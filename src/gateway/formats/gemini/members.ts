@@ -86,6 +86,12 @@ export const toInlinePart = (part: ChatPart): WrittenPart | string => {
       "A file is translated as an image, a PDF, or text with its data; send it as a data URL"
     )
   }
+  if (part.type === "input_audio") {
+    const { data, format } = isJson(part.input_audio) ? part.input_audio : {}
+    return typeof data === "string" && typeof format === "string"
+      ? { inlineData: { mimeType: `audio/${format}`, data } }
+      : "Expected `data` and `format` of the audio"
+  }
   return `A part of type ${part.type} is not translated`
 }
 

@@ -1,3 +1,4 @@
+import { unsignedCall } from "../common-form/turn-state.ts"
 import { Option, Schema } from "effect"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { argumentsIn } from "../common-form/call-arguments.ts"
@@ -23,9 +24,6 @@ const decode = Schema.decodeUnknownOption(TurnPart)
 /** The parts in the state of a turn. */
 export const turnPartsIn = (state: ReadonlyArray<unknown> | null | undefined): ReadonlyArray<TurnPart> =>
   (state ?? []).flatMap((part) => Option.toArray(decode(part)))
-
-/** What Gemini takes for the signature of a call that it did not make itself. */
-export const unsignedCall = "skip_thought_signature_validator"
 
 /** Notes where the signatures of a turn stand, so that each one can return in its part. */
 export class TurnParts {

@@ -1,7 +1,8 @@
 import { isJson, type Json, textIn } from "../../../kernel/json/parsed-json.ts"
 import { type Change } from "../../json/json-edits.ts"
 import { isSealedState } from "../common-form/turn-state.ts"
-import { signedWith, unsignedCall, type WrittenPart } from "./turn-parts.ts"
+import { unsignedCall } from "../common-form/turn-state.ts"
+import { signedWith, type WrittenPart } from "./turn-parts.ts"
 
 /**
  * The parts of a turn for a caller, with what its provider wants back as signatures: that of the first call, since Google's

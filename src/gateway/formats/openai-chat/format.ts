@@ -8,6 +8,7 @@ import { type VendorDialect, type WireFormat } from "../format.ts"
 import { usualMetered } from "../request-faults.ts"
 import { namesIn } from "../served-domain.ts"
 import { modelsInData } from "../models-in-data.ts"
+import { withTextContent } from "./vendor-messages.ts"
 import { renamedAnswer } from "../passed-answer.ts"
 import { plausibleUsage } from "../usage.ts"
 import { openAiErrors } from "./errors.ts"
@@ -62,6 +63,7 @@ export const openAiChat: WireFormat = {
   holdsAnything: (answer) => holdsAnything(answer, usageIn),
   tells: (value) => tellsAnything(value, usageIn),
   wordsIn: wordsOfCompletion,
+  rewriting: ({ traits }) => (traits.thoughtsIn === "content" ? withTextContent : undefined),
   pass: (given, answer, _, rename) => renamedAnswer(given, answer, rename),
   reader: (progress, terms) => new ChunkReader(progress, terms, false),
   gathering: () => new ChunkGathering(),

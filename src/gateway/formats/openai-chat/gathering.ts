@@ -2,8 +2,9 @@ import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { type DialectError, readError } from "../errors.ts"
 import { type ServerEvent, typeOf } from "../event-reader.ts"
 import { type Gathering } from "../format.ts"
-import { addPieces, type Members } from "../gathered-members.ts"
-import { StreamedCalls } from "../streamed-calls.ts"
+import { addPieces, type Members } from "../streams/gathered-members.ts"
+import { withTextIn } from "./vendor-messages.ts"
+import { StreamedCalls } from "../streams/streamed-calls.ts"
 
 interface Choice {
   readonly message: Members
@@ -63,7 +64,8 @@ export class ChunkGathering implements Gathering {
     if (choice.finish_reason) this.reasons.set(place, choice.finish_reason)
     const { delta: said } = choice
     if (typeof choice.text === "string" && !isJson(said)) known.text = (known.text ?? "") + choice.text
-    const { tool_calls: calls, ...delta } = isJson(said) ? said : { content: typeof said === "string" ? said : null }
+    const given = isJson(said) ? withTextIn(said) : { content: typeof said === "string" ? said : null }
+    const { tool_calls: calls, ...delta } = given as Json
     addPieces(known.message, delta)
     for (const call of objects(calls)) takeCall(known, call)
   }

@@ -9,6 +9,7 @@ import { Faults, maxChoices } from "../request-faults.ts"
 import { pinnedTier } from "../served-domain.ts"
 import { perVendorTool, perVendorToolset, positive, thoughtsBeyond } from "../token-upper-bound.ts"
 import { chatMembers } from "./bounded-members.ts"
+import { asModelTakes } from "./vendor-messages.ts"
 import { callsWithoutThoughts, noThoughts, requiresThoughts, withoutSealedStates } from "./turn-state.ts"
 
 /** The faults of a chat completion's members that metering reads. */
@@ -162,23 +163,23 @@ const isToolWithImages = (message: unknown): boolean =>
   message.role === "tool" &&
   listIn(message.content).some((part) => isJson(part) && part.type !== "text")
 
-/** A request whose tools give what its target takes. */
-const withToolTexts = (given: GivenRequest, { provider: { vendor } }: FormatTarget): GivenBody => {
+/** A request whose messages have what its target takes, and nothing that it refuses. */
+const withOwnMessages = (given: GivenRequest, { provider: { vendor }, traits }: FormatTarget): GivenBody => {
   const messages = listIn(given.body.messages)
-  const place = placesIn(given.bytes, 0, ["messages"]).at(-1)
-  const takesImages = !takesTextsOfTools.test(vendor ?? "") || !messages.some(isToolWithImages)
-  if (takesImages || place === undefined) return given
-  const moved = withImagesBesideTools(messages)
-  const text = JSON.stringify(moved)
+  const movesImages = takesTextsOfTools.test(vendor ?? "") && messages.some(isToolWithImages)
+  const own = (movesImages ? withImagesBesideTools(messages) : messages).map((message) => asModelTakes(message, traits))
+  const isSame = !movesImages && own.every((message, index) => message === messages[index])
+  const place = isSame ? undefined : placesIn(given.bytes, 0, ["messages"]).at(-1)
+  if (place === undefined) return given
   return {
-    body: { ...given.body, messages: moved },
-    bytes: edited(given.bytes, [{ start: place.value, end: place.end, text }])
+    body: { ...given.body, messages: own },
+    bytes: edited(given.bytes, [{ start: place.value, end: place.end, text: JSON.stringify(own) }])
   }
 }
 
 /** A chat completion for a provider that speaks them. */
 export const editedChat = (given: GivenRequest, target: FormatTarget, limits: SentLimits): Uint8Array => {
-  const { body, bytes } = withToolTexts(given, target)
+  const { body, bytes } = withOwnMessages(given, target)
   const { toolLimit } = limits
   const requires = requiresThoughts(target)
   return edited(bytes, [

@@ -6,7 +6,7 @@ import { errorInEvent } from "../errors.ts"
 import { type ServerEvent } from "../event-reader.ts"
 import { largerUsage } from "../usage.ts"
 import { type StreamProgress, type StreamReader, type StreamTerms } from "../format.ts"
-import { dataEvents, dataText, terminator } from "../written-events.ts"
+import { dataEvents, dataText, terminator } from "../streams/written-events.ts"
 import { wordsIn } from "./words.ts"
 
 /** A longer id is none of a provider's. */

@@ -12,8 +12,9 @@ import { toCompletionUsage } from "../common-form/usage.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type CommonWriter, type FormatTarget, type Translation } from "../format.ts"
 import { decoding } from "../request-faults.ts"
-import { dataEvents, terminator } from "../written-events.ts"
+import { dataEvents, terminator } from "../streams/written-events.ts"
 import { chatChanges } from "./request.ts"
+import { asModelTakes } from "./vendor-messages.ts"
 import {
   callsWithoutThoughts,
   noThoughts,
@@ -138,7 +139,8 @@ export const chatTranslation: Translation = {
     const messages = withCallResults(turns).map(({ at, message }) => {
       const own = withStateGivenBack(withOwnParts(message, at, faults))
       const marked = takesMarks ? withMarksInParts(own) : withTexts(withoutMarks(own))
-      return requires && callsWithoutThoughts(marked) ? Object.assign({}, marked, noThoughts) : marked
+      const taken = asModelTakes(marked, target.traits)
+      return requires && callsWithoutThoughts(taken) ? Object.assign({}, taken, noThoughts) : taken
     })
     if (faults.length > 0) return Result.fail(faults)
     const omits = !takesMarks && hasMarks(chat)

@@ -17,11 +17,17 @@ const sealedParts = (value: unknown): ReadonlyArray<string> =>
   typeof value === "string" && value.includes(sealedPrefix) ? value.split(between).filter(isSealedState) : []
 
 /** Where Google's clients of chat completions keep the signature of a call (Gemini API, "OpenAI compatibility"). */
-const signatureOf = ({ extra_content: extra }: Json): unknown =>
+export const signatureOf = ({ extra_content: extra }: Json): unknown =>
   isJson(extra) && isJson(extra.google) ? extra.google.thought_signature : undefined
 
-const signed = (call: Json, sealed: ReadonlyArray<string>): Json =>
-  sealed.length === 0 ? call : { ...call, extra_content: { google: { thought_signature: sealed.join(separator) } } }
+/** A call with its signature. */
+export const signed = (call: Json, thought_signature: string): Json => ({
+  ...call,
+  extra_content: { google: { thought_signature } }
+})
+
+const sealedCall = (call: Json, sealed: ReadonlyArray<string>): Json =>
+  sealed.length === 0 ? call : signed(call, sealed.join(separator))
 
 /** An element of `reasoning_details` (OpenRouter, "Reasoning Tokens"). */
 const detail = (data: string, index: number): Json => ({ type: "reasoning.encrypted", data, format: "unknown", index })
@@ -104,7 +110,7 @@ export class StateWriter {
       [member]: {
         ...said,
         ...(typeof state === "string" ? { reasoning_details: [detail(state, this.details++)] } : {}),
-        ...(isCall ? { tool_calls: [signed(first, waiting.splice(0)), ...others] } : {})
+        ...(isCall ? { tool_calls: [sealedCall(first, waiting.splice(0)), ...others] } : {})
       }
     }
   }
@@ -237,7 +243,7 @@ export class StateReader implements CommonReader {
 }
 
 /** A content with thoughts as a part of it (Mistral, "Reasoning"). */
-const withThinking = (thinking: string, content: unknown): ReadonlyArray<unknown> => [
+export const withThinking = (thinking: string, content: unknown): ReadonlyArray<unknown> => [
   { type: "thinking", thinking: [{ type: "text", text: thinking }] },
   ...(typeof content === "string" ? (content === "" ? [] : [{ type: "text", text: content }]) : listIn(content))
 ]
@@ -267,8 +273,9 @@ export const withStateGivenBack = (message: Json): Json => {
   return { ...rest, ...members, tool_calls }
 }
 
-/** Whether a call in the history needs thoughts before it, which those of other models, and some of its own, do not have. */
-export const requiresThoughts = ({ traits }: FormatTarget): boolean => traits.requiresThoughts === true
+/** Whether a call in the history needs a text of thoughts, which those of other models, and some of its own, do not have. */
+export const requiresThoughts = ({ traits }: FormatTarget): boolean =>
+  traits.requiresThoughts === true && traits.thoughtsIn === undefined
 
 /** What a message has for thoughts that are not there: a text that is not empty. */
 export const noThoughts = { reasoning_content: " " }

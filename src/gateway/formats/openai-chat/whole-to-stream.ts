@@ -1,7 +1,7 @@
 import { isJson, type Json, listIn, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { toCompletionUsage } from "../common-form/usage.ts"
 import { type TokenUsage } from "../domain.ts"
-import { dataEvents, terminator } from "../written-events.ts"
+import { dataEvents, terminator } from "../streams/written-events.ts"
 
 /**
  * The stream of a completion that its provider sent as a whole. `asked` is the usage where the caller asked for it, and the
@@ -11,13 +11,14 @@ export const streamedCompletion = (text: string, asked: TokenUsage | undefined):
   const answer = parsedJson(text)
   if (!isJson(answer)) return undefined
   const { choices, usage, ...head } = answer
-  const isText = head.object === "text_completion"
+  const given = listIn(choices).filter(isJson)
+  // Not every provider has the usual name of the object.
+  const isText = given.some(({ message, text }) => typeof text === "string" && message === undefined)
   const chunk = (members: Json) => ({
     ...head,
     object: isText ? "text_completion" : "chat.completion.chunk",
     ...members
   })
-  const given = listIn(choices).filter(isJson)
   const said = given.map(({ index = 0, message, text }) =>
     isText ? { index, text, finish_reason: null } : { index, delta: deltaOf(message), finish_reason: null }
   )

@@ -2,7 +2,7 @@ import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type DialectError, readError } from "../errors.ts"
 import { hasType, type ServerEvent } from "../event-reader.ts"
 import { type Gathering, type StreamProgress, type StreamReader, type StreamTerms } from "../format.ts"
-import { dataText } from "../written-events.ts"
+import { dataText } from "../streams/written-events.ts"
 import { usageOfResponse } from "./usage.ts"
 
 const lastTypes = new Set(["response.completed", "response.incomplete", "response.failed"])

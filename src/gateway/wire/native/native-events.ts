@@ -3,7 +3,7 @@ import { parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { errorInEvent } from "../../formats/errors.ts"
 import { comment, EventReader, isComment } from "../../formats/event-reader.ts"
 import { readChunk } from "../../formats/common-form/domain.ts"
-import { StreamedCalls } from "../../formats/streamed-calls.ts"
+import { StreamedCalls } from "../../formats/streams/streamed-calls.ts"
 import { usageOfCompletion } from "../../formats/common-form/usage.ts"
 import { finishOf, usageOf } from "./translation.ts"
 

@@ -32,6 +32,12 @@ const refused = (chat: object): ReadonlyArray<string> => {
 const weather = { type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }
 const tide = { type: "function", function: { name: "tide", description: "The tide", strict: true } }
 
+const omittedOf = (seed: number | null) => {
+  const omissions = new Omissions()
+  translated({ seed }, undefined, omissions)
+  return omissions.headers()
+}
+
 describe("a request for a model that has the Responses API alone", () => {
   it("stores nothing, and asks for the thoughts encrypted", () => {
     assert.deepStrictEqual(sent({}), {
@@ -136,6 +142,8 @@ describe("a request for a model that has the Responses API alone", () => {
       metadata: { a: "b" },
       temperature: 0.5
     })
+    // Tenants share an account.
+    assert.notProperty(request, "prompt_cache_key")
     assert.deepInclude(request, {
       text: { format: { type: "json_schema", ...json_schema }, verbosity: "low" },
       reasoning: { effort: "high" },
@@ -145,10 +153,11 @@ describe("a request for a model that has the Responses API alone", () => {
       user: "u",
       safety_identifier: "s",
       service_tier: "flex",
-      prompt_cache_key: "k",
       metadata: { a: "b" },
       temperature: 0.5
     })
+    // Tenants share an account.
+    assert.notProperty(request, "prompt_cache_key")
     assert.deepStrictEqual(sent({ response_format: { type: "json_object" } }).text, { format: { type: "json_object" } })
     assert.notProperty(sent({ response_format: { type: "text" }, logprobs: false }), "text")
     assert.strictEqual(sent({}, 77).max_output_tokens, 77)
@@ -176,11 +185,6 @@ describe("a request for a model that has the Responses API alone", () => {
 
   it("loses a seed, which is named", () => {
     assert.notProperty(sent({ seed: 7 }), "seed")
-    const omittedOf = (seed: number | null) => {
-      const omissions = new Omissions()
-      translated({ seed }, undefined, omissions)
-      return omissions.headers()
-    }
     assert.deepStrictEqual(omittedOf(7), { "x-omitted-members": "seed" })
     assert.deepStrictEqual(omittedOf(null), {})
   })

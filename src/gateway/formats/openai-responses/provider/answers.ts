@@ -1,5 +1,6 @@
 import { type Json, textIn } from "../../../../kernel/json/parsed-json.ts"
 import { lookupTable } from "../../../../kernel/lookup-table.ts"
+import { type Citation } from "../../common-form/citations.ts"
 import { completionOf, messageOf } from "../../common-form/answers.ts"
 import { type FinishReason, noUsage } from "../../domain.ts"
 import { type AnswerHead } from "../../format.ts"
@@ -12,9 +13,12 @@ const incompleteReasons = lookupTable<FinishReason>({
   content_filter: "content_filter"
 })
 
+/** The states of a response that is not, or not yet, as the model would have it. */
+const cutStatuses: ReadonlySet<unknown> = new Set(["incomplete", "in_progress", "queued", "cancelled", "failed"])
+
 /** Why the model stopped. An answer that is not complete for another reason is one that was cut. */
 export const finishReasonOf = (response: Json, callsTools: boolean): FinishReason => {
-  if (response.status === "completed" || response.status === undefined) return callsTools ? "tool_calls" : "stop"
+  if (!cutStatuses.has(response.status)) return callsTools ? "tool_calls" : "stop"
   return incompleteReasons[textIn(member(response.incomplete_details, "reason"))] ?? "length"
 }
 
@@ -40,6 +44,24 @@ export const wordsOf = (item: Json) => ({
   reasoning_content: item.type === "reasoning" ? thoughtsOf(item) : ""
 })
 
+/** The page that a part of a text is based on, with the place of the part in the whole text; citations of files have no form. */
+export const citationOf = (annotation: Json, before: number): ReadonlyArray<Citation> => {
+  const { end_index: end, start_index: start, title, type, url } = annotation
+  if (type !== "url_citation" || typeof url !== "string") return []
+  const [from, to] = [start, end].map((index) => (typeof index === "number" ? before + index : 0))
+  return [{ url, title: textIn(title), start: from ?? 0, end: Math.max(from ?? 0, to ?? 0), cited: "" }]
+}
+
+/** The citations of an item whose text begins at this place. */
+const citationsOf = (item: Json, before: number): ReadonlyArray<Citation> => {
+  let at = before
+  return objectsIn(item.content).flatMap(({ annotations, text }) => {
+    const found = objectsIn(annotations).flatMap((annotation) => citationOf(annotation, at))
+    at += textIn(text).length
+    return found
+  })
+}
+
 /** A call of a function. */
 export const callOfItem = (item: Json, given: string): Json => ({
   id: textIn(item.call_id),
@@ -62,12 +84,19 @@ export const responseToCompletion = (response: Json, head: AnswerHead): Json => 
     item.type === "function_call" ? [callOfItem(item, textIn(item.arguments))] : []
   )
   const refusals = texts("refusal")
+  let written = 0
+  const citations = items.flatMap((item, index) => {
+    const before = written
+    written += words[index]?.content.length ?? 0
+    return citationsOf(item, before)
+  })
   const said = messageOf({
     texts: texts("content"),
     thoughts: texts("reasoning_content"),
     calls,
     state: items.flatMap((item, index) => turn.add(item, words[index]?.content.length ?? 0)),
-    searches: []
+    searches: [],
+    citations
   })
   const message = refusals.length === 0 ? said : { ...said, refusal: refusals.join("") }
   const tokens = items.flatMap(({ content }) => objectsIn(content).flatMap(({ logprobs }) => objectsIn(logprobs)))

@@ -4,7 +4,8 @@ import { chunkOf } from "../../common-form/answers.ts"
 import { type ServerEvent, typeOf } from "../../event-reader.ts"
 import { type AnswerHead, type CommonReader } from "../../format.ts"
 import { endsResponse } from "../stream.ts"
-import { betweenSummaries, callOfItem, finishReasonOf, logprobsOf, wordsOf } from "./answers.ts"
+import { annotationOf } from "../../common-form/citations.ts"
+import { betweenSummaries, callOfItem, citationOf, finishReasonOf, logprobsOf, wordsOf } from "./answers.ts"
 import { objectsIn, TurnItems } from "./turn-items.ts"
 
 type Member = "content" | "refusal" | "reasoning_content"
@@ -36,6 +37,8 @@ export class EventsToChunks implements CommonReader {
   private id: string
   private isStarted = false
   private calls = 0
+  /** The length of the text so far, of all items. */
+  private written = 0
   private response: Json = {}
   private readonly items = new Map<unknown, OpenItem>()
   private readonly turn = new TurnItems()
@@ -54,6 +57,7 @@ export class EventsToChunks implements CommonReader {
     const member = textEvents[type]
     if (member !== undefined) this.write(chunks, member, index, value, type)
     else if (type === "response.function_call_arguments.delta") this.argue(chunks, index, textIn(value.delta))
+    else if (type === "response.output_text.annotation.added") this.cite(chunks, index, value)
     else if (type === "response.output_item.added" && isJson(item)) this.open(chunks, index, item)
     else if (type === "response.output_item.done" && isJson(item)) this.close(chunks, index, item)
     // Some servers send items in the last event alone.
@@ -118,7 +122,14 @@ export class EventsToChunks implements CommonReader {
   private tell(chunks: Array<Json>, { said }: OpenItem, member: Member, text: string, logprobs?: Json | null): void {
     if (text === "") return
     said[member] += text.length
+    if (member === "content") this.written += text.length
     this.say(chunks, { [member]: text }, logprobs)
+  }
+
+  private cite(chunks: Array<Json>, place: unknown, { annotation }: Json): void {
+    const before = this.written - this.itemAt(place).said.content
+    const citations = isJson(annotation) ? citationOf(annotation, before) : []
+    if (citations.length > 0) this.say(chunks, { annotations: citations.map(annotationOf) })
   }
 
   private argue(chunks: Array<Json>, place: unknown, text: string): void {

@@ -1,4 +1,4 @@
-import { type Json } from "../../kernel/json/parsed-json.ts"
+import { type Json } from "../../../kernel/json/parsed-json.ts"
 
 export type Members = Record<string, unknown>
 
