@@ -20,6 +20,11 @@ export interface RecordedExchange {
   readonly features: ReadonlyArray<string>
   readonly status: number
   readonly contentType: string
+  readonly headers: Readonly<Record<string, string>>
+  /** `anthropic-beta`, where it was sent. */
+  readonly requestHeaders?: Readonly<Record<string, string>>
+  /** Whether only the answer was recorded. */
+  readonly requestIsOurs?: boolean
   readonly body: string
 }
 

@@ -98,10 +98,14 @@ const contentBlock = (block: Json): string | undefined => {
   }
 }
 
-const messageTurns = (messages: ReadonlyArray<Json>): string | undefined => {
+/** The beta by which instructions may stand between turns. */
+const midConversationSystem = "mid-conversation-system-"
+
+const messageTurns = (messages: ReadonlyArray<Json>, betas: string): string | undefined => {
   let open: ReadonlyArray<string> = []
   for (const [index, { content, role }] of messages.entries()) {
     const at = `messages.${index}`
+    if (role === "system" && betas.includes(midConversationSystem)) continue
     if (role !== "user" && role !== "assistant") return `${at}.role`
     if (index === 0 && role !== "user") return `${at}.role: the first message is the user's`
     if (content === "") return `${at}.content must be non-empty`
@@ -150,5 +154,5 @@ export const messageFault = ({ body, headers, path }: ReceivedRequest): string |
     if (type === "custom" && (!toolName.test(name) || schema?.type !== "object")) return `tools.${index}`
   }
   if (body.tool_choice !== undefined && list(body.tools).length === 0) return "tool_choice without tools"
-  return thinkingFault(body) ?? messageTurns(list(body.messages))
+  return thinkingFault(body) ?? messageTurns(list(body.messages), String(headers["anthropic-beta"]))
 }

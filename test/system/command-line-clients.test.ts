@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Record } from "effect"
+import { Context, Effect, Layer, Record, Scope } from "effect"
 import { spawn } from "node:child_process"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
@@ -7,6 +7,16 @@ import * as path from "node:path"
 import { type CommandLineName, servedBy } from "../support/client-features.ts"
 import { charges, configure, model, prices, provider, spender } from "../support/gateway.ts"
 import { type Answerer, json, type ProviderStandIn, sse, startProvider } from "../support/provider.ts"
+import {
+  cities,
+  conclusion,
+  loopPrices,
+  question,
+  type ScriptedVendor,
+  scriptedVendors,
+  turnCostNanoUsd,
+  wholeTurns
+} from "../support/scripted-vendors.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
 
 /** They weigh 770 MB together, so that they are installed for this test alone. */
@@ -188,38 +198,66 @@ const directory = Effect.acquireRelease(
 
 /** What stands behind the gateway, of each kind of provider. */
 const behind: Readonly<
-  Record<keyof typeof servedBy, { readonly answer: Answerer; of(standIn: ProviderStandIn): object }>
+  Record<keyof typeof servedBy, { readonly answer: Answerer; of(standIn: ProviderStandIn): { readonly id: string } }>
 > = {
   gpt: { answer: callingShell, of: (standIn) => provider("p", standIn) },
   claude: { answer: messagesShell, of: ({ url }) => ({ id: "p", dialect: "anthropic", baseUrl: url }) },
   "o-native": { answer: responsesShell, of: (standIn) => provider("p", standIn, { apis: ["responses"] }) }
 }
 
-const setUp = Effect.fnUntraced(function* (client: keyof typeof packages, way: keyof typeof servedBy) {
+const installed = (client: keyof typeof packages) =>
+  Effect.gen(function* () {
+    const folder = yield* directory
+    const install = ["install", "--prefix", folder, "--no-audit", "--no-fund", packages[client]]
+    yield* run("npm", install, folder, process.env)
+    return path.join(folder, "node_modules", ".bin", client)
+  })
+
+/** The paths of the clients' programs, each installed when it is first asked for. */
+class Programs extends Context.Service<Programs, Readonly<Record<keyof typeof packages, Effect.Effect<string>>>>()(
+  "test/Programs"
+) {
+  static readonly layer = Layer.effect(
+    Programs,
+    Effect.gen(function* () {
+      const scope = yield* Effect.scope
+      const once = (client: keyof typeof packages) => Effect.cached(Scope.provide(installed(client), scope))
+      return Programs.of({ codex: yield* once("codex"), claude: yield* once("claude") })
+    })
+  )
+}
+
+/** Connects a client to a service whose models are of one provider. */
+const setUp = Effect.fnUntraced(function* (
+  client: keyof typeof packages,
+  answer: Answerer,
+  providerAt: (standIn: ProviderStandIn) => { readonly id: string },
+  members: object
+) {
   const service = yield* TestService
-  const { answer, of } = behind[way]
+  const program = yield* (yield* Programs)[client]
   const standIn = yield* startProvider(answer)
+  const served = providerAt(standIn)
   yield* configure(
     service,
-    [of(standIn)],
-    [
-      // Codex offers the search of its provider in every request, and a hard cap admits no tool of an unknown fee.
-      model("gpt-5.5", ["p"], {
-        aliases: ["claude-sonnet-5"],
-        contextTokens: 50_000,
-        prices: { ...prices, toolUses: { webSearch: 0.01 } }
-      })
-    ]
+    [served],
+    [model("gpt-5.5", [served.id], { aliases: ["claude-sonnet-5"], contextTokens: 50_000, ...members })]
   )
   const home = yield* directory
-  yield* run("npm", ["install", "--prefix", home, "--no-audit", "--no-fund", packages[client]], home, process.env)
-  return {
-    service,
-    home,
-    program: path.join(home, "node_modules", ".bin", client),
-    ...(yield* spender(service, [{ limit: 1 }]))
-  }
+  return { service, standIn, home, program, ...(yield* spender(service, [{ limit: 1 }])) }
 })
+
+/** Codex offers the search of its provider in every request, and a hard cap admits no tool of an unknown fee. */
+const toolUses = { webSearch: 0.01 }
+
+const behindIt = (client: keyof typeof packages, way: keyof typeof servedBy) =>
+  setUp(client, behind[way].answer, behind[way].of, { prices: { ...prices, toolUses } })
+
+const withVendor = (client: keyof typeof packages, id: string, vendor: ScriptedVendor) =>
+  setUp(client, vendor.answer, ({ url }) => ({ id, ...vendor.provider(url) }), {
+    prices: { ...loopPrices, toolUses },
+    targets: [{ provider: id, model: (client === "claude" ? vendor.modelOfClaudeCode : undefined) ?? vendor.model }]
+  })
 
 const twoCalls = Array.from({ length: 2 }, () => ({
   amount: String(costNanoUsd),
@@ -235,13 +273,13 @@ const tasks: Readonly<
     CommandLineName,
     {
       readonly package: keyof typeof packages
-      run(prepared: Prepared): Effect.Effect<string>
+      run(prepared: Prepared, task: string): Effect.Effect<string>
     }
   >
 > = {
   Codex: {
     package: "codex",
-    run: ({ home, key, program, service }) =>
+    run: ({ home, key, program, service }, task) =>
       Effect.gen(function* () {
         const settings = `
 model = "gpt-5.5"
@@ -255,7 +293,7 @@ env_key = "GATEWAY_KEY"
 wire_api = "responses"
 `
         yield* Effect.promise(() => fs.writeFile(path.join(home, "config.toml"), settings))
-        return yield* run(program, ["exec", "--skip-git-repo-check", "Print a word."], home, {
+        return yield* run(program, ["exec", "--skip-git-repo-check", task], home, {
           ...clean(home),
           CODEX_HOME: home,
           GATEWAY_KEY: key
@@ -264,8 +302,8 @@ wire_api = "responses"
   },
   "Claude Code": {
     package: "claude",
-    run: ({ home, key, program, service }) =>
-      run(program, ["-p", "Print a word.", "--dangerously-skip-permissions"], home, {
+    run: ({ home, key, program, service }, task) =>
+      run(program, ["-p", task, "--dangerously-skip-permissions"], home, {
         ...clean(home),
         ANTHROPIC_BASE_URL: service.url,
         ANTHROPIC_AUTH_TOKEN: key,
@@ -277,16 +315,33 @@ wire_api = "responses"
   }
 }
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "120 seconds" })("command-line clients", (it) => {
-  for (const [name, task] of Record.toEntries(tasks)) {
-    for (const [way, api] of Record.toEntries(servedBy)) {
-      it.effect(`${name} runs a task with a tool behind ${api}, and is charged exactly`, () =>
-        Effect.gen(function* () {
-          const prepared = yield* setUp(task.package, way)
-          assert.include(yield* task.run(prepared), "The tool printed: from-the-tool.")
-          assert.deepStrictEqual(yield* charges(prepared.service, prepared.tenantId), twoCalls)
-        }).pipe(Effect.scoped)
-      )
+layer(Layer.merge(serviceLayer(), Programs.layer), { excludeTestServices: true, timeout: "240 seconds" })(
+  "command-line clients",
+  (it) => {
+    for (const [name, task] of Record.toEntries(tasks)) {
+      for (const [way, api] of Record.toEntries(servedBy)) {
+        it.effect(`${name} runs a task with a tool behind ${api}, and is charged exactly`, () =>
+          Effect.gen(function* () {
+            const prepared = yield* behindIt(task.package, way)
+            assert.include(yield* task.run(prepared, "Print a word."), "The tool printed: from-the-tool.")
+            assert.deepStrictEqual(yield* charges(prepared.service, prepared.tenantId), twoCalls)
+          }).pipe(Effect.scoped)
+        )
+      }
+      for (const [id, vendor] of Object.entries(scriptedVendors)) {
+        it.effect(`${name} calls a tool twice with ${id} behind, and is charged exactly`, () =>
+          Effect.gen(function* () {
+            const prepared = yield* withVendor(task.package, id, vendor)
+            assert.include(yield* task.run(prepared, question), conclusion)
+            assert.isTrue(wholeTurns(vendor, prepared.standIn.requests))
+            const charge = { amount: String(turnCostNanoUsd), state: "settled", method: "provider_usage" }
+            assert.deepStrictEqual(
+              yield* charges(prepared.service, prepared.tenantId),
+              Array.from({ length: cities.length + 1 }, () => charge)
+            )
+          }).pipe(Effect.scoped)
+        )
+      }
     }
   }
-})
+)
