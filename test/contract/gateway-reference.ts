@@ -5,8 +5,8 @@ import { GatewayDocument } from "../../src/gateway/configuration/configuration-d
 // oxlint-disable-next-line typescript/no-explicit-any -- a JSON Schema of any shape
 type Json = any
 
-const referenceOf = (described: Schema.Top): string => {
-  const { definitions, schema: root }: Json = Schema.toJsonSchemaDocument(described)
+const referenceOf = (document: Schema.Top): string => {
+  const { definitions, schema: root }: Json = Schema.toJsonSchemaDocument(document)
 
   /** A schema with what it refers to and what its parts add, in one object. */
   const flat = (schema: Json): Json => {
@@ -28,6 +28,9 @@ const referenceOf = (described: Schema.Top): string => {
     return SchemaAST.isArrays(ast) ? ast.rest.flatMap(membersOf) : []
   }
 
+  /** Where objects with several members are described, by what is said of these. */
+  const described = new Map<string, string>()
+
   const rows = (schema: Json, ast: SchemaAST.AST, at: string): ReadonlyArray<string> => {
     const { properties = {}, required = [] } = flat(schema)
     return membersOf(ast).flatMap(({ name, type }) => {
@@ -35,16 +38,21 @@ const referenceOf = (described: Schema.Top): string => {
       const path = `${at}${String(name)}`
       const meaning = type.context?.annotations?.description
       if (typeof meaning !== "string") throw new Error(`Nothing says what ${path} means`)
-      const row = `| \`${path}\` | ${formOf(value)} | ${required.includes(name) ? "yes" : ""} | ${meaning} |`
-      const inner = value.type === "array" ? rows(value.items, type, `${path}[].`) : rows(value, type, `${path}.`)
-      return [row].concat(inner)
+      const [inner, within] = value.type === "array" ? [value.items, `${path}[].`] : [value, `${path}.`]
+      const key = JSON.stringify(Object.entries(flat(inner).properties ?? {}))
+      const before = described.get(key)
+      const isLong = membersOf(type).length > 3
+      if (isLong && before === undefined) described.set(key, path)
+      const said = isLong && before !== undefined ? `${meaning}. Its members are those of \`${before}\`` : meaning
+      const row = `| \`${path}\` | ${formOf(value)} | ${required.includes(name) ? "yes" : ""} | ${said} |`
+      return [row].concat(isLong && before !== undefined ? [] : rows(inner, type, within))
     })
   }
 
   return [
     "| Member | Value | Needed | Meaning |",
     "| --- | --- | --- | --- |",
-    ...rows(root, Schema.toType(described).ast, "")
+    ...rows(root, Schema.toType(document).ast, "")
   ].join("\n")
 }
 
