@@ -556,3 +556,65 @@ describe("images that a tool gave", () => {
     assert.deepStrictEqual(edit("azure-eu", { ...given, seed: 7 }).messages[4], { role: "user", content: [image] })
   })
 })
+
+describe("tools that Anthropic runs", () => {
+  const search = { type: "web_search_20250305", name: "web_search" }
+  const own = { name: "f", input_schema: { type: "object" } }
+  const message = { model: "m", max_tokens: 9, messages: [user("a")], tools: [search, own] }
+
+  it("are left out and named for other providers, unless they are chosen", async () => {
+    for (const to of ["openai", "gemini"] as const) {
+      const { body, omitted } = translated(message, anthropicMessages, to)
+      assert.deepStrictEqual(omitted, { "x-omitted-tools": "web_search_20250305" })
+      assert.notInclude(JSON.stringify(body), "web_search")
+      const chosen = { ...message, tool_choice: { type: "tool", name: "web_search" } }
+      assert.include(refusal(chosen, anthropicMessages, to), "tools.0.type")
+    }
+  })
+})
+
+describe("members in other spellings", () => {
+  it("are read: tools without a type, the older format of an answer, and audio for Gemini", () => {
+    const untyped = { model: "m", messages: [user("a")], tools: [{ function: { name: "f", parameters: {} } }] }
+    assert.strictEqual(translated(untyped, openAiChat, "anthropic").body.tools[0].name, "f")
+    const schema = { type: "object", properties: { a: { type: "string" } } }
+    const asked = { model: "m", max_tokens: 9, messages: [user("a")], output_format: { type: "json_schema", schema } }
+    assert.deepStrictEqual(
+      translated(asked, anthropicMessages, "openai").body.response_format.json_schema.schema,
+      schema
+    )
+    const audio = { type: "input_audio", input_audio: { data: "UklGRg==", format: "wav" } }
+    assert.deepStrictEqual(translated(chat([user([audio])]), openAiChat, "gemini").body.contents[0].parts, [
+      { inlineData: { mimeType: "audio/wav", data: "UklGRg==" } }
+    ])
+  })
+})
+
+describe("thoughts of the history", () => {
+  const turn = { role: "assistant", reasoning_content: "Hm.", content: "Hi.", tool_calls: called("c1").tool_calls }
+  const sent = (vendor: string, more: object = {}) =>
+    edit(vendor, chat([user("a"), { ...turn, ...more }, result("c1")])).messages[1]
+
+  it("stand where their vendor has them", () => {
+    assert.deepInclude(sent("groq"), { reasoning: "Hm.", content: "Hi." })
+    assert.notProperty(sent("groq"), "reasoning_content")
+    assert.deepStrictEqual(sent("groq", { reasoning: "Own." }).reasoning, "Own.")
+    assert.deepStrictEqual(sent("mistral").content, [
+      { type: "thinking", thinking: [{ type: "text", text: "Hm." }] },
+      { type: "text", text: "Hi." }
+    ])
+    assert.deepStrictEqual(sent("mistral", { reasoning_content: "" }).content, "Hi.")
+    assert.strictEqual(sent("openrouter").reasoning_content, "Hm.")
+  })
+
+  it("are signatures of calls at Google, where one that is lost is replaced", () => {
+    const signature = (message: Any) =>
+      message.tool_calls.map((call: Any) => call.extra_content?.google.thought_signature)
+    assert.deepStrictEqual(signature(sent("google")), ["skip_thought_signature_validator"])
+    assert.notProperty(sent("google"), "reasoning_content")
+    const calls = called("c1", "c2").tool_calls.map((call, index) =>
+      index === 0 ? { ...call, extra_content: { google: { thought_signature: "c2ln" } } } : call
+    )
+    assert.deepStrictEqual(signature(sent("google", { tool_calls: calls })), ["c2ln", undefined])
+  })
+})
