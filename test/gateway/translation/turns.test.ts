@@ -590,6 +590,8 @@ describe("members in other spellings", () => {
   })
 })
 
+const signature = (message: Any) => message.tool_calls.map((call: Any) => call.extra_content?.google.thought_signature)
+
 describe("thoughts of the history", () => {
   const turn = { role: "assistant", reasoning_content: "Hm.", content: "Hi.", tool_calls: called("c1").tool_calls }
   const sent = (vendor: string, more: object = {}) =>
@@ -608,13 +610,10 @@ describe("thoughts of the history", () => {
   })
 
   it("are signatures of calls at Google, where one that is lost is replaced", () => {
-    const signature = (message: Any) =>
-      message.tool_calls.map((call: Any) => call.extra_content?.google.thought_signature)
     assert.deepStrictEqual(signature(sent("google")), ["skip_thought_signature_validator"])
     assert.notProperty(sent("google"), "reasoning_content")
-    const calls = called("c1", "c2").tool_calls.map((call, index) =>
-      index === 0 ? { ...call, extra_content: { google: { thought_signature: "c2ln" } } } : call
-    )
+    const [first, ...others] = called("c1", "c2").tool_calls
+    const calls = [{ ...first, extra_content: { google: { thought_signature: "c2ln" } } }, ...others]
     assert.deepStrictEqual(signature(sent("google", { tool_calls: calls })), ["c2ln", undefined])
   })
 })

@@ -227,6 +227,8 @@ const loops: Readonly<Record<string, Loop>> = {
   )
 }
 
+Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false })
+
 /** Clients that keep of a turn its words and its calls, and only the thoughts named here. */
 const forgetful: Readonly<Record<string, ReadonlySet<string>>> = {
   "the AI SDK, by chat": new Set(),
