@@ -70,7 +70,8 @@ describe("usage", () => {
       prompt_tokens_details: { cached_tokens: 9, cache_write_tokens: 3 },
       completion_tokens_details: { reasoning_tokens: 9 }
     })
-    assert.deepStrictEqual([usage.cachedInputTokens, usage.cacheWriteTokens, usage.reasoningTokens], [5, 0, 5])
+    // What is written costs more than what is read.
+    assert.deepStrictEqual([usage.cachedInputTokens, usage.cacheWriteTokens, usage.reasoningTokens], [2, 3, 5])
   })
 })
 

@@ -63,6 +63,7 @@ describe("messages to chat completions", () => {
     const request = {
       stop_sequences: ["1", "2", "3", "4", "5"],
       tools: [{ type: "web_search_20260318", name: "web_search" }],
+      tool_choice: { type: "tool", name: "web_search" },
       messages: [{ role: "user", content: [{ type: "document", source: { type: "file", file_id: "file_1" } }] }]
     }
     assert.sameMembers(faults(toChat(request)), ["stop_sequences", "tools.0.type", "messages.0.content.0.type"])

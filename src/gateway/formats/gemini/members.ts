@@ -95,6 +95,9 @@ export const toInlinePart = (part: ChatPart): WrittenPart | string => {
   return `A part of type ${part.type} is not translated`
 }
 
+/** What chat completions call a format of audio. */
+const audioFormats = lookupTable<string>({ mpeg: "mp3", "x-wav": "wav", wave: "wav" })
+
 /** Translates data to a part of a chat message; a string explains why that is impossible. */
 export const toChatPart = ({ data, displayName, mimeType }: InlineData): WrittenPart | string => {
   if (typeof mimeType !== "string" || typeof data !== "string") return "Expected `mimeType` and `data`"
@@ -102,6 +105,10 @@ export const toChatPart = ({ data, displayName, mimeType }: InlineData): Written
   const base64 = data.replaceAll("-", "+").replaceAll("_", "/")
   if (mimeType.startsWith("image/")) {
     return { type: "image_url", image_url: { url: `data:${mimeType};base64,${base64}` } }
+  }
+  if (mimeType.startsWith("audio/")) {
+    const name = mimeType.slice("audio/".length)
+    return { type: "input_audio", input_audio: { data: base64, format: audioFormats[name] ?? name } }
   }
   if (mimeType.startsWith("text/")) return { type: "text", text: Buffer.from(base64, "base64").toString("utf8") }
   return mimeType === "application/pdf"

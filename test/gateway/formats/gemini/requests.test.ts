@@ -243,7 +243,7 @@ describe("requests of callers", () => {
       refusedOfGemini({
         contents: [
           { role: "system", parts: [{ text: "x" }] },
-          { parts: [{ fileData: { fileUri: "https://x" } }, { inlineData: { mimeType: "audio/wav", data: "" } }, {}] }
+          { parts: [{ fileData: { fileUri: "https://x" } }, { inlineData: { mimeType: "video/mp4", data: "" } }, {}] }
         ],
         cachedContent: "cachedContents/1",
         tools: [
