@@ -11,6 +11,7 @@ import {
   perMessage,
   perRequest,
   perTool,
+  restoredResults,
   type TokenUpperBound,
   withTools
 } from "./token-upper-bound.ts"
@@ -122,6 +123,23 @@ const toolTokensOf = (body: Json, form: MessageForm): number => {
   )
 }
 
+/** What a translation adds for the calls in messages of either format that have no result. */
+const callsIn = (messages: ReadonlyArray<unknown>): number => {
+  const calls: Array<unknown> = []
+  const answered: Array<unknown> = []
+  for (const message of messages) {
+    if (!isJson(message)) continue
+    for (const call of listIn(message.tool_calls)) if (isJson(call)) calls.push(call.id)
+    if (message.tool_call_id !== undefined) answered.push(message.tool_call_id)
+    for (const block of listIn(message.content)) {
+      if (!isJson(block)) continue
+      if (block.type === "tool_use") calls.push(block.id)
+      if (block.type === "tool_result") answered.push(block.tool_use_id)
+    }
+  }
+  return restoredResults(calls, answered)
+}
+
 /** The maximum usage of a request with messages. */
 export const messageBound = (body: Json, terms: BoundTerms, form: MessageForm): TokenUpperBound => {
   const walk = new MessageWalk(form, terms.imageTokens)
@@ -142,6 +160,7 @@ export const messageBound = (body: Json, terms: BoundTerms, form: MessageForm): 
       walk.payloadBytes +
       walk.tokens +
       toolTokensOf(body, form) +
+      callsIn(messages) +
       escapedBytes(body.tools) +
       escapedBytes(body.functions) +
       perRequest +

@@ -65,7 +65,8 @@ export const pinnedTier = ({ service_tier: asked }: Json, vendor: string | undef
   return usual === undefined || !isUnasked(asked) ? {} : { service_tier: usual }
 }
 
-const isUnasked = (asked: unknown): boolean => (asked ?? "") === "" || asked === "auto"
+const isUnasked = (asked: unknown): boolean =>
+  (asked ?? "") === "" || asked === "auto" || (typeof asked === "object" && Object.keys(asked ?? {}).length === 0)
 
 /** Where the data of a call may be processed is a setting of its account, unless the request says it. */
 const ofAccount: ReadonlySet<keyof Served> = new Set(["geo"])

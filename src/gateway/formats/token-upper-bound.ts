@@ -371,3 +371,22 @@ export const escapedBytes = (value: unknown): number => {
 /** The maximum tokens of a document that is part of a request. */
 export const documentTokens = (data: string): number =>
   perPage * Math.min(maxPages, Math.ceil((data.length * 3) / 4 / bytesPerPage))
+
+/** An id that a translation gives to a call, and to its result. */
+export const perRestoredId = 32
+/** A result that a translation adds for a call that has none, but for the id of the call. */
+export const perRestoredResult = 64 + perMessage
+
+/** The results that a translation may add for calls without one, with the ids of these. */
+export const restoredResults = (calls: ReadonlyArray<unknown>, answered: ReadonlyArray<unknown>): number => {
+  if (calls.length === 0) return 0
+  const results = new Map<unknown, number>()
+  for (const id of answered) results.set(id, (results.get(id) ?? 0) + 1)
+  let bytes = 0
+  for (const id of calls) {
+    const left = results.get(id) ?? 0
+    if (left > 0) results.set(id, left - 1)
+    else bytes += perRestoredResult + perRestoredId + Buffer.byteLength(textIn(id))
+  }
+  return bytes
+}

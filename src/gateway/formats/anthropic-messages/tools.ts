@@ -88,8 +88,9 @@ export const messagesTools = (body: Json, terms: ToolTerms, isChat = false): Fou
     found.mcp(["mcp_servers", index], isJson(server) ? server.url : undefined, perStep)
   }
   const searches =
-    (body.web_search_options ?? null) !== null || terms.models.some(({ traits }) => traits.searches === "once")
-  if (isChat && searches) {
+    (isChat && (body.web_search_options ?? null) !== null) ||
+    terms.models.some(({ traits }) => traits.searches === "once")
+  if (searches) {
     found.tools.push({ billed: "webSearch", path: ["web_search_options"], maxUses: 1, takesLimit: false })
   }
   if (found.tools.length === 0) return foundTools(found, undefined, terms)
@@ -99,7 +100,7 @@ export const messagesTools = (body: Json, terms: ToolTerms, isChat = false): Fou
     takesMaxCalls: false,
     maxSteps,
     ...(runsFreeCode ? { free: ["codeExecution"] as const } : {}),
-    ...(isChat && searches ? { searchesOnce: true } : {})
+    ...(searches ? { searchesOnce: true } : {})
   }
   return foundTools(found, tools, terms)
 }

@@ -4,14 +4,19 @@ import { askedIn } from "../served-domain.ts"
 import {
   asksForText,
   BoundWalk,
+  escapedBytes,
   perImage,
   perMessage,
   perRequest,
+  perRestoredId,
+  perRestoredResult,
   perTool,
   positive,
   type TokenUpperBound,
   withTools
 } from "../token-upper-bound.ts"
+import { messagesTools } from "../anthropic-messages/tools.ts"
+import { type ToolTerms } from "../provider-tools.ts"
 import { maxMessages } from "../domain.ts"
 import { camelCasedRequest } from "./domain.ts"
 
@@ -103,7 +108,10 @@ class ContentWalk extends BoundWalk {
     this.others(part, partMembers, at)
     if (isJson(part.inlineData)) this.inline(part.inlineData, [...at, "inlineData"])
     if (isJson(part.fileData)) this.file(part.fileData, [...at, "fileData"])
-    const { functionResponse: result } = part
+    const { functionCall: call, functionResponse: result } = part
+    // Calls and results get ids, calls without a result get one, and arguments may be written again, where another API is asked.
+    if (isJson(call)) this.tokens += Buffer.byteLength(textIn(call.id)) + perRestoredResult + escapedBytes(call.args)
+    if (isJson(result)) this.tokens += perRestoredId + escapedBytes(result.response)
     for (const [index, inner] of listIn(isJson(result) ? result.parts : undefined).entries()) {
       const place = [...at, "functionResponse", "parts", index]
       if (isJson(inner) && isJson(inner.inlineData)) this.inline(inner.inlineData, [...place, "inlineData"])
@@ -132,6 +140,7 @@ class ContentWalk extends BoundWalk {
     for (const [index, tool] of tools.entries()) {
       if (!isJson(tool)) continue
       functions += listIn(tool.functionDeclarations).length
+      this.tokens += escapedBytes(tool.functionDeclarations)
       for (const name in tool) {
         // A tool is asked for by an empty object.
         if (name === "functionDeclarations" || (tool[name] ?? null) === null) continue
@@ -156,7 +165,8 @@ export const generateBound = (
   given: Json,
   bodyBytes: number,
   imageTokens: number = perImage,
-  contextTokens: number | null = null
+  contextTokens: number | null = null,
+  terms: ToolTerms = { models: [], mcpServers: [] }
 ): TokenUpperBound => {
   const { body } = camelCasedRequest(given)
   const walk = new ContentWalk(imageTokens)
@@ -168,7 +178,10 @@ export const generateBound = (
   const config = isJson(body.generationConfig) ? body.generationConfig : {}
   walk.config(config)
   const tools = walk.tools(listIn(body.tools))
-  const elsewhere = walk.requireContext(contextTokens, undefined)
+  // Other providers have models that search by themselves.
+  const { tools: searches, unbounded } = messagesTools({}, terms)
+  for (const fault of unbounded) walk.unbounded.push(fault)
+  const elsewhere = walk.requireContext(contextTokens, searches)
   const asked = whole(config.maxOutputTokens)
   const budget = isJson(config.thinkingConfig) ? (whole(config.thinkingConfig.thinkingBudget) ?? 0) : 0
   return {
@@ -177,6 +190,7 @@ export const generateBound = (
     elsewhere,
     extraOutputTokens: 0,
     choices: whole(config.candidateCount) ?? 1,
+    tools: searches,
     askedOutputTokens: asked !== undefined && budget > asked ? asked + budget : asked,
     asksFor: askedIn(body),
     writesText: asksForText(config.responseModalities),

@@ -91,8 +91,8 @@ const shared = {
   idPrefix: "gemini",
   keepAlive: comment,
   metered: usualMetered,
-  bound: (body, { bodyBytes, contextTokens, imageTokens }) =>
-    generateBound(countedRequest(body).body, bodyBytes, imageTokens, contextTokens),
+  bound: (body, terms) =>
+    generateBound(countedRequest(body).body, terms.bodyBytes, terms.imageTokens, terms.contextTokens, terms),
   faults: (body) => [...countedRequest(body).faults, ...generateFaults(countedRequest(body).body)],
   idScope: () => scope,
   asksForThoughts,

@@ -98,6 +98,29 @@ interface OpenCall {
   readonly name: string
 }
 
+/** Calls that have no result yet, in their order, by their ids and names. */
+class OpenCalls {
+  private readonly byName = new Map<string, Set<string>>()
+  private readonly names = new Map<string, string>()
+
+  add({ id, name }: OpenCall): void {
+    this.names.set(id, name)
+    const known = this.byName.get(name) ?? new Set()
+    this.byName.set(name, known.add(id))
+  }
+
+  close(id: string): void {
+    this.byName.get(this.names.get(id) ?? "")?.delete(id)
+  }
+
+  /** The first one of a name, which it closes. */
+  first(name: string): string | undefined {
+    const [id] = this.byName.get(name) ?? []
+    if (id !== undefined) this.close(id)
+    return id
+  }
+}
+
 /** Parts of a model that mean nothing to another provider. */
 const leftOut = ["executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData"] as const
 
@@ -105,7 +128,7 @@ const leftOut = ["executableCode", "codeExecutionResult", "toolCall", "toolRespo
 class Conversation {
   readonly messages: Array<Json> = []
   /** Calls that have no result yet, and the ids of all. */
-  private open: Array<OpenCall> = []
+  private readonly open = new OpenCalls()
   private readonly ids = new Set<string>()
   /** The ids that the caller gave, which no other call may get. */
   private readonly given: ReadonlySet<string | null | undefined>
@@ -126,7 +149,7 @@ class Conversation {
       const { functionCall: called } = part
       const id = called ? this.idOf(called.id, at) : undefined
       if (called && id !== undefined) {
-        this.open.push({ id, name: called.name })
+        this.open.add({ id, name: called.name })
         const args = JSON.stringify(called.args ?? {})
         calls.push({ id, type: "function", function: { name: called.name, arguments: args } })
       }
@@ -183,12 +206,10 @@ class Conversation {
   /** The id of the call that a result answers; of a call that is missing, what is known of it. */
   private answered({ id, name }: NonNullable<Part["functionResponse"]>): string {
     if (id && this.ids.has(id)) {
-      this.open = this.open.filter((call) => call.id !== id)
+      this.open.close(id)
       return id
     }
-    const place = this.open.findIndex((call) => call.name === name)
-    const [call] = place < 0 ? [] : this.open.splice(place, 1)
-    return call?.id ?? (id || (name ?? ""))
+    return this.open.first(name ?? "") ?? (id || (name ?? ""))
   }
 }
 

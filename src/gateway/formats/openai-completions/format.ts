@@ -1,3 +1,4 @@
+import { askedIn } from "../served-domain.ts"
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { edited, mergePatch } from "../../json/json-edits.ts"
 import { messagesTools } from "../anthropic-messages/tools.ts"
@@ -34,6 +35,7 @@ const bound = (body: Json, terms: BoundTerms): TokenUpperBound => {
     choices,
     askedOutputTokens: body.max_tokens === 0 ? 0 : positive(body.max_tokens),
     tools,
+    asksFor: askedIn(body),
     unbounded: [...walk.unbounded, ...unbounded]
   }
 }

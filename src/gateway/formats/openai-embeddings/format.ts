@@ -1,3 +1,4 @@
+import { askedIn } from "../served-domain.ts"
 import { Result } from "effect"
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
@@ -30,6 +31,7 @@ const bound = (body: Json, terms: BoundTerms): TokenUpperBound => {
     extraOutputTokens: 0,
     choices: 1,
     askedOutputTokens: undefined,
+    asksFor: askedIn(body),
     unbounded: [...walk.unbounded, ...unboundedModels(terms.models)]
   }
 }

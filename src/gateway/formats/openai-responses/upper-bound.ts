@@ -10,6 +10,7 @@ import {
   escapedBytes,
   perImage,
   perMessage,
+  restoredResults,
   perRequest,
   perTool,
   positive,
@@ -99,6 +100,19 @@ const untypedItem = ({ content, role }: Json): string =>
 
 const deepest = 8
 
+const isCall = /^(?:function|custom_tool)_call$/
+
+/** What a translation adds for calls that have no output. */
+const callsIn = (items: ReadonlyArray<unknown>): number => {
+  const given = items.filter(isJson)
+  const calls = given.filter(({ type }) => isCall.test(textIn(type)))
+  const outputs = given.filter(({ type }) => textIn(type).endsWith("_call_output"))
+  return restoredResults(
+    calls.map(({ call_id: id }) => id),
+    outputs.map(({ call_id: id }) => id)
+  )
+}
+
 /**
  * The maximum usage of a request of the Responses API that its provider serves itself. What the provider stores or fetches
  * is bounded by what the model can read, if that is known.
@@ -138,6 +152,7 @@ export const responsesBound = (body: Json, terms: BoundTerms): TokenUpperBound =
       escapedBytes(body.tools) +
       perRequest +
       perMessage * items.length +
+      callsIn(items) +
       (tools > 0 ? withTools + perTool * tools : 0),
     mediaTokens: walk.mediaTokens,
     elsewhere,
