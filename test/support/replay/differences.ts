@@ -104,10 +104,6 @@ export const meantInAnswers: ReadonlyArray<Meant<Difference>> = [
       field === "sources" && streamed && by.includes("streamed") && (judge === "messages" || judge === "responses")
   },
   {
-    why: "Thoughts among the parts of a content are written as text and thoughts, for clients that read nothing else",
-    is: ({ exchange: { vendor }, field, judge }) => vendor === "Mistral" && field === "events" && judge === "chat"
-  },
-  {
     why: "A model that searches for each answer is charged a search, whatever it reports",
     is: ({ exchange: { request }, field }) =>
       field.startsWith("charge.") && /search-(?:preview|api)/.test(String(request?.model))
