@@ -27,7 +27,7 @@ const at = (usage: unknown, place: Place): unknown => {
   return value
 }
 
-/** Where each class of tokens may stand in a report of a usage, in all spellings. */
+/** The members of a usage that may count each class of tokens, under all their names. */
 export interface UsageTable {
   readonly input: ReadonlyArray<Place>
   readonly output: ReadonlyArray<Place>

@@ -17,7 +17,7 @@ const endOfEvents = (bytes: Buffer): number => {
   return last < 2 ? 0 : bytes[last - 1] === 0x0d && bytes[last] === 0x0a ? last + 1 : last
 }
 
-/** Names of members that may have an id as their value, of objects that may have one called `id`, and parts that are written anew. */
+/** Members that may have an id as their value, objects that may have a member `id`, and parts that are rewritten. */
 const named = /_ids?"|"container|"conversation|_stores?"|"type"\s*:\s*"thinking"/
 const plain = /"(?!(?:content_block|delta|function|user|error|usage)")[^"\\]*"\s*:\s*\{/
 

@@ -302,13 +302,13 @@ const wholeOf = (
   meter.describe(answer === undefined ? undefined : new WholeFacts(answer))
   const terms = meter.makeChargeTerms(options.from, headers)
   terms.read(answer)
-  const told = reported && terms.complete(reported)
+  const known = reported && terms.complete(reported)
   const ended = options.from === options.to ? undefined : options.from.failureIn?.(answer)
   const error = failure ?? (ended === undefined ? undefined : readError(502, ended))
   const used =
-    told === undefined || failure !== undefined
-      ? meter.estimate({ ...progressIn(given, value, options.from, meter), usage: told, extras: terms.extras })
-      : Effect.succeed(told)
+    known === undefined || failure !== undefined
+      ? meter.estimate({ ...progressIn(given, value, options.from, meter), usage: known, extras: terms.extras })
+      : Effect.succeed(known)
   return Effect.flatMapEager(used, (usage) => {
     const remaining = meter.remaining(meter.cost(usage))
     const method = reported === undefined || failure !== undefined ? "estimated" : "provider_usage"

@@ -21,7 +21,7 @@ const sumOf = (one: TokenUsage, other: TokenUsage): TokenUsage => ({
 export const usageOfMessage = (usage: unknown): TokenUsage =>
   besidesIn(usage).map(usageOfIteration).reduce(sumOf, usageOfIteration(usage))
 
-/** Where tokens stand in a usage of Anthropic's. */
+/** The members of Anthropic's usage that count tokens. */
 const table = {
   input: [["input_tokens"]],
   output: [["output_tokens"]],
