@@ -35,7 +35,10 @@ export interface FormatTarget {
   }
   readonly traits: ModelTraits
   /** Nano-dollars per million tokens. */
-  readonly rates?: { readonly basic: { readonly input: bigint; readonly output: bigint } } | null
+  readonly rates?: {
+    readonly basic: { readonly input: bigint; readonly output: bigint }
+    readonly toolFees: { readonly webSearch?: bigint; readonly webSearchUnit?: "use" | "request" }
+  } | null
   /** Whether requests get marks for a cache that needs them; as usual for the format if undefined. */
   readonly promptCache?: PromptCache | undefined
 }

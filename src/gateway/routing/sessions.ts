@@ -7,6 +7,7 @@ import { Sealing } from "../../platform/crypto/sealing.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type GatewayError, invalidMember } from "../errors/gateway-error.ts"
 import { type WireFormat } from "../formats/format.ts"
+import { cacheKeyMembers } from "../formats/sent-changes.ts"
 
 /** What calls of one session share. */
 export interface CallSession {
@@ -41,7 +42,7 @@ export const sessionNameIn = (
   { sessionIn }: Pick<WireFormat, "sessionIn">
 ): string | undefined => {
   for (const header of sessionHeaders) if (isName(headers[header])) return headers[header]
-  if (isName(body.prompt_cache_key)) return body.prompt_cache_key
+  for (const member of cacheKeyMembers) if (isName(body[member])) return body[member]
   const named = sessionIn?.(body)
   return isName(named) ? named : undefined
 }
@@ -93,8 +94,8 @@ export class Sessions extends Context.Service<
           const { "x-affinity": affinity } = headers
           if (affinity !== undefined && affinity !== "on" && affinity !== "off") return noSwitch
           const name = sessionNameIn(headers, body, format)
-          const { prompt_cache_key: given } = body
-          const hasKey = (given ?? null) !== null
+          const given = cacheKeyMembers.map((member) => body[member] ?? null).find((key) => key !== null)
+          const hasKey = given !== undefined
           if (name === undefined && !hasKey) return undefined
           const cached = hasKey ? JSON.stringify(given) : JSON.stringify(name)
           return {

@@ -5,7 +5,7 @@ import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits,
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
 import { type Unbounded } from "../provider-tools.ts"
 import { Faults, maxChoices } from "../request-faults.ts"
-import { pinnedTier } from "../served-domain.ts"
+import { cacheKeyChange, serviceChanges } from "../sent-changes.ts"
 import { boundMembers, perVendorTool, perVendorToolset, positive, type TokenUpperBound } from "../token-upper-bound.ts"
 import { cacheMarkEdits } from "./prompt-cache/marks.ts"
 import { messagesTools, runByMessagesCaller, toolLimitEdits } from "./tools.ts"
@@ -158,11 +158,12 @@ const withoutOthersCitations = (json: Uint8Array, { messages }: Json): ReadonlyA
 
 /** A message for a provider that takes them. */
 export const editedMessage = ({ body, bytes }: GivenRequest, target: FormatTarget, limits: SentLimits): Uint8Array => {
-  const { limit, pinsService, toolLimit } = limits
+  const { limit, toolLimit } = limits
   const changed = {
     ...(body.model === target.model ? {} : { model: target.model }),
     ...(limit === undefined ? {} : { max_tokens: limit }),
-    ...(pinsService === true ? pinnedTier(body, target.provider.vendor) : {})
+    ...cacheKeyChange(body, target, limits.cacheKey, false),
+    ...serviceChanges(body, target, limits)
   }
   return edited(bytes, [
     ...mergePatch(bytes, body, changed),

@@ -4,7 +4,7 @@ import { type ChatRequest, readChunk, readCompletion } from "../common-form/doma
 import { typeOf } from "../event-reader.ts"
 import { type Translation } from "../format.ts"
 import { decoding } from "../request-faults.ts"
-import { pinnedTier } from "../served-domain.ts"
+import { serviceChanges } from "../sent-changes.ts"
 import { namedEvents } from "../streams/written-events.ts"
 import { completionToMessage, messageToCompletion } from "./answers.ts"
 import { chatToMessages } from "./chat-to-messages.ts"
@@ -24,13 +24,13 @@ export const messagesTranslation: Translation = {
     return Result.flatMap(decode(body), (request) => messagesToChat(request, omissions))
   },
   requestFromCommon: (chat, target, limits, omissions) => {
-    const { model, provider, traits } = target
-    const { outputTokens, pinsService, toolLimit } = limits
+    const { model, traits } = target
+    const { outputTokens, toolLimit } = limits
     return Result.map(
       chatToMessages(chat as ChatRequest, { model, traits, maxOutputTokens: outputTokens }, omissions),
       (request) => ({
         ...withCacheMarks(toolLimit === undefined ? request : withToolLimit(request, toolLimit), target, limits),
-        ...(pinsService === true ? pinnedTier(request, provider.vendor) : {})
+        ...serviceChanges({ ...request }, target, limits)
       })
     )
   },

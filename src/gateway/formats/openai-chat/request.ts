@@ -1,12 +1,11 @@
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
-import { usdOf } from "../../../kernel/usd.ts"
 import { type Edit, edited, editsAt, mergePatch, placesIn } from "../../json/json-edits.ts"
 import { messagesTools, runByMessagesCaller, toolLimitEdits } from "../anthropic-messages/tools.ts"
 import { withImagesBesideTools } from "../common-form/tool-images.ts"
 import { type BoundTerms, type FormatTarget, type GivenBody, type GivenRequest, type SentLimits } from "../format.ts"
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
 import { Faults, maxChoices } from "../request-faults.ts"
-import { pinnedTier } from "../served-domain.ts"
+import { cacheKeyChange, serviceChanges } from "../sent-changes.ts"
 import { perVendorTool, perVendorToolset, positive, thoughtsBeyond } from "../token-upper-bound.ts"
 import { chatMembers } from "./bounded-members.ts"
 import { asModelTakes } from "./vendor-messages.ts"
@@ -94,46 +93,6 @@ const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): 
   newer === undefined || newer === null
     ? {}
     : { max_completion_tokens: null, ...((older ?? null) === null ? { max_tokens: newer } : {}) }
-
-/**
- * The session in a vendor's prompt cache. Tenants share an account, so that a key of a caller's own never reaches it: it is
- * replaced wherever it stands, and added for a vendor that takes one.
- */
-export const cacheKeyChange = ({ prompt_cache_key: given }: Json, { traits }: FormatTarget, key?: string): Json => {
-  const hasKey = (given ?? null) !== null
-  if (traits.refuses.has("prompt_cache_key")) return hasKey ? { prompt_cache_key: null } : {}
-  return key !== undefined && (hasKey || traits.takes.has("prompt_cache_key")) ? { prompt_cache_key: key } : {}
-}
-
-/** OpenRouter's form of a reported cost; it takes a limit on the prices of those it sends a request on to. */
-const isRouterCost = (path: ReadonlyArray<string> | undefined): boolean => path?.join(".") === "usage.cost"
-
-/** The prices that are held for a call, as the most that its provider may choose (OpenRouter, "Provider Routing"). */
-export const heldPrices = (
-  { provider: given }: Json,
-  { provider: { costPath }, rates = null }: FormatTarget,
-  { pinsService }: SentLimits
-): Json => {
-  if (pinsService !== true || rates === null || !isRouterCost(costPath)) return {}
-  const routing = isJson(given) ? given : {}
-  const asked = isJson(routing.max_price) ? routing.max_price : {}
-  const { input, output } = rates.basic
-  const max_price = {
-    ...asked,
-    prompt: leastPrice(asked.prompt, usdOf(input)),
-    completion: leastPrice(asked.completion, usdOf(output))
-  }
-  return { provider: { ...routing, max_price } }
-}
-
-const leastPrice = (asked: unknown, held: number): number =>
-  typeof asked === "number" && asked >= 0 ? Math.min(held, asked) : held
-
-/** What keeps a call at the prices that are held for it, where a hard cap in money applies. */
-export const serviceChanges = (body: Json, target: FormatTarget, limits: SentLimits): Json =>
-  limits.pinsService === true
-    ? { ...pinnedTier(body, target.provider.vendor), ...heldPrices(body, target, limits) }
-    : {}
 
 /** Sets the model, a limit if the caller gave none or used a name that the target does not read, and asks for the usage. */
 export const chatChanges = (body: Json, target: FormatTarget, limits: SentLimits): Json => ({

@@ -5,10 +5,10 @@ import { messagesTools } from "../anthropic-messages/tools.ts"
 import { type BoundTerms, type WireFormat } from "../format.ts"
 import { openAiChat } from "../openai-chat/format.ts"
 import { completionMembers } from "../openai-chat/bounded-members.ts"
-import { cacheKeyChange, heldPrices } from "../openai-chat/request.ts"
 import { ChunkReader } from "../openai-chat/stream.ts"
 import { type Unbounded } from "../provider-tools.ts"
 import { Faults, isTexts, maxChoices } from "../request-faults.ts"
+import { cacheKeyChange, serviceChanges } from "../sent-changes.ts"
 import { BoundWalk, perMessage, perRequest, positive, type TokenUpperBound } from "../token-upper-bound.ts"
 
 /** The maximum usage of a text completion: each prompt has its choices. */
@@ -72,10 +72,9 @@ export const openAiCompletions: WireFormat = {
     return edited(
       bytes,
       mergePatch(bytes, body, {
-        ...heldPrices(body, target, limits),
+        ...serviceChanges(body, target, limits, false),
         ...(body.model === model ? {} : { model }),
-        // The legacy API documents no key of a prompt cache, so none is added.
-        ...((body.prompt_cache_key ?? null) === null ? {} : cacheKeyChange(body, target, cacheKey)),
+        ...cacheKeyChange(body, target, cacheKey, false),
         ...(limit === undefined ? {} : { max_tokens: limit }),
         ...(body.stream === true ? { stream_options: { include_usage: true } } : {})
       })

@@ -11,6 +11,7 @@ import { chatTranslation } from "../openai-chat/translation.ts"
 import { embeddingMembers } from "../openai-chat/bounded-members.ts"
 import { unboundedModels } from "../provider-tools.ts"
 import { Faults } from "../request-faults.ts"
+import { cacheKeyChange, serviceChanges } from "../sent-changes.ts"
 import { BoundWalk, perRequest, type TokenUpperBound } from "../token-upper-bound.ts"
 import { plausibleUsage } from "../usage.ts"
 
@@ -69,8 +70,15 @@ export const openAiEmbeddings: WireFormat = {
   hasOutput: false,
   faults: (body) => new Faults(body).texts("input", "text, or a list of texts", () => true, "inputs").found,
   bound,
-  edit: ({ body, bytes }, { model }) =>
-    body.model === model ? bytes : edited(bytes, mergePatch(bytes, body, { model })),
+  edit: ({ body, bytes }, target, limits) => {
+    const { model } = target
+    const changes = {
+      ...serviceChanges(body, target, limits, false),
+      ...cacheKeyChange(body, target, limits.cacheKey, false),
+      ...(body.model === model ? {} : { model })
+    }
+    return edited(bytes, mergePatch(bytes, body, changes))
+  },
   translation: {
     ...chatTranslation,
     requestToCommon: ({ body }) => Result.succeed(body),

@@ -2,8 +2,8 @@ import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { type Edit, edited, editsAt, mergePatch } from "../../json/json-edits.ts"
 import { isSealedState } from "../common-form/turn-state.ts"
 import { type FormatTarget, type GivenRequest, type SentLimits } from "../format.ts"
-import { cacheKeyChange, serviceChanges } from "../openai-chat/request.ts"
 import { Faults } from "../request-faults.ts"
+import { cacheKeyChange, serviceChanges } from "../sent-changes.ts"
 
 /** The faults of a request of the Responses API. */
 export const inputFaults = (body: Json) => {

@@ -1,7 +1,7 @@
 import { Result } from "effect"
 import { type ChatRequest } from "../../common-form/domain.ts"
 import { type Translation, type WireFormat } from "../../format.ts"
-import { cacheKeyChange, serviceChanges } from "../../openai-chat/request.ts"
+import { cacheKeyChange, serviceChanges } from "../../sent-changes.ts"
 import { openAiResponses } from "../format.ts"
 import { responseToCompletion } from "./answers.ts"
 import { EventsToChunks } from "./events-to-chunks.ts"

@@ -88,10 +88,11 @@ const inputOf = ({ messages }: ChatRequest, refuse: Refuse): Json => {
   const leading = messages.slice(0, Math.max(0, first))
   const instructions = leading.map(({ content }) => plainText(content))
   const isPlain = !instructions.includes(undefined)
+  const written = new Set(isPlain ? leading : [])
   const input = turnsOf(messages).flatMap(({ at, message }) =>
-    isPlain && leading.includes(message) ? [] : itemsOf(message, at, refuse)
+    written.has(message) ? [] : itemsOf(message, at, refuse)
   )
-  return { ...(isPlain && leading.length > 0 ? { instructions: instructions.join("\n\n") } : {}), input }
+  return { ...(written.size > 0 ? { instructions: instructions.join("\n\n") } : {}), input }
 }
 
 /** The text of a message; undefined if it has other parts. */
