@@ -18,6 +18,8 @@ import {
 
 const seconds = Number(process.env.BENCH_SECONDS ?? "2")
 const rounds = Number(process.env.BENCH_ROUNDS ?? "8")
+/** Measures only what has this in its title. */
+const only = process.env.BENCH_ONLY ?? ""
 const warmSeconds = 8
 
 type Sent = Omit<Load, "clients" | "seconds">
@@ -27,6 +29,8 @@ interface Measuring {
   readonly clients: number
   readonly sent: Sent
 }
+
+const titleOf = ({ clients, what }: Omit<Measuring, "sent">): string => `${what}, ${clients} at once`
 
 /** What is measured of a service, in terms that older versions understand too. */
 const measuringsOf = async ({ url }: Server, provider: Server): Promise<ReadonlyArray<Measuring>> => {
@@ -87,7 +91,7 @@ const measuringsOf = async ({ url }: Server, provider: Server): Promise<Readonly
     { what: "a reservation, four hot caps", clients: 64, sent: reserve(four) },
     ...[4, 16, 64, 256].map((clients) => ({ what: "a chat completion, one hot cap", clients, sent: chat(one) })),
     { what: "a chat completion, four hot caps", clients: 64, sent: chat(four) }
-  ]
+  ].filter((measuring) => titleOf(measuring).includes(only))
 }
 
 type Seen = Measured & Spent
@@ -135,8 +139,9 @@ const benchBeside = async (other: string): Promise<void> => {
           await loadOn(service, { ...sent, clients, seconds: warmSeconds / 2 })
         }
       }
-      for (const [place, { clients, what }] of (measured[0]?.measurings ?? []).entries()) {
-        const title = `${what}, ${clients} at once`
+      for (const [place, measuring] of (measured[0]?.measurings ?? []).entries()) {
+        const { clients } = measuring
+        const title = titleOf(measuring)
         const all = seen.get(title) ?? checkouts.map(() => [])
         seen.set(title, all)
         for (let round = 0; round < rounds / 2; round++) {

@@ -161,6 +161,7 @@ const makeStaged = Effect.gen(function* () {
         tenantId,
         model,
         catalogueVersion,
+        tableOf: () => undefined,
         bound
       }
       const meter = new UsageMeter({ ...metered, metadata: undefined, traceId: undefined }, clock, counts)
