@@ -172,6 +172,14 @@ export interface PriceTerms {
   readonly tokens?: Readonly<Record<string, number>>
   /** Of a provider that is to report its cost: whether it did, and the charge is that. */
   readonly cost?: "reported" | "unreported"
+  /** The parts of the tokens that other models read and wrote, and what these cost. */
+  readonly models?: ReadonlyArray<OtherModelTerms>
+}
+
+/** What another model than the one that was asked for read and wrote, and what that cost in US dollars. */
+export interface OtherModelTerms extends CallUsage {
+  readonly model: string
+  readonly costUsd: number
 }
 
 /** The tokens that a gateway call used. */

@@ -1,4 +1,12 @@
-import { billedTools, media, type MediaClass, type Served, type TokenUsage, type ToolUses } from "../formats/domain.ts"
+import {
+  billedTools,
+  media,
+  type MediaClass,
+  type OtherModel,
+  type Served,
+  type TokenUsage,
+  type ToolUses
+} from "../formats/domain.ts"
 import {
   type Ceiling,
   type PriceFactor,
@@ -157,27 +165,31 @@ const servicesOf = (usual: Stages, factors: ReadonlyArray<PriceFactor>): Service
     const start = replaced.length > 1 ? dearestOf(replaced) : (replaced[0] ?? usual)
     return applying.reduce((stages, { factor }) => (factor === undefined ? stages : multiplied(stages, factor)), start)
   }
-  const exact = choices(names.tier).flatMap((tier) =>
-    choices(names.speed).flatMap((speed) =>
-      choices(names.geo).map((geo) => ({ tier, speed, geo, stages: stagesAt({ tier, speed, geo }) }))
-    )
-  )
-  const sets = new Map<string, RateSet>()
-  for (const tier of [...choices(names.tier), any]) {
-    for (const speed of [...choices(names.speed), any]) {
-      for (const geo of [...choices(names.geo), any]) {
-        const within = exact.filter(
-          (one) =>
-            (tier === any || one.tier === tier) &&
-            (speed === any || one.speed === speed) &&
-            (geo === any || one.geo === geo)
-        )
-        sets.set(serviceKey(tier, speed, geo), withCeilings(dearestOf(within.map(({ stages }) => stages))))
-      }
-    }
+  /** Of a service whose last dimensions are open: the rates of each of their names, and of the dearest of these. */
+  const openAt = (chosen: Served, [dimension, ...open]: ReadonlyArray<keyof Served>): ReadonlyArray<ServiceStages> => {
+    if (dimension === undefined) return [{ served: chosen, stages: stagesAt(chosen) }]
+    const each = choices(names[dimension]).map((name) => openAt(withName(chosen, dimension, name), open))
+    const dearestOfAll = (each[0] ?? []).map(({ served }, index) => ({
+      served: withName(served, dimension, any),
+      stages: dearestOf(each.flatMap((services) => services[index]?.stages ?? []))
+    }))
+    return [...each.flat(), ...dearestOfAll]
   }
-  return { names, sets }
+  const sets = openAt({}, ["tier", "speed", "geo"]).map(
+    ({ served: { geo, speed, tier }, stages }) => [serviceKey(tier, speed, geo), withCeilings(stages)] as const
+  )
+  return { names, sets: new Map(sets) }
 }
+
+interface ServiceStages {
+  readonly served: Served
+  readonly stages: Stages
+}
+
+const withName = (served: Served, dimension: keyof Served, name: string | undefined): Served => ({
+  ...served,
+  [dimension]: name
+})
 
 export const rateTable = ({ factors = [], toolUses: toolFees = {}, ...prices }: Prices): RateTable => {
   const usual = stagesOf(prices)
@@ -244,8 +256,46 @@ export const pricedMedia = ({ media: given }: TokenUsage, rates: Rates): TokenUs
   return priced.length === 0 ? undefined : Object.fromEntries(priced)
 }
 
-/** What a usage costs in nano-dollars: each token in one class, each class rounded up once, and each use of a tool. */
-export const costOf = (usage: TokenUsage, table: RateTable): bigint => {
+const countedTokens = [
+  "inputTokens",
+  "outputTokens",
+  "cachedInputTokens",
+  "cacheWriteTokens",
+  "cacheWrite1hTokens",
+  "reasoningTokens"
+] as const
+
+/** A usage without what other models read and wrote. */
+const withoutOthers = (usage: TokenUsage, others: ReadonlyArray<OtherModel>): TokenUsage => ({
+  ...usage,
+  ...Object.fromEntries(
+    countedTokens.map((name) => [
+      name,
+      others.reduce((left, other) => Math.max(0, left - other.usage[name]), usage[name])
+    ])
+  )
+})
+
+/** The prices of another model of the same provider; undefined where they are not known. */
+export type TableOf = (model: string) => RateTable | undefined
+
+const noTable: TableOf = () => undefined
+
+/**
+ * What a usage costs in nano-dollars: each token in one class, each class rounded up once, and each use of a tool. What other
+ * models read and wrote is charged by their prices, or where these are not known by the model's own.
+ */
+export const costOf = (usage: TokenUsage, table: RateTable, tableOf: TableOf = noTable): bigint => {
+  const { otherModels, served } = usage
+  if (otherModels === undefined) return costOfModel(usage, table)
+  const serving = served === undefined ? {} : { served }
+  return otherModels.reduce(
+    (sum, other) => sum + costOfModel({ ...other.usage, ...serving }, tableOf(other.model) ?? table),
+    costOfModel(withoutOthers(usage, otherModels), table)
+  )
+}
+
+const costOfModel = (usage: TokenUsage, table: RateTable): bigint => {
   const rates = ratesFor(ratesAt(table, usage.served), usage.inputTokens)
   const text = {
     input: Math.max(0, usage.inputTokens - usage.cachedInputTokens - usage.cacheWriteTokens),
@@ -300,8 +350,8 @@ export const costBound = (
     const fees = maxFees === undefined ? 0n : maxFees(table.toolFees)
     const sets = table.services === undefined ? [table] : setsAt(table, servedAt?.(index) ?? anyService)
     for (const { ceilings } of sets) {
-      for (const { aboveTokens, ...rates } of ceilings) {
-        if (inputTokens <= aboveTokens) continue
+      for (const rates of ceilings) {
+        if (inputTokens <= rates.aboveTokens) continue
         const input = readsText ? rates.input : rates.mediaInput
         const output = writesText ? rates.output : rates.mediaOutput
         const lines = rates.hasMedia ? mediaLines : textLines

@@ -58,8 +58,16 @@ export interface TokenUsage {
   readonly served?: Served
   /** Present where the provider is to report the cost. */
   readonly reportedCost?: ReportedCost
+  /** The parts of these tokens that other models read and wrote; absent where the answer names none. */
+  readonly otherModels?: ReadonlyArray<OtherModel>
   /** Whether the report contradicts itself: it is charged by the larger of its numbers. */
   readonly isContradictory?: true
+}
+
+/** What another model than the target's read and wrote for an answer, under its vendor's name. */
+export interface OtherModel {
+  readonly model: string
+  readonly usage: TokenUsage
 }
 
 /** What an answer reports besides its tokens. */

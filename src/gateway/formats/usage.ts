@@ -1,5 +1,5 @@
-import { type Json } from "../../kernel/json/parsed-json.ts"
-import { media, type MediaTokens, type TokenUsage } from "./domain.ts"
+import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
+import { media, type MediaTokens, type Medium, type TokenUsage } from "./domain.ts"
 
 /** Whether a value is a number; some providers write it as a string. */
 export const isCount = (value: unknown): boolean =>
@@ -21,61 +21,93 @@ export const member = (value: unknown, name: string): unknown =>
 /** The path of a number in a report. */
 type Place = readonly [name: string, ...names: ReadonlyArray<string>]
 
-const at = (usage: unknown, place: Place): unknown => {
-  let value = usage
-  for (const name of place) value = member(value, name)
-  return value
-}
+/** The members of a report that may count each class of tokens, under all their names. */
+export type UsageTable<Class extends string> = { readonly [Name in Class]: ReadonlyArray<Place> }
 
-/** The members of a usage that may count each class of tokens, under all their names. */
-export interface UsageTable {
-  readonly input: ReadonlyArray<Place>
-  readonly output: ReadonlyArray<Place>
-  readonly total: ReadonlyArray<Place>
-  readonly cached: ReadonlyArray<Place>
-  readonly cacheWrite: ReadonlyArray<Place>
-  readonly reasoning: ReadonlyArray<Place>
-  /** Of all input that is audio, images and video; of the cached part of it; and of the output. */
-  readonly mediaInput: ReadonlyArray<ReadonlyArray<Place>>
-  readonly mediaCached: ReadonlyArray<ReadonlyArray<Place>>
-  readonly mediaOutput: ReadonlyArray<ReadonlyArray<Place>>
+/** Where all is of a usage whose input includes what is cached: of all input, of the cached part of it, and of the output. */
+export type InclusiveClass =
+  | "input"
+  | "output"
+  | "total"
+  | "cached"
+  | "cacheWrite"
+  | "reasoning"
+  | `${Medium}${"Input" | "Cached" | "Output"}`
+
+interface NamedMember<Class> {
+  readonly classes: Array<Class>
+  readonly within: NamedMembers<Class>
+}
+type NamedMembers<Class> = Map<string, NamedMember<Class>>
+
+/** What a table says of each member of a report, so that a report is read once, however many names are known. */
+const byName = <Class extends string>(table: UsageTable<Class>): NamedMembers<Class> => {
+  const root: NamedMembers<Class> = new Map()
+  for (const [name, places] of Object.entries<ReadonlyArray<Place>>(table)) {
+    for (const place of places) {
+      let members = root
+      let last: NamedMember<Class> | undefined
+      for (const step of place) {
+        last = members.get(step) ?? { classes: [], within: new Map() }
+        members.set(step, last)
+        members = last.within
+      }
+      last?.classes.push(name as Class)
+    }
+  }
+  return root
 }
 
 const maxTokens = 2_147_483_647
 
-/** Reads the numbers of a report, and notices where they contradict each other. */
-export class Counts {
+/** The numbers of a report by their class, and whether they contradict each other. */
+export class Counts<Class extends string> {
   isContradictory = false
-  private readonly usage: unknown
+  private readonly found = new Map<Class, number>()
 
-  constructor(usage: unknown) {
-    this.usage = usage
+  constructor(usage: unknown, members: NamedMembers<Class>) {
+    this.read(usage, members)
   }
 
-  /** The largest of the numbers at some places; zero counts as not reported. */
-  largest(places: ReadonlyArray<Place>): number {
-    let largest = 0
-    for (const place of places) {
-      const value = at(this.usage, place)
-      if (value === undefined) continue
-      const found = count(value)
-      if (found !== 0 && largest !== 0 && found !== largest) this.isContradictory = true
-      if (found > largest) largest = found
+  private read(value: unknown, members: NamedMembers<Class>): void {
+    if (!isJson(value)) return
+    for (const name in value) {
+      const known = members.get(name)
+      if (known === undefined) continue
+      const counted = value[name]
+      for (const one of known.classes) if (isCount(counted)) this.note(one, count(counted))
+      if (known.within.size > 0) this.read(counted, known.within)
     }
-    return largest
+  }
+
+  private note(one: Class, tokens: number): void {
+    const before = this.found.get(one)
+    if (before !== undefined && before !== 0 && tokens !== 0 && before !== tokens) this.isContradictory = true
+    if (before === undefined || tokens > before) this.found.set(one, tokens)
+  }
+
+  /** The largest of the numbers of a class; zero counts as not reported. */
+  largest(of: Class): number {
+    return this.found.get(of) ?? 0
   }
 
   /** A part of a whole: no larger than it, and nothing where it is more than there can be. */
-  part(places: ReadonlyArray<Place>, whole: number): number {
-    const found = this.largest(places)
+  part(of: Class, whole: number): number {
+    const found = this.largest(of)
     if (found <= whole) return found
     this.isContradictory = true
     return found > maxTokens ? 0 : whole
   }
 
-  has(places: ReadonlyArray<Place>): boolean {
-    return places.some((place) => isCount(at(this.usage, place)))
+  has(one: Class): boolean {
+    return this.found.has(one)
   }
+}
+
+/** Reads the numbers of reports whose members stand in a table. */
+export const countsBy = <Class extends string>(table: UsageTable<Class>): ((usage: unknown) => Counts<Class>) => {
+  const members = byName(table)
+  return (usage) => new Counts(usage, members)
 }
 
 /** The media within a usage: what is read for the first time takes precedence, since it costs the most. */
@@ -115,26 +147,26 @@ const sumOf = (numbers: ReadonlyArray<number>): number => numbers.reduce((sum, o
  * than both, the rest is what some vendors count beside them: reasoning (xAI, Google), or audio (Mistral) and what is cached,
  * if it is just as much.
  */
-export const inclusiveUsage = (usage: unknown, table: UsageTable): TokenUsage => {
-  const counts = new Counts(usage)
-  const completion = counts.largest(table.output)
-  const total = counts.largest(table.total)
-  const prompt = counts.has(table.input) ? counts.largest(table.input) : Math.max(0, total - completion)
-  const known = (places: ReadonlyArray<Place>) => Math.min(maxTokens, counts.largest(places))
-  const mediaIn = table.mediaInput.map(known)
+export const inclusiveUsage = (counts: Counts<InclusiveClass>): TokenUsage => {
+  const completion = counts.largest("output")
+  const total = counts.largest("total")
+  const prompt = counts.has("input") ? counts.largest("input") : Math.max(0, total - completion)
+  const mediaOf = (part: "Input" | "Cached" | "Output") =>
+    media.map((medium) => Math.min(maxTokens, counts.largest(`${medium}${part}`)))
+  const mediaIn = mediaOf("Input")
   const beyond = total - prompt - completion
   const isBeside = () => {
-    if (counts.largest(table.reasoning) === beyond) return false
-    const stored = counts.largest(table.cached) + counts.largest(table.cacheWrite)
+    if (counts.largest("reasoning") === beyond) return false
+    const stored = counts.largest("cached") + counts.largest("cacheWrite")
     return sumOf(mediaIn) === beyond || (stored === beyond && stored > prompt)
   }
   const inputTokens = beyond > 0 && isBeside() ? prompt + beyond : prompt
   const outputTokens = Math.max(completion, total - inputTokens)
   if (beyond < 0 && total > 0) counts.isContradictory = true
   // Where both together exceed the input, what costs more counts first.
-  const cacheWriteTokens = counts.part(table.cacheWrite, inputTokens)
-  const cachedInputTokens = counts.part(table.cached, inputTokens - cacheWriteTokens)
-  const reasoning = counts.part(table.reasoning, outputTokens)
+  const cacheWriteTokens = counts.part("cacheWrite", inputTokens)
+  const cachedInputTokens = counts.part("cached", inputTokens - cacheWriteTokens)
+  const reasoning = counts.part("reasoning", outputTokens)
   const read: TokenUsage = {
     inputTokens,
     outputTokens,
@@ -143,13 +175,13 @@ export const inclusiveUsage = (usage: unknown, table: UsageTable): TokenUsage =>
     cacheWrite1hTokens: 0,
     reasoningTokens: Math.max(reasoning, outputTokens - completion)
   }
-  return withMedia(read, counts, mediaIn, table.mediaCached.map(known), table.mediaOutput.map(known))
+  return withMedia(read, counts, mediaIn, mediaOf("Cached"), mediaOf("Output"))
 }
 
 /** A usage with its media, and with whether its report contradicts itself. */
 export const withMedia = (
   read: TokenUsage,
-  { isContradictory }: Pick<Counts, "isContradictory">,
+  { isContradictory }: Pick<Counts<string>, "isContradictory">,
   all: ReadonlyArray<number>,
   cached: ReadonlyArray<number>,
   written: ReadonlyArray<number>

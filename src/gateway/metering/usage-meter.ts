@@ -1,13 +1,21 @@
 import { type Clock, Effect, Exit, Option, type Tracer } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { noUsage, type TokenUsage, type ToolUses, type UsageExtras } from "../formats/domain.ts"
+import { usdOf } from "../../kernel/usd.ts"
+import {
+  noUsage,
+  type OtherModel,
+  type Served,
+  type TokenUsage,
+  type ToolUses,
+  type UsageExtras
+} from "../formats/domain.ts"
 import { type AnswerFacts } from "../telemetry/answer-facts.ts"
 import { type Attempt } from "../routing/router.ts"
 import { type TokenUpperBound } from "../formats/token-upper-bound.ts"
 import { describeSettlement, exitOf, type SettledCall } from "../telemetry/call-spans.ts"
-import { costOf, isPriced, pricedMedia, ratesAt, ratesFor } from "../catalog/cost.ts"
+import { costOf, isPriced, pricedMedia, ratesAt, ratesFor, type TableOf } from "../catalog/cost.ts"
 import { type ReservationId } from "../../budgets/ledger/domain.ts"
-import { type CallDetails, type PriceTerms } from "../../budgets/ledger/protocol-domain.ts"
+import { type CallDetails, type OtherModelTerms, type PriceTerms } from "../../budgets/ledger/protocol-domain.ts"
 import { type Estimate } from "./estimates.ts"
 import { type BudgetReservation, type EarlierReservation, type Settlement } from "./budget-reservations.ts"
 import { type ChargeNotice, countNotice, logNotices } from "../telemetry/charge-notices.ts"
@@ -34,6 +42,8 @@ export interface MeteredCall {
   readonly tenantId: TenantId
   readonly model: ServedModel
   readonly catalogueVersion: string
+  /** The prices of a model that the configuration or the catalogue knows, by its provider and that one's name for it. */
+  tableOf(provider: string, model: string): RateTable | undefined
   readonly bound: TokenUpperBound
   readonly metadata: Readonly<Record<string, string>> | undefined
   readonly traceId: string | undefined
@@ -238,8 +248,12 @@ export class UsageMeter {
   /** The cost of a usage at the target that served it; 0 if the price is unknown. */
   cost(usage: TokenUsage): bigint {
     const rates = this.target?.rates ?? null
-    return usage.reportedCost?.nanoUsd ?? (rates === null ? 0n : costOf(usage, rates))
+    return usage.reportedCost?.nanoUsd ?? (rates === null ? 0n : costOf(usage, rates, this.tableOf))
   }
+
+  /** The prices of another model of the target's provider. */
+  private readonly tableOf: TableOf = (model) =>
+    this.target === undefined ? undefined : this.call.tableOf(this.target.provider.id, model)
 
   /** A new reader of what the charge of an answer depends on besides its tokens. */
   makeChargeTerms(format: Pick<WireFormat, "servedIn">, headers: Readonly<Record<string, string>>): ChargeTerms {
@@ -433,7 +447,7 @@ export class UsageMeter {
       usage,
       method,
       rates: rates === null || usage?.reportedCost?.nanoUsd !== undefined ? null : ratesText(rates, usage),
-      priceTerms: usage && priceTermsOf(rates, usage),
+      priceTerms: usage && priceTermsOf(rates, usage, this.tableOf),
       catalogueVersion: call.catalogueVersion,
       latencyMs: now - this.startedAt,
       upstreamLatencyMs: this.upstreamMs(now),
@@ -468,14 +482,15 @@ export class UsageMeter {
   }
 
   /** Notes what is remarkable about a charge. */
-  private notice({ isContradictory, reportedCost, served }: TokenUsage): void {
-    if (isContradictory === undefined && reportedCost === undefined && served === undefined) return
+  private notice({ isContradictory, otherModels, reportedCost, served }: TokenUsage): void {
+    if ((isContradictory ?? otherModels ?? reportedCost ?? served) === undefined) return
     const rates = this.target?.rates ?? null
     const isReported = reportedCost?.nanoUsd !== undefined
     const noted: ReadonlyArray<ChargeNotice | undefined> = [
       isContradictory === true ? "usage-contradictory" : undefined,
       reportedCost !== undefined && !isReported ? "cost-unreported" : undefined,
-      served !== undefined && rates !== null && !isReported && !isPriced(rates, served) ? "tier-unpriced" : undefined
+      served !== undefined && rates !== null && !isReported && !isPriced(rates, served) ? "tier-unpriced" : undefined,
+      !isReported && otherModels?.some(({ model }) => this.tableOf(model) === undefined) ? "model-unpriced" : undefined
     ]
     for (const notice of noted) {
       if (notice === undefined) continue
@@ -555,18 +570,33 @@ const ratesText = (table: RateTable, usage: TokenUsage | undefined): string => {
 }
 
 /** What the charge of a usage was made by besides its rates and tokens of text; undefined where there is nothing. */
-const priceTermsOf = (table: RateTable | null, usage: TokenUsage): PriceTerms | undefined => {
-  const { media, reportedCost, served } = usage
-  if (served === undefined && media === undefined && reportedCost === undefined) return undefined
+const priceTermsOf = (table: RateTable | null, usage: TokenUsage, tableOf: TableOf): PriceTerms | undefined => {
+  const { media, otherModels, reportedCost, served } = usage
+  if ((served ?? media ?? otherModels ?? reportedCost) === undefined) return undefined
   const tokens = table === null ? undefined : pricedMedia(usage, ratesFor(ratesAt(table, served), usage.inputTokens))
   const terms = {
     ...served,
     ...(served !== undefined && table !== null && !isPriced(table, served) ? { isUnpriced: true } : {}),
     ...(tokens === undefined ? {} : { tokens }),
+    ...(otherModels === undefined || table === null || reportedCost?.nanoUsd !== undefined
+      ? {}
+      : { models: otherModels.map((other) => otherTermsOf(other, served, tableOf(other.model) ?? table)) }),
     ...(reportedCost === undefined ? {} : { cost: reportedCost.nanoUsd === undefined ? "unreported" : "reported" })
   } satisfies PriceTerms
   return Object.keys(terms).length === 0 ? undefined : terms
 }
+
+/** What the part of another model was charged by. */
+const otherTermsOf = ({ model, usage }: OtherModel, served: Served | undefined, table: RateTable): OtherModelTerms => ({
+  model,
+  inputTokens: usage.inputTokens,
+  cachedInputTokens: usage.cachedInputTokens,
+  cacheWriteTokens: usage.cacheWriteTokens,
+  cacheWrite1hTokens: usage.cacheWrite1hTokens,
+  outputTokens: usage.outputTokens,
+  reasoningTokens: usage.reasoningTokens,
+  costUsd: usdOf(costOf(served === undefined ? usage : { ...usage, served }, table))
+})
 
 /** Rates as usage rows store them, in JSON; cached, since a configuration has few. */
 const written = new WeakMap<Rates, string>()

@@ -154,6 +154,8 @@ export class CallPipeline extends Context.Service<
           tenantId,
           model,
           catalogueVersion,
+          tableOf: (provider: string, name: string) =>
+            gateway.modelNamed(`${provider}/${name}`)?.targets[0]?.rates ?? undefined,
           bound,
           metadata,
           traceId

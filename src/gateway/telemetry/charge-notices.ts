@@ -3,11 +3,13 @@ import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { boundedName } from "./model-names.ts"
 
 /** What is remarkable about a charge; it never contains prompts or completions. */
-export type ChargeNotice = "tier-unpriced" | "usage-contradictory" | "cost-unreported"
+export type ChargeNotice = "tier-unpriced" | "model-unpriced" | "usage-contradictory" | "cost-unreported"
 
 const meanings: Readonly<Record<ChargeNotice, string>> = {
   "tier-unpriced":
     "An answer names a tier, a speed or a geography without a price: the dearest known one was charged; configure `prices.factors`",
+  "model-unpriced":
+    "Another model, whose prices are not known, wrote a part of an answer: it was charged by those of the requested model",
   "usage-contradictory": "A provider's usage contradicts itself: the larger of its numbers were charged",
   "cost-unreported":
     "An answer does not report the cost that `reportsCost` of its provider names: the prices of tokens were charged"
@@ -16,12 +18,13 @@ const meanings: Readonly<Record<ChargeNotice, string>> = {
 const counterOf = (reason: ChargeNotice) =>
   Metric.counter("app.gateway.charge_notices", {
     description:
-      "Charges of answers that name a service without a price, contradict themselves, or lack the cost that they are to report",
+      "Charges of answers that name a service or a model without a price, contradict themselves, or lack the cost that they are to report",
     attributes: { reason, unit: "{call}" },
     incremental: true
   })
 const counters: Readonly<Record<ChargeNotice, Metric.Counter<number>>> = {
   "tier-unpriced": counterOf("tier-unpriced"),
+  "model-unpriced": counterOf("model-unpriced"),
   "usage-contradictory": counterOf("usage-contradictory"),
   "cost-unreported": counterOf("cost-unreported")
 }

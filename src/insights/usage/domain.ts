@@ -7,6 +7,7 @@ import { ApiKeyId } from "../../identity/api-keys/domain.ts"
 import { exactNumber } from "../../kernel/json/exact-number.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
+import { UsdOrZero } from "../../kernel/usd.ts"
 import { name } from "../../kernel/text.ts"
 import { booleanParameter, integerParameter } from "../../kernel/http/parameter.ts"
 
@@ -127,6 +128,23 @@ const PriceTerms = Schema.Struct({
   }),
   cost: Schema.optionalKey(Schema.Literals(["reported", "unreported"])).annotate({
     description: "Of a provider that is to report its cost: whether it did, and that was charged"
+  }),
+  models: Schema.optionalKey(
+    Schema.Array(
+      Schema.Struct({
+        model: Name.annotate({ examples: ["claude-opus-5"] }),
+        inputTokens: Count,
+        cachedInputTokens: Count,
+        cacheWriteTokens: Count,
+        cacheWrite1hTokens: Count,
+        outputTokens: Count,
+        reasoningTokens: Count,
+        costUsd: UsdOrZero
+      })
+    )
+  ).annotate({
+    description:
+      "The parts of the row's tokens that other models of the provider read and wrote (advisors, fallbacks), and what these cost"
   })
 }).annotate({ identifier: "PriceTerms" })
 

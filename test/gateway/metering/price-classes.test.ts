@@ -187,6 +187,93 @@ layer(sharedServiceLayer, options)("the price of a call", (it) => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("is of each model by its own prices where advisors and fallback models took part", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const received: Array<ReceivedRequest> = []
+      const answers: Array<unknown> = []
+      const standIn = yield* startProvider((request, out) => {
+        received.push(request)
+        const answer = answers.shift()
+        if (!Array.isArray(answer)) return json(out, 200, answer)
+        sse(out, answer)
+        out.end()
+      })
+      const dear = { prices: { inputUsdPerMTok: 5, outputUsdPerMTok: 50, cacheReadUsdPerMTok: 0.5 } }
+      yield* configure(
+        service,
+        [provider("an", standIn, { dialect: "anthropic", baseUrl: standIn.url })],
+        [
+          model("gpt", ["an"], { prices }),
+          { ...model("big", ["an"], dear), targets: [{ provider: "an", model: "c-big" }] }
+        ]
+      )
+      const { key, tenantId } = yield* spender(service, [])
+      const own = { type: "message", input_tokens: 1000, output_tokens: 100 }
+      const advisor = {
+        ...own,
+        type: "advisor_message",
+        model: "c-big",
+        input_tokens: 500,
+        cache_read_input_tokens: 300
+      }
+      const unknown = { ...advisor, model: "c-unknown" }
+      const fallback = { ...own, type: "fallback_message", model: "c-big", output_tokens: 40 }
+      const declined = { ...own, output_tokens: 20 }
+      const spent = { inputTokens: 800, cachedInputTokens: 300, outputTokens: 100 }
+      const costs: ReadonlyArray<readonly [object, number, object | null]> = [
+        [{ iterations: [own] }, usual, null],
+        [{ iterations: [own, { ...own, type: "compaction" }] }, 2 * usual, null],
+        [{ iterations: [own, advisor] }, usual + 500 * 5000 + 300 * 500 + 100 * 50_000, { ...spent, costUsd: 0.00765 }],
+        [
+          { iterations: [own, unknown] },
+          usual + 500 * 1000 + 300 * 100 + 100 * 10_000,
+          { ...spent, model: "c-unknown" }
+        ],
+        // Which of these the usage itself has is not documented, so that the larger one counts.
+        [
+          { input_tokens: 1000, output_tokens: 40, iterations: [declined, fallback] },
+          1000 * 1000 + 20 * 10_000 + 1000 * 5000 + 40 * 50_000,
+          { inputTokens: 1000, outputTokens: 40, costUsd: 0.007 }
+        ]
+      ]
+      let calls = 0
+      for (const [reported, cost, terms] of costs) {
+        for (const streams of [false, true]) {
+          const { usage: whole, ...rest } = message(reported)
+          answers.push(
+            streams
+              ? [
+                  { type: "message_start", message: { ...rest, content: [], usage: { input_tokens: 1000 } } },
+                  { type: "message_delta", delta: { stop_reason: "end_turn" }, usage: whole },
+                  { type: "message_stop" }
+                ]
+              : { ...rest, usage: whole }
+          )
+          const body = { model: "gpt", max_tokens: 100, messages: [{ role: "user", content: "Hi" }], stream: streams }
+          assert.strictEqual((yield* readAll(service, key, "/v1/messages", body)).status, 200)
+          const row = yield* rowAfter(service, tenantId, ++calls)
+          const told = JSON.stringify({ reported, streams })
+          assert.strictEqual(row.cost, cost, told)
+          assert.deepInclude(row.priceTerms?.models?.at(-1) ?? {}, terms ?? {}, told)
+        }
+      }
+      const metrics = yield* service.call("GET", "/metrics")
+      if (metrics.status === 200) assert.match(metrics.text, /charge_notices[^\n]*model-unpriced/)
+      const { body } = yield* service.call("GET", `/api/usage?tenantId=${tenantId}`)
+      assert.deepInclude(body.items[0].priceTerms.models, {
+        model: "c-big",
+        inputTokens: 1000,
+        cachedInputTokens: 0,
+        cacheWriteTokens: 0,
+        cacheWrite1hTokens: 0,
+        outputTokens: 40,
+        reasoningTokens: 0,
+        costUsd: 0.007
+      })
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("is shown with the tier by the list of usage, its exports and bills, which stay exact", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -390,7 +477,7 @@ layer(sharedServiceLayer, options)("the cost that a provider reports", (it) => {
         ...reporting,
         body: { max_tokens: 100 }
       })
-      assert.deepStrictEqual(sent.provider, { max_price: { prompt: 1, completion: 10 } })
+      assert.deepStrictEqual(sent.provider, { max_price: { prompt: 1, completion: 10, request: 0 } })
       assert.strictEqual(row.cost, 700_000_000)
       const [counter] = yield* counters(service, tenantId)
       assert.deepStrictEqual(counter, { spent: "700000000", reserved: "0" })
@@ -404,7 +491,8 @@ layer(sharedServiceLayer, options)("the cost that a provider reports", (it) => {
         body: { max_tokens: 100, provider: { order: ["a"], max_price: { prompt: 0.5, completion: 99 } } }
       }
       const lower = yield* charged(service, { answer, caps, ...routed })
-      assert.deepStrictEqual(lower.sent.provider, { order: ["a"], max_price: { prompt: 0.5, completion: 10 } })
+      const lowest = { prompt: 0.5, completion: 10, request: 0 }
+      assert.deepStrictEqual(lower.sent.provider, { order: ["a"], max_price: lowest })
       assert.notProperty((yield* charged(service, { answer, ...reporting })).sent, "provider")
     }).pipe(Effect.scoped)
   )

@@ -1,11 +1,12 @@
 import { listIn } from "../../../kernel/json/parsed-json.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
-import { Counts, member } from "../usage.ts"
+import { countsBy, largerUsage, member } from "../usage.ts"
 
-/** Steps that Anthropic charges in addition to the message's own usage, and reports only here. */
+/** Iterations that Anthropic charges in addition to the message's own usage, and reports only here. */
 const besides: ReadonlySet<unknown> = new Set(["compaction", "advisor_message"])
-const besidesIn = (usage: unknown): ReadonlyArray<unknown> =>
-  listIn(member(usage, "iterations")).filter((iteration) => besides.has(member(iteration, "type")))
+/** Iterations of the message itself; the last of them is of the fallback model that answered, if one did. */
+const fallbackType = "fallback_message"
+const ofMessage: ReadonlySet<unknown> = new Set(["message", fallbackType])
 
 const sumOf = (one: TokenUsage, other: TokenUsage): TokenUsage => ({
   inputTokens: one.inputTokens + other.inputTokens,
@@ -17,12 +18,30 @@ const sumOf = (one: TokenUsage, other: TokenUsage): TokenUsage => ({
   ...(one.isContradictory === true || other.isContradictory === true ? { isContradictory: true } : {})
 })
 
-/** The usage of a message with its compactions, and with what an advisor read and wrote, as tokens of the model. */
-export const usageOfMessage = (usage: unknown): TokenUsage =>
-  besidesIn(usage).map(usageOfIteration).reduce(sumOf, usageOfIteration(usage))
+/**
+ * The usage of a message with its compactions, and with what advisors and fallback models read and wrote (Anthropic, "Advisor
+ * tool", "Refusals and fallback").
+ */
+export const usageOfMessage = (usage: unknown): TokenUsage => {
+  const whole = usageOfIteration(usage)
+  const iterations = listIn(member(usage, "iterations"))
+  const within = (types: ReadonlySet<unknown>) => iterations.filter((one) => types.has(member(one, "type")))
+  const added = within(besides)
+  const own = within(ofMessage)
+  const hasFallback = own.some((one) => member(one, "type") === fallbackType)
+  if (added.length === 0 && !hasFallback) return whole
+  // Whether the message's own usage includes the models that declined is not documented.
+  const message = hasFallback ? largerUsage(own.map(usageOfIteration).reduce(sumOf), whole) : whole
+  const otherModels = [...added, ...(hasFallback ? own : [])].flatMap((iteration) => {
+    const model = member(iteration, "model")
+    return typeof model === "string" ? [{ model, usage: usageOfIteration(iteration) }] : []
+  })
+  const all = added.map(usageOfIteration).reduce(sumOf, message)
+  return otherModels.length === 0 ? all : { ...all, otherModels }
+}
 
 /** The members of Anthropic's usage that count tokens. */
-const table = {
+const countsOf = countsBy({
   input: [["input_tokens"]],
   output: [["output_tokens"]],
   cached: [["cache_read_input_tokens"]],
@@ -30,21 +49,21 @@ const table = {
   cacheWrite5m: [["cache_creation", "ephemeral_5m_input_tokens"]],
   cacheWrite1h: [["cache_creation", "ephemeral_1h_input_tokens"]],
   reasoning: [["output_tokens_details", "thinking_tokens"]]
-} as const
+})
 
 /** Anthropic excludes cache reads and cache writes from `input_tokens`. */
 const usageOfIteration = (usage: unknown): TokenUsage => {
-  const counts = new Counts(usage)
-  const cachedInputTokens = counts.largest(table.cached)
-  const written = counts.largest(table.cacheWrite)
-  const writtenFor1h = counts.largest(table.cacheWrite1h)
-  const byTime = counts.largest(table.cacheWrite5m) + writtenFor1h
+  const counts = countsOf(usage)
+  const cachedInputTokens = counts.largest("cached")
+  const written = counts.largest("cacheWrite")
+  const writtenFor1h = counts.largest("cacheWrite1h")
+  const byTime = counts.largest("cacheWrite5m") + writtenFor1h
   const cacheWriteTokens = Math.max(written, byTime)
-  const outputTokens = counts.largest(table.output)
-  const reasoningTokens = counts.part(table.reasoning, outputTokens)
+  const outputTokens = counts.largest("output")
+  const reasoningTokens = counts.part("reasoning", outputTokens)
   const isContradictory = counts.isContradictory || (byTime > 0 && written > 0 && byTime !== written)
   return {
-    inputTokens: counts.largest(table.input) + cachedInputTokens + cacheWriteTokens,
+    inputTokens: counts.largest("input") + cachedInputTokens + cacheWriteTokens,
     outputTokens,
     cachedInputTokens,
     cacheWriteTokens,

@@ -1,6 +1,6 @@
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
-import { count, inclusiveUsage, largerUsage, member, type UsageTable } from "../usage.ts"
+import { count, countsBy, inclusiveUsage, type InclusiveClass, largerUsage, member, type UsageTable } from "../usage.ts"
 
 const details = (names: ReadonlyArray<string>, name: string) => names.map((container) => [container, name] as const)
 
@@ -9,9 +9,10 @@ const details = (names: ReadonlyArray<string>, name: string) => names.map((conta
  * the output. Vendors that speak the formats have names of their own: DeepSeek `prompt_cache_hit_tokens`, Mistral
  * `num_cached_tokens`, Moonshot and Together `cached_tokens`, servers in front of Anthropic its names.
  */
-export const openAiUsageTable = (prompt: string, completion: string): UsageTable => {
+export const openAiUsageTable = (prompt: string, completion: string): UsageTable<InclusiveClass> => {
   const read = [`${prompt}_tokens_details`, `${prompt}_token_details`]
   const written = [`${completion}_tokens_details`]
+  const cachedOf = (name: string) => read.map((container) => [container, "cached_tokens_details", name] as const)
   return {
     input: [[`${prompt}_tokens`]],
     output: [[`${completion}_tokens`]],
@@ -31,22 +32,22 @@ export const openAiUsageTable = (prompt: string, completion: string): UsageTable
       ["cache_creation_input_tokens"]
     ],
     reasoning: [...details(written, "reasoning_tokens"), ["reasoning_tokens"]],
-    mediaInput: [
-      [...details(read, "audio_tokens"), [`${prompt}_audio_tokens`], [`audio_${prompt}_tokens`]],
-      details(read, "image_tokens"),
-      details(read, "video_tokens")
-    ],
-    mediaCached: ["audio_tokens", "image_tokens", "video_tokens"].map((name) =>
-      read.map((container) => [container, "cached_tokens_details", name] as const)
-    ),
-    mediaOutput: [details(written, "audio_tokens"), details(written, "image_tokens"), details(written, "video_tokens")]
+    audioInput: [...details(read, "audio_tokens"), [`${prompt}_audio_tokens`], [`audio_${prompt}_tokens`]],
+    imageInput: details(read, "image_tokens"),
+    videoInput: details(read, "video_tokens"),
+    audioCached: cachedOf("audio_tokens"),
+    imageCached: cachedOf("image_tokens"),
+    videoCached: cachedOf("video_tokens"),
+    audioOutput: details(written, "audio_tokens"),
+    imageOutput: details(written, "image_tokens"),
+    videoOutput: details(written, "video_tokens")
   }
 }
 
-const table = openAiUsageTable("prompt", "completion")
+const countsOf = countsBy(openAiUsageTable("prompt", "completion"))
 
 /** The usage of a chat completion or a text completion. */
-export const usageOfCompletion = (usage: unknown): TokenUsage => inclusiveUsage(usage, table)
+export const usageOfCompletion = (usage: unknown): TokenUsage => inclusiveUsage(countsOf(usage))
 
 /**
  * The usage in a completion or a chunk of one, wherever it stands: beside the choices, in one of them (Moonshot), or in the

@@ -1,7 +1,7 @@
 import { openAiUsageTable } from "../common-form/usage.ts"
 import { type TokenUsage } from "../domain.ts"
-import { inclusiveUsage } from "../usage.ts"
+import { countsBy, inclusiveUsage } from "../usage.ts"
 
-const table = openAiUsageTable("input", "output")
+const countsOf = countsBy(openAiUsageTable("input", "output"))
 
-export const usageOfResponse = (usage: unknown): TokenUsage => inclusiveUsage(usage, table)
+export const usageOfResponse = (usage: unknown): TokenUsage => inclusiveUsage(countsOf(usage))
