@@ -161,7 +161,7 @@ const makeStaged = Effect.gen(function* () {
         tenantId,
         model,
         catalogueVersion,
-        tableOf: () => undefined,
+        ratesOf: () => undefined,
         bound
       }
       const meter = new UsageMeter({ ...metered, metadata: undefined, traceId: undefined }, clock, counts)

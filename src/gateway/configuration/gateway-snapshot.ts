@@ -75,6 +75,8 @@ export interface GatewaySnapshot {
   readonly models: ReadonlyArray<ServedModel>
   /** By any of its names: its id, an alias, or a provider's id with the provider's own name for it, even if unlisted. */
   readonly modelNamed: (name: string) => ServedModel | undefined
+  /** The prices of a model by its provider and that one's name for it: an operator's own first, then the catalogue's. */
+  readonly ratesOf: (provider: string, model: string) => RateTable | undefined
   readonly routing: {
     readonly retries: number
     readonly timeoutSeconds: number
@@ -279,10 +281,13 @@ export const gatewaySnapshot = (
   const taken = new Set([loopbackModel, ...own.flatMap(({ aliases, id }) => [id, ...aliases])])
   const models = [loopbackRunning(loopback), ...own, ...catalogued(given, catalogue).filter(({ id }) => !taken.has(id))]
   const names = new Map<string, ServedModel>()
+  const ratesByName = new Map<string, RateTable>()
   for (const model of models) {
-    for (const { model: name, provider } of model.targets) {
+    for (const { model: name, provider, rates } of model.targets) {
+      const key = `${provider.id}/${name}`
+      if (rates !== null && !ratesByName.has(key)) ratesByName.set(key, rates)
       const target = model.targets.filter((one) => one.provider === provider && one.model === name)
-      names.set(`${provider.id}/${name}`, { ...model, targets: target })
+      names.set(key, { ...model, targets: target })
     }
   }
   for (const model of models) for (const name of [model.id, ...model.aliases]) names.set(name, model)
@@ -338,6 +343,10 @@ export const gatewaySnapshot = (
     providers,
     models,
     modelNamed: (name) => names.get(name) ?? unlisted(name),
+    ratesOf: (provider, name) => {
+      const key = `${provider}/${name}`
+      return ratesByName.get(key) ?? unlisted(key)?.targets[0]?.rates ?? undefined
+    },
     routing: {
       retries,
       timeoutSeconds,

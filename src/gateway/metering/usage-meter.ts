@@ -43,7 +43,7 @@ export interface MeteredCall {
   readonly model: ServedModel
   readonly catalogueVersion: string
   /** The prices of a model that the configuration or the catalogue knows, by its provider and that one's name for it. */
-  tableOf(provider: string, model: string): RateTable | undefined
+  readonly ratesOf: (provider: string, model: string) => RateTable | undefined
   readonly bound: TokenUpperBound
   readonly metadata: Readonly<Record<string, string>> | undefined
   readonly traceId: string | undefined
@@ -253,7 +253,7 @@ export class UsageMeter {
 
   /** The prices of another model of the target's provider. */
   private readonly tableOf: TableOf = (model) =>
-    this.target === undefined ? undefined : this.call.tableOf(this.target.provider.id, model)
+    this.target === undefined ? undefined : this.call.ratesOf(this.target.provider.id, model)
 
   /** A new reader of what the charge of an answer depends on besides its tokens. */
   makeChargeTerms(format: Pick<WireFormat, "servedIn">, headers: Readonly<Record<string, string>>): ChargeTerms {

@@ -154,8 +154,7 @@ export class CallPipeline extends Context.Service<
           tenantId,
           model,
           catalogueVersion,
-          tableOf: (provider: string, name: string) =>
-            gateway.modelNamed(`${provider}/${name}`)?.targets[0]?.rates ?? undefined,
+          ratesOf: gateway.ratesOf,
           bound,
           metadata,
           traceId

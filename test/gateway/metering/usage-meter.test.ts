@@ -48,7 +48,7 @@ const makeMeter = (clock: Clock.Clock) => {
       tenantId: TenantId.make("0198a5b0-7c00-7000-8000-00000000002a"),
       model: served,
       catalogueVersion: "1",
-      tableOf: () => undefined,
+      ratesOf: () => undefined,
       bound: boundOf(openAiChat, body, 100),
       metadata: undefined,
       traceId: undefined

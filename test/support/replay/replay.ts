@@ -7,7 +7,7 @@ import { TestService } from "../service.ts"
 import { type Call, type Difference } from "./differences.ts"
 import { type Json } from "./gists.ts"
 import { type Address, type Judged, judgeOf, type JudgeName, judges, translated } from "./judges.ts"
-import { replayCost, replayPrices, reportedUsage } from "./reported.ts"
+import { advisorPrices, advisorsOf, replayCost, replayPrices, reportedUsage } from "./reported.ts"
 
 /** Where a recorded body is cut: after each line, within names and within characters, by a rule that is the same each time. */
 const pieces = (body: Buffer): ReadonlyArray<Buffer> => {
@@ -51,6 +51,7 @@ export const modelOf = ({ dialect, request }: RecordedExchange): string => `${di
 export const setUpReplay = Effect.fnUntraced(function* (exchanges: ReadonlyArray<RecordedExchange>) {
   const service = yield* TestService
   const standIn = yield* startProvider((_, response) => void response.end())
+  const advisors = new Set(exchanges.flatMap(advisorsOf))
   const models = new Map(exchanges.map((exchange) => [modelOf(exchange), exchange]))
   const apis = ["chat", "responses", "completions", "embeddings"]
   yield* configure(
@@ -59,14 +60,22 @@ export const setUpReplay = Effect.fnUntraced(function* (exchanges: ReadonlyArray
       ...apis.map((api) => provider(api, standIn, { apis: [api] })),
       provider("anthropic", standIn, { dialect: "anthropic", baseUrl: standIn.url })
     ],
-    Array.from(models, ([name, { dialect, request }]) =>
-      model(name, [], {
-        kind: dialect === "openai-embeddings" ? "embedding" : "chat",
-        targets: [{ provider: apiOf(dialect), model: String(request?.model ?? "none") }],
-        prices: replayPrices,
-        ...(dialect === "openai-embeddings" ? {} : { contextTokens: 1_000_000 })
-      })
-    )
+    [
+      ...Array.from(models, ([name, { dialect, request }]) =>
+        model(name, [], {
+          kind: dialect === "openai-embeddings" ? "embedding" : "chat",
+          targets: [{ provider: apiOf(dialect), model: String(request?.model ?? "none") }],
+          prices: replayPrices,
+          ...(dialect === "openai-embeddings" ? {} : { contextTokens: 1_000_000 })
+        })
+      ),
+      ...Array.from(advisors, (name) =>
+        model(`advisor-${name}`, [], {
+          targets: [{ provider: "anthropic", model: name }],
+          prices: advisorPrices
+        })
+      )
+    ]
   )
   const { key, tenantId } = yield* spender(service, [{ limit: 1_000_000, mode: "soft" }])
   return { service, standIn, key, tenantId }
@@ -137,7 +146,7 @@ const chargedOtherwise = (call: Call, row: Json): ReadonlyArray<Difference> => {
     return Number(row?.cost ?? 0) === 0 ? [] : [{ ...call, field: "charge", expected: 0, actual: row.cost }]
   const usage = reportedUsage(call.exchange)
   if (usage.input + usage.output === 0) return []
-  const expected = { method: "provider_usage", ...usage, cost: replayCost(usage) }
+  const expected = { method: "provider_usage", ...usage, cost: replayCost(call.exchange) }
   const actual = {
     method: row?.method,
     input: row?.inputTokens,

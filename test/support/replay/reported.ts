@@ -82,9 +82,14 @@ const ofResponse = (usage: Json): Omit<ReportedUsage, "searches"> => ({
   reasoning: number(usage.output_tokens_details?.reasoning_tokens)
 })
 
-/** The usage of a message, and of the steps that are only among its iterations. */
-const ofMessage = (usage: Json): Omit<ReportedUsage, "searches"> => {
-  const steps = [usage, ...(usage.iterations ?? []).filter(({ type }: Json) => /^(?:compaction|advisor)/.test(type))]
+/** The steps that are only among the iterations of a message. */
+const addedSteps = ({ iterations }: Json): ReadonlyArray<Json> =>
+  (iterations ?? []).filter(({ type }: Json) => /^(?:compaction|advisor)/.test(type))
+
+/** The usage of a message, and of what is added to it. */
+const ofMessage = (usage: Json): Omit<ReportedUsage, "searches"> => ofSteps([usage, ...addedSteps(usage)])
+
+const ofSteps = (steps: ReadonlyArray<Json>): Omit<ReportedUsage, "searches"> => {
   const sum = (of: (step: Json) => unknown) => steps.reduce((all, step) => all + number(of(step)), 0)
   const cached = sum(({ cache_read_input_tokens: tokens }) => tokens)
   const written = sum(({ cache_creation_input_tokens: tokens }) => tokens)
@@ -121,8 +126,25 @@ export const replayPrices = {
   toolUses: { webSearch: 0.01, codeExecution: 0, fileSearch: 0, imageGeneration: 0 }
 }
 
-/** What a usage costs at these prices, in nano-dollars. */
-export const replayCost = (usage: ReportedUsage): number =>
+/** The advisors that took part in an answer. */
+export const advisorsOf = (exchange: RecordedExchange): ReadonlyArray<string> =>
+  exchange.status === 200 ? addedSteps(usageIn(eventsOf(exchange))).flatMap(({ model }) => model ?? []) : []
+
+/** How many times as dear an advisor is as the model that it advises. */
+const advisorFactor = 3
+export const advisorPrices = Object.fromEntries(
+  Object.entries(replayPrices).map(([name, price]) => [name, typeof price === "number" ? price * advisorFactor : price])
+)
+
+/** What an answer costs in nano-dollars, at the replay's prices, and what its advisors read and wrote at theirs. */
+export const replayCost = (exchange: RecordedExchange): number => {
+  const advised = addedSteps(usageIn(eventsOf(exchange))).filter(({ model }) => model !== undefined)
+  return (
+    costAtPrices(reportedUsage(exchange)) + (advisorFactor - 1) * costAtPrices({ ...ofSteps(advised), searches: 0 })
+  )
+}
+
+const costAtPrices = (usage: ReportedUsage): number =>
   (usage.input - usage.cached - usage.written) * 2000 +
   usage.cached * 250 +
   (usage.written - usage.written1h) * 3000 +
