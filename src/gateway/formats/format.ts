@@ -2,7 +2,7 @@ import { type Result } from "effect"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type Json } from "../../kernel/json/parsed-json.ts"
 import { type IdScope, type Renaming } from "../json/kept-ids.ts"
-import { type Omissions } from "./omissions.ts"
+import { type MemberNames, type Omissions } from "./omissions.ts"
 import { type Dialect, type Operation, type PromptCache, type ProviderApi, type TokenUsage } from "./domain.ts"
 import { type ErrorWriter } from "./error-writer.ts"
 import { type DialectError, type ProviderError } from "./errors.ts"
@@ -102,6 +102,8 @@ export interface CommonWriter {
 
 /** From and to the common form, a chat completion with members of our own (`common-form/README.md`). */
 export interface Translation {
+  /** What the format calls members of the common form, where that is another name. */
+  readonly ownNames?: MemberNames
   /** What has no form is a fault, or it is named among the omissions. */
   requestToCommon(request: GivenRequest, omissions: Omissions): Result.Result<Json, ReadonlyArray<Fault>>
   requestFromCommon(

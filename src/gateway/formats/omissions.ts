@@ -1,4 +1,5 @@
 import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
+import { type Fault } from "../../kernel/problems/problem.ts"
 
 /** What a header may name; a caller chose it. */
 const nameable = /^[\w.-]{1,64}$/
@@ -10,11 +11,26 @@ const listed = (names: ReadonlySet<string>): string => [...names].slice(0, maxNa
 const isGiven = (value: unknown): boolean =>
   value !== undefined && value !== null && (!isJson(value) || Object.keys(value).length > 0)
 
+/** What a format calls members of the common form, with dots between the names of members within each other. */
+export type MemberNames = Readonly<Record<string, string>>
+
+/** The path of a member as the caller's format names it. */
+export const namedAs = (names: MemberNames, [first = "", ...rest]: Fault["path"]): Fault["path"] =>
+  typeof first === "string" && Object.hasOwn(names, first)
+    ? [...(names[first] ?? first).split("."), ...rest]
+    : [first, ...rest]
+
 /** What a translation left out of a request, for the headers of its answer. */
 export class Omissions {
   private readonly items = new Set<string>()
   private readonly tools = new Set<string>()
   private readonly members = new Set<string>()
+  private readonly names: MemberNames
+
+  /** `names`: what the caller's format calls members of the common form. */
+  constructor(names: MemberNames = {}) {
+    this.names = names
+  }
 
   /** A part of the conversation, by its type. */
   item(type: unknown): void {
@@ -28,18 +44,25 @@ export class Omissions {
 
   /** A member of the request. */
   member(name: string): void {
-    this.members.add(nameable.test(name) ? name : "unknown")
+    const own = Object.hasOwn(this.names, name) ? (this.names[name] ?? name) : name
+    this.members.add(nameable.test(own) ? own : "unknown")
   }
 
-  /** The members of a request that no translation reads. */
-  unread(body: object, read: Readonly<Record<string, unknown>>): void {
-    for (const [name, value] of Object.entries(body))
-      if (!Object.hasOwn(read, name) && isGiven(value)) this.member(name)
+  /** The members of a request, or of a member of it, that no translation reads. */
+  unread(given: unknown, read: Readonly<Record<string, unknown>>, within = ""): void {
+    if (!isJson(given)) return
+    for (const [name, value] of Object.entries(given))
+      if (!Object.hasOwn(read, name) && isGiven(value)) this.member(`${within}${name}`)
   }
 
   /** Those of these members that a request has. */
   withoutForm(request: Json, names: ReadonlyArray<string>): void {
     for (const name of names) if (isGiven(request[name])) this.member(name)
+  }
+
+  /** The members that were left out, as they are named. */
+  get leftOut(): ReadonlyArray<string> {
+    return [...this.members]
   }
 
   headers(): Readonly<Record<string, string>> {

@@ -218,7 +218,7 @@ export class CallPipeline extends Context.Service<
               isAdmitted = true
               if (call.idempotency !== undefined) yield* claimed.reserved(meter.reservationId)
             }
-            const omissions = new Omissions()
+            const omissions = new Omissions(call.format.translation?.ownNames)
             const written = yield* Effect.result(providerRequest(call, target, estimate, omissions))
             // Another target may have an API that the request can be translated to.
             if (written._tag === "Failure") {

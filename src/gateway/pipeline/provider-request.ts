@@ -4,7 +4,7 @@ import { type Fault } from "../../kernel/problems/problem.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
-import { Omissions } from "../formats/omissions.ts"
+import { namedAs, Omissions } from "../formats/omissions.ts"
 import { openedIn } from "../formats/common-form/turn-state.ts"
 import { formatAt } from "../routing/resolve-model.ts"
 import { type SentLimits, type WireFormat } from "../formats/format.ts"
@@ -23,7 +23,7 @@ const translated = (
   limits: SentLimits,
   omissions = new Omissions()
 ): Effect.Effect<Json, GatewayError> => {
-  const { requestToCommon: read } = request.format.translation ?? {}
+  const { ownNames = {}, requestToCommon: read } = request.format.translation ?? {}
   const { requestFromCommon: write } = to.translation ?? {}
   return Effect.mapError(
     Effect.fromResult(
@@ -38,7 +38,7 @@ const translated = (
             )
           )
     ),
-    invalidMembers
+    (faults) => invalidMembers(faults.map(({ message, path }) => ({ message, path: namedAs(ownNames, path) })))
   )
 }
 

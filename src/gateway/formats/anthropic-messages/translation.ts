@@ -19,6 +19,14 @@ import { toMessageUsage } from "./usage.ts"
 const decode = decoding(MessagesRequest)
 
 export const messagesTranslation: Translation = {
+  ownNames: {
+    max_completion_tokens: "max_tokens",
+    parallel_tool_calls: "tool_choice.disable_parallel_tool_use",
+    reasoning_effort: "output_config.effort",
+    response_format: "output_config.format",
+    safety_identifier: "metadata.user_id",
+    stop: "stop_sequences"
+  },
   requestToCommon: ({ body }, omissions) => {
     omissions.unread(body, MessagesRequest.fields)
     return Result.flatMap(decode(body), (request) => messagesToChat(request, omissions))

@@ -6,7 +6,7 @@ import { decoding } from "../request-faults.ts"
 import { answerToCompletion, completionToAnswer } from "./answers.ts"
 import { chatToRequest } from "./chat-to-request.ts"
 import { countedRequest } from "./counts.ts"
-import { GenerateRequest, readAnswer } from "./domain.ts"
+import { GenerateRequest, GenerationConfig, readAnswer } from "./domain.ts"
 import { requestToChat } from "./request-to-chat.ts"
 import { AnswersToChunks, AnswerWriter, ChunksToAnswers } from "./stream.ts"
 import { toAnswerUsage } from "./usage.ts"
@@ -20,9 +20,24 @@ const withLimit = (request: Json, maxOutputTokens: number): Json => {
 }
 
 export const geminiTranslation: Translation = {
+  ownNames: {
+    frequency_penalty: "generationConfig.frequencyPenalty",
+    logprobs: "generationConfig.responseLogprobs",
+    max_completion_tokens: "generationConfig.maxOutputTokens",
+    n: "generationConfig.candidateCount",
+    presence_penalty: "generationConfig.presencePenalty",
+    reasoning_effort: "generationConfig.thinkingConfig",
+    response_format: "generationConfig.responseSchema",
+    seed: "generationConfig.seed",
+    stop: "generationConfig.stopSequences",
+    temperature: "generationConfig.temperature",
+    tool_choice: "toolConfig",
+    top_p: "generationConfig.topP"
+  },
   requestToCommon: ({ body, model, streams }, omissions) => {
     const given = countedRequest(body).body
     omissions.unread(given, GenerateRequest.fields)
+    omissions.unread(given.generationConfig, GenerationConfig.fields, "generationConfig.")
     return Result.flatMap(decode(given), (request) =>
       requestToChat(request, { model: String(model), stream: streams }, omissions)
     )

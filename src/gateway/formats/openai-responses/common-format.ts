@@ -14,6 +14,13 @@ export const commonFormat: WireFormat = {
   isSpoken: false,
   translation: {
     ...chatTranslation,
+    ownNames: {
+      max_completion_tokens: "max_output_tokens",
+      reasoning_effort: "reasoning.effort",
+      reasoning_summary: "reasoning.summary",
+      response_format: "text.format",
+      verbosity: "text.verbosity"
+    },
     requestToCommon: ({ body }) => Result.map(decode(body), () => body),
     answerFromCommon: (completion, _, usage) => ({ ...completion, usage: toCompletionUsage(usage) }),
     streamFromCommon: (_, includesUsage) => new ChunkWriter(includesUsage, { write: (chunk) => chunk })

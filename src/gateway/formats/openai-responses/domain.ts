@@ -138,6 +138,8 @@ export const ResponsesRequest = Schema.Struct({
   metadata: optional(Schema.Record(Schema.String, Schema.String)),
   user: optional(Schema.String),
   safety_identifier: optional(Schema.String),
-  service_tier: optional(Schema.String)
+  service_tier: optional(Schema.String),
+  prompt_cache_key: Schema.optionalKey(Schema.Unknown),
+  prompt_cache_retention: Schema.optionalKey(Schema.Unknown)
 })
 export type ResponsesRequest = typeof ResponsesRequest.Type

@@ -58,6 +58,9 @@ export const responsesToChat = (
   set("user", request.user)
   set("safety_identifier", request.safety_identifier)
   set("reasoning_effort", request.reasoning?.effort)
+  set("verbosity", request.text?.verbosity)
+  set("prompt_cache_key", request.prompt_cache_key)
+  set("prompt_cache_retention", request.prompt_cache_retention)
   set("service_tier", request.service_tier)
   if (request.stream === true) Object.assign(body, { stream: true, stream_options: { include_usage: true } })
   if (chatTools.length > 0) {

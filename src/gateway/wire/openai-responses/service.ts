@@ -30,6 +30,7 @@ import { ChunksToResponse, type ResponseEvent } from "../../formats/openai-respo
 import { type ResponseItem, ResponsesRequest } from "../../formats/openai-responses/domain.ts"
 import { responsesToChat } from "../../formats/openai-responses/to-chat.ts"
 import { LatestItems } from "../../formats/openai-responses/truncation.ts"
+import { Omissions } from "../../formats/omissions.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { GatewayConfiguration } from "../../configuration/service.ts"
 import { type ServedModel } from "../../configuration/gateway-snapshot.ts"
@@ -51,6 +52,7 @@ interface Prepared {
   readonly call: Call
   readonly head: ResponseHead
   readonly omittedItems: ReadonlyArray<string>
+  readonly omittedMembers: ReadonlyArray<string>
   /** What the model was given of this turn, and the response before it, to be stored; undefined where it is not. */
   readonly kept: { readonly input: ReadonlyArray<ResponseItem>; readonly previous: string | null } | undefined
   readonly tenantId: TenantId
@@ -64,6 +66,17 @@ const withoutForm = (request: ResponsesRequest): Failure | undefined =>
   ((request.prompt ?? null) === null
     ? undefined
     : invalidMember("prompt", "prompt: The gateway has no prompt templates; send instructions and input"))
+
+/** What the gateway itself includes in each response. */
+const alwaysIncluded = "reasoning.encrypted_content"
+
+/** The members of a request that no model reads which lacks the Responses API. */
+const unreadMembers = (body: Json, { include }: ResponsesRequest): ReadonlyArray<string> => {
+  const omissions = new Omissions()
+  omissions.unread(body, ResponsesRequest.fields)
+  if (include?.some((one) => one !== alwaysIncluded) === true) omissions.member("include")
+  return omissions.leftOut
+}
 
 /** Why another provider may answer: this one failed before its first byte. */
 const isProviders = ({ error, problem }: Failure): boolean =>
@@ -161,6 +174,7 @@ const make = Effect.gen(function* () {
       },
       head: { ...head, request: { ...request, store: mayStore } },
       omittedItems,
+      omittedMembers: unreadMembers(incoming.body, request),
       kept: mayStore ? turn : undefined,
       tenantId,
       createdBy: (yield* CurrentPrincipal).name
@@ -203,7 +217,12 @@ const make = Effect.gen(function* () {
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
     const prepared = yield* prepare(incoming, true)
     const answer = yield* pipeline.call(prepared.call)
-    const omissions = { tools: prepared.head.tools.omitted, items: prepared.omittedItems }
+    const { "x-omitted-members": leftOut } = answer.headers
+    const omissions = {
+      tools: prepared.head.tools.omitted,
+      items: prepared.omittedItems,
+      members: [...prepared.omittedMembers, ...(leftOut === undefined ? [] : [leftOut])]
+    }
     for (const [kind, types] of Object.entries(omissions)) {
       if (types.length > 0) yield* Effect.annotateCurrentSpan(`app.${kind}.omitted`, types.join(", "))
     }
