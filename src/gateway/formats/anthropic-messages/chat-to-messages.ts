@@ -7,7 +7,7 @@ import { toContentBlock } from "./media.ts"
 import { type ModelTraits } from "../traits-domain.ts"
 import { markOf, markOfMessage, withinMarks, withMark } from "../common-form/cache-marks.ts"
 import { argumentsIn } from "../common-form/call-arguments.ts"
-import { withCallResults } from "../common-form/call-results.ts"
+import { distinctId, withCallResults } from "../common-form/call-results.ts"
 import { isUnion, objectSchema } from "../common-form/object-schema.ts"
 import { Omissions } from "../omissions.ts"
 import { inTurnOrder, partsOf, turnsOf } from "../common-form/turn-order.ts"
@@ -124,22 +124,21 @@ const beginningOf = (turns: ReadonlyArray<Turn>, system: Array<Block>): Array<Bl
 
 /** Ids of calls as Anthropic takes them: other vendors use dots and colons in theirs, or the same id again. */
 class CallIds {
-  private readonly known = new Set<string>()
+  private readonly known = new Map<string, number>()
   private readonly open: Array<string> = []
+  private answered = 0
 
   /** The id of the next call. */
   of(given: string): string {
     const plain = given.replaceAll(/[^a-zA-Z0-9_-]/g, "_") || "call"
-    let id = plain
-    for (let again = 2; this.known.has(id); again++) id = `${plain}_${again}`
-    this.known.add(id)
+    const id = distinctId(plain, this.known)
     this.open.push(id)
     return id
   }
 
   /** The result of the first call without one: results are in the order of the calls. */
   resultOf(content: ReadonlyArray<Block>): Block {
-    return { type: "tool_result", tool_use_id: this.open.shift() ?? "", content }
+    return { type: "tool_result", tool_use_id: this.open[this.answered++] ?? "", content }
   }
 }
 

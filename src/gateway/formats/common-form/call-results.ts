@@ -10,21 +10,37 @@ const asText = ({ content, tool_call_id: id }: ChatMessage): ChatMessage => {
   return { role: "user", content: said.concat(partsOf(content)) }
 }
 
+/**
+ * An id that is none of those before, which are counted in `known`. The count saves a search from the beginning, where each
+ * turn of a long conversation has the same id.
+ */
+export const distinctId = (given: string, known: Map<string, number>): string => {
+  let times = known.get(given) ?? 0
+  let id = given
+  while (known.has(id)) id = `${given}_${++times + 1}`
+  known.set(given, times)
+  if (id !== given) known.set(id, 0)
+  return id
+}
+
+/** Calls of one id, of which the first ones have their results. */
+interface SameCalls {
+  readonly calls: Array<OpenCall>
+  answered: number
+}
+
 interface OpenCall {
   readonly id: string
   result: PlacedMessage | undefined
 }
 
 /** A turn whose calls have an id each; some models give parallel calls the same one. */
-const withIds = (message: ChatMessage, own: ReadonlyArray<OpenCall>): ChatMessage =>
-  own.length < 2
+const withIds = (message: ChatMessage, own: ReadonlyArray<OpenCall>): ChatMessage => {
+  const calls = message.tool_calls ?? []
+  return calls.every(({ id }, index) => id === own[index]?.id)
     ? message
-    : {
-        ...message,
-        tool_calls: (message.tool_calls ?? []).map((call, index) =>
-          Object.assign({}, call, { id: own[index]?.id ?? "" })
-        )
-      }
+    : { ...message, tool_calls: calls.map((call, index) => Object.assign({}, call, { id: own[index]?.id ?? "" })) }
+}
 
 /**
  * Messages in which the calls of a turn have a result each, directly after it and in their order. Some formats allow for
@@ -32,24 +48,30 @@ const withIds = (message: ChatMessage, own: ReadonlyArray<OpenCall>): ChatMessag
  */
 export const withCallResults = (messages: ReadonlyArray<PlacedMessage>): ReadonlyArray<PlacedMessage> => {
   /** The calls that results answer: of calls with the same id, those of the latest turn. */
-  const open = new Map<string, Array<OpenCall>>()
+  const open = new Map<string, SameCalls>()
   const calls = new Map<PlacedMessage, ReadonlyArray<OpenCall>>()
   const answers = new Set<PlacedMessage>()
-  let turn = new Map<string, Array<OpenCall>>()
+  let turn = new Map<string, SameCalls>()
+  let ids = new Map<string, number>()
   for (const placed of messages) {
     const { role, tool_call_id: id, tool_calls: called } = placed.message
-    if (role !== "assistant") turn = new Map()
+    if (role !== "assistant") {
+      turn = new Map()
+      ids = new Map()
+    }
     if (role === "tool") {
-      const call = open.get(id ?? "")?.shift()
-      if (call === undefined) continue
+      const same = open.get(id ?? "")
+      const call = same?.calls[same.answered]
+      if (same === undefined || call === undefined) continue
+      same.answered++
       call.result = placed
       answers.add(placed)
     }
     if (role !== "assistant") continue
     const own = (called ?? []).map(({ id: given }): OpenCall => {
-      const same = turn.get(given) ?? []
-      const call = { id: same.length === 0 ? given : `${given}_${same.length + 1}`, result: undefined }
-      same.push(call)
+      const same = turn.get(given) ?? { calls: [], answered: 0 }
+      const call = { id: distinctId(given, ids), result: undefined }
+      same.calls.push(call)
       turn.set(given, same)
       open.set(given, same)
       return call

@@ -35,6 +35,7 @@ export const chatToRequest = (
   const contents: Array<{ readonly role: Role; readonly parts: Array<WrittenPart> }> = []
   /** The calls without a result, which come in their order. */
   const open: Array<OpenCall> = []
+  let answered = 0
   const say = (role: Role, parts: ReadonlyArray<WrittenPart>) => {
     // Turns alternate, and the results of parallel calls are in one content.
     const last = contents.at(-1)
@@ -56,7 +57,7 @@ export const chatToRequest = (
         say("model", modelParts(message, omissions))
         break
       case "tool":
-        say("user", resultParts(message, open.shift(), at, refuse))
+        say("user", resultParts(message, open[answered++], at, refuse))
         break
       case "function":
         refuse([...at, "role"], "Functions were replaced by tools; only tools are translated")
