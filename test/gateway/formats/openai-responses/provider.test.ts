@@ -382,11 +382,35 @@ describe("a stream of the Responses API", () => {
 
   it("is the same where servers leave events out", () => {
     const whole = gathered(events)
-    const output = [thoughts, words, { ...called, arguments: '{"a":1}' }, { ...called, call_id: "c2", name: "tide" }]
+    const output = [
+      thoughts,
+      words,
+      { ...called, arguments: '{"a":1}' },
+      { ...called, id: "fc_2", call_id: "c2", name: "tide" }
+    ]
     const leaving: Readonly<Record<string, ReadonlyArray<Named>>> = {
       deltas: events.filter(({ type }) => !type.endsWith(".delta")),
       beginnings: events.filter(({ type }) => type !== "response.output_item.added"),
       "all but the last one": [ended("completed", output)],
+      "the ends of some": [
+        ...events.slice(0, -1).filter(({ output_index: index, type }) => index !== 3 || !type.endsWith(".done")),
+        ended("completed", output)
+      ],
+      "all of some but the last one": [
+        ...events.slice(0, -1).filter(({ output_index: index }) => index !== 3),
+        ended("completed", output)
+      ],
+      "indices and ends": [
+        ...events.slice(0, -1).flatMap(({ item, output_index: index, ...event }) => {
+          const id = `item_${String(index)}`
+          if (event.type.endsWith(".done")) return []
+          return [Object.assign({}, event, { item_id: id }, item ? { item: Object.assign({}, item, { id }) } : {})]
+        }),
+        ended(
+          "completed",
+          output.map((item, index) => Object.assign({}, item, { id: `item_${index}` }))
+        )
+      ],
       indices: events.map(({ item, output_index: index, ...event }) => {
         const id = `item_${String(index)}`
         return index === undefined ? event : { ...event, item_id: id, ...(item ? { item: { ...item, id } } : {}) }

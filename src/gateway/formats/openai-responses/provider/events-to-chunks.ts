@@ -41,6 +41,8 @@ export class EventsToChunks implements CommonReader {
   private written = 0
   private response: Json = {}
   private readonly items = new Map<unknown, OpenItem>()
+  /** The places of items in the events, by their ids. */
+  private readonly places = new Map<unknown, unknown>()
   private readonly turn = new TurnItems()
 
   constructor(head: AnswerHead) {
@@ -50,7 +52,10 @@ export class EventsToChunks implements CommonReader {
 
   push(value: Json, event: ServerEvent): ReadonlyArray<Json> {
     const chunks: Array<Json> = []
-    const { item, item_id: id, output_index: index = id ?? (isJson(item) ? item.id : undefined), response } = value
+    const { item, response } = value
+    const id = value.item_id ?? (isJson(item) ? item.id : undefined)
+    const index = value.output_index ?? id
+    if (id !== undefined) this.places.set(id, index)
     if (isJson(response)) this.response = response
     if (!this.isStarted) this.id = textIn(this.response.id) || this.id
     const type = typeOf(event, value)
@@ -61,8 +66,10 @@ export class EventsToChunks implements CommonReader {
     else if (type === "response.output_item.added" && isJson(item)) this.open(chunks, index, item)
     else if (type === "response.output_item.done" && isJson(item)) this.close(chunks, index, item)
     // Some servers send items in the last event alone.
-    else if (endsResponse(value, event) && ![...this.items.values()].some(({ isDone }) => isDone)) {
-      for (const [place, last] of objectsIn(this.response.output).entries()) this.close(chunks, place, last)
+    else if (endsResponse(value, event)) {
+      for (const [place, last] of objectsIn(this.response.output).entries()) {
+        this.close(chunks, this.places.get(last.id) ?? place, last)
+      }
     }
     return chunks
   }
