@@ -210,6 +210,80 @@ describe("a request for a model that has the Responses API alone", () => {
   })
 })
 
+const calling = (id: string) => ({ id, type: "function", function: { name: "weather", arguments: "{}" } })
+const callingTurn = (...ids: ReadonlyArray<string>) => ({
+  role: "assistant",
+  content: null,
+  tool_calls: ids.map(calling)
+})
+const resultOf = (tool_call_id: string, content = "Rain") => ({ role: "tool", tool_call_id, content })
+const itemsAfter = (...messages: ReadonlyArray<object>): ReadonlyArray<unknown> =>
+  sent({ messages: [hello, ...messages] })
+    .input.slice(1)
+    .map(({ call_id, content, output, type }: Any) => [type, call_id ?? content, output].filter(Boolean))
+
+describe("a conversation that goes on at a model that has the Responses API alone", () => {
+  it("has a result for each call, and a call for each result", () => {
+    assert.deepStrictEqual(itemsAfter(callingTurn("a", "b"), resultOf("b"), hello), [
+      ["function_call", "a"],
+      ["function_call", "b"],
+      ["function_call_output", "a", "Interrupted: there is no result."],
+      ["function_call_output", "b", "Rain"],
+      ["message", "Hello"]
+    ])
+    assert.deepStrictEqual(
+      itemsAfter(callingTurn("a", "a", "a_2"), resultOf("a", "1"), resultOf("a", "2"), resultOf("a_2", "3")),
+      [
+        ["function_call", "a"],
+        ["function_call", "a_2"],
+        ["function_call", "a_2_2"],
+        ["function_call_output", "a", "1"],
+        ["function_call_output", "a_2", "2"],
+        ["function_call_output", "a_2_2", "3"]
+      ]
+    )
+    assert.deepStrictEqual(itemsAfter(callingTurn("a"), callingTurn("a"), resultOf("a", "1"), resultOf("a", "2")), [
+      ["function_call", "a"],
+      ["function_call", "a_2"],
+      ["function_call_output", "a", "1"],
+      ["function_call_output", "a_2", "2"]
+    ])
+    assert.deepStrictEqual(
+      itemsAfter(resultOf("lost")).map((item) => (item as ReadonlyArray<unknown>)[0]),
+      ["message"]
+    )
+  })
+
+  it("ends a turn that was cut in its thoughts before them", () => {
+    const item = { type: "reasoning", summary: [], encrypted_content: "E" }
+    const thinking = (content: string) => ({ role: "assistant", content, turn_state: [{ text: 4 }, { item }] })
+    const inputOf = (content: string) => {
+      const made = providerTranslation.requestFromCommon(
+        { model: "m", messages: [hello, thinking(content), hello] },
+        target,
+        { limit: undefined, outputTokens: 1, toolLimit: undefined },
+        new Omissions()
+      )
+      return (Result.getOrThrow(made).input as Any).map(({ type }: Any) => type)
+    }
+    assert.deepStrictEqual(inputOf(""), ["message", "message"])
+    assert.deepStrictEqual(inputOf("Said"), ["message", "message", "message"])
+    assert.deepStrictEqual(inputOf("Said, and more"), ["message", "message", "reasoning", "message", "message"])
+  })
+
+  it("names what is left out", () => {
+    const omissions = new Omissions()
+    const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } }
+    const drawn = { role: "assistant", content: [image, { type: "text", text: "A cat" }] }
+    const marked = { ...hello, cache_control: { type: "ephemeral" } }
+    translated({ messages: [hello, drawn, marked] }, undefined, omissions)
+    assert.deepStrictEqual(omissions.headers(), {
+      "x-omitted-items": "image_url",
+      "x-omitted-members": "cache_control"
+    })
+  })
+})
+
 const message = (text: string, members: object = {}) => ({
   type: "message",
   id: "msg_1",

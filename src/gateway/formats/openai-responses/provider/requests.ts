@@ -3,6 +3,8 @@ import { isJson, type Json, listIn } from "../../../../kernel/json/parsed-json.t
 import { type Fault } from "../../../../kernel/problems/problem.ts"
 import { Omissions } from "../../omissions.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "../../common-form/domain.ts"
+import { hasMarks } from "../../common-form/cache-marks.ts"
+import { withCallResults } from "../../common-form/call-results.ts"
 import { turnsOf } from "../../common-form/turn-order.ts"
 import { type Untranslatable } from "../../domain.ts"
 import { isEmpty } from "../../token-upper-bound.ts"
@@ -23,10 +25,11 @@ export const chatToResponse = (
   const refuse: Refuse = (path, message) => void faults.push({ path, message })
   // A seed is a wish, which no API promises to grant.
   if ((request.seed ?? null) !== null) omissions.member("seed")
+  if (hasMarks(request)) omissions.member("cache_control")
   const asksForLogprobs = request.logprobs === true
   const translated: Record<string, unknown> = {
     model: target.model,
-    ...inputOf(request, refuse),
+    ...inputOf(request, refuse, omissions),
     ...stateless,
     ...(asksForLogprobs ? { include: [...stateless.include, "message.output_text.logprobs"] } : {})
   }
@@ -82,16 +85,16 @@ const formatOf = ({ json_schema: given, type }: NonNullable<ChatRequest["respons
 }
 
 /** The instructions at the beginning, and the items of the conversation. */
-const inputOf = ({ messages }: ChatRequest, refuse: Refuse): Json => {
+const inputOf = ({ messages }: ChatRequest, refuse: Refuse, omissions: Omissions): Json => {
   const first = messages.findIndex(({ role }) => role !== "system" && role !== "developer")
   // Instructions alone are no conversation.
   const leading = messages.slice(0, Math.max(0, first))
   const instructions = leading.map(({ content }) => plainText(content))
   const isPlain = !instructions.includes(undefined)
   const written = new Set(isPlain ? leading : [])
-  const input = turnsOf(messages).flatMap(({ at, message }) =>
-    written.has(message) ? [] : itemsOf(message, at, refuse)
-  )
+  const conversation = turnsOf(messages).filter(({ message }) => !written.has(message))
+  // The API refuses calls without results, and results without calls.
+  const input = withCallResults(conversation).flatMap(({ at, message }) => itemsOf(message, at, refuse, omissions))
   return { ...(written.size > 0 ? { instructions: instructions.join("\n\n") } : {}), input }
 }
 
@@ -102,7 +105,12 @@ const plainText = (content: ChatMessage["content"]): string | undefined => {
   return parts.every(({ type }) => type === "text") ? parts.map(({ text }) => text ?? "").join("\n") : undefined
 }
 
-const itemsOf = (message: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<Json> => {
+const itemsOf = (
+  message: ChatMessage,
+  at: Fault["path"],
+  refuse: Refuse,
+  omissions: Omissions
+): ReadonlyArray<Json> => {
   const { content, role } = message
   switch (role) {
     case "system":
@@ -110,7 +118,7 @@ const itemsOf = (message: ChatMessage, at: Fault["path"], refuse: Refuse): Reado
     case "user":
       return [{ type: "message", role, content: partsOf(content, at, refuse) }]
     case "assistant":
-      return turnOf(message)
+      return turnOf(message, omissions)
     case "tool":
       if (typeof message.tool_call_id !== "string") refuse([...at, "tool_call_id"], "Missing key")
       return [
@@ -126,12 +134,16 @@ const itemsOf = (message: ChatMessage, at: Fault["path"], refuse: Refuse): Reado
   }
 }
 
-const turnOf = ({ content, refusal, tool_calls: calls, turn_state: state }: ChatMessage): ReadonlyArray<Json> => {
+const turnOf = (
+  { content, refusal, tool_calls: calls, turn_state: state }: ChatMessage,
+  omissions: Omissions
+): ReadonlyArray<Json> => {
   const parts: ReadonlyArray<ChatPart> =
     typeof content === "string" ? [{ type: "text", text: content }] : (content ?? [])
+  // What else another provider's model gave means nothing to this one.
+  for (const { type } of parts) if (type !== "text" && type !== "refusal") omissions.item(type)
   const refusals = [...parts.map((part) => part.refusal), refusal].filter(Boolean)
   const items = itemsOfTurn({
-    // What else another provider's model gave means nothing to this one.
     text: parts.map(({ text, type }) => (type === "text" ? (text ?? "") : "")).join(""),
     calls: (calls ?? []).map(({ function: called, id }) => ({
       id,
@@ -140,7 +152,9 @@ const turnOf = ({ content, refusal, tool_calls: calls, turn_state: state }: Chat
     state: turnItemsIn(state)
   })
   const refused = refusals.map((one) => ({ type: "refusal", refusal: one }))
-  return refused.length === 0 ? items : [...items, { type: "message", role: "assistant", content: refused }]
+  const all = refused.length === 0 ? items : [...items, { type: "message", role: "assistant", content: refused }]
+  // The API refuses reasoning that nothing of its turn follows.
+  return all.slice(0, all.findLastIndex(({ type }) => type !== "reasoning") + 1)
 }
 
 const partsOf = (content: ChatMessage["content"], at: Fault["path"], refuse: Refuse): string | ReadonlyArray<Json> => {
