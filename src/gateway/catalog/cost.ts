@@ -47,17 +47,24 @@ const mediaRates = (prices: Classes, rates: Rates, least?: Rates): Partial<Recor
   return found
 }
 
-const ratesOf = (prices: Classes, least?: Rates): Rates => {
+/** What is known of prices that do not say everything. */
+interface PriceRules {
+  /** Whether what is written into a cache costs more than input, as Anthropic has it ("Prompt caching", Pricing). */
+  readonly writesCostMore: boolean
+}
+
+const ratesOf = (prices: Classes, { writesCostMore }: PriceRules, least?: Rates): Rates => {
   const input = prices.inputUsdPerMTok
   const output = prices.outputUsdPerMTok ?? 0n
-  const cacheWrite = prices.cacheWriteUsdPerMTok ?? input
+  const cacheWrite = prices.cacheWriteUsdPerMTok ?? (writesCostMore ? (5n * input + 3n) / 4n : input)
+  const isWritePriced = writesCostMore || prices.cacheWriteUsdPerMTok !== undefined
   const rates = {
     input,
     output,
     cacheRead: prices.cacheReadUsdPerMTok ?? input,
     cacheWrite,
     // Only Anthropic sells one-hour cache writes; without a known price they cost twice the input.
-    cacheWrite1h: prices.cacheWrite1hUsdPerMTok ?? (prices.cacheWriteUsdPerMTok === undefined ? input : 2n * input),
+    cacheWrite1h: prices.cacheWrite1hUsdPerMTok ?? (isWritePriced ? 2n * input : input),
     reasoning: prices.reasoningUsdPerMTok ?? output
   }
   return { ...rates, ...mediaRates(prices, rates, least) }
@@ -82,12 +89,16 @@ const ceilingOf = (aboveTokens: number, rates: Rates): Ceiling => {
 
 type Stages = Pick<RateSet, "basic" | "longContext">
 
-const stagesOf = ({ longContext = [], ...prices }: Omit<Prices, "toolUses" | "factors">, least?: Rates): Stages => {
-  const basic = ratesOf(prices, least)
+const stagesOf = (
+  { longContext = [], ...prices }: Omit<Prices, "toolUses" | "factors">,
+  rules: PriceRules,
+  least?: Rates
+): Stages => {
+  const basic = ratesOf(prices, rules, least)
   return {
     basic,
     longContext: longContext
-      .map(({ aboveTokens, ...own }) => ({ aboveTokens, rates: ratesOf(own, basic) }))
+      .map(({ aboveTokens, ...own }) => ({ aboveTokens, rates: ratesOf(own, rules, basic) }))
       .toSorted((a, b) => b.aboveTokens - a.aboveTokens)
   }
 }
@@ -145,7 +156,11 @@ const any = "*"
 const choices = (names: ReadonlySet<string>) => [undefined, ...names]
 
 /** The rates of each service that the factors name, alone and together. */
-const servicesOf = (usual: Stages, factors: ReadonlyArray<PriceFactor>): ServiceRates | undefined => {
+const servicesOf = (
+  usual: Stages,
+  factors: ReadonlyArray<PriceFactor>,
+  rules: PriceRules
+): ServiceRates | undefined => {
   if (factors.length === 0) return undefined
   const known = factors.map(({ when, ...price }) => ({ ...price, when: servedWhen(when) }))
   // One that names a combination goes before those of its parts.
@@ -161,7 +176,9 @@ const servicesOf = (usual: Stages, factors: ReadonlyArray<PriceFactor>): Service
       if (applies) for (const dimension of own) open.delete(dimension)
       return applies
     })
-    const replaced = applying.flatMap(({ prices }) => (prices === undefined ? [] : [stagesOf(prices, usual.basic)]))
+    const replaced = applying.flatMap(({ prices }) =>
+      prices === undefined ? [] : [stagesOf(prices, rules, usual.basic)]
+    )
     const start = replaced.length > 1 ? dearestOf(replaced) : (replaced[0] ?? usual)
     return applying.reduce((stages, { factor }) => (factor === undefined ? stages : multiplied(stages, factor)), start)
   }
@@ -191,9 +208,12 @@ const withName = (served: Served, dimension: keyof Served, name: string | undefi
   [dimension]: name
 })
 
-export const rateTable = ({ factors = [], toolUses: toolFees = {}, ...prices }: Prices): RateTable => {
-  const usual = stagesOf(prices)
-  const services = servicesOf(usual, factors)
+export const rateTable = (
+  { factors = [], toolUses: toolFees = {}, ...prices }: Prices,
+  rules: PriceRules = { writesCostMore: false }
+): RateTable => {
+  const usual = stagesOf(prices, rules)
+  const services = servicesOf(usual, factors, rules)
   return { ...withCeilings(usual), toolFees, ...(services === undefined ? {} : { services }) }
 }
 

@@ -13,7 +13,9 @@ const classes = {
   inputUsdPerMTok: UsdPerMTok.pipe(Schema.annotateKey({ description: "Tokens that are read" })),
   outputUsdPerMTok: price("Tokens that are written; nothing unless given"),
   cacheReadUsdPerMTok: price("Tokens read from the provider's cache; as input unless given"),
-  cacheWriteUsdPerMTok: price("Tokens written into the provider's cache; as input unless given"),
+  cacheWriteUsdPerMTok: price(
+    "Tokens written into the provider's cache; unless given as input, or 1.25 times that in Anthropic's format"
+  ),
   cacheWrite1hUsdPerMTok: price(
     "Tokens written there for an hour; twice the input unless given, or as input where no price of writing is"
   ),

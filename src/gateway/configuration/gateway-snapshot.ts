@@ -167,6 +167,10 @@ const completed = (
   }
 }
 
+/** The rates of a model at a provider; null if they are not known. */
+const ratesAt = ({ speaks }: ConnectedProvider, prices: Prices | null): RateTable | null =>
+  prices && rateTable(prices, { writesCostMore: speaks.cacheWritesCostMore === true })
+
 /** What is known of a model whose provider may call it anything: its images count as those of the names that callers use. */
 const withImagesOf = (names: ReadonlyArray<string>, traits: ModelTraits, { traitsOf }: Catalogue): ModelTraits => {
   const imageTokens = names.flatMap((name) => traitsOf(undefined, name).imageTokens ?? [])
@@ -202,7 +206,7 @@ const configured = (
           promptCache,
           weight,
           priority,
-          rates: prices && rateTable(prices)
+          rates: ratesAt(provider, prices)
         },
         prices
       }
@@ -257,7 +261,7 @@ const catalogued = (providers: Iterable<ConnectedProvider>, catalogue: Catalogue
       const known = models.get(model) ?? servedModel({ ...facts, prices })
       const traits = catalogue.traitsOf(provider.vendor, model)
       const apis = apisOf(provider, model, catalogue)
-      const rates = prices && rateTable(prices)
+      const rates = ratesAt(provider, prices)
       const target = { provider, model, isListed: true, apis, traits, weight: 1, priority: 0, rates }
       const contextTokens =
         known.targets.length === 0 ? facts.contextTokens : longestOf([known.contextTokens, facts.contextTokens])
@@ -313,7 +317,7 @@ export const gatewaySnapshot = (
           traits,
           weight: 1,
           priority: 0,
-          rates: rateTable(prices)
+          rates: ratesAt(provider, prices)
         }
       ],
       contextTokens: null,

@@ -310,6 +310,8 @@ export interface VendorDialect {
   /** What they are translated to for models that have no `chat`, in the order of preference. */
   readonly otherChats?: ReadonlyArray<WireFormat>
   readonly embeddings?: WireFormat
+  /** Whether what is written into a prompt cache costs more than other input, where no price says what it costs. */
+  readonly cacheWritesCostMore?: boolean
   /** Tools of the provider that another format can ask for in a translation. */
   readonly translatesTools: boolean
   /** The APIs that its providers may have, and those that they have unless told otherwise. */

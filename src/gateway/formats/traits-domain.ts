@@ -27,6 +27,8 @@ export const traitFields = {
     Schema.Literals(["reasoning", "content", "signatures"]),
     "Where messages of chat completions have thoughts: the member `reasoning`, parts of the content, or signatures of calls; `reasoning_content` unless given"
   ),
+  callIdLength: describe(Tokens, "Ids of calls have exactly so many letters and digits"),
+  longestCallId: describe(Tokens, "The most characters of an id of a call"),
   takes: describe(Members, "Members of a request that it takes"),
   refuses: describe(Members, "Members that it refuses or ignores"),
   searches: describe(Schema.Literals(["once", "unbounded"]), "Searches by itself, once or as often as it decides"),

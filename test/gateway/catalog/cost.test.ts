@@ -71,6 +71,19 @@ describe("the cost of a usage", () => {
     assert.strictEqual(costOf(parts, plain), 10n * 2000n + 5n * 8000n)
   })
 
+  it("has what is written into a cache at Anthropic's factors where the prices do not say it, rounded up", () => {
+    const given = Schema.decodeUnknownSync(Prices)({
+      inputUsdPerMTok: 0.000000002,
+      longContext: [{ aboveTokens: 1000, inputUsdPerMTok: 4 }]
+    })
+    const { basic, longContext } = rateTable(given, { writesCostMore: true })
+    assert.deepInclude(basic, { cacheWrite: 3n, cacheWrite1h: 4n })
+    assert.deepInclude(longContext[0]?.rates, { cacheWrite: 5_000_000_000n, cacheWrite1h: 8_000_000_000n })
+    const own = rateTable({ ...given, cacheWriteUsdPerMTok: 2n }, { writesCostMore: true })
+    assert.deepInclude(own.basic, { cacheWrite: 2n, cacheWrite1h: 4n })
+    assert.deepInclude(rateTable(given).basic, { cacheWrite: 2n, cacheWrite1h: 2n })
+  })
+
   it("refuses prices that are no exact amounts", () => {
     for (const input of [-1, 0.0000000001, Number.NaN]) {
       assert.throws(() => prices({ inputUsdPerMTok: input }))

@@ -113,6 +113,7 @@ export const anthropicDialect: VendorDialect = {
   modelsIn: modelsInData,
   headers: { "anthropic-version": "2023-06-01" },
   authorize: (apiKey) => ({ "x-api-key": apiKey }),
+  cacheWritesCostMore: true,
   translatesTools: true,
   errors: anthropicErrors,
   isClient: ({ headers, url }) => headers["anthropic-version"] !== undefined || /^(?:\/v1)*\/messages/.test(url),

@@ -1,4 +1,5 @@
 import { Result } from "effect"
+import { cacheKeyChange } from "../sent-changes.ts"
 import { isJson, type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { answerScope, type IdScope } from "../../json/kept-ids.ts"
 import { edited, editsAt, mergePatch } from "../../json/json-edits.ts"
@@ -60,9 +61,13 @@ const limited = (body: Json, limit: number | undefined): Json => {
     : { generation_config: { max_output_tokens: limit } }
 }
 
-const edit = ({ body, bytes }: GivenRequest, target: FormatTarget, { limit }: SentLimits): Uint8Array =>
+const edit = ({ body, bytes }: GivenRequest, target: FormatTarget, { cacheKey, limit }: SentLimits): Uint8Array =>
   edited(bytes, [
-    ...mergePatch(bytes, body, { ...namedModel(body, target), ...limited(body, limit) }),
+    ...mergePatch(bytes, body, {
+      ...namedModel(body, target),
+      ...limited(body, limit),
+      ...cacheKeyChange(body, target, cacheKey, false)
+    }),
     ...editsAt(bytes, withoutSealedStates(body))
   ])
 

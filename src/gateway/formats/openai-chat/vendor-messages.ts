@@ -1,4 +1,5 @@
 import { isJson, type Json, listIn, textIn } from "../../../kernel/json/parsed-json.ts"
+import { withCallIds } from "../common-form/call-ids.ts"
 import { textAndThoughtIn } from "../common-form/domain.ts"
 import { type Renaming } from "../../json/kept-ids.ts"
 import { isEmpty } from "../token-upper-bound.ts"
@@ -16,8 +17,10 @@ const signedCalls = (calls: ReadonlyArray<unknown>): ReadonlyArray<unknown> =>
     return index === 0 ? signed(bare, unsignedCall) : bare
   })
 
-/** A message of the history with its thoughts where its model has them; others would refuse the member. */
-export const asModelTakes = (message: unknown, { requiresThoughts, thoughtsIn }: ModelTraits): unknown => {
+/** A message of the history with ids of calls that its model takes, and its thoughts where the model has them. */
+export const asModelTakes = (given: unknown, traits: ModelTraits): unknown => {
+  const { requiresThoughts, thoughtsIn } = traits
+  const message = withCallIds(given, traits)
   if (!isJson(message) || message.role !== "assistant" || thoughtsIn === undefined) return message
   const { reasoning_content: thought, ...rest } = message
   const hasThought = thought !== undefined

@@ -1,9 +1,10 @@
-import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
+import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { type DialectError, readError } from "../errors.ts"
 import { hasType, type ServerEvent } from "../event-reader.ts"
 import { type Gathering, type StreamProgress, type StreamReader, type StreamTerms } from "../format.ts"
 import { dataText } from "../streams/written-events.ts"
 import { usageOfResponse } from "./usage.ts"
+import { textsOfResponse } from "./whole-to-stream.ts"
 
 const lastTypes = new Set(["response.completed", "response.incomplete", "response.failed"])
 
@@ -33,6 +34,8 @@ export class ResponseReader implements StreamReader {
   /** The response as its provider reported it last. */
   private response: Json = { object: "response", output: [] }
   private sequence = -1
+  /** The length of what was written of each item, by its place and its id: events may have one of them alone. */
+  private readonly written = new Map<unknown, number>()
 
   constructor(progress: StreamProgress, terms: StreamTerms) {
     this.progress = progress
@@ -62,19 +65,41 @@ export class ResponseReader implements StreamReader {
 
   private read(value: Json, event: ServerEvent): void {
     const { progress } = this
-    const { delta, item, response, sequence_number: sequence, type } = value
+    const { delta, item, item_id: id, output_index: place, response, sequence_number: sequence, type } = value
     if (typeof sequence === "number") this.sequence = sequence
     if (type === "error") progress.failed(readError(502, value))
-    else if (typeof delta === "string") progress.say([delta])
+    else if (typeof delta === "string") this.say([place, id], delta)
     else if (type === "response.output_item.added" && isJson(item) && typeof item.name === "string") {
-      progress.say([item.name])
-    } else if (isJson(response)) {
+      this.say([place, item.id], item.name)
+    } else if (type === "response.output_item.done" && isJson(item)) this.rest(place, item)
+    else if (isJson(response)) {
       this.response = response
       if (type === "response.failed") progress.failed(readError(502, response))
       progress.describe(response)
       if (isJson(response.usage)) progress.report(usageOfResponse(response.usage), true)
-      if (endsResponse(value, event)) progress.finish(endOf(response), 0)
+      if (endsResponse(value, event)) {
+        for (const [index, last] of listIn(response.output).entries()) if (isJson(last)) this.rest(index, last)
+        progress.finish(endOf(response), 0)
+      }
     }
+  }
+
+  private said(keys: ReadonlyArray<unknown>): number {
+    return Math.max(0, ...keys.map((key) => (key === undefined ? 0 : (this.written.get(key) ?? 0))))
+  }
+
+  private say(keys: ReadonlyArray<unknown>, text: string): void {
+    const length = this.said(keys) + text.length
+    for (const key of keys) this.written.set(key, length)
+    this.progress.say([text])
+  }
+
+  /** What a whole item has that no event before it said. */
+  private rest(place: unknown, item: Json): void {
+    const text = textsOfResponse({ output: [item] }).join("")
+    const keys = [place, item.id]
+    const said = this.said(keys)
+    if (text.length > said) this.say(keys, text.slice(said))
   }
 }
 
@@ -86,6 +111,7 @@ export class ResponseGathering implements Gathering {
   /** The response as it was reported last, and what was written of it. */
   private response: Json = {}
   private written = ""
+  private readonly items: Array<Json> = []
 
   get isFinished(): boolean {
     return this.done
@@ -96,11 +122,16 @@ export class ResponseGathering implements Gathering {
     if (isJson(value.response)) {
       this.response = value.response
       this.done = endsResponse(value, event)
-    } else if (typeof value.delta === "string") this.written += value.delta
+    } else if (value.type === "response.output_item.done" && isJson(value.item)) this.items.push(value.item)
+    else if (typeof value.delta === "string") this.written += value.delta
   }
 
   whole(): Json {
     const content = [{ type: "output_text", text: this.written }]
-    return this.done ? this.response : { ...this.response, output: [{ type: "message", content }] }
+    const { items } = this
+    if (!this.done) return { ...this.response, output: [{ type: "message", content }] }
+    return listIn(this.response.output).length === 0 && items.length > 0
+      ? { ...this.response, output: items }
+      : this.response
   }
 }

@@ -58,6 +58,29 @@ const drawn = (dice: Dice): Any => {
 }
 
 describe("marks for Anthropic's cache", () => {
+  it("are none where a caller has marks of its own, however deep", () => {
+    const marked = { ...text("b"), cache_control: { type: "ephemeral" } }
+    const places = [
+      { type: "document", source: { type: "content", content: [marked] } },
+      { type: "tool_result", tool_use_id: "t", content: [{ type: "search_result", content: [marked] }] },
+      { type: "tool_result", tool_use_id: "t", content: [{ type: "document", source: { content: [marked] } }] }
+    ]
+    for (const place of places) {
+      assert.deepStrictEqual(
+        paths({ tools: [weather], messages: [...turns(2, long), { role: "user", content: [place] }] }),
+        []
+      )
+    }
+  })
+
+  it("are on no block that has the member already, and on no blanks", () => {
+    const bare = { ...text("b"), cache_control: null }
+    const body = { tools: [weather], messages: [...turns(2, long), { role: "user", content: [bare, text(" \n")] }] }
+    assert.notInclude(paths(body), "messages.2.content.0")
+    assert.notInclude(paths(body), "messages.2.content.1")
+    assert.isNotEmpty(paths(body))
+  })
+
   it("are on the system prompt, the last block, and two before it within reach", () => {
     const body = { system: [text(long), text("more"), text("")], tools: [weather], messages: turns(60) }
     assert.deepStrictEqual(paths(body), [

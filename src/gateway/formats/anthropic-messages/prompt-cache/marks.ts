@@ -25,10 +25,19 @@ const markable: ReadonlySet<unknown> = new Set([
   "search_result"
 ])
 
+const hasWords = (text: string): boolean => text.trim() !== ""
+
 const takesMark = (block: unknown): boolean =>
   typeof block === "string"
-    ? block !== ""
-    : isJson(block) && markable.has(block.type) && (block.type !== "text" || textIn(block.text) !== "")
+    ? hasWords(block)
+    : isJson(block) &&
+      markable.has(block.type) &&
+      (block.type !== "text" || hasWords(textIn(block.text))) &&
+      // A second one would be another member of the same name.
+      !Object.hasOwn(block, "cache_control")
+
+const takesMarkAsTool = (tool: Json): boolean =>
+  typeof tool.name === "string" && tool.defer_loading !== true && !Object.hasOwn(tool, "cache_control")
 
 /** About as many bytes as a value has in JSON, without writing it. */
 const sizeOf = (value: unknown): number => {
@@ -42,18 +51,18 @@ const sizeOf = (value: unknown): number => {
 
 const isMarked = (value: unknown): boolean => isJson(value) && (value.cache_control ?? null) !== null
 
+/** Whether a message, a block or what a block contains is marked: results and documents have blocks of their own. */
+const hasMarksWithin = (value: unknown): boolean =>
+  Array.isArray(value)
+    ? value.some(hasMarksWithin)
+    : isJson(value) &&
+      (isMarked(value) ||
+        hasMarksWithin(value.content) ||
+        (isJson(value.source) && hasMarksWithin(value.source.content)))
+
 /** Whether a caller marks a part of the request itself. */
 const hasMarks = (body: Json): boolean =>
-  isMarked(body) ||
-  listIn(body.tools).some(isMarked) ||
-  listIn(body.system).some(isMarked) ||
-  listIn(body.messages).some(
-    (message) =>
-      isJson(message) &&
-      listIn(message.content).some(
-        (block) => isMarked(block) || (isJson(block) && Array.isArray(block.content) && block.content.some(isMarked))
-      )
-  )
+  isMarked(body) || [body.tools, body.system, body.messages].some(hasMarksWithin)
 
 interface Part {
   readonly path: Path
@@ -83,7 +92,7 @@ export const cacheMarks = (body: Json, minTokens: number, isOfSession: boolean):
     left > 0
       ? undefined
       : (system.findLast(({ value }) => takesMark(value)) ??
-        tools.findLast(({ value }) => isJson(value) && typeof value.name === "string" && value.defer_loading !== true))
+        tools.findLast(({ value }) => isJson(value) && takesMarkAsTool(value)))
   const blocks = messages.flatMap((message, index) =>
     isJson(message) ? partsOf(message.content, ["messages", index, "content"]) : []
   )

@@ -5,10 +5,14 @@ import { Omissions } from "../../omissions.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "../../common-form/domain.ts"
 import { hasMarks } from "../../common-form/cache-marks.ts"
 import { withCallResults } from "../../common-form/call-results.ts"
+import { withCallIds } from "../../common-form/call-ids.ts"
 import { turnsOf } from "../../common-form/turn-order.ts"
 import { type Untranslatable } from "../../domain.ts"
 import { isEmpty } from "../../token-upper-bound.ts"
 import { itemsOfTurn, turnItemsIn } from "./turn-items.ts"
+
+/** The API takes no longer ids of calls (OpenAI, API reference, "Create a model response": `call_id`). */
+const longestIds = { longestCallId: 64 }
 
 type Refuse = (path: Fault["path"], message: string) => void
 
@@ -94,7 +98,9 @@ const inputOf = ({ messages }: ChatRequest, refuse: Refuse, omissions: Omissions
   const written = new Set(isPlain ? leading : [])
   const conversation = turnsOf(messages).filter(({ message }) => !written.has(message))
   // The API refuses calls without results, and results without calls.
-  const input = withCallResults(conversation).flatMap(({ at, message }) => itemsOf(message, at, refuse, omissions))
+  const input = withCallResults(conversation).flatMap(({ at, message }) =>
+    itemsOf(withCallIds(message, longestIds), at, refuse, omissions)
+  )
   return { ...(written.size > 0 ? { instructions: instructions.join("\n\n") } : {}), input }
 }
 
