@@ -69,17 +69,20 @@ export const chatToRequest = (
   if (hasMarks(request)) omissions.member("cache_control")
   if (request.parallel_tool_calls === false) omissions.member("parallel_tool_calls")
   // Gemini refuses calls that no turn of the user precedes.
-  if (contents[0]?.role === "model") contents.unshift({ role: "user", parts: [{ text: "Begin." }] })
+  if (contents[0]?.role === "model") contents.unshift({ role: "user", parts: [...beginning] })
   const translated: Record<string, unknown> =
     // Instructions alone are no conversation.
     contents.length === 0
-      ? { contents: [{ role: "user", parts: system }] }
+      ? { contents: [{ role: "user", parts: system.length === 0 ? beginning : system }] }
       : { contents, ...(system.length === 0 ? {} : { systemInstruction: { parts: system } }) }
   const config = configOf(request, target.traits, refuse)
   if (Object.keys(config).length > 0) translated.generationConfig = config
   Object.assign(translated, toolMembers(request, refuse))
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
 }
+
+/** What a conversation begins with in which a caller says nothing; Google refuses a turn without parts. */
+const beginning: ReadonlyArray<WrittenPart> = [{ text: "Begin." }]
 
 const textParts = (text: string): ReadonlyArray<WrittenPart> => (text === "" ? [] : [{ text }])
 

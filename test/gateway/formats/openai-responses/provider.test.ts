@@ -183,6 +183,13 @@ describe("a request for a model that has the Responses API alone", () => {
     assert.deepStrictEqual(refused({ tools: [{ type: "custom", custom: { name: "f" } }] }), ["tools.0.type"])
   })
 
+  it("begins with something where a caller says nothing", () => {
+    const { input } = sent({ messages: [{ role: "assistant", content: "" }] })
+    assert.deepStrictEqual(input, [
+      { type: "message", role: "user", content: [{ type: "input_text", text: "Begin." }] }
+    ])
+  })
+
   it("loses a seed, which is named", () => {
     assert.notProperty(sent({ seed: 7 }), "seed")
     assert.deepStrictEqual(omittedOf(7), { "x-omitted-members": "seed" })

@@ -101,8 +101,12 @@ const inputOf = ({ messages }: ChatRequest, refuse: Refuse, omissions: Omissions
   const input = withCallResults(conversation).flatMap(({ at, message }) =>
     itemsOf(withCallIds(message, longestIds), at, refuse, omissions)
   )
+  if (input.length === 0) input.push(beginning)
   return { ...(written.size > 0 ? { instructions: instructions.join("\n\n") } : {}), input }
 }
+
+/** What a conversation begins with in which a caller says nothing; the API refuses one without items. */
+const beginning: Json = { type: "message", role: "user", content: [{ type: "input_text", text: "Begin." }] }
 
 /** The text of a message; undefined if it has other parts. */
 const plainText = (content: ChatMessage["content"]): string | undefined => {
