@@ -41,7 +41,7 @@ export interface ModelTarget {
   readonly traits: ModelTraits
   /** What it speaks: by its configuration, or what the catalogue knows of the model, or else all that its provider does. */
   readonly apis: ReadonlySet<ProviderApi>
-  /** Whether its requests get marks for a cache; as usual if undefined. */
+  /** Which marks its requests get for a cache; the format's default if undefined. */
   readonly promptCache?: PromptCache | undefined
   readonly weight: number
   readonly priority: number

@@ -39,7 +39,7 @@ export interface FormatTarget {
     readonly basic: { readonly input: bigint; readonly output: bigint }
     readonly toolFees: { readonly webSearch?: bigint; readonly webSearchUnit?: "use" | "request" }
   } | null
-  /** Whether requests get marks for a cache that needs them; as usual for the format if undefined. */
+  /** Which marks requests get for a cache that needs them; the format's default if undefined. */
   readonly promptCache?: PromptCache | undefined
 }
 
@@ -264,7 +264,7 @@ export interface WireFormat {
   holdsAnything(answer: unknown): boolean
   /** Whether an event tells anything: content in any form, a usage, or an error. */
   tells(value: unknown): boolean
-  /** The error in which a whole answer, or a stream by this event, ended, where the API answers so with a successful status. */
+  /** The error in an answer, or in an event that ends a stream, that was sent with a successful status. */
   failureIn?(value: unknown): Json | undefined
   /** Whether an event ends its stream, where the API has one that does; `[DONE]` is read apart. */
   isLast?(value: unknown, event: ServerEvent): boolean

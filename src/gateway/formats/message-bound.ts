@@ -26,7 +26,7 @@ export interface MessageForm {
   readonly members: ReadonlySet<string>
   /** Members of the request that are bounded. */
   readonly known: BoundMembers
-  /** The schema of a tool that the vendor defines and the caller runs; undefined for other tools. */
+  /** The tokens of the schema of a tool that the vendor defines. */
   toolTokens(type: string): number
   tools(body: Json, terms: BoundTerms): FoundTools
   /** Whether a model reads all of the request and summarizes it, besides answering. */

@@ -1,5 +1,8 @@
-import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
+import { type Schema } from "effect"
+import { type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
+
+import { isGiven, unreadMembers } from "./unread-members.ts"
 
 /** What a header may name; a caller chose it. */
 const nameable = /^[\w.-]{1,64}$/
@@ -7,9 +10,6 @@ const nameable = /^[\w.-]{1,64}$/
 const maxNames = 30
 
 const listed = (names: ReadonlySet<string>): string => [...names].slice(0, maxNames).join(", ")
-
-const isGiven = (value: unknown): boolean =>
-  value !== undefined && value !== null && (!isJson(value) || Object.keys(value).length > 0)
 
 /** What a format calls members of the common form, with dots between the names of members within each other. */
 export type MemberNames = Readonly<Record<string, string>>
@@ -48,11 +48,9 @@ export class Omissions {
     this.members.add(nameable.test(own) ? own : "unknown")
   }
 
-  /** The members of a request, or of a member of it, that no translation reads. */
-  unread(given: unknown, read: Readonly<Record<string, unknown>>, within = ""): void {
-    if (!isJson(given)) return
-    for (const [name, value] of Object.entries(given))
-      if (!Object.hasOwn(read, name) && isGiven(value)) this.member(`${within}${name}`)
+  /** The members of a request that no translation reads, wherever they stand but in the conversation. */
+  unread(request: unknown, schema: Schema.Top): void {
+    for (const member of unreadMembers(request, schema)) this.member(member)
   }
 
   /** Those of these members that a request has. */

@@ -31,7 +31,7 @@ export const servedName = (dimension: keyof Served, given: unknown): string | un
   if (typeof given !== "string" || given === "" || usual[dimension].has(given)) return undefined
   const name = given.toLowerCase().replace(/^(?:service_tier_|traffic_type_)/, "")
   if (name === "" || name === "auto" || usual[dimension].has(name)) return undefined
-  // What is no name is no price's either.
+  // A malformed name matches no price.
   if (!plainName.test(name)) return "other"
   return dimension === "tier" ? (sameTier[name] ?? name) : name
 }
@@ -89,7 +89,7 @@ export const possibleNames = (
   return isChosen && !isPinned ? undefined : [undefined]
 }
 
-/** A name in one of some places; `auto` is none. */
+/** The first name among these values; `auto` is none. */
 const named = (one: unknown, other: unknown, another: unknown): unknown => {
   if (typeof one === "string" && one !== "" && one !== "auto") return one
   if (typeof other === "string" && other !== "" && other !== "auto") return other

@@ -29,8 +29,14 @@ export const traitFields = {
   ),
   callIdLength: describe(Tokens, "Ids of calls have exactly so many letters and digits"),
   longestCallId: describe(Tokens, "The most characters of an id of a call"),
-  takes: describe(Members, "Members of a request that it takes"),
-  refuses: describe(Members, "Members that it refuses or ignores"),
+  takes: describe(
+    Members,
+    "Members of a request that it takes: `max_completion_tokens`, `prompt_cache_key`; others have no effect"
+  ),
+  refuses: describe(
+    Members,
+    "Members that it refuses, which are left out: `max_tokens`, `max_completion_tokens`, `temperature`, `prompt_cache_key`, `session_id`; others have no effect"
+  ),
   searches: describe(Schema.Literals(["once", "unbounded"]), "Searches by itself, once or as often as it decides"),
   takesOnlyImages: describe(Schema.Boolean, "The address of an image is never read as a document"),
   imageTokens: describe(Tokens, "The most that an image costs"),

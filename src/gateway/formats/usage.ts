@@ -24,7 +24,7 @@ type Place = readonly [name: string, ...names: ReadonlyArray<string>]
 /** The members of a report that may count each class of tokens, under all their names. */
 export type UsageTable<Class extends string> = { readonly [Name in Class]: ReadonlyArray<Place> }
 
-/** Where all is of a usage whose input includes what is cached: of all input, of the cached part of it, and of the output. */
+/** The classes of a usage whose input includes the cached tokens. */
 export type InclusiveClass =
   | "input"
   | "output"
@@ -206,7 +206,7 @@ const inputs = ["input_tokens", "cache_read_input_tokens", "cache_creation_input
 
 /**
  * The usage of a streamed message of Anthropic's so far. Reports are cumulative, so their members overwrite earlier ones; omitted members
- * keep their value, as do those whose report has another type, and the input does in a report that has none.
+ * keep their value, as do those whose report has another type; a report without input tokens leaves the earlier input as it was.
  */
 export const laterUsage = (before: Json, report: Json): Json => {
   const tellsInput = inputs.some((name) => count(report[name]) > 0)

@@ -576,7 +576,9 @@ const priceTermsOf = (table: RateTable | null, usage: TokenUsage, tableOf: Table
   const tokens = table === null ? undefined : pricedMedia(usage, ratesFor(ratesAt(table, served), usage.inputTokens))
   const terms = {
     ...served,
-    ...(served !== undefined && table !== null && !isPriced(table, served) ? { isUnpriced: true } : {}),
+    ...(served !== undefined && table !== null && reportedCost?.nanoUsd === undefined && !isPriced(table, served)
+      ? { isUnpriced: true }
+      : {}),
     ...(tokens === undefined ? {} : { tokens }),
     ...(otherModels === undefined || table === null || reportedCost?.nanoUsd !== undefined
       ? {}

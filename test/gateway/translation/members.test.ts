@@ -77,6 +77,7 @@ const paths: Readonly<Record<Exclude<FormatName, "gemini">, string>> = {
 const readHere: Readonly<Record<string, string>> = {
   "responses max_tool_calls": "limits tools of the provider",
   "responses metadata": "in the usage row",
+  "responses reasoning.summary": "thoughts come anyway",
   "responses truncation": "by the gateway"
 }
 

@@ -72,7 +72,7 @@ export const chatToMessages = (
     }
   }
   refuseWhatHasNoForm(request, refuse)
-  omissions.unread(request, ChatRequest.fields)
+  omissions.unread(request, ChatRequest)
   omissions.withoutForm(request, withoutForm)
   trimBeginning(turns)
   // Anthropic rejects a conversation that the model begins.

@@ -28,7 +28,7 @@ export const messagesTranslation: Translation = {
     stop: "stop_sequences"
   },
   requestToCommon: ({ body }, omissions) => {
-    omissions.unread(body, MessagesRequest.fields)
+    omissions.unread(body, MessagesRequest)
     return Result.flatMap(decode(body), (request) => messagesToChat(request, omissions))
   },
   requestFromCommon: (chat, target, limits, omissions) => {

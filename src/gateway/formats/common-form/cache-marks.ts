@@ -19,7 +19,7 @@ export const markOf = (given: unknown): Json | undefined => {
 export const markOfMessage = ({ cache_control: own, content }: ChatMessage): Json | undefined =>
   markOf(own) ?? markOf(partsOf(content).findLast((part) => markOf(part.cache_control) !== undefined)?.cache_control)
 
-/** Blocks with a mark after the last one. */
+/** Blocks, with the mark on the last one. */
 export const withMark = (blocks: ReadonlyArray<Json>, mark: Json | undefined): ReadonlyArray<Json> =>
   mark === undefined
     ? blocks

@@ -16,7 +16,7 @@ export const callIdFor = (id: string, { callIdLength: length, longestCallId: lon
   return longest !== undefined && id.length > longest ? digest(longest) : id
 }
 
-/** A message of chat completions whose ids of calls a model takes; others are of other vendors. */
+/** A message of chat completions whose call ids fit the model's rules; those of other vendors are replaced. */
 export const withCallIds = <Message>(message: Message, rules: IdRules): Message => {
   if ((rules.callIdLength ?? rules.longestCallId) === undefined || !isJson(message)) return message
   const { tool_call_id: answered, tool_calls: calls } = message

@@ -30,7 +30,7 @@ export interface CitedText {
   readonly citations: Array<Citation>
 }
 
-/** A text in parts, each of which its own citations are of; one whose part is not known is of the last one. */
+/** A text split into parts, each with its citations; those without a known place go to the last part. */
 export const citedTexts = (text: string, citations: ReadonlyArray<Citation>): ReadonlyArray<CitedText> => {
   const parts: Array<CitedText> = []
   const others: Array<Citation> = []

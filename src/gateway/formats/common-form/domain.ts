@@ -144,7 +144,7 @@ export const ChatRequest = Schema.Struct({
 })
 export type ChatRequest = typeof ChatRequest.Type
 
-/** Members of a request that only OpenAI's APIs have, and any answer is right without. */
+/** Members of a request that are left out for other vendors; any answer is right without them. */
 export const openAiAlone = [
   "logit_bias",
   "verbosity",

@@ -2,10 +2,10 @@ import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 
 const unions = ["anyOf", "oneOf", "allOf"] as const
 
-/** No schema of a tool refers further. */
+/** How many references are followed, one after the other. */
 const deepest = 16
 
-/** The schema that a reference within another one is to. */
+/** The schema that a reference points to. */
 const resolved = (schema: Json, root: Json): Json => {
   const { $ref: reference, ...rest } = schema
   if (typeof reference !== "string" || !reference.startsWith("#/")) return schema

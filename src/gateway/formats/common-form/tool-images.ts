@@ -1,6 +1,6 @@
 import { isJson, listIn, type Json } from "../../../kernel/json/parsed-json.ts"
 
-/** A tool message holds only text, so images and files go into a message of the user after the results of a turn. */
+/** Many vendors take only text in a tool message, so images and files go into a message of the user after the results of a turn. */
 export const withImagesBesideTools = (messages: ReadonlyArray<unknown>): ReadonlyArray<unknown> => {
   const out: Array<unknown> = []
   let others: ReadonlyArray<Json> = []

@@ -51,7 +51,7 @@ export const usageOfCompletion = (usage: unknown): TokenUsage => inclusiveUsage(
 
 /**
  * The usage in a completion or a chunk of one, wherever it stands: beside the choices, in one of them (Moonshot), or in the
- * vendor's own member (Groq). The largest is that of all.
+ * vendor's own member (Groq). If there are several, the largest counts.
  */
 export const usageInCompletion = (value: Json): TokenUsage | undefined => {
   const { choices, usage, x_groq: own } = value

@@ -64,7 +64,7 @@ export const chatToRequest = (
     }
   }
   refuseWhatHasNoForm(request, refuse)
-  omissions.unread(request, ChatRequest.fields)
+  omissions.unread(request, ChatRequest)
   omissions.withoutForm(request, withoutForm)
   if (hasMarks(request)) omissions.member("cache_control")
   if (request.parallel_tool_calls === false) omissions.member("parallel_tool_calls")

@@ -82,7 +82,9 @@ export const Part = Schema.Struct({
   executableCode: Schema.optionalKey(Schema.Unknown),
   codeExecutionResult: Schema.optionalKey(Schema.Unknown),
   toolCall: Schema.optionalKey(Schema.Unknown),
-  toolResponse: Schema.optionalKey(Schema.Unknown)
+  toolResponse: Schema.optionalKey(Schema.Unknown),
+  videoMetadata: Schema.optionalKey(Schema.Unknown),
+  mediaResolution: Schema.optionalKey(Schema.Unknown)
 })
 export type Part = typeof Part.Type
 

@@ -124,6 +124,9 @@ class OpenCalls {
 /** Parts of a model that mean nothing to another provider. */
 const leftOut = ["executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData"] as const
 
+/** Members of a part that say how a medium is read. */
+const hints = ["videoMetadata", "mediaResolution"] as const
+
 /** The messages of a conversation. Results find their calls by id, or else by name and order. */
 class Conversation {
   readonly messages: Array<Json> = []
@@ -185,6 +188,7 @@ class Conversation {
     }
     for (const { part, at } of placed) {
       const { functionResponse: result, inlineData, text } = part
+      for (const name of hints) if ((part[name] ?? null) !== null) this.omissions.item(name)
       if (result) {
         const call = this.answered(result)
         results.push({ role: "tool", tool_call_id: call, content: resultText(result.response ?? {}) })

@@ -6,7 +6,7 @@ import { decoding } from "../request-faults.ts"
 import { answerToCompletion, completionToAnswer } from "./answers.ts"
 import { chatToRequest } from "./chat-to-request.ts"
 import { countedRequest } from "./counts.ts"
-import { GenerateRequest, GenerationConfig, readAnswer } from "./domain.ts"
+import { GenerateRequest, readAnswer } from "./domain.ts"
 import { requestToChat } from "./request-to-chat.ts"
 import { AnswersToChunks, AnswerWriter, ChunksToAnswers } from "./stream.ts"
 import { toAnswerUsage } from "./usage.ts"
@@ -36,8 +36,7 @@ export const geminiTranslation: Translation = {
   },
   requestToCommon: ({ body, model, streams }, omissions) => {
     const given = countedRequest(body).body
-    omissions.unread(given, GenerateRequest.fields)
-    omissions.unread(given.generationConfig, GenerationConfig.fields, "generationConfig.")
+    omissions.unread(given, GenerateRequest)
     return Result.flatMap(decode(given), (request) =>
       requestToChat(request, { model: String(model), stream: streams }, omissions)
     )

@@ -117,7 +117,7 @@ const ownPart = (part: ChatPart, at: Fault["path"], faults: Array<Fault>): Json 
 /** The common form is a chat completion, so that there is little to translate. */
 export const chatTranslation: Translation = {
   requestToCommon: ({ body }, omissions) => {
-    omissions.unread(body, ChatRequest.fields)
+    omissions.unread(body, ChatRequest)
     return Result.map(decode(body), (chat) => {
       const given = listIn(body.messages)
       const messages = chat.messages.map((message, index) => {

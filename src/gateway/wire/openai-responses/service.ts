@@ -73,7 +73,7 @@ const alwaysIncluded = "reasoning.encrypted_content"
 /** The members of a request that no model reads which lacks the Responses API. */
 const unreadMembers = (body: Json, { include }: ResponsesRequest): ReadonlyArray<string> => {
   const omissions = new Omissions()
-  omissions.unread(body, ResponsesRequest.fields)
+  omissions.unread(body, ResponsesRequest)
   if (include?.some((one) => one !== alwaysIncluded) === true) omissions.member("include")
   return omissions.leftOut
 }
