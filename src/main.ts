@@ -9,7 +9,7 @@ import { runOrHelp } from "./cli/help.ts"
 import { DatabaseLayer } from "./platform/database/connection.ts"
 import { Settings } from "./platform/settings/settings.ts"
 import { explained } from "./cli/start-failure.ts"
-import { ClaimLinks } from "./identity/sign-in/initial-admin-setup.ts"
+import { ClaimLinks } from "./people/sign-in/initial-admin-setup.ts"
 import { ListenerLayer, ObservabilityLayer, ServerLayer } from "./server.ts"
 
 const isDemo = process.argv.includes("--demo")

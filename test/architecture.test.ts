@@ -165,10 +165,10 @@ const formatNames = new RegExp(`(?<!vendor )(?:[!=]== |case )"(?:${namesOfFormat
 const measured = new Set([
   "budgets/reservations/handlers.ts",
   "gateway/wire/native/handlers.ts",
-  "identity/credentials/handlers.ts",
-  "identity/oauth/handlers.ts",
-  "identity/sign-in/handlers.ts",
-  "identity/trial-users/handlers.ts",
+  "agents/agent-credentials/handlers.ts",
+  "agents/oauth/handlers.ts",
+  "people/sign-in/handlers.ts",
+  "trials/users/handlers.ts",
   "operations/health/handlers.ts"
 ])
 

@@ -8,7 +8,7 @@ import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/h
 import { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
 import { createServer } from "node:http"
-import { AgentNotFound } from "../../src/identity/agents/domain.ts"
+import { AgentNotFound } from "../../src/agents/agents/domain.ts"
 import { Forbidden, Unauthenticated } from "../../src/kernel/authority/principal.ts"
 import { IdempotencyKeyReused } from "../../src/platform/idempotency/domain.ts"
 import { OpenedReservation, ReserveRequest, ttlSecondsDefault } from "../../src/budgets/reservations/domain.ts"

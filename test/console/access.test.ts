@@ -1,7 +1,7 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import * as crypto from "node:crypto"
-import { ClaimLinks } from "../../src/identity/sign-in/initial-admin-setup.ts"
+import { ClaimLinks } from "../../src/people/sign-in/initial-admin-setup.ts"
 import { makeAccount } from "../support/accounts.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import {

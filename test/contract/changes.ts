@@ -463,6 +463,6 @@ export const withoutEntry: Readonly<
 
 /** What changes something and cannot be called in a walk; each with the test that looks at its entries. */
 export const testedElsewhere: Readonly<Record<string, string>> = {
-  "auth.login": "test/identity/sign-in/login.test.ts: its entry names the new session, which its answer does not",
-  "auth.claim": "test/identity/sign-in/initial-admin-setup.test.ts: it needs the link of a start, and no account"
+  "auth.login": "test/people/sign-in/login.test.ts: its entry names the new session, which its answer does not",
+  "auth.claim": "test/people/sign-in/initial-admin-setup.test.ts: it needs the link of a start, and no account"
 }

@@ -2,7 +2,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 
 const root = path.resolve(import.meta.dirname, "../..")
-const folder = "test/identity/oauth"
+const folder = "test/agents/oauth"
 const test = /\bit(?:\.\w+)*\(\s*["`]([^"`]+)["`]/g
 const either = new Intl.ListFormat("en-GB", { type: "disjunction" })
 

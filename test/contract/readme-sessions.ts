@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { execFile } from "node:child_process"
 import { getCompileCacheDir } from "node:module"
-import { ClaimLinks } from "../../src/identity/sign-in/initial-admin-setup.ts"
+import { ClaimLinks } from "../../src/people/sign-in/initial-admin-setup.ts"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
@@ -20,7 +20,12 @@ export const notRun: Readonly<Record<string, RegExp>> = {
 }
 
 /** The manuals whose sessions take seconds: they generate data or start other servers. */
-export const long: ReadonlyArray<string> = ["src/audit/README.md", "src/identity/README.md", "src/insights/README.md"]
+export const long: ReadonlyArray<string> = [
+  "src/agents/README.md",
+  "src/audit/README.md",
+  "src/insights/README.md",
+  "src/people/README.md"
+]
 
 const isRun = ({ text }: Block) => !Object.values(notRun).some((pattern) => pattern.test(text))
 

@@ -10,7 +10,7 @@ import {
 import { Reservation, reservationListing } from "../reservations/domain.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { AgentId, AgentNotActive } from "../../identity/agents/domain.ts"
+import { AgentId, AgentNotActive } from "../../agents/agents/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"

@@ -1,5 +1,5 @@
 import { Context, Effect, Layer } from "effect"
-import { Agents } from "../../identity/agents/service.ts"
+import { Agents } from "../../agents/agents/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/authority/principal.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
 import { covers } from "../../kernel/authority/capability.ts"

@@ -19,8 +19,8 @@ import {
 import { CapId } from "../ledger/domain.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
-import { ApiKeyId, ApiKeyNotFound } from "../../identity/api-keys/domain.ts"
+import { AgentId, AgentNotFound } from "../../agents/agents/domain.ts"
+import { ApiKeyId, ApiKeyNotFound } from "../../agents/api-keys/domain.ts"
 import { ApplicationId, ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
@@ -32,7 +32,7 @@ import { Created } from "../../kernel/http/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
 import { integerParameter } from "../../kernel/http/parameter.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
-import { TenantNotFound } from "../../identity/tenants/domain.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
 
 const read = requires("budgets:read")
 const write = requires("budgets:write")

@@ -1,6 +1,6 @@
 import { Schema, SchemaTransformation } from "effect"
-import { AgentId } from "../../identity/agents/domain.ts"
-import { ApiKeyId } from "../../identity/api-keys/domain.ts"
+import { AgentId } from "../../agents/agents/domain.ts"
+import { ApiKeyId } from "../../agents/api-keys/domain.ts"
 import { ApplicationId } from "../../applications/applications/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"

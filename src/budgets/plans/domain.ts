@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { AgentId } from "../../identity/agents/domain.ts"
+import { AgentId } from "../../agents/agents/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { exactNumber } from "../../kernel/json/exact-number.ts"

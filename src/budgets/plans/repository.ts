@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AgentId } from "../../identity/agents/domain.ts"
+import { AgentId } from "../../agents/agents/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { type Moment, momentText, noteVersionOf } from "../../platform/database/database.ts"

@@ -30,7 +30,7 @@ import {
 } from "./domain.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentId, AgentNotActive, AgentNotFound } from "../../identity/agents/domain.ts"
+import { AgentId, AgentNotActive, AgentNotFound } from "../../agents/agents/domain.ts"
 import { ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Access, LimitedByCaps, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"

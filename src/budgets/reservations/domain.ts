@@ -1,6 +1,6 @@
 import { Schema } from "effect"
-import { AgentId } from "../../identity/agents/domain.ts"
-import { ApiKeyId } from "../../identity/api-keys/domain.ts"
+import { AgentId } from "../../agents/agents/domain.ts"
+import { ApiKeyId } from "../../agents/api-keys/domain.ts"
 import { ApplicationId } from "../../applications/applications/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"

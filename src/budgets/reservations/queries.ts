@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Option } from "effect"
-import { AgentId } from "../../identity/agents/domain.ts"
-import { Agents } from "../../identity/agents/service.ts"
+import { AgentId } from "../../agents/agents/domain.ts"
+import { Agents } from "../../agents/agents/service.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"

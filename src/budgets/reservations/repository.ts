@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { type AgentId } from "../../identity/agents/domain.ts"
+import { type AgentId } from "../../agents/agents/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"

@@ -1,5 +1,5 @@
 import { DateTime, Schema } from "effect"
-import { canaryActions } from "../../identity/api-keys/domain.ts"
+import { canaryActions } from "../../agents/api-keys/domain.ts"
 import { type AuditEntry } from "../../audit/log/domain.ts"
 import { auditActions, declaredActions } from "../../kernel/authority/audit-action.ts"
 import { Problem } from "../../kernel/problems/problem.ts"

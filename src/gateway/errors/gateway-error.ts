@@ -1,6 +1,6 @@
 import { Data } from "effect"
 import { type Refusal } from "../../audit/log/service.ts"
-import { type AgentNotActive, type AgentNotFound } from "../../identity/agents/domain.ts"
+import { type AgentNotActive, type AgentNotFound } from "../../agents/agents/domain.ts"
 import { RateLimited, type Unauthenticated } from "../../kernel/authority/principal.ts"
 import { type Fault, problemType } from "../../kernel/problems/problem.ts"
 import {

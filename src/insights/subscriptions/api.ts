@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { FlushSettlements } from "../../budgets/ledger/api.ts"
-import { TenantNotFound } from "../../identity/tenants/domain.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { TenantId } from "../../kernel/identifier.ts"

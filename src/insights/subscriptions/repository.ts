@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
-import { TenantNotFound } from "../../identity/tenants/domain.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
 import { rowLock } from "../../platform/database/database.ts"

@@ -1,6 +1,6 @@
 import { BigDecimal, Context, DateTime, Effect, Layer, Option, Record, Stream, Struct } from "effect"
 import { type CountedCharges } from "../../budgets/caps/utilization.ts"
-import { AgentId } from "../../identity/agents/domain.ts"
+import { AgentId } from "../../agents/agents/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { slice } from "../../kernel/http/page.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/authority/principal.ts"

@@ -1,6 +1,6 @@
 import { DateTime, Schema } from "effect"
 import { Model } from "effect/schema"
-import { Labels, StoredLabels, SyntheticKind } from "../../identity/api-keys/domain.ts"
+import { Labels, StoredLabels, SyntheticKind } from "../../agents/api-keys/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Scopes } from "../../kernel/authority/capability.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"

@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect, Layer } from "effect"
-import { type AgentId } from "../../../src/identity/agents/domain.ts"
+import { type AgentId } from "../../../src/agents/agents/domain.ts"
 import { TenantId } from "../../../src/kernel/identifier.ts"
 import { AlertsRepository } from "../../../src/budgets/alerts/repository.ts"
 import { CapId, ChargeId, type PlanId, ReservationId } from "../../../src/budgets/ledger/domain.ts"

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentNotActive, AgentNotFound } from "../../../identity/agents/domain.ts"
+import { AgentNotActive, AgentNotFound } from "../../../agents/agents/domain.ts"
 import { Access, LimitedByCaps, requires } from "../../../kernel/authority/access.ts"
 import { endpoint } from "../../../kernel/http/endpoint.ts"
 import {

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { UsdOrZero } from "../../../kernel/usd.ts"
-import { AgentId } from "../../../identity/agents/domain.ts"
+import { AgentId } from "../../../agents/agents/domain.ts"
 import { storable, text } from "../../../kernel/text.ts"
 import { GoverningCap, Metadata, PlanId, ReservationId } from "../../../budgets/ledger/domain.ts"
 import { ModelName } from "../../configuration/domain.ts"

@@ -1,0 +1,81 @@
+import { Schema } from "effect"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Created } from "../../kernel/http/location.ts"
+import { page } from "../../kernel/http/page.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
+import { AgentLimitsInvalid } from "../agent-templates/limits-domain.ts"
+import {
+  agentListing,
+  Agent,
+  AgentId,
+  AgentNameTaken,
+  AgentNotActive,
+  AgentNotFound,
+  AgentPatch,
+  AgentRegistration,
+  AgentStatus,
+  OwnerUserId
+} from "./domain.ts"
+import { AgentTemplateNotFound } from "../agent-templates/domain.ts"
+
+const read = requires("agents:read")
+const write = requires("agents:write")
+
+export class AgentsApi extends HttpApiGroup.make("agents")
+  .add(
+    endpoint.get("list", "/", {
+      summary: "List agents",
+      description: "A tenant's caller sees its tenant's agents, a system caller all of them, an agent itself.",
+      access: read,
+      query: agentListing.query({
+        status: Schema.optionalKey(AgentStatus),
+        ownerUserId: Schema.optionalKey(OwnerUserId),
+        tenantId: Schema.optionalKey(TenantId)
+      }),
+      success: page(Agent.json, agentListing.position)
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get an agent",
+      description: "One agent by id.",
+      access: read,
+      params: { id: AgentId },
+      success: Agent.json,
+      error: AgentNotFound
+    }),
+    endpoint.post("register", "/", {
+      summary: "Register an agent",
+      description:
+        "Active at once. What is absent comes from the template, else: no scopes, an hour, no budget, no task types. The caller needs every scope of the ceiling. `tenantId` is for system callers only.",
+      access: write,
+      payload: AgentRegistration,
+      success: Created(Agent.json),
+      error: [TenantNotFound, AgentTemplateNotFound, AgentNameTaken, AgentLimitsInvalid]
+    }),
+    endpoint.patch("update", "/:id", {
+      summary: "Change an agent",
+      description:
+        "Any subset of the members. Suspending stops every path at once: no new credential, and the live ones are inactive until the agent is active again. A smaller ceiling holds for live credentials too.",
+      access: write,
+      params: { id: AgentId },
+      payload: AgentPatch,
+      success: Agent.json,
+      error: [AgentNotFound, AgentTemplateNotFound, AgentNameTaken, AgentNotActive, AgentLimitsInvalid]
+    }),
+    endpoint.delete("retire", "/:id", {
+      summary: "Retire an agent",
+      description: "Ends the agent and all its credentials for good. Repeating it is 204.",
+      access: write,
+      params: { id: AgentId },
+      error: AgentNotFound
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/agents")
+  .annotateMerge(
+    OpenApi.annotations({ title: "Agents", description: "Programs that act by themselves, and the most they may do." })
+  ) {}

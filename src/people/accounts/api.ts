@@ -1,0 +1,77 @@
+import { Schema } from "effect"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Created } from "../../kernel/http/location.ts"
+import { page } from "../../kernel/http/page.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
+import { TrialUserNotFound } from "../../trials/users/domain.ts"
+import {
+  accountListing,
+  AccountCreation,
+  AccountEmailTaken,
+  AccountId,
+  AccountIsCaller,
+  AccountNotFound,
+  AccountPatch,
+  AccountView
+} from "./domain.ts"
+
+const read = requires("accounts:read")
+const write = requires("accounts:write")
+
+export class AccountsApi extends HttpApiGroup.make("accounts")
+  .add(
+    endpoint.get("list", "/", {
+      summary: "List accounts",
+      description: "A tenant's caller sees the accounts of its tenant, a system caller all of them.",
+      access: read,
+      query: accountListing.query({ tenantId: Schema.optionalKey(TenantId) }),
+      success: page(AccountView, accountListing.position)
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get an account",
+      description: "One account by id.",
+      access: read,
+      params: { id: AccountId },
+      success: AccountView,
+      error: AccountNotFound
+    }),
+    endpoint.post("create", "/", {
+      summary: "Make an account",
+      description:
+        "An account is a person who signs in. The caller needs every capability of the roles that it grants. Without `tenantId` the account belongs to the caller's tenant; a system caller creates an account of the whole installation.",
+      access: write,
+      payload: AccountCreation,
+      success: Created(AccountView),
+      error: [TenantNotFound, TrialUserNotFound, AccountEmailTaken]
+    }),
+    endpoint.patch("update", "/:id", {
+      summary: "Change an account",
+      description:
+        "Any subset of the members. The caller needs every capability that the account has before and after. A change of roles, password or trial user, and a suspension, end the account's sessions.",
+      access: write,
+      params: { id: AccountId },
+      payload: AccountPatch,
+      success: AccountView,
+      error: [AccountNotFound, TrialUserNotFound, AccountEmailTaken, AccountIsCaller]
+    }),
+    endpoint.delete("delete", "/:id", {
+      summary: "Delete an account",
+      description: "Ends its sessions. The caller needs every capability that the account has.",
+      access: write,
+      params: { id: AccountId },
+      error: [AccountNotFound, AccountIsCaller]
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/accounts")
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Accounts",
+      description: "People who sign in: operators of the installation or of one tenant."
+    })
+  ) {}

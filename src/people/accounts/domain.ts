@@ -1,0 +1,117 @@
+import { Schema } from "effect"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { IntegerId, TenantId, Uuid } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { listing } from "../../kernel/http/listing.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
+import { serverSet } from "../../kernel/http/server-set.ts"
+import { name, text } from "../../kernel/text.ts"
+import { RoleId } from "../../applications/roles/domain.ts"
+import { Email, TrialUserId } from "../../trials/users/domain.ts"
+
+export const AccountId = Uuid.pipe(Schema.brand("AccountId"))
+export type AccountId = typeof AccountId.Type
+
+/** How they are listed. */
+export const accountListing = listing(
+  AccountId,
+  { createdAt: "moment", name: "text", lastSignInAt: "use" },
+  { searches: "the name and the e-mail address" }
+)
+
+export const AccountName = name(100).annotate({ examples: ["Ada Lovelace"] })
+
+/** A suspended account signs in nowhere, and its sessions end. */
+export const AccountStatus = Schema.Literals(["active", "suspended"]).annotate({ examples: ["active"] })
+export type AccountStatus = typeof AccountStatus.Type
+
+/** A new password: 12 to 128 characters; common ones are refused as well. */
+export const NewPassword = Schema.RedactedFromValue(
+  text(12, 128).annotate({
+    component: "NewPassword",
+    description: "12 to 128 characters, and no common password",
+    examples: ["seven grey herons at dawn"]
+  })
+)
+
+/** A password presented at sign-in; its form is not validated, so that every wrong one gets the same answer. */
+export const GivenPassword = Schema.RedactedFromValue(
+  text(1, 1000).annotate({ examples: ["seven grey herons at dawn"] })
+)
+
+const RoleIds = Schema.Array(RoleId)
+  .pipe(Schema.check(Schema.isMaxLength(50), Schema.isUnique()))
+  .annotate({ description: "Roles of the application `application-manager`", examples: [[RoleId.make(1)]] })
+
+/** A person who signs in to run the installation or a tenant, as the API returns it. */
+export const AccountView = Schema.Struct({
+  id: AccountId,
+  email: Email,
+  name: AccountName,
+  tenantId: Schema.NullOr(TenantId).annotate({ description: "null for an account of the whole installation" }),
+  roleIds: RoleIds,
+  trialUserId: Schema.NullOr(TrialUserId).annotate({
+    description: "The trial user whose session opens at sign-in and ends at sign-out",
+    examples: [null]
+  }),
+  applicationId: Schema.NullOr(IntegerId).annotate({
+    description: "The application of the credential that created it",
+    examples: [null]
+  }),
+  status: AccountStatus,
+  expiresAt: Schema.NullOr(Instant).annotate({
+    description: "When it ends, with the credential that created it",
+    examples: [null]
+  }),
+  createdAt: Instant,
+  createdBy: Schema.String.annotate({ examples: ["service-account"] }),
+  lastSignInAt: Schema.NullOr(Instant)
+}).annotate({ identifier: "Account" })
+export type AccountView = typeof AccountView.Type
+
+export const AccountCreation = Schema.Struct({
+  email: Email,
+  name: AccountName,
+  password: NewPassword,
+  roleIds: RoleIds,
+  tenantId: Schema.optionalKey(Schema.NullOr(TenantId)),
+  trialUserId: Schema.optionalKey(Schema.NullOr(TrialUserId))
+}).annotate({ identifier: "AccountCreation" })
+export type AccountCreation = typeof AccountCreation.Type
+
+/** Any subset of what may be changed; an account stays with its tenant. */
+export const AccountPatch = Schema.Struct({
+  email: Schema.optionalKey(Email),
+  name: Schema.optionalKey(AccountName),
+  password: Schema.optionalKey(NewPassword),
+  roleIds: Schema.optionalKey(RoleIds),
+  trialUserId: Schema.optionalKey(Schema.NullOr(TrialUserId)),
+  status: Schema.optionalKey(AccountStatus),
+  ...serverSet("id", "tenantId", "applicationId", "expiresAt", "createdAt", "createdBy", "lastSignInAt")
+}).annotate({ identifier: "AccountPatch" })
+export type AccountPatch = typeof AccountPatch.Type
+
+export const accountActions = auditActions("Account", [
+  "AccountCreated",
+  "AccountUpdated",
+  "AccountDeleted",
+  "AccountPasswordChanged"
+])
+
+export class AccountNotFound extends Problem<AccountNotFound>()("AccountNotFound", {
+  slug: "account-not-found",
+  status: 404,
+  meaning: "No account that the caller may see has this id."
+}) {}
+
+export class AccountEmailTaken extends Problem<AccountEmailTaken>()("AccountEmailTaken", {
+  slug: "account-email-taken",
+  status: 409,
+  meaning: "Another account of the tenant has this e-mail address; addresses are compared without regard to case."
+}) {}
+
+export class AccountIsCaller extends Problem<AccountIsCaller>()("AccountIsCaller", {
+  slug: "account-is-caller",
+  status: 409,
+  meaning: "An account cannot suspend or delete itself; change its password at /api/auth/password."
+}) {}
