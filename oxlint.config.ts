@@ -25,11 +25,11 @@ const restricted = (group: ReadonlyArray<string>, message: string) => ({ group: 
 const kinds = [
   { files: ["*"], patterns: [] },
   {
-    files: ["domain.ts", "*-domain.ts", "api.ts", "*-api.ts"],
+    files: ["domain.ts", "*-domain.ts", "api.ts", "*-api.ts", "groups.ts"],
     patterns: [
       restricted(
         ["node:*", "@effect/*", "effect/sql", "jose", "**/service.ts", "**/repository.ts", "**/handlers.ts"],
-        "domain.ts and api.ts are pure: the console imports them."
+        "domain.ts, api.ts and groups.ts are pure: the console imports them."
       )
     ]
   },

@@ -10,7 +10,8 @@ import { DatabaseLayer } from "./platform/database/connection.ts"
 import { Settings } from "./platform/settings/settings.ts"
 import { explained } from "./cli/start-failure.ts"
 import { ClaimLinks } from "./people/sign-in/initial-admin-setup.ts"
-import { ListenerLayer, ObservabilityLayer, ServerLayer } from "./server.ts"
+import * as Platform from "./platform/layers.ts"
+import { ServerLayer } from "./server.ts"
 
 const isDemo = process.argv.includes("--demo")
 
@@ -89,9 +90,9 @@ const FollowParent = Layer.effectDiscard(
 const Main = Layer.mergeAll(Banner, Settle, FollowParent, Stopping).pipe(
   Layer.provide(ServerLayer),
   Layer.provide(DatabaseLayer),
-  Layer.provide(ListenerLayer),
+  Layer.provide(Platform.layerListener),
   Layer.provide(Stopped),
-  Layer.provide(ObservabilityLayer),
+  Layer.provide(Platform.layerObservability),
   Layer.provide(Settings.layerWith(process.argv.slice(2).filter((word) => word !== "--demo")))
 )
 

@@ -33,7 +33,7 @@ const floorOf = (file: string): number => (areaOf(file) === "" ? floors.length :
 /** What a file is, by its name; in a feature whatever is none of the named four is a service. */
 const kindOf = (file: string): Kind => {
   if (composition.has(file) || areaOf(file) === "cli" || path.basename(file) === "layers.ts") return "composition"
-  if (file === "api.ts") return "root api"
+  if (file === "api.ts" || path.basename(file) === "groups.ts") return "root api"
   const area = areaOf(file)
   // A second repository or API of a folder is named after what it keeps: `tree-repository.ts`.
   const name = path.basename(file, ".ts").split("-").at(-1)
@@ -68,7 +68,7 @@ const mayImport = (from: string, to: string): boolean => {
     case "composition":
       return true
     case "root api":
-      return kind === "api"
+      return kind === "api" || (from === "api.ts" && kind === "root api")
     case "kernel":
       return false
     case "platform":

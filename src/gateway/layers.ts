@@ -13,6 +13,7 @@ import { TurnStates } from "./conversations/turn-states.ts"
 import { Conversations } from "./conversations/service.ts"
 import { NativeResponses } from "./wire/openai-responses/native.ts"
 import { Responses } from "./wire/openai-responses/service.ts"
+import { LlmAdminHandlers } from "./configuration/handlers.ts"
 import { GatewayConfiguration } from "./configuration/service.ts"
 import { Admission } from "./metering/admission.ts"
 import { MessageCounts } from "./pipeline/message-counts.ts"
@@ -21,22 +22,27 @@ import { CataloguePricesLayer, ModelNamesLayer } from "./metering/prices.ts"
 import { CallIdempotency } from "./pipeline/call-idempotency.ts"
 import { ResponseCache } from "./pipeline/response-cache.ts"
 import { CacheSavings } from "./savings/service.ts"
+import { TranscriptsHandlers } from "./transcripts/handlers.ts"
+import { Transcripts } from "./transcripts/service.ts"
+import { LlmCallsHandlers, LlmHandlers } from "./wire/native/handlers.ts"
+import { VendorRoutesLayer } from "./wire/vendor/routes.ts"
 import { Gateway } from "./wire/native/service.ts"
 import { ProviderHealth } from "./routing/router.ts"
 import { ProviderCounts } from "./metering/provider-counts.ts"
 import { TokenCounts } from "./metering/token-counts.ts"
 
 /** The gateway's configuration, provider health and prices; the ledger depends on them. */
-export const GatewayCatalogueLayer = Layer.merge(CataloguePricesLayer, ModelNamesLayer).pipe(
+export const layerCatalogue = Layer.merge(CataloguePricesLayer, ModelNamesLayer).pipe(
   Layer.provideMerge(Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderHealth.layer))
 )
 
-/** The gateway's calls, which depend on the ledger. */
 const Metered = Admission.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(BudgetReservations.layer, TokenCounts.layer, ProviderCounts.layer)),
   Layer.provide(Layer.merge(ReservationRenewal.layer, ReservationTransfers.layer))
 )
-export const GatewayCallsLayer = Layer.mergeAll(
+
+/** The gateway's calls, which depend on the ledger. */
+export const layer = Layer.mergeAll(
   Gateway.layer,
   Completions.layer,
   Responses.layer.pipe(Layer.provideMerge(NativeResponses.layer)),
@@ -59,8 +65,13 @@ export const GatewayCallsLayer = Layer.mergeAll(
       CacheSavings.layer,
       RequestIds.layer,
       Sessions.layer,
+      Transcripts.layer,
       TurnStates.layer
     )
   ),
   Layer.provideMerge(Bulkheads.layer)
 )
+
+export const handlers = Layer.mergeAll(LlmHandlers, LlmCallsHandlers, LlmAdminHandlers, TranscriptsHandlers)
+
+export const routes = VendorRoutesLayer

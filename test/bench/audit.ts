@@ -7,7 +7,8 @@ import { poolLayer } from "../../src/platform/database/database.ts"
 import { connection, start } from "../../src/platform/embedded-postgres/embedded-postgres.ts"
 import { migrate } from "../../src/platform/database/migrations.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
-import { ListenerLayer, ServerLayer } from "../../src/server.ts"
+import * as Platform from "../../src/platform/layers.ts"
+import { ServerLayer } from "../../src/server.ts"
 import { median, print, serviceKey, temporaryDirectory } from "./rates.ts"
 
 const entries = Number(process.env.BENCH_AUDIT_ENTRIES ?? "1000000")
@@ -67,7 +68,7 @@ export const benchAudit = Effect.gen(function* () {
   const service = yield* Layer.build(
     ServerLayer.pipe(
       Layer.provide(poolLayer({ connection: options, maxConnections: 10, statementTimeoutSeconds: 60 })),
-      Layer.provide(ListenerLayer),
+      Layer.provide(Platform.layerListener),
       Layer.provide(Layer.succeed(DatabaseConnection, { options, embeddedIn: Option.some(directory) })),
       Layer.provide(Settings.layerMemory({ environment: { Api__Port: "0", Api__ApiKey: serviceKey } })),
       Layer.provide(Logger.layer([]))

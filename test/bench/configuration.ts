@@ -12,7 +12,8 @@ import { Database, poolLayer } from "../../src/platform/database/database.ts"
 import { connection, start } from "../../src/platform/embedded-postgres/embedded-postgres.ts"
 import { migrate } from "../../src/platform/database/migrations.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
-import { ListenerLayer, ServerLayer } from "../../src/server.ts"
+import * as Platform from "../../src/platform/layers.ts"
+import { ServerLayer } from "../../src/server.ts"
 import { median, print, serviceKey, temporaryDirectory } from "./rates.ts"
 
 const nodes = 10_000
@@ -71,7 +72,7 @@ export const benchConfiguration = Effect.gen(function* () {
   const service = yield* Layer.build(
     ServerLayer.pipe(
       Layer.provideMerge(pool),
-      Layer.provide(ListenerLayer),
+      Layer.provide(Platform.layerListener),
       Layer.provide(Layer.succeed(DatabaseConnection, { options, embeddedIn: Option.some(directory) })),
       Layer.provide(
         Settings.layerMemory({

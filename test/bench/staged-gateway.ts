@@ -33,7 +33,8 @@ import { responseOf } from "../../src/gateway/wire/http/serve.ts"
 import { CurrentPrincipal } from "../../src/kernel/authority/principal.ts"
 import { DatabaseLayer } from "../../src/platform/database/connection.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
-import { ListenerLayer, ObservabilityLayer, ServerLayer } from "../../src/server.ts"
+import * as Platform from "../../src/platform/layers.ts"
+import { ServerLayer } from "../../src/server.ts"
 import { stages } from "./stages.ts"
 import { readableSeals } from "../support/turn-seals.ts"
 
@@ -266,8 +267,8 @@ const Main = Layer.effectDiscard(
   ),
   Layer.provide(ServerLayer),
   Layer.provide(DatabaseLayer),
-  Layer.provide(ListenerLayer),
-  Layer.provide(ObservabilityLayer),
+  Layer.provide(Platform.layerListener),
+  Layer.provide(Platform.layerObservability),
   Layer.provide(Settings.layerWith([]))
 )
 

@@ -6,7 +6,8 @@ import { PasswordCost } from "../../src/people/accounts/passwords.ts"
 import { DatabaseConnection } from "../../src/platform/database/connection.ts"
 import { poolLayer } from "../../src/platform/database/database.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
-import { ListenerLayer, ServerLayer } from "../../src/server.ts"
+import * as Platform from "../../src/platform/layers.ts"
+import { ServerLayer } from "../../src/server.ts"
 import { type BodyOf, type Untyped } from "./answers.ts"
 import { makeDatabase, type TestDatabase } from "./database.ts"
 
@@ -176,7 +177,7 @@ export const startServer = (
     const context = yield* Layer.build(
       ServerLayer.pipe(
         Layer.provide(databaseLayer(database)),
-        Layer.provide(ListenerLayer),
+        Layer.provide(Platform.layerListener),
         Layer.provide(settingsLayer(environment)),
         Layer.provide(Layer.effect(PasswordCost, TestPasswordCost)),
         Layer.provide(Logger.layer(loggers))

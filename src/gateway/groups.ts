@@ -1,0 +1,7 @@
+import { LlmApi, LlmCallsApi } from "./wire/native/api.ts"
+import { LlmAdminApi } from "./configuration/api.ts"
+import { TranscriptsApi } from "./transcripts/api.ts"
+
+export { withCompatibility } from "./wire/document-api.ts"
+
+export const groups = [LlmApi, LlmCallsApi, LlmAdminApi, TranscriptsApi] as const

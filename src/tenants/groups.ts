@@ -1,0 +1,3 @@
+import { TenantsApi } from "./api.ts"
+
+export const groups = [TenantsApi] as const
