@@ -16,6 +16,7 @@ export const floors = [
   "insights",
   "events",
   "operations",
+  "sandbox",
   "console",
   "cli"
 ]

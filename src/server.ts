@@ -22,6 +22,7 @@ import { LeanServerLayer } from "./platform/http/listener.ts"
 import { ServedApi, untyped } from "./platform/http/served-api.ts"
 import * as Platform from "./platform/layers.ts"
 import { Settings } from "./platform/settings/settings.ts"
+import * as Sandbox from "./sandbox/layers.ts"
 import * as Tenants from "./tenants/layers.ts"
 import * as Trials from "./trials/layers.ts"
 
@@ -38,6 +39,8 @@ const Services = Operations.layer.pipe(
   // The ledger knows prices and names of models from the gateway's catalogue.
   Layer.provideMerge(Budgets.layer),
   Layer.provideMerge(Gateway.layerCatalogue),
+  // The provider within this process, for trying the service out.
+  Layer.provideMerge(Sandbox.layer),
   // The checks of credentials belong to the areas that issue them.
   Layer.provideMerge(Access.layerAuthentication),
   Layer.provideMerge(Agents.layer),

@@ -1,10 +1,11 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect, Layer } from "effect"
-import { Generation } from "../insights/generation/generation.ts"
+import { Generation } from "../sandbox/generation/generation.ts"
 import { DatabaseConnection, migrateLayer, OwnerLayer } from "../platform/database/connection.ts"
 import * as Logging from "../platform/observability/logging.ts"
 import { Settings } from "../platform/settings/settings.ts"
-import { explained, Unusable } from "./start-failure.ts"
+import { Unusable } from "../platform/runtime/unusable.ts"
+import { explained } from "./start-failure.ts"
 
 const usage = `npm run insights:generate -- --rows N --days D
 

@@ -6,6 +6,7 @@ import { EncryptionKeyUnusable } from "../platform/crypto/encryption-key.ts"
 import { DatabaseNotOwned, RoleNotGranted, UnsupportedDatabase } from "../platform/database/migrations.ts"
 import { refusalOf } from "../platform/database/sessions.ts"
 import * as Logging from "../platform/observability/logging.ts"
+import { Unusable } from "../platform/runtime/unusable.ts"
 import { environmentName, SettingsError } from "../platform/settings/settings-reader.ts"
 import { Settings } from "../platform/settings/settings.ts"
 
@@ -94,9 +95,6 @@ const logFormat = (args: ReadonlyArray<string>) =>
 
 const toStandardError = (logger: Logger.Logger<unknown, string>) =>
   Logger.layer([Logger.map(logger, (line) => void process.stderr.write(`${line}\n`))])
-
-/** A command was used in a way that makes no sense; its message says how to use it. */
-export class Unusable extends Data.TaggedError("Unusable")<{ readonly message: string }> {}
 
 /** Reports why a command failed on standard error: one line for what an operator can mend, a stack trace for all else. */
 export const explained =

@@ -24,7 +24,8 @@ export const long: ReadonlyArray<string> = [
   "src/agents/README.md",
   "src/audit/README.md",
   "src/insights/README.md",
-  "src/people/README.md"
+  "src/people/README.md",
+  "src/sandbox/README.md"
 ]
 
 const isRun = ({ text }: Block) => !Object.values(notRun).some((pattern) => pattern.test(text))

@@ -1,5 +1,5 @@
 import { SecureRandom } from "effect/crypto"
-import { makeLoopback } from "../../src/gateway/providers/loopback.ts"
+import { makeLoopback } from "../../src/sandbox/loopback/loopback.ts"
 import { loopbackProvider } from "../../src/gateway/configuration/gateway-snapshot.ts"
 
 /** The provider that needs no account, whose ids come again in every run. */

@@ -1,11 +1,10 @@
 import { Context, Effect, Layer, Redacted } from "effect"
-import { SecureRandom } from "effect/crypto"
 import { bearsCredential } from "./validate.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { ProviderKeys } from "./provider-keys.ts"
 import { ProviderClients } from "../providers/clients.ts"
 import { makeHttpProvider } from "../providers/http-provider.ts"
-import { makeLoopback } from "../providers/loopback.ts"
+import { LoopbackProvider } from "../providers/loopback.ts"
 import { type Provider } from "../providers/provider.ts"
 import { loopbackProvider, type ConnectedProvider } from "./gateway-snapshot.ts"
 import { type Dialect, type ProviderApi } from "../formats/domain.ts"
@@ -65,7 +64,7 @@ export class Connections extends Context.Service<
     Effect.gen(function* () {
       const clients = yield* ProviderClients
       const keys = yield* ProviderKeys
-      const loopback = makeLoopback(yield* SecureRandom.SecureRandom)
+      const loopback = yield* LoopbackProvider
 
       const openOne = Effect.fnUntraced(function* (configured: ConfiguredProvider) {
         const { apiKey: reference, dialect, id, maxConcurrency = maxConcurrencyDefault } = configured

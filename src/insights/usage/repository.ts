@@ -176,7 +176,7 @@ const between = (sql: SqlClient.SqlClient, { from, to }: Range) =>
   sql`u.occurred_at >= ${new Date(from)} AND u.occurred_at < ${new Date(to)}`
 
 /** Builds an index anew that takes more than it needs, of a month that is over; answers its name, if there is one. */
-export const packMonth = (sql: SqlClient.SqlClient) =>
+const packMonth = (sql: SqlClient.SqlClient) =>
   SqlSchema.findOne({
     Request: Schema.Void,
     Result: Schema.Struct({ packed: Schema.NullOr(Schema.String) }),

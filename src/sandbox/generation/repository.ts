@@ -1,6 +1,5 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { packMonth } from "../usage/repository.ts"
 
 const Label = Schema.Struct({
   tenantId: Schema.String,
@@ -12,7 +11,7 @@ const Label = Schema.Struct({
 })
 
 /** Writes generated usage; the owner of the database alone may. */
-export class GenerationRepository extends Context.Service<GenerationRepository>()("app/insights/GenerationRepository", {
+export class GenerationRepository extends Context.Service<GenerationRepository>()("app/sandbox/GenerationRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const used = SqlSchema.findOne({
@@ -26,6 +25,11 @@ export class GenerationRepository extends Context.Service<GenerationRepository>(
       execute: () => sql`
         SELECT EXISTS (SELECT FROM agents WHERE description = 'Generated') AS is_demo,
           EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'application-manager') AS is_served`
+    })
+    const packMonth = SqlSchema.findOne({
+      Request: Schema.Void,
+      Result: Schema.Struct({ packed: Schema.NullOr(Schema.String) }),
+      execute: () => sql`SELECT usage_pack_month() AS packed`
     })
     const labels = SqlSchema.findAll({
       Request: Schema.Struct({ first: Schema.String, days: Schema.Int }),
@@ -64,7 +68,7 @@ export class GenerationRepository extends Context.Service<GenerationRepository>(
       analyze: Effect.orDie(Effect.asVoid(sql`ANALYZE usage_rows, usage_rollups`)),
       /** Packs the indexes of the months that are over, as the service does. */
       pack: Effect.gen(function* () {
-        while ((yield* packMonth(sql)).packed !== null);
+        while ((yield* packMonth(undefined)).packed !== null);
       }).pipe(Effect.orDie),
       labels: (first: string, days: number) => Effect.orDie(labels({ first, days }))
     }

@@ -1,11 +1,11 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { dayMillis } from "../usage/domain.ts"
+import { dayMillis } from "../../insights/usage/domain.ts"
 import { GenerationRepository } from "./repository.ts"
 
 const daysPerMonth = 28
 
 /** Usage that looks like that of a company, for demonstrations and measurements. */
-export class Generation extends Context.Service<Generation>()("app/insights/Generation", {
+export class Generation extends Context.Service<Generation>()("app/sandbox/Generation", {
   make: Effect.gen(function* () {
     const repository = yield* GenerationRepository
     return {
