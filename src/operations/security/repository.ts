@@ -1,8 +1,6 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
-import { allTenants } from "../../budgets/ledger/domain.ts"
-import { usageDimensions } from "../../insights/usage/domain.ts"
 import { Capability } from "../../kernel/authority/capability.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
@@ -23,6 +21,9 @@ import {
 
 const OptionalInstant = Schema.NullOr(InstantFromDate)
 
+const orElse = <S extends Schema.Top>(schema: S, value: S["Encoded"]) =>
+  schema.pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+
 const StoredIdentity = Schema.Struct({
   kind: IdentityKind,
   id: Uuid,
@@ -31,15 +32,16 @@ const StoredIdentity = Schema.Struct({
   owner: Schema.NullOr(Schema.String),
   ownerIsLive: Schema.NullOr(Schema.Boolean),
   createdAt: InstantFromDate,
-  lastUsedAt: OptionalInstant,
-  expiresAt: OptionalInstant,
-  scopesGranted: Schema.Array(Capability),
-  scopesUsed: Schema.Array(Capability),
-  isSuspended: Schema.Boolean,
-  sharedWith: Schema.Int,
-  failingSince: OptionalInstant,
-  isCanary: Schema.Boolean,
-  uncappedNanoUsd: Schema.BigInt
+  // A kind has those of the following that mean something for it.
+  lastUsedAt: orElse(OptionalInstant, null),
+  expiresAt: orElse(OptionalInstant, null),
+  scopesGranted: orElse(Schema.Array(Capability), []),
+  scopesUsed: orElse(Schema.Array(Capability), []),
+  isSuspended: orElse(Schema.Boolean, false),
+  sharedWith: orElse(Schema.Int, 0),
+  failingSince: orElse(OptionalInstant, null),
+  isCanary: orElse(Schema.Boolean, false),
+  uncappedNanoUsd: orElse(Schema.BigInt, 0n)
 })
 export type StoredIdentity = typeof StoredIdentity.Type
 
@@ -106,15 +108,14 @@ export interface IdentityRead {
   readonly forRules: boolean
 }
 
-/** An expression for the id that a text holds; null for any other text. */
-const uuidIn = (text: string): string =>
-  `CASE WHEN ${text} ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN ${text}::uuid END`
-
-/** Reads the tables of every identity that is no person; its own are the reports, their findings and what was decided. */
 /** A report that is to be made. */
 const PendingReport = Schema.Struct({ id: ReportId, tenantId: Schema.NullOr(TenantId), kind: ReportKind })
 export type PendingReport = typeof PendingReport.Type
 
+/**
+ * The inventory of identities that are no people, reports on them, and what was decided about their findings. Each feature has
+ * a function of the database for its own kind of identity (`migrations/functions/*_identities.sql`).
+ */
 export class SecurityRepository extends Context.Service<SecurityRepository>()("app/security/SecurityRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -122,102 +123,6 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
     const reports = readRows(StoredReport)
     const waiting = readRows(PendingReport)
     const findings = readRows(StoredFinding)
-
-    const usedBy = (principal: string, usedSince: Date) => sql`ARRAY(
-      SELECT u.capability FROM capability_uses u WHERE u.principal = ${sql.literal(principal)}
-        AND u.last_used_at > ${usedSince} ORDER BY u.capability)`
-
-    const account = (id: string) =>
-      sql.literal(`EXISTS (SELECT FROM accounts o WHERE o.id = ${uuidIn(id)} AND o.status = 'active')`)
-
-    const madeBy = (now: Date) => sql`CASE
-        WHEN t.created_by = 'service-account' THEN true
-        WHEN t.created_by LIKE 'account:%' THEN ${account("substr(t.created_by, 9)")}
-        WHEN t.created_by LIKE 'api-key:%' OR t.created_by LIKE 'synthetic:%' THEN EXISTS (
-          SELECT FROM api_keys o WHERE o.id = ${sql.literal(uuidIn("split_part(t.created_by, ':', 2)"))} AND o.revoked_at IS NULL
-            AND (o.expires_at IS NULL OR o.expires_at > ${now})) END`
-
-    const ownerOfAgent = sql`a.owner_user_id AS owner,
-      CASE WHEN a.owner_user_id IS NOT NULL THEN ${account("a.owner_user_id")} END AS owner_is_live`
-
-    /** What an agent was charged while no cap applies to each of its calls. */
-    const uncapped = sql`CASE WHEN EXISTS (
-        SELECT FROM budget_caps c WHERE c.tenant_id IN (t.tenant_id, ${allTenants}) AND c.status = 'active'
-          AND c.deleted_at IS NULL AND c.scope - 'agentId' = '{}'::jsonb
-          AND coalesce(c.scope->>'agentId', 'each') IN ('each', t.id::text)) THEN 0 ELSE coalesce(g.cost, 0) END::bigint`
-
-    /** What agents were charged in the last 30 days. */
-    const charged = (now: Date, tenantId: TenantId | undefined) => sql`LEFT JOIN (
-        SELECT r.tenant_id, e.key, sum(e.cost) AS cost
-        FROM usage_rollups r CROSS JOIN LATERAL unnest(r.keys, r.cost) AS e(key, cost)
-        WHERE r.dimension = ${usageDimensions.agent.code} AND r.grain = 'd'
-          AND r.day > (${now}::timestamptz - interval '30 days')::date
-          ${tenantId === undefined ? sql`` : sql`AND r.tenant_id = ${tenantId}`}
-        GROUP BY r.tenant_id, e.key) g ON g.tenant_id = t.tenant_id AND g.key = t.id::text`
-
-    const shared = sql`(SELECT count(*) FROM agent_keys o WHERE o.thumbprint = t.thumbprint AND o.id <> t.id
-      AND o.revoked_at IS NULL)::integer`
-
-    /** The identities of each kind that still admit somebody. */
-    const source = ({ forRules, kind, now, tenantId, usedSince }: IdentityRead): Statement.Fragment => {
-      const noCanary = sql`false AS is_canary`
-      const healthy = sql`NULL::timestamptz AS failing_since`
-      const none = sql`false AS is_suspended, 0 AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd, ${noCanary}`
-      const lives = sql`t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ${now})`
-      switch (kind) {
-        case "api-key":
-          return sql`t.name, t.created_by AS owner, ${madeBy(now)} AS owner_is_live,
-            t.created_at, t.last_used_at, t.expires_at, t.scopes AS scopes_granted,
-            ${usedBy("'api-key:' || t.id", usedSince)} AS scopes_used, ${none}
-            FROM api_keys t WHERE t.synthetic_kind IS NULL AND (t.revoked_at IS NULL OR t.revoked_at > ${now})
-              AND (t.expires_at IS NULL OR t.expires_at > ${now})`
-        case "agent":
-          return sql`t.name, t.owner_user_id AS owner,
-            CASE WHEN t.owner_user_id IS NOT NULL THEN ${account("t.owner_user_id")} END AS owner_is_live,
-            t.created_at, t.last_seen_at AS last_used_at, NULL::timestamptz AS expires_at,
-            t.scope_ceiling AS scopes_granted, ${usedBy("'agent:' || t.id", usedSince)} AS scopes_used,
-            t.status = 'suspended' AS is_suspended, 0 AS shared_with, ${healthy},
-            ${forRules ? uncapped : sql`0::bigint`} AS uncapped_nano_usd, ${noCanary}
-            FROM agents t ${forRules ? charged(now, tenantId) : sql``} WHERE t.status <> 'retired'`
-        case "agent-key":
-          return sql`t.kid AS name, ${ownerOfAgent}, t.created_at, NULL::timestamptz AS last_used_at,
-            t.valid_until AS expires_at, a.scope_ceiling AS scopes_granted,
-            ${usedBy("'agent:' || t.agent_id", usedSince)} AS scopes_used, a.status = 'suspended' AS is_suspended,
-            ${forRules ? shared : sql`0`} AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd, ${noCanary}
-            FROM agent_keys t JOIN agents a ON a.id = t.agent_id
-            WHERE t.revoked_at IS NULL AND t.valid_until > ${now} AND a.status <> 'retired'`
-        case "credential":
-          return sql`t.subject AS name, ${ownerOfAgent}, t.issued_at AS created_at, NULL::timestamptz AS last_used_at,
-            t.expires_at, t.scopes AS scopes_granted, '{}'::text[] AS scopes_used, ${none}
-            FROM agent_credentials t JOIN agents a ON a.id = t.agent_id WHERE ${lives} AND a.status = 'active'`
-        case "delegation":
-          return sql`t.reason AS name, t.subject AS owner, CASE t.subject_type
-              WHEN 'user' THEN ${account("t.subject")}
-              WHEN 'agent' THEN EXISTS (SELECT FROM agents o WHERE o.id = ${sql.literal(uuidIn("t.subject"))} AND o.status = 'active')
-            END AS owner_is_live,
-            t.created_at, t.last_used_at, t.expires_at, t.scopes AS scopes_granted, '{}'::text[] AS scopes_used,
-            a.status = 'suspended' AS is_suspended, 0 AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd, ${noCanary}
-            FROM delegation_grants t JOIN agents a ON a.id = t.agent_id WHERE ${lives} AND a.status <> 'retired'`
-        case "identity-provider":
-          return sql`t.issuer AS name, t.created_by AS owner, ${madeBy(now)} AS owner_is_live, t.created_at,
-            NULL::timestamptz AS last_used_at, NULL::timestamptz AS expires_at, '{}'::text[] AS scopes_granted,
-            '{}'::text[] AS scopes_used, false AS is_suspended, 0 AS shared_with, t.keys_failing_since AS failing_since,
-            0::bigint AS uncapped_nano_usd, ${noCanary}
-            FROM identity_providers t WHERE t.status = 'active'`
-        case "synthetic-principal":
-          return sql`t.name, t.created_by AS owner, ${madeBy(now)} AS owner_is_live, t.created_at, t.last_used_at,
-            t.expires_at, t.scopes AS scopes_granted, ${usedBy("'synthetic:' || t.id", usedSince)} AS scopes_used,
-            false AS is_suspended, 0 AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd,
-            t.kind = 'canary' AS is_canary
-            FROM synthetic_principals t WHERE (t.expires_at IS NULL OR t.expires_at > ${now})`
-        case "webhook":
-          return sql`t.name, t.created_by AS owner, ${madeBy(now)} AS owner_is_live, t.created_at,
-            NULL::timestamptz AS last_used_at, NULL::timestamptz AS expires_at, '{}'::text[] AS scopes_granted,
-            '{}'::text[] AS scopes_used, false AS is_suspended, 0 AS shared_with, t.failing_since,
-            0::bigint AS uncapped_nano_usd, ${noCanary}
-            FROM event_targets t WHERE t.status = 'active'`
-      }
-    }
 
     const statusOfFinding = (now: Date) => sql`
       LEFT JOIN security_decisions d ON d.tenant_id IS NOT DISTINCT FROM f.tenant_id AND d.rule = f.rule
@@ -237,14 +142,19 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
       FROM security_findings f ${statusOfFinding(now)} WHERE ${condition}`
 
     return {
-      identities: Effect.fn("SecurityRepository.identities")((read: IdentityRead) => {
-        const { after, kind, limit, tenantId } = read
-        return identities(sql`
-            SELECT ${kind}::text AS kind, t.id, t.tenant_id, ${source(read)}
-              ${tenantId === undefined ? sql`` : sql`AND t.tenant_id = ${tenantId}`}
-              ${after === undefined ? sql`` : sql`AND t.id > ${after}`}
-            ORDER BY t.id LIMIT ${limit}`)
-      }),
+      /** The identities of a kind that still admit a caller. */
+      identities: Effect.fn("SecurityRepository.identities")(
+        ({ after, forRules, kind, limit, now, tenantId, usedSince }: IdentityRead) =>
+          identities(sql`
+            SELECT ${kind}::text AS kind, i.*
+            FROM ${sql(`${kind.replaceAll("-", "_")}_identities`)}(${now}, ${usedSince}, ${forRules}) i
+            WHERE ${sql.and([
+              sql`true`,
+              ...(tenantId === undefined ? [] : [sql`i.tenant_id = ${tenantId}`]),
+              ...(after === undefined ? [] : [sql`i.id > ${after}`])
+            ])}
+            ORDER BY i.id LIMIT ${limit}`)
+      ),
 
       /** A new report; none while the tenant waits for one of the kind. */
       request: Effect.fn("SecurityRepository.request")(
@@ -266,14 +176,15 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
 
       /** The report of a kind that a tenant asked for last. */
       newest: Effect.fn("SecurityRepository.newest")((kind: ReportKind, tenantId: TenantId | null, now: Date) =>
-        Effect.map(
+        Effect.flatMap(
           reports(
             sql`${selectReports(
               now,
               sql`r.kind = ${kind} AND ${tenantId === null ? sql`r.tenant_id IS NULL` : sql`r.tenant_id = ${tenantId}`}`
             )} ORDER BY r.id DESC LIMIT 1`
           ),
-          ([found]) => found!
+          ([found]) =>
+            found === undefined ? Effect.die(new Error("A report that was pending is gone")) : Effect.succeed(found)
         )
       ),
 
