@@ -9,7 +9,7 @@ import { Access, LimitedByCaps, RequiredCapability, type Requirement } from "../
 import { Authentication, type Rejection } from "./authentication.ts"
 import { CapabilityUses } from "./capability-uses.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../kernel/authority/principal.ts"
-import { GatewayCredentials } from "./credentials.ts"
+import { GatewayCredentialCheck } from "./credential-checks.ts"
 import { RateLimits } from "./rate-limits.ts"
 import { Rejections } from "./rejections.ts"
 
@@ -23,7 +23,7 @@ export const AccessLayer = Layer.effect(
   Effect.gen(function* () {
     const audit = yield* Audit
     const { identify } = yield* Authentication
-    const gateway = yield* GatewayCredentials
+    const gateway = yield* GatewayCredentialCheck
     const limits = yield* RateLimits
     const rejections = yield* Rejections
     const uses = yield* CapabilityUses

@@ -3,14 +3,9 @@ import { type HttpServerRequest } from "effect/http"
 import { type Refusal } from "../audit/log/service.ts"
 import { headersOf } from "../platform/http/request.ts"
 import { Settings } from "../platform/settings/settings.ts"
-import { AgentTokens, ApiKeyCredentials, SessionTokens } from "./credentials.ts"
-import {
-  bearerToken,
-  isFromAnotherSite,
-  keyInAuthorization,
-  sessionCookie,
-  tokenInCookies
-} from "./request-credentials.ts"
+import { AgentTokenCheck, ApiKeyCheck, SessionTokenCheck } from "./credential-checks.ts"
+import { bearerToken, keyInAuthorization } from "./authorization-header.ts"
+import { isFromAnotherSite, sessionCookie, tokenInCookies } from "./session-cookie.ts"
 import { Forbidden, type Principal, serviceAccount, Unauthenticated } from "../kernel/authority/principal.ts"
 import { ServiceAccount } from "./service-account.ts"
 
@@ -40,9 +35,9 @@ export class Authentication extends Context.Service<
     Authentication,
     Effect.gen(function* () {
       const account = yield* ServiceAccount
-      const agents = yield* AgentTokens
-      const keys = yield* ApiKeyCredentials
-      const sessions = yield* SessionTokens
+      const agents = yield* AgentTokenCheck
+      const keys = yield* ApiKeyCheck
+      const sessions = yield* SessionTokenCheck
       const cookie = sessionCookie(yield* Settings)
       const asServiceAccount = Effect.succeed(serviceAccount)
 

@@ -11,7 +11,7 @@ import { AgentTemplatesHandlers } from "./agent-templates/handlers.ts"
 import { AgentTemplates } from "./agent-templates/service.ts"
 import { AgentsHandlers } from "./agents/handlers.ts"
 import { Agents } from "./agents/service.ts"
-import { ApiKeyCredentialsLayer } from "./api-keys/credentials.ts"
+import { ApiKeyCheckLayer } from "./api-keys/key-check.ts"
 import { ApiKeysHandlers } from "./api-keys/handlers.ts"
 import { ApiKeys } from "./api-keys/service.ts"
 import { DelegationsHandlers } from "./delegations/handlers.ts"
@@ -33,7 +33,7 @@ import { SubjectTokens } from "./subject-tokens/service.ts"
 
 /** Programs with keys, and the applications that register to get one. */
 const Programs = Registrations.layer.pipe(
-  Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, ApiKeyCredentialsLayer, RegistrationTokens.layer))
+  Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, ApiKeyCheckLayer, RegistrationTokens.layer))
 )
 
 /** Agents and their tokens; each line needs those below it. */
@@ -50,7 +50,7 @@ const AgentsAndTokens = Layer.mergeAll(
       TokenMetadata.layer
     )
   ),
-  Layer.provideMerge(Layer.mergeAll(AccessTokens.layerAgentTokens, CredentialMint.layer, AgentClients.layer)),
+  Layer.provideMerge(Layer.mergeAll(AccessTokens.layerCheck, CredentialMint.layer, AgentClients.layer)),
   Layer.provideMerge(Layer.mergeAll(AccessTokens.layer, Delegations.layer, SubjectTokens.layer)),
   Layer.provideMerge(Agents.layer)
 )

@@ -4,7 +4,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect, Layer, Option, Redacted, Schema } from "effect"
 import { Prompt } from "effect/cli"
 import { SecureRandom } from "effect/crypto"
-import { AccountCredentials } from "../people/accounts/credentials.ts"
+import { SignInAccounts } from "../people/accounts/sign-in-accounts.ts"
 import { AccountName, NewPassword } from "../people/accounts/domain.ts"
 import { Passwords } from "../people/accounts/passwords.ts"
 import { Accounts } from "../people/accounts/service.ts"
@@ -102,7 +102,7 @@ const runOnAccount = Effect.fnUntraced(function* ({ command, email, fromInput, n
   const accounts = yield* Accounts
   const { embeddedIn } = yield* DatabaseConnection
   const where = Option.getOrElse(embeddedIn, () => "Database:Url")
-  const credentials = yield* AccountCredentials
+  const credentials = yield* SignInAccounts
   const found = yield* credentials.candidates(email, null)
   const ofInstallation = found.find(({ tenantId }) => tenantId === null)
   const known = ofInstallation ?? (command === "password" && found.length === 1 ? found[0] : undefined)
@@ -134,7 +134,7 @@ const runOnAccount = Effect.fnUntraced(function* ({ command, email, fromInput, n
 })
 
 const Services = ClaimLinks.layer.pipe(
-  Layer.provideMerge(Layer.mergeAll(Accounts.layer, AccountCredentials.layer)),
+  Layer.provideMerge(Layer.mergeAll(Accounts.layer, SignInAccounts.layer)),
   Layer.provideMerge(Layer.mergeAll(AccountSessionTermination.layer, Passwords.layer)),
   Layer.provideMerge(Layer.mergeAll(Sessions.layer, Roles.layer)),
   Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, Applications.layer)),

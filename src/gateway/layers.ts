@@ -4,7 +4,7 @@ import { AvailableBudgets } from "../budgets/caps/available-budget.ts"
 import { Router } from "./routing/router.ts"
 import { Breakers } from "./routing/breakers.ts"
 import { Bulkheads } from "./routing/bulkheads.ts"
-import { GatewayAuthentication, GatewayCredentialsLayer } from "./authentication/gateway-authentication.ts"
+import { GatewayAuthentication, GatewayCredentialCheckLayer } from "./authentication/gateway-authentication.ts"
 import { CallPipeline } from "./pipeline/call-pipeline.ts"
 import { Completions } from "./wire/native/completions.ts"
 import { RequestIds } from "./conversations/request-ids.ts"
@@ -46,7 +46,7 @@ export const layer = Layer.mergeAll(
   Gateway.layer,
   Completions.layer,
   Responses.layer.pipe(Layer.provideMerge(NativeResponses.layer)),
-  GatewayCredentialsLayer
+  GatewayCredentialCheckLayer
 ).pipe(
   Layer.provideMerge(
     Layer.mergeAll(

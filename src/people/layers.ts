@@ -1,5 +1,5 @@
 import { Layer } from "effect"
-import { AccountCredentials } from "./accounts/credentials.ts"
+import { SignInAccounts } from "./accounts/sign-in-accounts.ts"
 import { AccountsHandlers } from "./accounts/handlers.ts"
 import { Passwords } from "./accounts/passwords.ts"
 import { Accounts } from "./accounts/service.ts"
@@ -8,7 +8,7 @@ import { IdentityProviders } from "./identity-providers/service.ts"
 import { LoginThrottle } from "./login-throttle/service.ts"
 import { OidcSignInHandlers } from "./oidc-sign-in/handlers.ts"
 import { OidcSignIn } from "./oidc-sign-in/service.ts"
-import { SessionCredentials, SessionTokensLayer } from "./sign-in/credentials.ts"
+import { SessionTokens, SessionTokenCheckLayer } from "./sign-in/session-tokens.ts"
 import { SignInHandlers } from "./sign-in/handlers.ts"
 import { ClaimLinks, InitialAdminSetup } from "./sign-in/initial-admin-setup.ts"
 import { OwnAccount } from "./sign-in/own-account.ts"
@@ -23,10 +23,10 @@ export const layer = Layer.mergeAll(
   OwnAccount.layer,
   InitialAdminSetup.layer,
   ClaimLinks.layer,
-  SessionTokensLayer
+  SessionTokenCheckLayer
 ).pipe(
-  Layer.provideMerge(Layer.mergeAll(SessionIssuer.layer, SessionCredentials.layer, LoginThrottle.layer)),
-  Layer.provideMerge(Layer.mergeAll(Accounts.layer, AccountCredentials.layer, IdentityProviders.layer)),
+  Layer.provideMerge(Layer.mergeAll(SessionIssuer.layer, SessionTokens.layer, LoginThrottle.layer)),
+  Layer.provideMerge(Layer.mergeAll(Accounts.layer, SignInAccounts.layer, IdentityProviders.layer)),
   Layer.provideMerge(Layer.merge(AccountSessionTermination.layer, Passwords.layer))
 )
 

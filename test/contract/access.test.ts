@@ -1,4 +1,9 @@
-import { AgentTokens, ApiKeyCredentials, GatewayCredentials, SessionTokens } from "../../src/access/credentials.ts"
+import {
+  AgentTokenCheck,
+  ApiKeyCheck,
+  GatewayCredentialCheck,
+  SessionTokenCheck
+} from "../../src/access/credential-checks.ts"
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Schema } from "effect"
 import { HttpRouter, HttpServer } from "effect/http"
@@ -190,10 +195,10 @@ describe("every endpoint", () => {
   const mocks = Layer.mergeAll(
     Layer.mock(ServiceAccount, { owns: () => Effect.succeed(true), firstKey: Effect.succeedNone }),
     Layer.mock(Audit, { refused: () => Effect.void }),
-    Layer.mock(ApiKeyCredentials, {}),
-    Layer.mock(AgentTokens, {}),
-    Layer.mock(GatewayCredentials, {}),
-    Layer.mock(SessionTokens, {}),
+    Layer.mock(ApiKeyCheck, {}),
+    Layer.mock(AgentTokenCheck, {}),
+    Layer.mock(GatewayCredentialCheck, {}),
+    Layer.mock(SessionTokenCheck, {}),
     Settings.layerMemory(),
     Layer.mock(RateLimits, { principal: () => Effect.void, anonymous: Effect.void }),
     Layer.mock(Rejections, {}),

@@ -2,7 +2,7 @@ import { Cache, Context, DateTime, Effect, Exit, Layer, Option, Result, Schema }
 import { Digest } from "effect/crypto"
 import { Agents } from "../agents/service.ts"
 import { AttestationKeys, signatureDoesNotFit } from "../../audit/signing-keys/service.ts"
-import { AgentTokens, agentTokenActions } from "../../access/credentials.ts"
+import { AgentTokenCheck, agentTokenActions } from "../../access/credential-checks.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Capability, intersection } from "../../kernel/authority/capability.ts"
 import { Settings } from "../../platform/settings/settings.ts"
@@ -98,12 +98,12 @@ export class AccessTokens extends Context.Service<AccessTokens>()("app/agents/Ac
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(TokensRepository.layer))
 
   /** The same check for agents that authenticate. */
-  static readonly layerAgentTokens = Layer.effect(
-    AgentTokens,
+  static readonly layerCheck = Layer.effect(
+    AgentTokenCheck,
     Effect.gen(function* () {
       const agents = yield* Agents
       const tokens = yield* AccessTokens
-      return AgentTokens.of({
+      return AgentTokenCheck.of({
         check: (token) =>
           tokens.inspect(token).pipe(
             Effect.tap(({ state }) => agents.seen(state.agentId)),

@@ -11,7 +11,7 @@ import { indexedText } from "../../platform/database/list.ts"
 import { makeTable } from "../../platform/database/table.ts"
 
 /** What authentication needs of a key; read past row-level security, since the tenant is not known yet. */
-export const Credential = Schema.Struct({
+export const StoredKey = Schema.Struct({
   id: ApiKeyId,
   secretSha256: Schema.Uint8Array,
   scopes: Schema.Array(Capability),
@@ -23,7 +23,7 @@ export const Credential = Schema.Struct({
   revokedAt: Schema.NullOr(InstantFromDate),
   syntheticKind: Schema.NullOr(SyntheticKind)
 })
-export type Credential = typeof Credential.Type
+export type StoredKey = typeof StoredKey.Type
 
 export class ApiKeysRepository extends Context.Service<ApiKeysRepository>()("app/api-keys/ApiKeysRepository", {
   make: Effect.gen(function* () {
@@ -42,7 +42,7 @@ export class ApiKeysRepository extends Context.Service<ApiKeysRepository>()("app
     })
     const selectCredential = SqlSchema.findOneOption({
       Request: Schema.String,
-      Result: Credential,
+      Result: StoredKey,
       execute: (publicId) => sql`SELECT * FROM api_key_by_public_id(${publicId})`
     })
 

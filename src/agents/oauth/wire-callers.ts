@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { AgentTokens, ApiKeyCredentials } from "../../access/credentials.ts"
-import { bearerToken, keyInAuthorization } from "../../access/request-credentials.ts"
+import { AgentTokenCheck, ApiKeyCheck } from "../../access/credential-checks.ts"
+import { bearerToken, keyInAuthorization } from "../../access/authorization-header.ts"
 import { CurrentPrincipal, type Principal, serviceAccount } from "../../kernel/authority/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { ServiceAccount } from "../../access/service-account.ts"
@@ -38,10 +38,10 @@ const inOneWay = (...ways: ReadonlyArray<boolean>) =>
 export const makeWireCallers = Effect.gen(function* () {
   const account = yield* ServiceAccount
   const clients = yield* AgentClients
-  const keys = yield* ApiKeyCredentials
+  const keys = yield* ApiKeyCheck
   const limits = yield* RateLimits
   const repository = yield* TokensRepository
-  const tokens = yield* AgentTokens
+  const tokens = yield* AgentTokenCheck
 
   const byKey = (key: string) =>
     Effect.flatMap(account.owns(key), (owned) =>

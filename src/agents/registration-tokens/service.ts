@@ -6,7 +6,7 @@ import { Audit } from "../../audit/log/service.ts"
 import { untilCallerEnds } from "../../kernel/authority/authority.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { withSpan } from "../../kernel/with-span.ts"
-import { generate, sha256Of } from "../../people/sign-in/tokens.ts"
+import { generate, sha256Of } from "../../platform/crypto/opaque-tokens.ts"
 import {
   RegistrationToken,
   registrationTokenActions,

@@ -18,7 +18,7 @@ import { type ApiKeyId, type ApiKeyView } from "../api-keys/domain.ts"
 import { ApiKeys } from "../api-keys/service.ts"
 import { OAuthError } from "../oauth/oauth-error.ts"
 import { RegistrationTokens } from "../registration-tokens/service.ts"
-import { generate, sha256Of } from "../../people/sign-in/tokens.ts"
+import { generate, sha256Of } from "../../platform/crypto/opaque-tokens.ts"
 import { Tenants } from "../../tenants/service.ts"
 import {
   ApplicationNotPending,

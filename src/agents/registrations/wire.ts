@@ -1,6 +1,6 @@
 import { ByteSize, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { bearerToken } from "../../access/request-credentials.ts"
+import { bearerToken } from "../../access/authorization-header.ts"
 import { type RateLimited } from "../../kernel/authority/principal.ts"
 import { declaresMoreThan, inStrictJson } from "../../platform/http/request-body.ts"
 import { OAuthError, toWire } from "../oauth/oauth-error.ts"

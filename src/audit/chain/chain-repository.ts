@@ -86,7 +86,7 @@ export const passStart = {
 } as const
 
 /** An entry that waits for its link; `place` is its time in the text of the session that read it. */
-export interface Candidate {
+export interface UnlinkedEntry {
   readonly id: string
   readonly place: string
   readonly transaction: string

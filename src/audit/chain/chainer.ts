@@ -3,7 +3,7 @@ import { SqlClient } from "effect/sql"
 import { DatabaseConnection } from "../../platform/database/connection.ts"
 import { sessionLayer } from "../../platform/database/database.ts"
 import { Notifications } from "../../platform/database/notifications.ts"
-import { type Candidate, ChainRepository, type ChainState, type Link, passStart } from "./chain-repository.ts"
+import { type UnlinkedEntry, ChainRepository, type ChainState, type Link, passStart } from "./chain-repository.ts"
 import { isDue, makeCheckpoints } from "./checkpoints.ts"
 import { chainGrowth, checkpointEvery } from "../log/domain.ts"
 import { CheckpointRepository } from "./checkpoint-repository.ts"
@@ -27,7 +27,7 @@ const patience = "60 seconds"
 /** The links of entries behind a head. */
 export const linksBehind = (
   head: Pick<ChainState, "sequence" | "hash">,
-  entries: ReadonlyArray<Candidate>
+  entries: ReadonlyArray<UnlinkedEntry>
 ): ReadonlyArray<Link> => {
   let { hash, sequence } = head
   return entries.map((entry) => {

@@ -10,7 +10,7 @@ import { applicableCaps, CapIndexes } from "../ledger/cap-index.ts"
 import { type Dimensions } from "../ledger/protocol-domain.ts"
 import { type Approval } from "./domain.ts"
 import { type ReservationId, ReservationNotFound, type StoredReservation } from "../ledger/domain.ts"
-import { problemOf, toNamedCap } from "../ledger/problems.ts"
+import { problemOfRefusal, toNamedCap } from "../ledger/problems.ts"
 import { ReservationQueries, toReservation } from "../reservations/queries.ts"
 import { LineageRepository } from "./lineage-repository.ts"
 import { type ReservationFilter } from "../reservations/repository.ts"
@@ -106,15 +106,15 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
         case "changed":
           return yield* outdated
         case "no-room":
-          return yield* problemOf(principal, result)
+          return yield* problemOfRefusal(principal, result)
         case "plan-inactive":
-          return yield* problemOf(principal, result)
+          return yield* problemOfRefusal(principal, result)
         default: {
           // A concurrent request of the same approver gets the same answer.
           const decided = yield* reservations.find(id)
           return isApprovedBy(principal, decided)
             ? toReservation(decided)
-            : yield* problemOf(principal, { verdict: "gone" })
+            : yield* problemOfRefusal(principal, { verdict: "gone" })
         }
       }
     })
@@ -128,7 +128,7 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
       if (verdict === "changed") return yield* outdated
       if (verdict === "replay") yield* checkReplay(sha256)
       if (reservation === undefined) return yield* new ReservationNotFound({})
-      return verdict === "gone" ? yield* problemOf(principal, { verdict: "gone" }) : toReservation(reservation)
+      return verdict === "gone" ? yield* problemOfRefusal(principal, { verdict: "gone" }) : toReservation(reservation)
     })
 
     return { list, approve, deny }

@@ -210,7 +210,10 @@ type Refused = {
 }[keyof Problems]
 
 /** The problem that a verdict of the ledger is answered with. */
-export const problemOf = <R extends Refused>(principal: Principal, refusal: R): ReturnType<Problems[R["verdict"]]> =>
+export const problemOfRefusal = <R extends Refused>(
+  principal: Principal,
+  refusal: R
+): ReturnType<Problems[R["verdict"]]> =>
   (problems[refusal.verdict] as (refusal: Refused, principal: Principal) => ReturnType<Problems[R["verdict"]]>)(
     refusal,
     principal

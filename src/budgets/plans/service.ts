@@ -15,7 +15,7 @@ import { Audit } from "../../audit/log/service.ts"
 import { auditedRequester, requester, withinTenant } from "../attribution/service.ts"
 import { applicableCaps, CapIndexes, revisionsOf } from "../ledger/cap-index.ts"
 import { allTenants, PlanId, PlanNotActive, PlanNotFound, type PlanStatus, type StoredCap } from "../ledger/domain.ts"
-import { denialOf, problemOf, refusalOf } from "../ledger/problems.ts"
+import { denialOf, problemOfRefusal, refusalOf } from "../ledger/problems.ts"
 import {
   type ApplicableCap,
   auditEntryOf,
@@ -182,7 +182,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
         const denial = denialOfChange(started, input.budgetUsd)
         if (denial !== undefined) {
           yield* audit.refused(refusalOf({ tenantId: agent.tenantId, dimensions }, denial))
-          return yield* problemOf(yield* CurrentPrincipal, denial)
+          return yield* problemOfRefusal(yield* CurrentPrincipal, denial)
         }
         return toPlan(yield* doneOf(started.outcome))
       },

@@ -22,7 +22,7 @@ import {
   type StoredEntry,
   type StoredReservation
 } from "../ledger/domain.ts"
-import { problemOf, refusalOf, toGoverningCap, toGoverningCaps } from "../ledger/problems.ts"
+import { problemOfRefusal, refusalOf, toGoverningCap, toGoverningCaps } from "../ledger/problems.ts"
 import { type CloseItem, type SpentItem } from "../ledger/protocol-domain.ts"
 import { Ledger } from "../ledger/service.ts"
 import {
@@ -147,10 +147,10 @@ export class ReservationService extends Context.Service<ReservationService>()("a
         case "denied":
         case "uncovered":
           yield* audit.refused(refusalOf({ dimensions, tenantId }, result))
-          return yield* problemOf(principal, result)
+          return yield* problemOfRefusal(principal, result)
         case "plan-missing":
         case "plan-inactive":
-          return yield* problemOf(principal, result)
+          return yield* problemOfRefusal(principal, result)
         default:
           return yield* Effect.die(new Error(`The ledger answered ${result.verdict} to a reserve`))
       }
@@ -190,12 +190,12 @@ export class ReservationService extends Context.Service<ReservationService>()("a
         case "changed":
           return yield* outdated
         case "unopened":
-          return yield* problemOf(principal, { verdict: "unopened", state: (yield* queries.find(id)).state })
+          return yield* problemOfRefusal(principal, { verdict: "unopened", state: (yield* queries.find(id)).state })
         case "foreign":
           yield* requireVisible(principal, id)
-          return yield* problemOf(principal, { verdict: "foreign" })
+          return yield* problemOfRefusal(principal, { verdict: "foreign" })
         default:
-          return yield* problemOf(principal, result)
+          return yield* problemOfRefusal(principal, result)
       }
     })
 
@@ -216,7 +216,7 @@ export class ReservationService extends Context.Service<ReservationService>()("a
         usage: named(usage),
         metadata
       })
-      if (result.verdict === "full") return yield* problemOf(yield* CurrentPrincipal, { verdict: "full" })
+      if (result.verdict === "full") return yield* problemOfRefusal(yield* CurrentPrincipal, { verdict: "full" })
       if (result.verdict === "replay") yield* checkReplay(result.sha256)
       const { closed } = result
       if (closed === undefined) return yield* new ReservationNotFound({})
@@ -267,11 +267,11 @@ export class ReservationService extends Context.Service<ReservationService>()("a
       if (verdict === "changed") return yield* outdated
       if (verdict === "foreign") {
         yield* requireVisible(principal, id)
-        return yield* problemOf(principal, { verdict })
+        return yield* problemOfRefusal(principal, { verdict })
       }
       if (reservation === undefined) return yield* new ReservationNotFound({})
-      if (verdict === "unopened") return yield* problemOf(principal, { verdict, state: reservation.state })
-      if (verdict === "managed") return yield* problemOf(principal, { verdict, origin: reservation.origin })
+      if (verdict === "unopened") return yield* problemOfRefusal(principal, { verdict, state: reservation.state })
+      if (verdict === "managed") return yield* problemOfRefusal(principal, { verdict, origin: reservation.origin })
       if (verdict === "replay") yield* checkReplay(sha256)
       return toReservation(reservation)
     })
@@ -294,8 +294,8 @@ export class ReservationService extends Context.Service<ReservationService>()("a
         reason,
         isSystem: principal.tenantId === undefined
       })
-      if (outcome.verdict === "own") return yield* problemOf(principal, { verdict: "own" })
-      if (outcome.verdict === "exceeds") return yield* problemOf(principal, { ...outcome, verdict: "exceeds" })
+      if (outcome.verdict === "own") return yield* problemOfRefusal(principal, { verdict: "own" })
+      if (outcome.verdict === "exceeds") return yield* problemOfRefusal(principal, { ...outcome, verdict: "exceeds" })
       if (outcome.verdict === "replay") yield* checkReplay(outcome.sha256)
       return outcome.refund === undefined ? yield* new ChargeNotFound({}) : toRefund(outcome.refund)
     })

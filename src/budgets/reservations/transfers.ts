@@ -10,7 +10,7 @@ import {
   type ReservationNotOpen,
   type ReservationTooSmall
 } from "../ledger/domain.ts"
-import { problemOf, refusalOf } from "../ledger/problems.ts"
+import { problemOfRefusal, refusalOf } from "../ledger/problems.ts"
 import { type TransferItem, type TransferResult } from "../ledger/protocol-domain.ts"
 import { Ledger } from "../ledger/service.ts"
 
@@ -37,7 +37,9 @@ export class ReservationTransfers extends Context.Service<ReservationTransfers>(
         const principal = yield* CurrentPrincipal
         const result = yield* ledger.transfer({ ...transfer, principal: principal.name })
         if (result.verdict === "denied") yield* audit.refused(refusalOf(transfer, result))
-        return result.verdict === "open" ? result : yield* Effect.fail<TransferError>(problemOf(principal, result))
+        return result.verdict === "open"
+          ? result
+          : yield* Effect.fail<TransferError>(problemOfRefusal(principal, result))
       })
     }
   })

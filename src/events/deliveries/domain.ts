@@ -114,20 +114,20 @@ export type DeliveryId = typeof DeliveryId.Type
 
 export const DeliveryStatus = Schema.Literals(["pending", "delivered", "failed"])
 
-export const Attempt = Schema.Struct({
+export const DeliveryAttempt = Schema.Struct({
   at: Instant,
   status: Schema.NullOr(
     Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 100, maximum: 999 }))).annotate({ examples: [204] })
   ).annotate({ description: "Of the HTTP response; null without one" }),
   error: Schema.NullOr(Schema.String.annotate({ examples: ["The server did not answer within 15 seconds"] }))
 }).annotate({ identifier: "EventDeliveryAttempt" })
-export type Attempt = typeof Attempt.Type
+export type DeliveryAttempt = typeof DeliveryAttempt.Type
 
 const delivery = {
   id: DeliveryId,
   type: Schema.String.annotate({ examples: ["com.application-manager.trial-user.created"] }),
   status: DeliveryStatus,
-  attempts: Schema.Array(Attempt)
+  attempts: Schema.Array(DeliveryAttempt)
 }
 
 export const StoredDelivery = Schema.Struct({
@@ -156,7 +156,7 @@ export interface TakenDelivery {
 export interface AttemptResult {
   readonly id: DeliveryId
   readonly targetId: TargetId
-  readonly attempt: Attempt
+  readonly attempt: DeliveryAttempt
   readonly isDelivered: boolean
   readonly retryInMillis: number | null
 }

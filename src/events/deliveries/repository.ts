@@ -5,7 +5,7 @@ import { type TenantId } from "../../kernel/identifier.ts"
 import { slice } from "../../kernel/http/page.ts"
 import { type Moment, momentText } from "../../platform/database/database.ts"
 import {
-  Attempt,
+  DeliveryAttempt,
   type AttemptResult,
   DeliveryId,
   type DeliveryStatus,
@@ -267,4 +267,4 @@ export class DeliveryRepository extends Context.Service<DeliveryRepository>()("a
   static readonly layer = Layer.effect(this, this.make)
 }
 
-const encodeAttempt = Schema.encodeSync(Attempt)
+const encodeAttempt = Schema.encodeSync(DeliveryAttempt)

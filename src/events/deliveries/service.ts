@@ -23,7 +23,7 @@ import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type CloudEvent, matchesType, toCloudEvent, typeOf } from "../cloud-events/domain.ts"
 import {
-  type Attempt,
+  type DeliveryAttempt,
   type AttemptResult,
   eventSubscriptionActions,
   failingDays,
@@ -176,7 +176,7 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
             onFailure: ({ detail }: OutboundFailure) => ({ status: null, error: detail })
           })
         )
-      return { at: now, ...response } satisfies Attempt
+      return { at: now, ...response } satisfies DeliveryAttempt
     })
 
     const disable = Effect.fn("Deliveries.disable")((target: Target, reason: string) =>
@@ -407,7 +407,7 @@ const secretsOf = (
     : [previousSecret])
 ]
 
-const unsent = (error: string) => Effect.map(DateTime.now, (at): Attempt => ({ at, status: null, error }))
+const unsent = (error: string) => Effect.map(DateTime.now, (at): DeliveryAttempt => ({ at, status: null, error }))
 
 const placeOf = (id: TargetId): string => `event-target:${id}`
 

@@ -4,7 +4,7 @@ import { Instant } from "../../kernel/instant.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { HttpUrl, name } from "../../kernel/text.ts"
 import { EventTypePattern } from "../cloud-events/domain.ts"
-import { Attempt, type Target, TargetId } from "../deliveries/domain.ts"
+import { DeliveryAttempt, type Target, TargetId } from "../deliveries/domain.ts"
 
 export const IntegrationKind = Schema.Literals(["webhook", "slack", "cloudevents"]).annotate({
   component: "IntegrationKind",
@@ -104,7 +104,7 @@ export const Replayed = Schema.Struct({
   })
 }).annotate({ identifier: "Replayed" })
 
-export const TestResult = Schema.Struct({ ...Attempt.fields, delivered: Schema.Boolean }).annotate({
+export const TestResult = Schema.Struct({ ...DeliveryAttempt.fields, delivered: Schema.Boolean }).annotate({
   identifier: "IntegrationTestResult"
 })
 export type TestResult = typeof TestResult.Type

@@ -13,8 +13,8 @@ import { ledgerLate } from "../../budgets/ledger/problems.ts"
 import { isAgentToken } from "../../access/authentication.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CapabilityUses } from "../../access/capability-uses.ts"
-import { AgentTokens, ApiKeyCredentials, GatewayCredentials } from "../../access/credentials.ts"
-import { bearerToken, keyInAuthorization } from "../../access/request-credentials.ts"
+import { AgentTokenCheck, ApiKeyCheck, GatewayCredentialCheck } from "../../access/credential-checks.ts"
+import { bearerToken, keyInAuthorization } from "../../access/authorization-header.ts"
 import {
   anonymous,
   CurrentPrincipal,
@@ -110,12 +110,12 @@ export class GatewayAuthentication extends Context.Service<
       const attribution = yield* Attribution
       const audit = yield* Audit
       const changes = yield* AuthCacheInvalidation
-      const keys = yield* ApiKeyCredentials
+      const keys = yield* ApiKeyCheck
       const limits = yield* RateLimits
       const rejections = yield* Rejections
       const reservations = yield* ReservationQueries
       const tenants = yield* Tenants
-      const tokens = yield* AgentTokens
+      const tokens = yield* AgentTokenCheck
       const uses = yield* CapabilityUses
       const credentialInTime = yield* databaseDeadline(credentialLate)
       const ledgerInTime = yield* databaseDeadline(ledgerLate)
@@ -341,10 +341,10 @@ export const principalRateReached = rateReached(
 )
 
 /** The gateway's policy for the paths of the native format. */
-export const GatewayCredentialsLayer = Layer.effect(
-  GatewayCredentials,
+export const GatewayCredentialCheckLayer = Layer.effect(
+  GatewayCredentialCheck,
   Effect.map(GatewayAuthentication, (authentication) =>
-    GatewayCredentials.of({
+    GatewayCredentialCheck.of({
       identify: (request) => Effect.mapError(authentication.admit(request), ({ problem }) => problem)
     })
   )

@@ -1,4 +1,4 @@
-import { Data } from "effect"
+import { Data, Effect } from "effect"
 import { type Refusal } from "../../audit/log/service.ts"
 import { type AgentNotActive, type AgentNotFound } from "../../agents/agents/domain.ts"
 import { RateLimited, type Unauthenticated } from "../../kernel/authority/principal.ts"
@@ -162,6 +162,13 @@ export const notRetryable = { "x-should-retry": "false" }
 /** The ledger, or another part of the service, does not respond. */
 export const overloaded = (detail: string, retryAfterSeconds: number): GatewayError<Overloaded> =>
   gatewayError(new Overloaded({ detail }), { headers: retryAfter(retryAfterSeconds) })
+
+/** Fails a call whose ledger does not respond; the log has what was done there and why it failed. */
+export const ledgerUnreachable = (what: string) => (defect: unknown) =>
+  Effect.andThen(
+    Effect.logError(`${what} cannot be asked`, defect),
+    Effect.fail(overloaded("The ledger cannot be reached.", 2))
+  )
 
 export const rateLimited = (headers: Readonly<Record<string, string>>): RateLimited =>
   new RateLimited({

@@ -10,7 +10,7 @@ import {
   type InsufficientBudget,
   type ReserveResult
 } from "../../budgets/ledger/protocol-domain.ts"
-import { problemOf, refusalOf } from "../../budgets/ledger/problems.ts"
+import { problemOfRefusal, refusalOf } from "../../budgets/ledger/problems.ts"
 import { ApprovalRequired, ProviderRefused } from "../configuration/domain.ts"
 import {
   gatewayError,
@@ -106,10 +106,10 @@ export const admissionDenied = (
     case "uncovered":
       return { error: uncovered(refusalOf(subject, result)), remaining: undefined, couldWait: false }
     case "plan-missing":
-      return { error: gatewayError(problemOf(principal, result)), remaining: undefined, couldWait: false }
+      return { error: gatewayError(problemOfRefusal(principal, result)), remaining: undefined, couldWait: false }
     case "plan-inactive":
       return {
-        error: gatewayError(problemOf(principal, result), { headers: notRetryable }),
+        error: gatewayError(problemOfRefusal(principal, result), { headers: notRetryable }),
         remaining: undefined,
         couldWait: false
       }
@@ -129,7 +129,7 @@ const uncovered = (refusal: Refusal): GatewayError =>
 const budgetDenied = (denied: Denied, principal: Principal, subject: BudgetSubject, now: number): GatewayError => {
   const { insufficient } = denied
   const refusal = refusalOf(subject, denied)
-  const problem = problemOf(principal, { ...denied, verdict: "denied" })
+  const problem = problemOfRefusal(principal, { ...denied, verdict: "denied" })
   const { resetsAt } = insufficient.budget
   const quota = () => quotaOf(insufficient, principal, now)
   if (problem.reason === "in-flight") {

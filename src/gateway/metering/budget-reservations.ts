@@ -19,7 +19,7 @@ import { type ExistingReservation } from "../authentication/gateway-authenticati
 import { budgetClosed, budgetHeld, budgetLeft } from "../telemetry/metrics.ts"
 import { leastAvailable, type AdmissionDenied, admissionDenied, transferError } from "./budget-errors.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
-import { overloaded } from "../errors/gateway-error.ts"
+import { ledgerUnreachable } from "../errors/gateway-error.ts"
 
 /** The actual cost of a call. */
 export interface Settlement {
@@ -251,7 +251,7 @@ export class BudgetReservations extends Context.Service<
             // A connection may break after a commit and before its answer.
             Effect.catchDefect((defect) => {
               ledger.enqueueSettlement(releaseOf({ ...who, id, tenantId: subject.tenantId, origin: "gateway" }))
-              return unreachable(defect)
+              return denyUnreachable(defect)
             })
           )
         if (result.verdict === "open") {
@@ -329,7 +329,7 @@ export class BudgetReservations extends Context.Service<
             settlePart,
             moveTo: (there, amount, tokens) =>
               adopt(there, existing, { chargeId, moves: true }, amount, tokens).pipe(
-                Effect.catchDefect(unreachable),
+                Effect.catchDefect(denyUnreachable),
                 Effect.map((moved) => at({ tokens: moved.tokens, remainingNanoUsd: moved.remainingNanoUsd }))
               )
           }
@@ -368,7 +368,7 @@ export class BudgetReservations extends Context.Service<
           // A connection may break after a commit and before its answer.
           Effect.catchDefect((defect) => {
             undo()
-            return unreachable(defect)
+            return denyUnreachable(defect)
           })
         )
         const held = { id, amountNanoUsd: adopted.amount }
@@ -399,8 +399,9 @@ const finishing = <A, E, R>(
     )
   )
 
-const unreachable = (defect: unknown): Effect.Effect<never, AdmissionDenied> =>
-  Effect.andThen(
-    Effect.logError("The ledger cannot be asked", defect),
-    Effect.fail({ error: overloaded("The ledger cannot be reached.", 2), remaining: undefined, couldWait: false })
-  )
+const denyUnreachable = (defect: unknown): Effect.Effect<never, AdmissionDenied> =>
+  Effect.mapError(ledgerUnreachable("The ledger")(defect), (error) => ({
+    error,
+    remaining: undefined,
+    couldWait: false
+  }))

@@ -16,7 +16,13 @@ import { ledgerLate } from "../../budgets/ledger/problems.ts"
 import { databaseDeadline } from "../../platform/http/deadline.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
 import { AlreadyCompleted } from "../errors/domain.ts"
-import { gatewayError, type GatewayError, notRetryable, overloaded, retryAfter } from "../errors/gateway-error.ts"
+import {
+  gatewayError,
+  type GatewayError,
+  ledgerUnreachable,
+  notRetryable,
+  retryAfter
+} from "../errors/gateway-error.ts"
 import { type Call, type CallKey } from "./call-request.ts"
 
 /** The idempotency key of a call in progress. */
@@ -77,7 +83,7 @@ export class CallIdempotency extends Context.Service<
           reserved: (reservationId) =>
             reservationId === undefined
               ? Effect.void
-              : inTime(Effect.catchDefect(keys.hold(slot, reservationId), unreachable)),
+              : inTime(Effect.catchDefect(keys.hold(slot, reservationId), keysUnreachable)),
           release: inTime(keys.free(slot))
         }
         const claimed = yield* keys.claim(slot, request)
@@ -102,7 +108,7 @@ export class CallIdempotency extends Context.Service<
           if (idempotency === undefined) return make(unclaimed)
           return Effect.flatMap(slotOf(idempotency), (slot) => {
             // A claim whose statement got no answer may have been made: it is given up as well.
-            const claimed = inTime(Effect.catchDefect(claim(slot, fingerprint(call)), unreachable))
+            const claimed = inTime(Effect.catchDefect(claim(slot, fingerprint(call)), keysUnreachable))
             let isHeld = false
             const made = Effect.flatMap(claimed, ({ release, reserved }) =>
               make({
@@ -123,11 +129,7 @@ export class CallIdempotency extends Context.Service<
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(CallKeys.layer, ReservationQueries.layer)))
 }
 
-const unreachable = (defect: unknown) =>
-  Effect.andThen(
-    Effect.logError("The keys of calls cannot be asked", defect),
-    Effect.fail(overloaded("The ledger cannot be reached.", 2))
-  )
+const keysUnreachable = ledgerUnreachable("The keys of calls")
 
 /** Everything that distinguishes a call from another one under the same key. */
 const fingerprint = ({ bytes, caller, fallbacks }: Call): Uint8Array => {

@@ -15,7 +15,7 @@ const newKeyShare = 0.2
 const nano = (usd: number): bigint => BigInt(Math.round(usd * nanoPerUsd))
 
 /** A finding, and whether its alert was due only now. */
-export type Candidate = Finding & { readonly isNew: boolean }
+export type JudgedFinding = Finding & { readonly isNew: boolean }
 
 /** The hours of each key of each dimension, in order. */
 const seriesOf = (hours: ReadonlyArray<HourOfKey>): ReadonlyArray<ReadonlyArray<HourOfKey>> => {
@@ -51,13 +51,13 @@ export const findingsOf = (
   tenantId: TenantId,
   hours: ReadonlyArray<HourOfKey>,
   { since, to, worthUsd }: { readonly since: number; readonly to: number; readonly worthUsd: number }
-): ReadonlyArray<Candidate> => {
+): ReadonlyArray<JudgedFinding> => {
   const total = hours.filter(({ dimension }) => dimension === "total")
   const firstOfTenant = total[0]?.start.epochMilliseconds ?? to
   const isSettled = to - firstOfTenant >= 2 * newKeyDays * dayMillis
   const usualDay = spentBetween(total, to - 15 * dayMillis, to - dayMillis) / 14
   return seriesOf(hours.filter(({ dimension }) => dimension !== "total")).flatMap(
-    (series): ReadonlyArray<Candidate> => {
+    (series): ReadonlyArray<JudgedFinding> => {
       const { dimension, key } = series[0] as HourOfKey
       if (dimension === "total") return []
       const first = series[0]?.start.epochMilliseconds ?? to

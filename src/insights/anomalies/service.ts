@@ -15,7 +15,7 @@ import { Settings } from "../../platform/settings/settings.ts"
 import { ReportsRepository } from "../reports/repository.ts"
 import { filterOf, netUsd, visibleUsage } from "../usage/service.ts"
 import { type Anomaly, anomalyActions, type AnomalyId, AnomalyNotFound, type AnomalyPatch, maxScore } from "./domain.ts"
-import { type Candidate, findingsOf, hourMillis } from "./findings.ts"
+import { type JudgedFinding, findingsOf, hourMillis } from "./findings.ts"
 import { AnomaliesRepository, type AnomalyFilter, type StoredAnomaly } from "./repository.ts"
 import { burnRate, planLimit } from "./rules.ts"
 
@@ -46,7 +46,7 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
       if (limit === undefined) return []
       return plans
         .filter(({ cost, last }) => cost > limit && cost >= worth && last.epochMilliseconds + dayMillis > since)
-        .map(({ cost, first, key }): Candidate => ({
+        .map(({ cost, first, key }): JudgedFinding => ({
           tenantId,
           dimension: "plan",
           key,
@@ -62,7 +62,7 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
 
     /** Caps in dollars that the last hour's rate exhausts within a day. */
     const fastCaps = Effect.fnUntraced(function* (tenantId: TenantId, to: number) {
-      const found: Array<Candidate> = []
+      const found: Array<JudgedFinding> = []
       let after: UtilizationKey | undefined
       do {
         const { items, nextCursor } = yield* utilizations.listCounters({ tenantId }, after, maxCaps)
@@ -82,7 +82,7 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
 
     const look = Effect.fn("Anomalies.look")(function* (tenantId: TenantId, since: number, to: number) {
       const hours = yield* repository.hours(tenantId, to - historyDays * dayMillis, to)
-      const candidates: ReadonlyArray<Candidate> = [
+      const candidates: ReadonlyArray<JudgedFinding> = [
         ...findingsOf(tenantId, hours, { since, to, worthUsd: minAnomalyUsd }),
         ...(yield* costlyPlans(tenantId, since, to)),
         ...(yield* fastCaps(tenantId, to))
@@ -178,7 +178,7 @@ const fastCap = (
   { capId, headroom, periodEnd, periodStart, spent }: CapUtilization,
   lastHour: bigint,
   to: number
-): Candidate | undefined => {
+): JudgedFinding | undefined => {
   const start = periodStart?.epochMilliseconds ?? to
   const found = burnRate({
     capId,

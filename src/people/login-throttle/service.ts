@@ -7,7 +7,7 @@ import { Database } from "../../platform/database/database.ts"
 import { type Failures, LoginThrottleRepository } from "./repository.ts"
 
 /** A try to sign in, as it is counted. */
-export interface Attempt {
+export interface LoginAttempt {
   /** Seconds to wait before the password is looked at, since the account has failed often from elsewhere. */
   readonly pauseSeconds: number
   /** Takes the count back, in the change of the sign-in that succeeded. */
@@ -79,7 +79,7 @@ export class LoginThrottle extends Context.Service<LoginThrottle>()("app/sign-in
 }
 
 /** Waits as long as a try has to before its password is looked at. */
-export const pause = ({ pauseSeconds }: Attempt): Effect.Effect<void> =>
+export const pause = ({ pauseSeconds }: LoginAttempt): Effect.Effect<void> =>
   pauseSeconds > 0 ? Effect.sleep(pauseSeconds * 1000) : Effect.void
 
 /** The failures that still count. */

@@ -2,7 +2,7 @@ import { Array as Arr, Context, DateTime, Effect, Layer, Option, Redacted, Schem
 import { Mac, SecureRandom } from "effect/crypto"
 import { createHash } from "node:crypto"
 import { RateLimits } from "../../access/rate-limits.ts"
-import { type Cookie, setSessionCookie, tokenInCookies } from "../../access/request-credentials.ts"
+import { type Cookie, setSessionCookie, tokenInCookies } from "../../access/session-cookie.ts"
 import { Roles } from "../../applications/roles/service.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
@@ -11,7 +11,7 @@ import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Database } from "../../platform/database/database.ts"
 import { OutboundHttp } from "../../platform/outbound/outbound-http.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { AccountCredentials } from "../accounts/credentials.ts"
+import { SignInAccounts } from "../accounts/sign-in-accounts.ts"
 import { AccountName } from "../accounts/domain.ts"
 import { Accounts } from "../accounts/service.ts"
 import {
@@ -59,7 +59,7 @@ const maxUnderWay = 8
 export class OidcSignIn extends Context.Service<OidcSignIn>()("app/people/OidcSignIn", {
   make: Effect.gen(function* () {
     const accounts = yield* Accounts
-    const accountCredentials = yield* AccountCredentials
+    const signInAccounts = yield* SignInAccounts
     const audit = yield* Audit
     const database = yield* Database
     const http = yield* OutboundHttp
@@ -203,7 +203,7 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/people/OidcSi
         if (tenant.status !== "active") return yield* fault("tenant-suspended")
       }
       return yield* Effect.gen(function* () {
-        const account = yield* accountCredentials.admit(accountId, undefined)
+        const account = yield* signInAccounts.admit(accountId, undefined)
         if (Option.isNone(account)) return yield* fault("account-suspended")
         const { id, ...issued } = yield* Effect.mapError(issuer.begin(account.value), fault)
         return { value: issued, entries: [{ action: signInActions.SignedIn, entityId: id, tenantId }] }

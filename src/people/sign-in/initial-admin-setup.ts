@@ -1,26 +1,26 @@
 import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { type HttpServerRequest } from "effect/http"
-import { AccountCredentials } from "../accounts/credentials.ts"
+import { SignInAccounts } from "../accounts/sign-in-accounts.ts"
 import { Accounts } from "../accounts/service.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
-import { isFromAnotherSite } from "../../access/request-credentials.ts"
+import { isFromAnotherSite } from "../../access/session-cookie.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Roles } from "../../applications/roles/service.ts"
 import { InitialAdminRepository } from "./initial-admin-repository.ts"
 import { type Claim, claimActions, ClaimInvalid, signInActions } from "./domain.ts"
 import { SessionIssuer } from "./session-issuer.ts"
 import { accountPrincipal } from "./service.ts"
-import { generate, sha256Of } from "./tokens.ts"
+import { generate, sha256Of } from "../../platform/crypto/opaque-tokens.ts"
 
 const lifetimeMinutes = 30
 
 /** The links that create the first administrator, each for half an hour. */
 export class ClaimLinks extends Context.Service<ClaimLinks>()("app/sign-in/ClaimLinks", {
   make: Effect.gen(function* () {
-    const accountCredentials = yield* AccountCredentials
+    const signInAccounts = yield* SignInAccounts
     const audit = yield* Audit
     const digest = yield* Digest.Digest
     const random = yield* SecureRandom.SecureRandom
@@ -35,7 +35,7 @@ export class ClaimLinks extends Context.Service<ClaimLinks>()("app/sign-in/Claim
       const link = Redacted.make(`${api.publicUrl}/console/claim#${Redacted.value(token)}`, { label: "claim-link" })
       return { value: link, entries: [{ action: claimActions.ClaimLinkMade, entityId: "claim-link" }] }
     }).pipe(audit.change, asSystem)
-    const isClaimed = accountCredentials.exist
+    const isClaimed = signInAccounts.exist
 
     return {
       /** Whether the installation has an account, and so no use for a link. */
@@ -52,7 +52,7 @@ export class ClaimLinks extends Context.Service<ClaimLinks>()("app/sign-in/Claim
 export class InitialAdminSetup extends Context.Service<InitialAdminSetup>()("app/sign-in/InitialAdminSetup", {
   make: Effect.gen(function* () {
     const accounts = yield* Accounts
-    const accountCredentials = yield* AccountCredentials
+    const signInAccounts = yield* SignInAccounts
     const audit = yield* Audit
     const digest = yield* Digest.Digest
     const issuer = yield* SessionIssuer
@@ -79,11 +79,11 @@ export class InitialAdminSetup extends Context.Service<InitialAdminSetup>()("app
 
       const used = Effect.gen(function* () {
         const isLive = yield* repository.use(sha256, yield* DateTime.now)
-        if (!isLive || (yield* accountCredentials.exist)) return yield* new ClaimInvalid({})
+        if (!isLive || (yield* signInAccounts.exist)) return yield* new ClaimInvalid({})
         const roleIds = [administrator.id]
         const { id: accountId } = yield* accounts.create({ email, name, password, roleIds, tenantId: null })
-        const hash = yield* Effect.orDie(accountCredentials.passwordHash(accountId))
-        const account = yield* Effect.flatMap(accountCredentials.admit(accountId, hash), (admitted) =>
+        const hash = yield* Effect.orDie(signInAccounts.passwordHash(accountId))
+        const account = yield* Effect.flatMap(signInAccounts.admit(accountId, hash), (admitted) =>
           Effect.orDie(Effect.fromOption(admitted))
         )
         const begun = yield* issuer

@@ -1,5 +1,5 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
-import { AccountCredentials } from "../accounts/credentials.ts"
+import { SignInAccounts } from "../accounts/sign-in-accounts.ts"
 import { accountActions, AccountId } from "../accounts/domain.ts"
 import { Passwords } from "../accounts/passwords.ts"
 import { Accounts } from "../accounts/service.ts"
@@ -22,7 +22,7 @@ import { AccountSessionsRepository } from "./repository.ts"
 export class OwnAccount extends Context.Service<OwnAccount>()("app/sign-in/OwnAccount", {
   make: Effect.gen(function* () {
     const accounts = yield* Accounts
-    const accountCredentials = yield* AccountCredentials
+    const signInAccounts = yield* SignInAccounts
     const audit = yield* Audit
     const authCaches = yield* AuthCacheInvalidation
     const database = yield* Database
@@ -57,10 +57,10 @@ export class OwnAccount extends Context.Service<OwnAccount>()("app/sign-in/OwnAc
       // A stolen session must not allow guessing the password.
       const attempt = yield* delays.begin(account.email, request?.network ?? "unknown")
       yield* pause(attempt)
-      const before = yield* Effect.mapError(accountCredentials.passwordHash(accountId), () => gone)
+      const before = yield* Effect.mapError(signInAccounts.passwordHash(accountId), () => gone)
       if (!(yield* passwords.verify(input.currentPassword, before))) return yield* new CurrentPasswordWrong({})
       return yield* Effect.gen(function* () {
-        const changed = yield* accountCredentials.replacePassword(accountId, before, after)
+        const changed = yield* signInAccounts.replacePassword(accountId, before, after)
         const session = yield* repository.lock(sessionId)
         if (Option.isNone(changed) || Option.isNone(session)) return yield* gone
         yield* attempt.succeeded

@@ -1,25 +1,26 @@
 import { Context, DateTime, Effect, Layer, Option, Redacted } from "effect"
 import { Digest } from "effect/crypto"
 import { type HttpServerRequest } from "effect/http"
-import { AccountCredentials } from "../accounts/credentials.ts"
+import { SignInAccounts } from "../accounts/sign-in-accounts.ts"
 import { type AccountId } from "../accounts/domain.ts"
 import { type SignInCandidate } from "../accounts/repository.ts"
 import { Passwords } from "../accounts/passwords.ts"
 import { Accounts } from "../accounts/service.ts"
 import { Audit, type Refusal } from "../../audit/log/service.ts"
-import { bearerToken, isFromAnotherSite, setSessionCookie, tokenInCookies } from "../../access/request-credentials.ts"
+import { bearerToken } from "../../access/authorization-header.ts"
+import { isFromAnotherSite, setSessionCookie, tokenInCookies } from "../../access/session-cookie.ts"
 import { CurrentPrincipal, Forbidden, type Principal, Unauthenticated } from "../../kernel/authority/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { Rejections } from "../../access/rejections.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
-import { SessionCredentials } from "./credentials.ts"
+import { SessionTokens } from "./session-tokens.ts"
 import { LoginThrottle, pause } from "../login-throttle/service.ts"
 import { type AccountSessionId, type Login, signInActions } from "./domain.ts"
 import { AccountSessionTermination } from "./termination.ts"
 import { SessionIssuer } from "./session-issuer.ts"
 import { AccountSessionsRepository } from "./repository.ts"
-import { sha256Of, successor } from "./tokens.ts"
+import { sha256Of, successor } from "../../platform/crypto/opaque-tokens.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 
@@ -27,9 +28,9 @@ type Request = HttpServerRequest.HttpServerRequest
 export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
   make: Effect.gen(function* () {
     const accounts = yield* Accounts
-    const accountCredentials = yield* AccountCredentials
+    const signInAccounts = yield* SignInAccounts
     const audit = yield* Audit
-    const credentials = yield* SessionCredentials
+    const credentials = yield* SessionTokens
     const delays = yield* LoginThrottle
     const digest = yield* Digest.Digest
     const termination = yield* AccountSessionTermination
@@ -50,7 +51,7 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
         .pipe(Effect.tapError(() => audit.refused(refusalOf(undefined, undefined, "delayed"))))
       yield* pause(attempt)
       // In the one spelling that tries are counted by: the database's own rules for letters are others.
-      const candidates = yield* accountCredentials.candidates(email.toLowerCase(), tenantId ?? null)
+      const candidates = yield* signInAccounts.candidates(email.toLowerCase(), tenantId ?? null)
       const right: Array<SignInCandidate> = []
       for (const one of candidates) if (yield* passwords.verify(password, one.passwordHash)) right.push(one)
       // The same work whether there is such an account or not.
@@ -71,7 +72,7 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
         return yield* refuse("tenant-suspended")
       }
       const begun = Effect.gen(function* () {
-        const account = yield* accountCredentials.admit(candidate.id, candidate.passwordHash)
+        const account = yield* signInAccounts.admit(candidate.id, candidate.passwordHash)
         if (Option.isNone(account)) return yield* Effect.fail("changed-meanwhile" as const)
         yield* attempt.succeeded
         const { id, ...issued } = yield* issuer.begin(account.value)

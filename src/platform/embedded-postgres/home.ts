@@ -36,7 +36,7 @@ export const openHome = Effect.fnUntraced(function* (given: string): Effect.fn.R
   const location = yield* readLocation(directory)
   const home = yield* homeIn(location ?? directory)
   if (home.user === undefined || (yield* mayEnter(home.user, home.directory))) return home
-  const refused = unreachable(`The user ${home.user.name} cannot enter ${home.directory}`)
+  const refused = unreachableDirectory(`The user ${home.user.name} cannot enter ${home.directory}`)
   if (location !== undefined || (yield* ownerOfCluster(home.directory)) !== undefined) return yield* refused
   const substitute = yield* homeIn(yield* makeSubstitute(directory))
   if (substitute.user === undefined || (yield* mayEnter(substitute.user, substitute.directory))) return substitute
@@ -45,7 +45,8 @@ export const openHome = Effect.fnUntraced(function* (given: string): Effect.fn.R
 
 const isRoot = () => process.geteuid?.() === 0
 
-const unreachable = (message: string) => new EmbeddedPostgresError({ reason: "unreachable-directory", message })
+const unreachableDirectory = (message: string) =>
+  new EmbeddedPostgresError({ reason: "unreachable-directory", message })
 
 /** A short name for a directory, for what belongs to it and lives elsewhere. */
 export const digestOf = (directory: string) => createHash("sha256").update(directory).digest("hex").slice(0, 16)
@@ -61,7 +62,9 @@ const homeIn = Effect.fnUntraced(function* (directory: string): Effect.fn.Return
     return { directory, cluster, user: undefined, copies: Effect.succeed(directory) }
   }
   const { name } = yield* userOwning(owner)
-  return yield* unreachable(`The database in ${directory} belongs to the user ${name}; start the service as that user`)
+  return yield* unreachableDirectory(
+    `The database in ${directory} belongs to the user ${name}; start the service as that user`
+  )
 })
 
 const ownerOfCluster = (directory: string) =>

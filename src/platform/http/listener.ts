@@ -120,12 +120,12 @@ export const makeServer = (options: { readonly requestTimeoutSeconds: number; re
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     // A response that has begun would be corrupted, and a closed connection gets none.
     if (error.code === "ECONNRESET" || hasBegunResponse(socket)) socket.destroy(error)
-    else reject(socket, problemOf(error.code))
+    else reject(socket, problemOfCode(error.code))
   })
   return server
 }
 
-const problemOf = (code: string | undefined): Problem => {
+const problemOfCode = (code: string | undefined): Problem => {
   switch (code) {
     case "HPE_HEADER_OVERFLOW":
       return new HeadersTooLarge({})

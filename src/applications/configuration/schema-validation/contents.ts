@@ -34,13 +34,13 @@ export const requirePassed = (
 }
 
 /** A content to be saved to a file. `version` distinguishes contents that a retried attempt finds. */
-export interface Candidate extends SourceFile {
+export interface NewContent extends SourceFile {
   readonly version?: number | null
 }
 
 /** Fails unless a content has passed the validations that its file requires. */
 export const requireValid = (
-  file: Candidate,
+  file: NewContent,
   { isSchema, schemaId, schemaVersion }: Pick<LockedNode, "isSchema" | "schemaId" | "schemaVersion">,
   passed: Passed
 ): Effect.Effect<void, Unvalidated> => {

@@ -4,7 +4,7 @@ import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type ChatCompletion, thoughtOf } from "../common-form/domain.ts"
 import { callOf, completionOf, messageOf } from "../common-form/answers.ts"
 import { usageOfCompletion } from "../common-form/usage.ts"
-import { partsOf, type Answer, type AnsweredPart, type Candidate } from "./domain.ts"
+import { partsOf, type Answer, type AnsweredPart, type GeminiCandidate } from "./domain.ts"
 import { type AnswerHead } from "../format.ts"
 import { callPart, TurnParts, type WrittenPart } from "./turn-parts.ts"
 import { withSealedStates } from "./turn-state.ts"
@@ -59,7 +59,7 @@ export const callIdOf = (head: { readonly id: string }, candidate: number, call:
   candidate === 0 ? `${head.id}_${call}` : `${head.id}_${candidate}_${call}`
 
 /** The searches that Google ran for a candidate. */
-export const searchesOf = ({ groundingMetadata }: Candidate): ReadonlyArray<{ readonly query: string }> =>
+export const searchesOf = ({ groundingMetadata }: GeminiCandidate): ReadonlyArray<{ readonly query: string }> =>
   (groundingMetadata?.webSearchQueries ?? []).map((query) => ({ query }))
 
 /** What an answer says in its text, its thoughts and its calls. */
@@ -84,7 +84,7 @@ export const answerTells = (answer: Answer): boolean =>
   (reportsUsage(answer.usageMetadata) && (answer.candidates ?? []).some(({ finishReason }) => hasEnded(finishReason)))
 
 /** The candidates of an answer; a blocked prompt has one that says nothing. */
-export const candidatesOf = ({ candidates, promptFeedback }: Answer): ReadonlyArray<Candidate> =>
+export const candidatesOf = ({ candidates, promptFeedback }: Answer): ReadonlyArray<GeminiCandidate> =>
   (candidates ?? []).length === 0 && promptFeedback?.blockReason ? [{ finishReason: "SAFETY" }] : (candidates ?? [])
 
 /** Translates an answer to a chat completion. */
@@ -98,7 +98,7 @@ export const answerToCompletion = (answer: Answer, head: AnswerHead): Json => {
   return completionOf(head, answer.responseId ?? head.id, choices, usage)
 }
 
-const messageIn = (candidate: Candidate, index: number, head: AnswerHead): Json => {
+const messageIn = (candidate: GeminiCandidate, index: number, head: AnswerHead): Json => {
   const turn = new TurnParts()
   const texts: Array<string> = []
   const thoughts: Array<string> = []

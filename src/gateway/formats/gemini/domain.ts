@@ -183,10 +183,10 @@ const answerMembers = members({
 /** An answer, or an element of a streamed one. It is read member by member: what translation does not know fails none. */
 export const readAnswer: typeof answerMembers = (value) => answerMembers(camelCased(value))
 export type Answer = NonNullable<ReturnType<typeof readAnswer>>
-export type Candidate = NonNullable<Answer["candidates"]>[number]
+export type GeminiCandidate = NonNullable<Answer["candidates"]>[number]
 
 /** The parts of a candidate. */
-export const partsOf = (candidate: Candidate): ReadonlyArray<AnsweredPart> => candidate.content?.parts ?? []
+export const partsOf = (candidate: GeminiCandidate): ReadonlyArray<AnsweredPart> => candidate.content?.parts ?? []
 
 /** A request's members in camel case, and what is given twice. */
 export const camelCasedRequest = (body: Json): { readonly body: Json; readonly faults: ReadonlyArray<Fault> } => {

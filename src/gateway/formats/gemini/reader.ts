@@ -3,7 +3,7 @@ import { type TokenUsage } from "../domain.ts"
 import { type DialectError } from "../errors.ts"
 import { type Gathering, type StreamProgress, type StreamReader } from "../format.ts"
 import { wordsInAnswer } from "./answers.ts"
-import { type Candidate, readAnswer } from "./domain.ts"
+import { type GeminiCandidate, readAnswer } from "./domain.ts"
 import { errorInAnswer } from "./errors.ts"
 import { hasEnded } from "./answers.ts"
 import { AnswerWriter } from "./stream.ts"
@@ -69,7 +69,7 @@ export class ElementGathering implements Gathering {
 
   get isFinished(): boolean {
     const found = [...this.candidates.values()]
-    return found.length > 0 && found.every(({ last }) => hasEnded(last.finishReason as Candidate["finishReason"]))
+    return found.length > 0 && found.every(({ last }) => hasEnded(last.finishReason as GeminiCandidate["finishReason"]))
   }
 
   take(value: Json): void {

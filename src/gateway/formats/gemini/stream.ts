@@ -6,7 +6,7 @@ import { callOf, chunkOf } from "../common-form/answers.ts"
 import { usageOfCompletion } from "../common-form/usage.ts"
 import { StreamedCalls } from "../streams/streamed-calls.ts"
 import { callIdOf, candidatesOf, isSpoken, searchesOf, withAnyPart } from "./answers.ts"
-import { type Answer, type AnsweredPart, type Candidate, partsOf } from "./domain.ts"
+import { type Answer, type AnsweredPart, type GeminiCandidate, partsOf } from "./domain.ts"
 import { hasEnded, isIncomplete, toFinishReason, toGeminiReason } from "./answers.ts"
 import { type AnswerHead } from "../format.ts"
 import { callPart, type TurnPart, TurnParts, type WrittenPart } from "./turn-parts.ts"
@@ -106,7 +106,7 @@ export class AnswersToChunks {
     })
   }
 
-  private search(chunks: Array<Chunk>, state: CandidateState, candidate: Candidate): void {
+  private search(chunks: Array<Chunk>, state: CandidateState, candidate: GeminiCandidate): void {
     const fresh = searchesOf(candidate).slice(state.searches)
     if (fresh.length === 0) return
     state.searches += fresh.length

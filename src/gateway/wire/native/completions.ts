@@ -140,15 +140,15 @@ export class Completions extends Context.Service<
 
       // Outside of the spans, which do not record what a provider reports about a request.
       return Completions.of({
-        complete: (request) => Effect.mapError(complete(request), problemOf),
-        embed: (request) => Effect.mapError(embed(request), problemOf)
+        complete: (request) => Effect.mapError(complete(request), nativeProblem),
+        embed: (request) => Effect.mapError(embed(request), nativeProblem)
       })
     })
   )
 }
 
 /** An error in the native format is the problem itself. */
-const problemOf = ({ problem }: GatewayError): CallProblem => problem
+const nativeProblem = ({ problem }: GatewayError): CallProblem => problem
 
 const estimated = (
   principal: Principal,

@@ -148,7 +148,7 @@ export class Gateway extends Context.Service<
 
       const listModels = Effect.fn("Gateway.listModels")(function* (named: NamedProvider) {
         const provider = yield* providerOf(named)
-        const models = yield* Effect.mapError(provider.listModels, problemOf)
+        const models = yield* Effect.mapError(provider.listModels, problemOfProvider)
         return models.map(({ createdAt, id, ownedBy }) => ({
           id,
           ownedBy,
@@ -173,5 +173,5 @@ const isSound = ({ breaker, reachable }: ProviderHealthReport): boolean => reach
 const worst = (states: ReadonlyArray<BreakerState>): BreakerState =>
   states.find((state) => state === "open") ?? states.find((state) => state === "half-open") ?? "closed"
 
-const problemOf = ({ error, reason }: ProviderFailure): ProviderTimeout | ProviderUnavailable =>
+const problemOfProvider = ({ error, reason }: ProviderFailure): ProviderTimeout | ProviderUnavailable =>
   reason === "timeout" ? new ProviderTimeout({}) : new ProviderUnavailable({ detail: error.message })

@@ -6,7 +6,7 @@ import { type AccountId } from "./domain.ts"
 import { AccountsRepository, toResponse } from "./repository.ts"
 
 /** What sign-in needs of accounts; password hashes stay within identity. */
-export class AccountCredentials extends Context.Service<AccountCredentials>()("app/accounts/AccountCredentials", {
+export class SignInAccounts extends Context.Service<SignInAccounts>()("app/accounts/SignInAccounts", {
   make: Effect.gen(function* () {
     const database = yield* Database
     const repository = yield* AccountsRepository
@@ -28,7 +28,7 @@ export class AccountCredentials extends Context.Service<AccountCredentials>()("a
       /** The accounts of an e-mail address, of one tenant or of any, whatever their status. */
       candidates: repository.candidates,
       /** The hash of the password, of an account that the caller may see. */
-      passwordHash: Effect.fn("AccountCredentials.passwordHash")(function* (id: AccountId) {
+      passwordHash: Effect.fn("SignInAccounts.passwordHash")(function* (id: AccountId) {
         const principal = yield* CurrentPrincipal
         return (yield* database.read(scopeOf(principal), repository.get(id))).passwordHash
       }),
@@ -36,7 +36,7 @@ export class AccountCredentials extends Context.Service<AccountCredentials>()("a
        * Notes a sign-in and holds the account meanwhile; none when the status, or the password that was judged, is another one.
        * Undefined where no password was.
        */
-      admit: Effect.fn("AccountCredentials.admit")(function* (id: AccountId, passwordHash: string | null | undefined) {
+      admit: Effect.fn("SignInAccounts.admit")(function* (id: AccountId, passwordHash: string | null | undefined) {
         const held = yield* hold(id, passwordHash)
         if (Option.isNone(held)) return Option.none()
         const after = { ...held.value, lastSignInAt: yield* DateTime.now }
@@ -44,7 +44,7 @@ export class AccountCredentials extends Context.Service<AccountCredentials>()("a
         return Option.some(toResponse(after))
       }),
       /** Puts another password in the place of one; none when that one is no longer there. */
-      replacePassword: Effect.fn("AccountCredentials.replacePassword")(function* (
+      replacePassword: Effect.fn("SignInAccounts.replacePassword")(function* (
         id: AccountId,
         from: string | null,
         to: string

@@ -1,17 +1,17 @@
 import { Cache, Clock, Effect, Exit, Layer, Option } from "effect"
 import { Digest, Mac } from "effect/crypto"
 import { type Refusal } from "../../audit/log/service.ts"
-import { ApiKeyCredentials, type ApiKeyRefusalReason, apiKeyRefusals } from "../../access/credentials.ts"
+import { ApiKeyCheck, type ApiKeyRefusalReason, apiKeyRefusals } from "../../access/credential-checks.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Principal } from "../../kernel/authority/principal.ts"
 import { canaryActions } from "./domain.ts"
 import { digestOf, parse, publicPartOf, start } from "./key-format.ts"
-import { ApiKeysRepository, type Credential } from "./repository.ts"
+import { ApiKeysRepository, type StoredKey } from "./repository.ts"
 import { makeLastUses } from "../../platform/database/last-use.ts"
 
 /** The check of presented keys: cached for a second, emptied by any change of authority. */
 const layerNoDeps = Layer.effect(
-  ApiKeyCredentials,
+  ApiKeyCheck,
   Effect.gen(function* () {
     const authCaches = yield* AuthCacheInvalidation
     const clock = yield* Clock.Clock
@@ -66,11 +66,11 @@ const layerNoDeps = Layer.effect(
       )
     }
 
-    return ApiKeyCredentials.of({ check })
+    return ApiKeyCheck.of({ check })
   })
 )
 
-export const ApiKeyCredentialsLayer = layerNoDeps.pipe(Layer.provide(ApiKeysRepository.layer))
+export const ApiKeyCheckLayer = layerNoDeps.pipe(Layer.provide(ApiKeysRepository.layer))
 
 const refusalOf = (target: string, reason: ApiKeyRefusalReason): Refusal => ({
   action: apiKeyRefusals.ApiKeyRefused,
@@ -79,11 +79,11 @@ const refusalOf = (target: string, reason: ApiKeyRefusalReason): Refusal => ({
 })
 
 interface Found {
-  readonly credential: Credential
+  readonly credential: StoredKey
   readonly principal: Principal
 }
 
-const principalOf = (credential: Credential): Principal => ({
+const principalOf = (credential: StoredKey): Principal => ({
   ...(credential.syntheticKind === null
     ? { kind: "api-key", name: `api-key:${credential.id}` }
     : { kind: "synthetic", name: `synthetic:${credential.id}`, apiKeyId: credential.id, synthetic: true }),

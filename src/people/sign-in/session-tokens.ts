@@ -3,7 +3,7 @@ import { Digest } from "effect/crypto"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Principal } from "../../kernel/authority/principal.ts"
-import { SessionTokens, sessionTokenActions } from "../../access/credentials.ts"
+import { SessionTokenCheck, sessionTokenActions } from "../../access/credential-checks.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Database } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
@@ -11,7 +11,7 @@ import { Sessions } from "../../trials/sessions/service.ts"
 import { signInActions } from "./domain.ts"
 import { AccountSessionTermination } from "./termination.ts"
 import { AccountSessionsRepository, type TokenOwner } from "./repository.ts"
-import { sha256Of } from "./tokens.ts"
+import { sha256Of } from "../../platform/crypto/opaque-tokens.ts"
 
 /** Why a session token was refused: recorded in the audit log, never sent to the caller. */
 type RefusalReason =
@@ -37,7 +37,7 @@ const overlapMillis = 10_000
 const kept = { days: 7 } as const
 
 /** The check of session tokens: cached for a second, emptied by any change of authority. */
-export class SessionCredentials extends Context.Service<SessionCredentials>()("app/sign-in/SessionCredentials", {
+export class SessionTokens extends Context.Service<SessionTokens>()("app/sign-in/SessionTokens", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
     const authCaches = yield* AuthCacheInvalidation
@@ -93,7 +93,7 @@ export class SessionCredentials extends Context.Service<SessionCredentials>()("a
     }
 
     /** The newer token may be in the wrong hands, so the sign-in ends. */
-    const endReused = Effect.fn("SessionCredentials.endReused")(
+    const endReused = Effect.fn("SessionTokens.endReused")(
       function* (owner: TokenOwner) {
         const ended = yield* termination.end(owner.sessionId)
         const { sessionId: entityId, tenantId } = owner
@@ -144,9 +144,9 @@ export class SessionCredentials extends Context.Service<SessionCredentials>()("a
 }
 
 /** The session check of authentication. */
-export const SessionTokensLayer = Layer.effect(
-  SessionTokens,
-  Effect.map(SessionCredentials, ({ check }) => SessionTokens.of({ check }))
+export const SessionTokenCheckLayer = Layer.effect(
+  SessionTokenCheck,
+  Effect.map(SessionTokens, ({ check }) => SessionTokenCheck.of({ check }))
 )
 
 const wellFormed = /^amt_[A-Za-z0-9_-]{43}$/

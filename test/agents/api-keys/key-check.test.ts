@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Layer, Redacted } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
-import { ApiKeyCredentials } from "../../../src/access/credentials.ts"
-import { ApiKeyCredentialsLayer } from "../../../src/agents/api-keys/credentials.ts"
+import { ApiKeyCheck } from "../../../src/access/credential-checks.ts"
+import { ApiKeyCheckLayer } from "../../../src/agents/api-keys/key-check.ts"
 import { ApiKeysRepository } from "../../../src/agents/api-keys/repository.ts"
 import { ApiKeys } from "../../../src/agents/api-keys/service.ts"
 import { asSystem, Audit } from "../../../src/audit/log/service.ts"
@@ -12,7 +12,7 @@ import { Notifications } from "../../../src/platform/database/notifications.ts"
 import { HandClock, OwnDatabase, poolOnOwnDatabase, realClock } from "../../support/clock.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
-const ServicesLayer = Layer.mergeAll(ApiKeys.layer, ApiKeyCredentialsLayer, ApiKeysRepository.layer).pipe(
+const ServicesLayer = Layer.mergeAll(ApiKeys.layer, ApiKeyCheckLayer, ApiKeysRepository.layer).pipe(
   Layer.provide(
     Layer.merge(Audit.layer, AuthCacheInvalidation.layer).pipe(
       Layer.provide(Notifications.layer),
@@ -32,7 +32,7 @@ const make = Effect.fnUntraced(function* (expiresAt: DateTime.Utc | null = null)
 
 /** What the check says of a key: "works", or why not. */
 const checked = Effect.fnUntraced(function* (key: string) {
-  const credentials = yield* ApiKeyCredentials
+  const credentials = yield* ApiKeyCheck
   return yield* Effect.match(credentials.check(key), { onSuccess: () => "works", onFailure: ({ reason }) => reason })
 })
 
@@ -110,7 +110,7 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("the 
       const keys = yield* ApiKeys
       const database = yield* Database
       const { id, key } = yield* make()
-      const elsewhere = Effect.runForkWith(yield* Effect.context<ApiKeyCredentials>())
+      const elsewhere = Effect.runForkWith(yield* Effect.context<ApiKeyCheck>())
       yield* asSystem(
         database.transaction(
           "all",

@@ -22,26 +22,26 @@ export type ApiKeyRefusalReason =
   | "canary"
 
 /** The check of API keys. */
-export class ApiKeyCredentials extends Context.Service<
-  ApiKeyCredentials,
+export class ApiKeyCheck extends Context.Service<
+  ApiKeyCheck,
   {
     /** The principal of the key; otherwise the refusal to record, which has no more of the key than its public part. */
     check(key: string): Effect.Effect<Principal, Refusal>
   }
->()("app/access/ApiKeyCredentials") {}
+>()("app/access/ApiKeyCheck") {}
 
 /** The check of agents' access tokens: bearer tokens with two dots in them. */
-export class AgentTokens extends Context.Service<
-  AgentTokens,
+export class AgentTokenCheck extends Context.Service<
+  AgentTokenCheck,
   {
     /** The agent that the token authenticates; otherwise the refusal to record, which the caller never sees. */
     check(token: string): Effect.Effect<Principal, Refusal>
   }
->()("app/access/AgentTokens") {}
+>()("app/access/AgentTokenCheck") {}
 
 /** The check of the opaque tokens that accounts get at sign-in, from the cookie or as a bearer token. */
-export class SessionTokens extends Context.Service<
-  SessionTokens,
+export class SessionTokenCheck extends Context.Service<
+  SessionTokenCheck,
   {
     /**
      * The account that the token authenticates; otherwise the refusal to record, which the caller never sees. `isUse` says
@@ -49,15 +49,15 @@ export class SessionTokens extends Context.Service<
      */
     check(token: string, isUse: boolean): Effect.Effect<Principal, Refusal>
   }
->()("app/access/SessionTokens") {}
+>()("app/access/SessionTokenCheck") {}
 
 /** Authentication of gateway calls by the gateway's own policy, which admits and refuses other credentials than the API. */
-export class GatewayCredentials extends Context.Service<
-  GatewayCredentials,
+export class GatewayCredentialCheck extends Context.Service<
+  GatewayCredentialCheck,
   {
     /** Undefined where the request has none of the gateway's credentials, so that a session counts. */
     identify(
       request: HttpServerRequest.HttpServerRequest
     ): Effect.Effect<Principal | undefined, RateLimited | Unauthenticated>
   }
->()("app/access/GatewayCredentials") {}
+>()("app/access/GatewayCredentialCheck") {}
