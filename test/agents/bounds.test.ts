@@ -5,13 +5,13 @@ import {
   askToken,
   assertInvalidClient,
   assertionOf,
-  make,
   makeAgent,
   makeKeyPair,
   registerKey,
   registration,
   tokenOf
 } from "../support/agents.ts"
+import { make } from "../support/scenarios.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
 import { sharedServiceLayer, TestService } from "../support/service.ts"

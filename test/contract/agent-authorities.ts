@@ -1,5 +1,6 @@
 import { Effect } from "effect"
-import { make, makeAgent, makeKeyPair, registration } from "../support/agents.ts"
+import { makeAgent, makeKeyPair, registration } from "../support/agents.ts"
+import { make } from "../support/scenarios.ts"
 import { type TestService } from "../support/service.ts"
 import { type Attempt } from "./authorities.ts"
 

@@ -1,14 +1,6 @@
 import { Effect } from "effect"
-import {
-  assertionOf,
-  grant,
-  make,
-  makeAgent,
-  makeKeyPair,
-  registration,
-  type TestAgent,
-  tokenOf
-} from "../support/agents.ts"
+import { assertionOf, grant, makeAgent, makeKeyPair, registration, type TestAgent, tokenOf } from "../support/agents.ts"
+import { make } from "../support/scenarios.ts"
 import { type TestService } from "../support/service.ts"
 import { type Change, type ExpectedEntry } from "./changes.ts"
 

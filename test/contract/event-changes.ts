@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { make } from "../support/agents.ts"
+import { make } from "../support/scenarios.ts"
 import { type TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { type Change, type ExpectedEntry } from "./changes.ts"

@@ -1,5 +1,6 @@
 import { Effect } from "effect"
-import { make, makeAgent } from "../support/agents.ts"
+import { makeAgent } from "../support/agents.ts"
+import { make } from "../support/scenarios.ts"
 import { type TestService } from "../support/service.ts"
 import { type Change, type ExpectedEntry } from "./changes.ts"
 

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import * as jose from "jose"
 import * as crypto from "node:crypto"
 import { type Answer, type TestService } from "./service.ts"
+import { make } from "./scenarios.ts"
 
 type Service = TestService["Service"]
 type Algorithm = "ES256" | "EdDSA" | "PS256" | "RS256"
@@ -39,13 +40,6 @@ export const makeKeyPair = (algorithm: Algorithm = "ES256", kid = `key-${(made +
     publicKeyPem: pair.publicKey.export({ type: "spki", format: "pem" }).toString()
   }
 }
-
-/** Makes something over HTTP and answers its body. */
-export const make = Effect.fnUntraced(function* (service: Service, path: string, body: unknown, key?: string) {
-  const answer = yield* service.call("POST", path, { body, ...(key === undefined ? {} : { key }) })
-  assert.strictEqual(answer.status, 201, answer.text)
-  return answer.body
-})
 
 export const registration = (members: object = {}) => ({
   name: `agent ${(made += 1)}`,

@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
-import { make, registration } from "./agents.ts"
+import { registration } from "./agents.ts"
+import { make } from "./scenarios.ts"
 import { makeKey, makeTenant } from "./authority.ts"
 import { type TestDatabase } from "./database.ts"
 import { type TestService } from "./service.ts"

@@ -3,6 +3,8 @@ import { Effect } from "effect"
 import { assertProblem, faultPaths } from "./problem.ts"
 import { type Answer, type Call, TestService } from "./service.ts"
 
+type Service = TestService["Service"]
+
 /** What is sent: method, path, and what goes with them. */
 export type Sent = readonly [method: string, path: string, call?: Call]
 
@@ -64,6 +66,13 @@ export interface Setting<Given, E> {
   /** Reads what a refusal leaves as it was. */
   readonly unchanged?: (given: Given) => Effect.Effect<unknown, E, TestService>
 }
+
+/** Makes something over HTTP and answers its body. */
+export const make = Effect.fnUntraced(function* (service: Service, path: string, body: unknown, key?: string) {
+  const answer = yield* service.call("POST", path, { body, ...(key === undefined ? {} : { key }) })
+  assert.strictEqual(answer.status, 201, answer.text)
+  return answer.body
+})
 
 /** What the service answers to a GET, as what a refusal leaves as it was. */
 export const read = (path: string) =>

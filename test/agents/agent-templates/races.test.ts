@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make, registration } from "../../support/agents.ts"
+import { registration } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { during, type Sql } from "../../support/races.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { assertOAuthError, make, makeAgent, registration } from "../../support/agents.ts"
+import { assertOAuthError, makeAgent, registration } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { faults, problem, refuses, type Sent } from "../../support/scenarios.ts"
+import { faults, problem, refuses, type Sent, make } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/agents"

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { grant, introspect, isActive, make, makeAgent, makeKeyPair, tokenOf } from "../../support/agents.ts"
+import { grant, introspect, isActive, makeAgent, makeKeyPair, tokenOf } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"

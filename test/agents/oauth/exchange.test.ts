@@ -10,7 +10,6 @@ import {
   grant,
   introspect,
   isActive,
-  make,
   makeAgent,
   registerKey,
   makeKeyPair,
@@ -18,6 +17,7 @@ import {
   type TestAgent,
   tokenOf
 } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { makeAccount, signIn } from "../../support/accounts.ts"
 import { makeTenant } from "../../support/authority.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"

@@ -7,12 +7,12 @@ import {
   grant,
   introspect,
   isActive,
-  make,
   makeAgent,
   registration,
   type TestAgent,
   tokenOf
 } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { bearer, makeAccount, signIn } from "../../support/accounts.ts"
 import { makeTenant } from "../../support/authority.ts"
 import { serviceLayer, startService, TestService } from "../../support/service.ts"

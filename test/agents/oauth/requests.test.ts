@@ -1,14 +1,7 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Effect, Tracer } from "effect"
-import {
-  askToken,
-  assertionOf,
-  assertOAuthError,
-  make,
-  makeAgent,
-  registration,
-  tokenOf
-} from "../../support/agents.ts"
+import { askToken, assertionOf, assertOAuthError, makeAgent, registration, tokenOf } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { makeDatabase } from "../../support/database.ts"
 import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { makeSpans } from "../../support/spans.ts"

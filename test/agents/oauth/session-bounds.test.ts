@@ -1,7 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeAccount, signIn } from "../../support/accounts.ts"
-import { exchange, make, makeAgent } from "../../support/agents.ts"
+import { exchange, makeAgent } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 

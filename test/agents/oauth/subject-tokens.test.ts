@@ -8,10 +8,10 @@ import {
   grant,
   introspect,
   isActive,
-  make,
   makeAgent,
   type TestAgent
 } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { makeOwnRole } from "../../support/accounts.ts"
 import { makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"

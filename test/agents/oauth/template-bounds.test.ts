@@ -8,11 +8,11 @@ import {
   exchange,
   grant,
   introspect,
-  make,
   makeAgent,
   registration,
   tokenOf
 } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { makeKey } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { during } from "../../support/races.ts"

@@ -9,10 +9,10 @@ import {
   introspect,
   isActive,
   issuerOf,
-  make,
   makeAgent,
   type TestAgent
 } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { makeTenant } from "../../support/authority.ts"
 import { makeIssuer, type TestIssuer } from "../../support/issuer.ts"
 import { assertProblem } from "../../support/problem.ts"

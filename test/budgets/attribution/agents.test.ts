@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make, makeAgent, tokenOf } from "../../support/agents.ts"
+import { makeAgent, tokenOf } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { type Call, sharedServiceLayer, TestService } from "../../support/service.ts"

@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { serviceLayer, startService, TestService } from "../../support/service.ts"

@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { makeKey } from "../../support/authority.ts"
 import { repeatRow } from "../../support/ledger.ts"
 import { assertNoDrift, makeSetting } from "../../support/plans.ts"

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make, makeAgent } from "../../support/agents.ts"
+import { makeAgent } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { newKey, post } from "../../support/repeatable.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"

@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make, registration } from "../../support/agents.ts"
+import { registration } from "../../support/agents.ts"
 import { makeKey, refusesStrangers } from "../../support/authority.ts"
 import { assertNoDrift, makeSetting, silence } from "../../support/plans.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { auditOf, badBodies, refuses } from "../../support/scenarios.ts"
+import { auditOf, badBodies, refuses, make } from "../../support/scenarios.ts"
 import { serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 

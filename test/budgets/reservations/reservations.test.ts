@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make, makeAgent } from "../../support/agents.ts"
+import { makeAgent } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { makeKey } from "../../support/authority.ts"
 import { makeSetting } from "../../support/plans.ts"
 import { assertProblem } from "../../support/problem.ts"

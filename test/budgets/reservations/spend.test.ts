@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
-import { make, makeAgent, tokenOf } from "../../support/agents.ts"
+import { makeAgent, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { badBodies, faults, problem, refuses, type Sent } from "../../support/scenarios.ts"
+import { badBodies, faults, problem, refuses, type Sent, make } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { configure, model, provider } from "../../support/gateway.ts"
-import { make } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { startProvider } from "../../support/provider.ts"

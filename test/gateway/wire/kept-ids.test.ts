@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make, registration } from "../../support/agents.ts"
+import { registration } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { makeKey } from "../../support/authority.ts"
 import { charges, configure, model, provider, spender } from "../../support/gateway.ts"
 import { type Answerer, json, type ProviderStandIn, sse, startProvider } from "../../support/provider.ts"

@@ -1,12 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { bearer, makeOwnRole } from "../../support/accounts.ts"
-import { issuerOf, make } from "../../support/agents.ts"
+import { issuerOf } from "../../support/agents.ts"
 import { makeTenant } from "../../support/authority.ts"
 import { makeIssuer, type TestIssuer } from "../../support/issuer.ts"
 import { makeProvider, type TestProvider, visit } from "../../support/openid-provider.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { auditOf } from "../../support/scenarios.ts"
+import { auditOf, make } from "../../support/scenarios.ts"
 import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]

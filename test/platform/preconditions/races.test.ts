@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make, makeAgent } from "../../support/agents.ts"
+import { makeAgent } from "../../support/agents.ts"
+import { make } from "../../support/scenarios.ts"
 import { changesByOperation, withoutEntry } from "../../contract/changes.ts"
 import { operations, pathOf } from "../../contract/document.ts"
 import { during, type Sql } from "../../support/races.ts"
