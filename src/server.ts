@@ -7,7 +7,7 @@ import { Api } from "./api.ts"
 import * as Applications from "./applications/layers.ts"
 import * as Audit from "./audit/layers.ts"
 import * as Budgets from "./budgets/layers.ts"
-import { ConsoleLayer } from "./console/pages.ts"
+import * as Console from "./console/layers.ts"
 import * as Events from "./events/layers.ts"
 import * as Gateway from "./gateway/layers.ts"
 import * as Insights from "./insights/layers.ts"
@@ -71,7 +71,7 @@ const Handlers = Layer.mergeAll(
 
 const Middleware = Layer.mergeAll(Platform.middleware, Access.middleware, Agents.middleware, Budgets.middleware)
 
-const Routes = Layer.mergeAll(HttpApiBuilder.layer(Api), ConsoleLayer, Gateway.routes, Agents.routes, Platform.routes)
+const Routes = Layer.mergeAll(HttpApiBuilder.layer(Api), Console.routes, Gateway.routes, Agents.routes, Platform.routes)
 
 const Served = Layer.unwrap(
   Effect.map(Settings, ({ api }) =>

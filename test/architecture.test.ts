@@ -248,6 +248,28 @@ describe("src", () => {
     assert.sameMembers([...new Set(files.filter((file) => file.includes("/")).map(areaOf))], floors)
   })
 
+  it("is composed of areas: server.ts and api.ts name no feature", () => {
+    for (const to of importsOf("server.ts")) {
+      if (to === "api.ts" || areaOf(to) === "platform") continue
+      assert.strictEqual(path.basename(to), "layers.ts", `${to} belongs into the layers.ts of its area`)
+    }
+    for (const to of importsOf("api.ts")) {
+      if (areaOf(to) === "kernel") continue
+      assert.strictEqual(path.basename(to), "groups.ts", `${to} belongs into the groups.ts of its area`)
+    }
+  })
+
+  it("has every handlers in the layers of its area, and every api in its groups", () => {
+    for (const file of files) {
+      const list = new Map([
+        ["handlers.ts", "layers.ts"],
+        ["api.ts", "groups.ts"]
+      ]).get(path.basename(file))
+      if (list === undefined || file === "api.ts" || middlewares.has(file)) continue
+      assert.include(importsOf(path.join(areaOf(file), list)), file)
+    }
+  })
+
   it("has an api beside every handlers", () => {
     for (const file of files.filter((file) => path.basename(file) === "handlers.ts")) {
       assert.isTrue(sources.has(path.join(folderOf(file), "api.ts")), file)

@@ -1,5 +1,6 @@
-import { Data, DateTime, Effect, FileSystem, Option, Schema, Stream } from "effect"
+import { DateTime, Effect, FileSystem, Option, Schema, Stream } from "effect"
 import * as jose from "jose"
+import { Unusable } from "../../platform/runtime/unusable.ts"
 import { PublicKeys } from "../signing-keys/domain.ts"
 import {
   CheckpointStatement,
@@ -29,8 +30,6 @@ const readCheckpoint = Schema.decodeUnknownOption(Schema.fromJsonString(Checkpoi
 const readExport = Schema.decodeUnknownOption(Schema.fromJsonString(ExportStatement))
 const types = { checkpoint: checkpointType, retirement: retirementType, seal: exportType }
 const readRetirement = Schema.decodeUnknownOption(Schema.fromJsonString(RetirementStatement))
-
-class Unusable extends Data.TaggedError("Unusable")<{ readonly message: string }> {}
 
 interface Arguments {
   readonly file: string

@@ -1,0 +1,1 @@
+export { ConsoleLayer as routes } from "./pages.ts"
