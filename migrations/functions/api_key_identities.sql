@@ -3,9 +3,11 @@ CREATE OR REPLACE FUNCTION api_key_identities(at timestamptz, used_since timesta
   id uuid, tenant_id uuid, name text, owner text, owner_is_live boolean, created_at timestamptz,
   last_used_at timestamptz, expires_at timestamptz, scopes_granted text[], scopes_used text[]
 ) LANGUAGE sql STABLE AS $$
-  SELECT k.id, k.tenant_id, k.name, k.created_by, public.principal_lives(k.created_by, at), k.created_at,
-    k.last_used_at, k.expires_at, k.scopes, public.capabilities_used('api-key:' || k.id, used_since)
+  SELECT k.id, k.tenant_id, k.name, k.created_by, o.lives, k.created_at,
+    k.last_used_at, k.expires_at, k.scopes, u.used
   FROM public.api_keys k
+    CROSS JOIN public.principal_lives(k.created_by, at) o
+    CROSS JOIN public.capabilities_used('api-key:' || k.id, used_since) u
   WHERE k.synthetic_kind IS NULL AND (k.revoked_at IS NULL OR k.revoked_at > at)
     AND (k.expires_at IS NULL OR k.expires_at > at)
 $$;

@@ -3,9 +3,10 @@ CREATE OR REPLACE FUNCTION credential_identities(at timestamptz, used_since time
   id uuid, tenant_id uuid, name text, owner text, owner_is_live boolean, created_at timestamptz,
   expires_at timestamptz, scopes_granted text[]
 ) LANGUAGE sql STABLE AS $$
-  SELECT c.id, c.tenant_id, c.subject, a.owner_user_id, public.account_lives(a.owner_user_id), c.issued_at,
+  SELECT c.id, c.tenant_id, c.subject, a.owner_user_id, o.lives, c.issued_at,
     c.expires_at, c.scopes
   FROM public.agent_credentials c JOIN public.agents a ON a.id = c.agent_id
+    CROSS JOIN public.account_lives(a.owner_user_id) o
   WHERE c.revoked_at IS NULL AND c.expires_at > at AND a.status = 'active'
 $$;
 

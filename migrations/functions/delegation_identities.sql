@@ -5,11 +5,12 @@ CREATE OR REPLACE FUNCTION delegation_identities(at timestamptz, used_since time
 ) LANGUAGE sql STABLE AS $$
   SELECT d.id, d.tenant_id, d.reason, d.subject,
     CASE d.subject_type
-      WHEN 'user' THEN public.account_lives(d.subject)
-      WHEN 'agent' THEN EXISTS (SELECT FROM public.agents o
-        WHERE o.id = public.uuid_or_null(d.subject) AND o.status = 'active') END,
+      WHEN 'user' THEN o.lives
+      WHEN 'agent' THEN EXISTS (SELECT FROM public.agents other
+        WHERE other.id = public.uuid_or_null(d.subject) AND other.status = 'active') END,
     d.created_at, d.last_used_at, d.expires_at, d.scopes, a.status = 'suspended'
   FROM public.delegation_grants d JOIN public.agents a ON a.id = d.agent_id
+    CROSS JOIN public.account_lives(d.subject) o
   WHERE d.revoked_at IS NULL AND (d.expires_at IS NULL OR d.expires_at > at) AND a.status <> 'retired'
 $$;
 

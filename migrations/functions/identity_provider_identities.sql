@@ -3,9 +3,11 @@ CREATE OR REPLACE FUNCTION identity_provider_identities(at timestamptz, used_sin
   id uuid, tenant_id uuid, name text, owner text, owner_is_live boolean, created_at timestamptz,
   failing_since timestamptz
 ) LANGUAGE sql STABLE AS $$
-  SELECT p.id, p.tenant_id, p.issuer, p.created_by, public.principal_lives(p.created_by, at), p.created_at,
+  SELECT p.id, p.tenant_id, p.issuer, p.created_by, o.lives, p.created_at,
     p.keys_failing_since
-  FROM public.identity_providers p WHERE p.status = 'active'
+  FROM public.identity_providers p
+    CROSS JOIN public.principal_lives(p.created_by, at) o
+  WHERE p.status = 'active'
 $$;
 
 REVOKE ALL ON FUNCTION identity_provider_identities FROM PUBLIC;

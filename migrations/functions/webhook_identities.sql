@@ -3,8 +3,10 @@ CREATE OR REPLACE FUNCTION webhook_identities(at timestamptz, used_since timesta
   id uuid, tenant_id uuid, name text, owner text, owner_is_live boolean, created_at timestamptz,
   failing_since timestamptz
 ) LANGUAGE sql STABLE AS $$
-  SELECT w.id, w.tenant_id, w.name, w.created_by, public.principal_lives(w.created_by, at), w.created_at, w.failing_since
-  FROM public.event_targets w WHERE w.status = 'active'
+  SELECT w.id, w.tenant_id, w.name, w.created_by, o.lives, w.created_at, w.failing_since
+  FROM public.event_targets w
+    CROSS JOIN public.principal_lives(w.created_by, at) o
+  WHERE w.status = 'active'
 $$;
 
 REVOKE ALL ON FUNCTION webhook_identities FROM PUBLIC;

@@ -17,7 +17,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           (sql) => sql<{ readonly "QUERY PLAN": string }>`
             EXPLAIN SELECT i.* FROM ${sql(name)}(now(), now(), true) i WHERE i.id > new_id() ORDER BY i.id LIMIT 10`
         )
-        assert.notInclude(plan.map((row) => row["QUERY PLAN"]).join("\n"), `Function Scan on ${name}`)
+        const called = plan.flatMap((row) => /Function Scan on (?!unnest|e\b)\w+/.exec(row["QUERY PLAN"]) ?? [])
+        assert.deepStrictEqual([...called], [])
       })
     )
   }
