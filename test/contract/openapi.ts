@@ -3,18 +3,23 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect } from "effect"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
-import { format } from "oxfmt"
 import { openApiDocument } from "../../src/platform/openapi/openapi.ts"
 
 const file = path.join(import.meta.dirname, "openapi.json")
-const formatting = path.resolve(import.meta.dirname, "../../.oxfmtrc.json")
 const maxShown = 50
 
-/** The derived document, formatted like the project's JSON. */
-const derived = Effect.promise(async () => {
-  const document = JSON.stringify(openApiDocument(Api, "http://127.0.0.1:11402"), null, 2)
-  return (await format(file, document, JSON.parse(await fs.readFile(formatting, "utf8")))).code
-})
+/** JSON whose outer objects have a line for each member. */
+const inLines = (value: unknown, depth: number, indent = ""): string => {
+  if (depth === 0 || typeof value !== "object" || value === null || Array.isArray(value)) return JSON.stringify(value)
+  const within = `${indent}  `
+  const members = Object.entries(value).map(
+    ([name, member]) => `${within}${JSON.stringify(name)}: ${inLines(member, depth - 1, within)}`
+  )
+  return members.length === 0 ? "{}" : `{\n${members.join(",\n")}\n${indent}}`
+}
+
+/** The derived document, with an operation, and a schema, on a line each, so that a change is as many lines. */
+const derived = Effect.sync(() => `${inLines(openApiDocument(Api, "http://127.0.0.1:11402"), 3)}\n`)
 
 const committed = Effect.promise(() => fs.readFile(file, "utf8").catch(() => "{}"))
 
