@@ -14,7 +14,7 @@ import { SqlClient, SqlError, SqlSchema, type Statement } from "effect/sql"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { withSpan } from "../../kernel/with-span.ts"
-import { compositesOf } from "../../platform/database/composites.ts"
+import { type CompositeFields, type CompositeRow, compositesOf } from "../../platform/database/composites.ts"
 import { type Moment, momentText } from "../../platform/database/database.ts"
 import {
   Amount,
@@ -344,15 +344,6 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
   })
   const needed = [...counters.values()]
   isPlain &&= needed.every(({ need }) => need <= maxCounted)
-  // The fields of `budget_need`, in their order.
-  const needs = needed.map(({ cap, counterKey, need }) => [
-    cap.tenantId,
-    cap.id,
-    counterKey,
-    need > maxCounted ? undefined : need,
-    cap.limitAmount,
-    cap.mode === "soft" || cap.status !== "active" ? maxCounted : cap.limitAmount
-  ])
   const parameters: Parameters = {
     moment: momentText(now),
     hold_seconds: `${holdSeconds}`,
@@ -360,86 +351,176 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
     has_thresholds: needed.some(({ cap }) => cap.alertThresholds.length > 0),
     tenants: `{${Array.from(revisions, ([tenantId]) => tenantId).join()}}`,
     revision: `${Array.from(revisions, ([, revision]) => revision).reduce((sum, one) => sum + one, 0n)}`,
-    needs: compositesOf(needs),
-    requests: compositesOf(placed.map((request) => requestRow(request, needed.length))),
+    needs: needsText(needed.map(needRow)),
+    requests: requestsText(placed.map((request) => requestRow(request, needed.length))),
     keys: isKeyed ? keysOf(requests.map(({ item }) => item)) : undefined,
     entries: hasApprovals ? JSON.stringify(approvalEntries(requests)) : undefined
   }
   return { parameters, placed, isPlain, names: [...counters.keys()] }
 }
 
-/**
- * The fields of `budget_request`, in their order. The last one lists the request's counters where they are not all of the
- * batch, in order.
- */
-const requestRow = ({ caps, counters, item }: PlacedRequest, counterCount: number): ReadonlyArray<unknown> => [
-  item.id,
-  item.tenantId,
-  item.kind === "reserve" && item.mayWait === false ? "try" : item.kind,
-  item.origin,
-  item.dimensions.agentId,
-  item.plan?.id,
-  item.dimensions.applicationId,
-  item.dimensions.apiKeyId,
-  item.dimensions.userId,
-  item.dimensions.model,
-  item.dimensions.provider,
-  item.dimensions.taskType,
-  item.amount,
-  item.tokens,
-  item.ttlSeconds,
-  item.principal,
-  item.metadata,
-  item.reason,
-  item.kind === "reserve" ? undefined : item.confined,
-  // A repetition is answered with the caps that applied to the first request.
-  item.repeatable === undefined
-    ? undefined
-    : caps.map(({ cap }) => ({ tenantId: cap.tenantId, id: cap.id, name: cap.name, unit: cap.unit })),
-  counters.length === counterCount && counters.every((place, at) => place === at + 1)
-    ? undefined
-    : `{${counters.join()}}`
-]
+/** The fields of each composite type that the functions of the ledger take, as the database has them. */
+export const composites = {
+  budget_need: {
+    tenant_id: "uuid",
+    cap_id: "uuid",
+    counter_key: "text",
+    need: "bigint",
+    limit_amount: "bigint",
+    most: "bigint"
+  },
+  budget_request: {
+    id: "uuid",
+    tenant_id: "uuid",
+    kind: "text",
+    origin: "text",
+    agent_id: "uuid",
+    plan_id: "uuid",
+    application_id: "integer",
+    api_key_id: "uuid",
+    user_id: "text",
+    model: "text",
+    provider: "text",
+    task_type: "text",
+    amount: "bigint",
+    tokens: "bigint",
+    ttl_seconds: "integer",
+    created_by: "text",
+    metadata: "jsonb",
+    reason: "text",
+    confined: "boolean",
+    caps: "jsonb",
+    governing: "integer[]"
+  },
+  budget_closing: {
+    id: "uuid",
+    tenant_id: "uuid",
+    kind: "text",
+    origin: "text",
+    principal: "text",
+    unrestricted: "boolean",
+    amount: "bigint",
+    tokens: "bigint",
+    charge_id: "uuid",
+    usage: "jsonb",
+    metadata: "jsonb",
+    operation: "text",
+    dialect: "text",
+    model_asked: "text",
+    model_served: "text",
+    provider: "text",
+    input_tokens: "bigint",
+    output_tokens: "bigint",
+    cached_input_tokens: "bigint",
+    cache_write_tokens: "bigint",
+    cache_write_1h_tokens: "bigint",
+    reasoning_tokens: "bigint",
+    rates: "jsonb",
+    catalogue_version: "text",
+    method: "text",
+    status: "integer",
+    latency_ms: "bigint",
+    upstream_latency_ms: "bigint",
+    time_to_first_token_ms: "bigint",
+    attempts: "jsonb",
+    call_metadata: "jsonb",
+    trace_id: "text",
+    tool_uses: "jsonb",
+    happened_at: "timestamp with time zone",
+    booked_from: "timestamp with time zone",
+    price_terms: "jsonb"
+  }
+} as const satisfies Readonly<Record<string, CompositeFields>>
+type Composite<Name extends keyof typeof composites> = CompositeRow<(typeof composites)[Name]>
 
-/** The fields of `budget_closing`, in their order; those from `operation` on describe a call of the gateway. */
-const closingRow = (item: CloseItem): ReadonlyArray<unknown> => [
-  item.id,
-  item.tenantId,
-  item.kind,
-  item.origin,
-  item.principal,
-  item.canActForOthers,
-  item.amount,
-  item.tokens,
-  item.kind === "release" ? undefined : item.chargeId,
-  item.usage,
-  item.metadata,
-  item.call?.operation,
-  item.call?.dialect,
-  item.call?.modelAsked,
-  item.call?.modelServed,
-  item.call?.provider,
-  item.call?.usage?.inputTokens,
-  item.call?.usage?.outputTokens,
-  item.call?.usage?.cachedInputTokens,
-  item.call?.usage?.cacheWriteTokens,
-  item.call?.usage?.cacheWrite1hTokens,
-  item.call?.usage?.reasoningTokens,
-  item.call?.rates,
-  item.call?.catalogueVersion,
-  item.call?.method,
-  item.call?.status,
-  item.call?.latencyMs,
-  item.call?.upstreamLatencyMs,
-  item.call?.timeToFirstTokenMs,
-  item.call?.attempts,
-  item.call?.metadata,
-  item.call?.traceId,
-  item.call?.usage?.toolUses,
-  item.happened && DateTime.formatIso(item.happened.at),
-  item.happened && DateTime.formatIso(item.happened.bookedFrom),
-  item.call?.priceTerms
-]
+const needsText = compositesOf(composites.budget_need)
+const requestsText = compositesOf(composites.budget_request)
+const closingsText = compositesOf(composites.budget_closing)
+
+const needRow = ({ cap, counterKey, need }: NeededCounter): Composite<"budget_need"> => ({
+  tenant_id: cap.tenantId,
+  cap_id: cap.id,
+  counter_key: counterKey,
+  need: need > maxCounted ? undefined : need,
+  limit_amount: cap.limitAmount,
+  most: cap.mode === "soft" || cap.status !== "active" ? maxCounted : cap.limitAmount
+})
+
+const requestRow = ({ caps, counters, item }: PlacedRequest, counterCount: number): Composite<"budget_request"> => ({
+  id: item.id,
+  tenant_id: item.tenantId,
+  kind: item.kind === "reserve" && item.mayWait === false ? "try" : item.kind,
+  origin: item.origin,
+  agent_id: item.dimensions.agentId,
+  plan_id: item.plan?.id,
+  application_id: item.dimensions.applicationId,
+  api_key_id: item.dimensions.apiKeyId,
+  user_id: item.dimensions.userId,
+  model: item.dimensions.model,
+  provider: item.dimensions.provider,
+  task_type: item.dimensions.taskType,
+  amount: item.amount,
+  tokens: item.tokens,
+  ttl_seconds: item.ttlSeconds,
+  created_by: item.principal,
+  metadata: item.metadata,
+  reason: item.reason,
+  confined: item.kind === "reserve" ? undefined : item.confined,
+  // A repetition is answered with the caps that applied to the first request.
+  caps:
+    item.repeatable === undefined
+      ? undefined
+      : caps.map(({ cap }) => ({ tenantId: cap.tenantId, id: cap.id, name: cap.name, unit: cap.unit })),
+  // Its own places where they are not all of the batch, in order.
+  governing:
+    counters.length === counterCount && counters.every((place, at) => place === at + 1)
+      ? undefined
+      : `{${counters.join()}}`
+})
+
+const closingRow = (item: CloseItem): Composite<"budget_closing"> => {
+  const { call, happened } = item
+  const tokens = call?.usage
+  return {
+    id: item.id,
+    tenant_id: item.tenantId,
+    kind: item.kind,
+    origin: item.origin,
+    principal: item.principal,
+    unrestricted: item.canActForOthers,
+    amount: item.amount,
+    tokens: item.tokens,
+    charge_id: item.kind === "release" ? undefined : item.chargeId,
+    usage: item.usage,
+    metadata: item.metadata,
+    // From here on, what a call of the gateway adds.
+    operation: call?.operation,
+    dialect: call?.dialect,
+    model_asked: call?.modelAsked,
+    model_served: call?.modelServed,
+    provider: call?.provider,
+    input_tokens: tokens?.inputTokens,
+    output_tokens: tokens?.outputTokens,
+    cached_input_tokens: tokens?.cachedInputTokens,
+    cache_write_tokens: tokens?.cacheWriteTokens,
+    cache_write_1h_tokens: tokens?.cacheWrite1hTokens,
+    reasoning_tokens: tokens?.reasoningTokens,
+    rates: call?.rates,
+    catalogue_version: call?.catalogueVersion,
+    method: call?.method,
+    status: call?.status,
+    latency_ms: call?.latencyMs,
+    upstream_latency_ms: call?.upstreamLatencyMs,
+    time_to_first_token_ms: call?.timeToFirstTokenMs,
+    attempts: call?.attempts,
+    call_metadata: call?.metadata,
+    trace_id: call?.traceId,
+    tool_uses: tokens?.toolUses,
+    happened_at: happened && DateTime.formatIso(happened.at),
+    booked_from: happened && DateTime.formatIso(happened.bookedFrom),
+    price_terms: call?.priceTerms
+  }
+}
 
 /** Reservations are a record of their own; an approval of one is an audit entry. */
 const approvalEntries = (requests: ReserveBatch["requests"]) =>
@@ -754,7 +835,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         const parameters: Parameters = {
           moment: momentText(now),
           unread: !isRead,
-          requests: compositesOf(items.map(closingRow)),
+          requests: closingsText(items.map(closingRow)),
           keys: keysOf(items)
         }
         return Effect.map(close(parameters), (outcome) => {
@@ -787,7 +868,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         return Effect.map(
           record({
             ...parameters,
-            closings: compositesOf(spent.map(({ item }) => closingRow(item.settlement))),
+            closings: closingsText(spent.map(({ item }) => closingRow(item.settlement))),
             claims: JSON.stringify(
               events.map(({ digest }, index) => ({ place: index + 1, tenant_id: tenantId, digest }))
             ),
@@ -809,7 +890,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         Effect.map(
           settlePart({
             moment: momentText(now),
-            requests: compositesOf([closingRow(item)]),
+            requests: closingsText([closingRow(item)]),
             rest,
             rest_charge: restChargeId
           }),

@@ -12,9 +12,31 @@ const fieldOf = (value: unknown): string => {
   return `\\"${text.replaceAll("\\", String.raw`\\\\`).replaceAll('"', String.raw`\"\"`)}\\"`
 }
 
-/**
- * Rows as the text of an array of one of PostgreSQL's composite types, each with the values of its fields in their order;
- * none where there is no row.
- */
-export const compositesOf = (rows: ReadonlyArray<ReadonlyArray<unknown>>): string | undefined =>
-  rows.length === 0 ? undefined : `{${rows.map((fields) => `"(${fields.map(fieldOf).join()})"`).join()}}`
+/** What a field takes, by its type in PostgreSQL; a list of numbers as PostgreSQL's text of it. */
+interface FieldValues {
+  readonly uuid: string
+  readonly text: string
+  readonly bigint: bigint | number
+  readonly integer: number
+  readonly boolean: boolean
+  readonly jsonb: string | object
+  readonly "timestamp with time zone": string
+  readonly "integer[]": string
+}
+
+/** The fields of one of PostgreSQL's composite types, each with its type, in their order. */
+export type CompositeFields = Readonly<Record<string, keyof FieldValues>>
+
+/** A row of a composite type; a field that it lacks is named too, so that none is forgotten. */
+export type CompositeRow<Fields extends CompositeFields> = {
+  readonly [Name in keyof Fields]: FieldValues[Fields[Name]] | null | undefined
+}
+
+/** How rows of a composite type are written as the text of an array of it; none where there is no row. */
+export const compositesOf = <const Fields extends CompositeFields>(
+  fields: Fields
+): ((rows: ReadonlyArray<CompositeRow<Fields>>) => string | undefined) => {
+  const names: ReadonlyArray<keyof Fields> = Object.keys(fields)
+  const textOf = (row: CompositeRow<Fields>) => `"(${names.map((name) => fieldOf(row[name])).join()})"`
+  return (rows) => (rows.length === 0 ? undefined : `{${rows.map(textOf).join()}}`)
+}

@@ -5,14 +5,15 @@ import { makeDatabase } from "../../support/database.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 describe("rows as composites", () => {
-  it("have their fields in the order given, and nothing for what a row lacks", () => {
+  it("have their fields in the declared order, whatever order they are given in, and nothing for what a row lacks", () => {
+    const arrayOf = compositesOf({ name: "text", count: "bigint", done: "boolean", notes: "jsonb" })
     const rows = [
-      ["a", 1n, undefined, undefined],
-      ["b", 2, true, null],
-      [undefined, undefined, undefined, undefined]
+      { name: "a", count: 1n, done: undefined, notes: undefined },
+      { notes: null, done: true, count: 2, name: "b" },
+      { name: undefined, count: undefined, done: undefined, notes: undefined }
     ]
-    assert.strictEqual(compositesOf(rows), `{"(a,1,,)","(b,2,true,)","(,,,)"}`)
-    assert.isUndefined(compositesOf([]))
+    assert.strictEqual(arrayOf(rows), `{"(a,1,,)","(b,2,true,)","(,,,)"}`)
+    assert.isUndefined(arrayOf([]))
   })
 
   it.live("are what PostgreSQL reads again, whatever stands in them", () =>
@@ -47,7 +48,7 @@ describe("rows as composites", () => {
         Effect.andThen(
           sql`CREATE TYPE some_row AS (text text, object jsonb)`,
           sql<{ readonly rows: ReadonlyArray<unknown> }>`
-            SELECT to_json(${compositesOf(rows.map(({ object, text }) => [text, object]))}::text::some_row[]) AS rows`
+            SELECT to_json(${compositesOf({ text: "text", object: "jsonb" })(rows)}::text::some_row[]) AS rows`
         )
       )
       assert.deepStrictEqual(row?.rows, rows)
