@@ -3,8 +3,8 @@ CREATE OR REPLACE FUNCTION budget_return_needs(needs budget_need[], counters uui
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
 BEGIN
   UPDATE budget_counters b SET reserved = b.reserved - n.need
-  FROM unnest(counters, needs) AS n(id, tenant_id, cap_id, counter_key, need, limit_amount, most)
-  WHERE b.tenant_id = n.tenant_id AND b.id = n.id;
+  FROM unnest(needs) WITH ORDINALITY n
+  WHERE b.tenant_id = n.tenant_id AND b.id = counters[n.ordinality];
 END
 $$;
 

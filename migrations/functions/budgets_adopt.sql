@@ -59,9 +59,10 @@ BEGIN
     ORDER BY c.place);
   IF cardinality(lacking) > 0 THEN
     opened := budget_open_counters(
-      ARRAY(SELECT tenants[i] FROM unnest(lacking) WITH ORDINALITY AS x(i, n) ORDER BY n),
-      ARRAY(SELECT caps[i] FROM unnest(lacking) WITH ORDINALITY AS x(i, n) ORDER BY n),
-      ARRAY(SELECT keys[i] FROM unnest(lacking) WITH ORDINALITY AS x(i, n) ORDER BY n), moment);
+      ARRAY(
+        SELECT ROW(tenants[i], caps[i], keys[i], NULL, NULL, NULL)::budget_need
+        FROM unnest(lacking) WITH ORDINALITY AS x(i, n) ORDER BY n),
+      moment);
   END IF;
   opened := coalesce(opened, '{}');
   PERFORM budget_lock_counters(ARRAY[owner, '00000000-0000-0000-0000-000000000000'],

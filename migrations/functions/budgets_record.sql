@@ -13,9 +13,7 @@ DECLARE
   fresh integer[]; fresh_tenants uuid[]; counters uuid[]; outcome json;
 BEGIN
   moment := budget_moment(moment);
-  IF revision <> (SELECT coalesce(sum(k.caps_version), 0) FROM budget_books k WHERE k.tenant_id = ANY (tenants)) THEN
-    RETURN json_build_object('stale', true);
-  END IF;
+  IF NOT budget_is_current(tenants, revision) THEN RETURN json_build_object('stale', true); END IF;
   WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset(claims) AS c(place integer, tenant_id uuid, digest text)
   ), taken AS (
@@ -30,10 +28,7 @@ BEGIN
     ARRAY(SELECT q.tenant_id FROM unnest(requests) q WHERE q.plan_id IS NOT NULL),
     ARRAY(SELECT q.plan_id FROM unnest(requests) q WHERE q.plan_id IS NOT NULL));
   IF needs IS NOT NULL THEN
-    counters := budget_open_counters(
-      ARRAY(SELECT n.tenant_id FROM unnest(needs) WITH ORDINALITY n ORDER BY n.ordinality),
-      ARRAY(SELECT n.cap_id FROM unnest(needs) WITH ORDINALITY n ORDER BY n.ordinality),
-      ARRAY(SELECT n.counter_key FROM unnest(needs) WITH ORDINALITY n ORDER BY n.ordinality), moment);
+    counters := budget_open_counters(needs, moment);
   END IF;
   -- A plan is charged on the counters that it holds, and on no other counter of their caps.
   INSERT INTO budget_reservations (tenant_id, id, state, origin, agent_id, plan_id, application_id, api_key_id, user_id,

@@ -16,74 +16,50 @@ const mutants = {
   "no status guard": ["budgets_close", ["WHEN r.kind = 'settle' AND r.state = 'settled' THEN", "WHEN false THEN"]],
   "no status guard where all are settled together": ["budgets_close", ["AND b.state = 'open' AND", "AND"]],
   "counters before idempotency": [
-    "budget_reserve_decide",
-    ["request_verdicts[request] := 'replay'", "request_verdicts[request] := NULL"]
+    "budget_pair_requests",
+    ["WHEN q.ordinality = ANY (replayed) THEN 'replay'", "WHEN false THEN 'replay'"]
   ],
-  "no idempotency where all have room": ["budget_reserve_decide", ["AND replayed = '{}'", ""]],
-  "< for <=": [
-    "budget_reserve_decide",
-    ["> counter_limits[counter] THEN", ">= counter_limits[counter] THEN"],
-    ["needs[counter].need <= counter_rooms[counter]", "needs[counter].need < counter_rooms[counter]"]
-  ],
-  "room for all under one known counter": ["budgets_reserve", ["b.spent + b.reserved <= n.most", "true"]],
-  "room for all under several known ones": ["budgets_reserve", ["min(m.rest) >= 0", "true"]],
-  "a known counter after its period": [
+  "no idempotency where all have room": ["budget_decide_each", ["CONTINUE WHEN v.verdict IS NOT NULL;", ""]],
+  "< for <=": ["budget_has_room", ["need <= state.limit_amount", "need < state.limit_amount"]],
+  "room for all under one known counter": ["budgets_reserve", ["b.spent + b.reserved <= f.most", "true"]],
+  "room for all under several known ones": [
     "budgets_reserve",
-    ["b.period_end <= moment\n", "false\n"],
-    ["min(m.period_end) <= moment OR", ""]
+    ["has_room := has_room AND c.has_room", "has_room := c.has_room"]
   ],
-  "no lock in the order of known counters": ["budgets_reserve", ["ORDER BY k.tenant_id, k.id)", "ORDER BY random())"]],
-  "room for all under several": [
+  "a known counter after its period": ["budgets_reserve", ["is_over := is_over OR c.period_end <= moment;", ""]],
+  "no lock in the order of known counters": [
     "budgets_reserve",
-    ["AND k.need <= k.most - o.used", ""],
-    ["bool_and(m.need <= m.most - m.used)", "bool_and(true)"]
+    ["ORDER BY n.tenant_id, counters[n.ordinality])", "ORDER BY random())"]
   ],
+  "room for all under several": ["budget_decide_each", ["lacking := coalesce(lacking, g.place);", ""]],
   "room under several that was there before the lock": [
-    "budgets_reserve",
-    ["bool_and(m.need <= m.most - m.used)", "bool_and(true)"]
-  ],
-  "room that nobody takes under one cap": ["budgets_reserve", ["b.reserved + n.need\n", "b.reserved\n"]],
-  "room that nobody takes under several": [
-    "budgets_reserve",
-    ["reserved = b.reserved + f.need", "reserved = b.reserved"],
-    ["reserved = b.reserved + f.need", "reserved = b.reserved"]
-  ],
-  "room that is not taken back": ["budget_return_needs", ["b.reserved - n.need", "b.reserved"]],
-  "room for all": [
-    "budget_reserve_decide",
-    ["(needs[counter].need <= counter_rooms[counter] + counter_slacks[counter]) IS NOT TRUE", "false"]
-  ],
-  "room that nobody takes": ["budget_reserve_decide", ["counter_deltas[counter] := needs[counter].need;", ""]],
-  "what had room before somebody had none is counted twice": [
-    "budget_reserve_decide",
-    ["counter_deltas := array_fill(0::bigint, ARRAY[coalesce(cardinality(counters), 0)]);", ""]
-  ],
-  "no inline reclaim": [
-    "budget_reserve_decide",
-    ["counter_dues[counter] := EXISTS", "counter_dues[counter] := false AND EXISTS"]
-  ],
-  floats: [
-    "budget_reserve_decide",
-    ["counter_spents bigint[]; counter_reserveds bigint[]", "counter_spents real[]; counter_reserveds real[]"]
-  ],
-  "some caps move although another has no room": [
-    "budget_reserve_decide",
-    ["IF failing_pair IS NOT NULL AND NOT is_approving", "IF failing_pair = first_pair AND NOT is_approving"]
-  ],
-  "counters locked in no order where all are there": [
-    "budgets_reserve",
-    ["ORDER BY k.tenant_id, o.id)", "ORDER BY random())"]
-  ],
-  "no lock where requests have keys": [
-    "budget_reserve_decide",
-    ["ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n      END IF;", ") l;\n      END IF;"]
-  ],
-  "counters locked in no order where requests have keys": [
     "budget_reserve_decide",
     [
-      "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n      END IF;",
-      "ORDER BY random() FOR UPDATE OF b) l;\n      END IF;"
+      "counters := coalesce(counters, budget_lock_needs(moment, needs, verdicts, has_plans));\n    states := budget_counter_states(moment, needs, counters, has_plans);",
+      "states := budget_counter_states(moment, needs, budget_open_counters(needs, moment), has_plans);\n    counters := coalesce(counters, budget_lock_needs(moment, needs, verdicts, has_plans));"
     ]
+  ],
+  "room that nobody takes under known counters": ["budgets_reserve", ["b.reserved + f.need\n", "b.reserved\n"]],
+  "room that nobody takes where it is written": ["budget_write_counters", ["b.reserved + s.added\n", "b.reserved\n"]],
+  "room that is not taken back": ["budget_return_needs", ["b.reserved - n.need", "b.reserved"]],
+  "room for all": ["budget_has_room", ["need <= state.limit_amount - (state.spent + state.reserved)", "true"]],
+  "room that nobody takes": ["budget_decide_each", ["s.added := s.added + need;", ""]],
+  "what one is given is there for the next": ["budget_decide_each", ["s.reserved := s.reserved + need;", ""]],
+  "what is denied is counted": ["budget_decide_each", ["IF v.verdict <> 'open' THEN", "IF false THEN"]],
+  "what is admitted is counted twice": [
+    "budget_write_counters",
+    ["b.reserved + s.added\n", "b.reserved + 2 * s.added\n"]
+  ],
+  "no inline reclaim": ["budget_has_due", ["RETURN EXISTS", "RETURN false AND EXISTS"]],
+  floats: ["budget_has_room", ["state.limit_amount - (state.spent", "state.limit_amount::real - (state.spent"]],
+  "some caps move although another has no room": [
+    "budget_decide_each",
+    ["IF lacking IS NULL OR is_raising", "IF lacking IS DISTINCT FROM v.governs[1].place OR is_raising"]
+  ],
+  "no lock where requests have keys": ["budget_lock_needs", ["ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;", ") l;"]],
+  "counters locked in no order where requests have keys": [
+    "budget_lock_needs",
+    ["ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;", "ORDER BY random() FOR UPDATE OF b) l;"]
   ],
   "no lock at all": ["budget_lock_counters", ["ORDER BY b.tenant_id, b.id FOR UPDATE", "ORDER BY b.tenant_id, b.id"]]
 } satisfies Record<string, Mutant>

@@ -13,11 +13,11 @@ const mutants = {
     ""
   ],
   "a call that asks held caps again": [
-    "budget_reserve_decide",
-    "AND e.cap = needs[k.counter].cap_id",
-    "AND false AND e.cap = needs[k.counter].cap_id"
+    "budget_draw_on_plans",
+    "WHERE e.cap = needs[g.place].cap_id",
+    "WHERE false AND e.cap = needs[g.place].cap_id"
   ],
-  "calls under a plan that is not active": ["budget_reserve_decide", "r.status <> 'active'", "false"],
+  "calls under a plan that is not active": ["budget_draw_on_plans", "r.status <> 'active'", "false"],
   "an ended plan that holds": ["budget_plan_rest", "CASE WHEN status IN ('active', 'suspended')", "CASE WHEN true"],
   "a call that is settled as if it had no plan": ["budgets_close", "AND b.plan_id IS NULL AND", "AND"],
   "calls that outlive their plan": ["budget_plans_end", "AND b.state = 'open' AND b.origin = 'api'", "AND false"],
@@ -32,9 +32,9 @@ const mutants = {
     "WHERE false"
   ],
   "a dead plan that refuses others": [
-    "budget_reserve_decide",
-    ") OR EXISTS (\n              SELECT FROM budget_plans l",
-    ") OR false AND EXISTS (\n              SELECT FROM budget_plans l"
+    "budget_has_due",
+    ") OR EXISTS (\n    SELECT FROM budget_plans l",
+    ") OR false AND EXISTS (\n    SELECT FROM budget_plans l"
   ],
   "< for <= at a start": ["budget_plan_room", "+ need > CASE WHEN binds", "+ need >= CASE WHEN binds"],
   "a plan completed with open calls": [

@@ -60,7 +60,6 @@ type Parameters = { readonly [name: string]: string | boolean | undefined }
 const reserveParameters = [
   "moment",
   "hold_seconds",
-  "is_plain",
   "has_thresholds",
   "tenants",
   "revision",
@@ -105,47 +104,46 @@ const row = <S extends Schema.Top>(schema: S) =>
 const Reservation = row(StoredReservation)
 const Entry = row(StoredEntry)
 const Replays = Schema.Array(Schema.Struct({ place: Schema.Int, sha256: Schema.String, reservation: Reservation }))
-const Sums = Schema.Array(Schema.NullOr(Sum))
-const Ends = Schema.NullOr(Schema.Array(Schema.NullOr(Schema.Finite)))
+/** When the period of a counter ends; null where it never does. */
+const Ends = Schema.NullOr(Schema.Finite)
 
 const AllOpen = Schema.Struct({
   /** The moment of the decision. */
   at: Schema.Finite,
-  /** What each counter had left before the batch, and when its period ends. */
-  rooms: Schema.Array(Sum),
-  ends: Ends,
-  /** The ids of the counters, where the caller did not know them. */
-  counters: Schema.optionalKey(Schema.NullOr(Schema.Array(Schema.String)))
+  /** What each counter of the batch had left before it, and when its period ends. */
+  headrooms: Schema.Array(Sum),
+  ends: Schema.NullOr(Schema.Array(Ends))
 })
 const Decided = Schema.Struct({
   at: Schema.Finite,
-  verdicts: Schema.Array(
-    Schema.Literals([
-      "open",
-      "held",
-      "denied",
-      "no-room",
-      "replay",
-      "due",
-      "gone",
-      "changed",
-      "plan-missing",
-      "plan-suspended",
-      "plan-completed",
-      "plan-aborted",
-      "plan-expired"
-    ])
+  decisions: Schema.Array(
+    Schema.Struct({
+      verdict: Schema.Literals([
+        "open",
+        "held",
+        "denied",
+        "no-room",
+        "replay",
+        "due",
+        "gone",
+        "changed",
+        "plan-missing",
+        "plan-suspended",
+        "plan-completed",
+        "plan-aborted",
+        "plan-expired"
+      ]),
+      /** What each of its caps has left, and when the period ends; none where it was decided without its counters. */
+      headrooms: Schema.Array(Schema.NullOr(Sum)),
+      ends: Schema.Array(Ends),
+      /** The counter that has too little left, by its place among those of the batch. */
+      shortage: Schema.NullOr(Schema.Struct({ place: Schema.Int, limit: Sum, spent: Sum, reserved: Sum }))
+    })
   ),
-  headrooms: Sums,
-  ends: Ends,
-  /** The ends of the periods on which plans hold their budget, by pairs; null where the batch has no plan. */
-  pairEnds: Ends,
-  failing: Schema.Array(Schema.NullOr(Schema.Int)),
-  failingLimits: Sums,
-  failingSpents: Sums,
-  failingReserveds: Sums,
   replays: Replays,
-  approved: Schema.Array(Schema.Struct({ place: Schema.Int, reservation: Reservation }))
+  approved: Schema.Array(Schema.Struct({ place: Schema.Int, reservation: Reservation })),
+  /** Those of the batch, in the order of its needs; null where it has idempotency keys, approvals or plans. */
+  counters: Schema.NullOr(Schema.Array(Schema.String))
 })
 const ReserveOutcome = Schema.Union([Schema.Struct({ stale: Schema.Literal(true) }), AllOpen, Decided])
 
@@ -305,16 +303,34 @@ interface NeededCounter extends ApplicableCap {
   need: bigint
 }
 
-/** A request of a batch with its caps, the places of their counters, and how many caps the requests before it have. */
+/** A request of a batch with its caps, and the places of their counters. */
 interface PlacedRequest {
   readonly item: ReserveItem
   readonly caps: ReadonlyArray<ApplicableCap>
   readonly counters: ReadonlyArray<number>
-  readonly first: number
 }
 
 /** Of how many counters the ids are remembered. */
 const maxKnownCounters = 20_000
+
+/** The ids of counters by their names: a counter stays the current one of its cap for its period, so it is looked up once. */
+const makeKnownCounters = () => {
+  const ids = new Map<string, string>()
+  return {
+    /** Those of all names as PostgreSQL's text; undefined where one is unknown. */
+    idsOf: (names: ReadonlyArray<string>): string | undefined => {
+      const found = names.map((name) => ids.get(name))
+      return found.includes(undefined) ? undefined : `{${found.join()}}`
+    },
+    learn: (names: ReadonlyArray<string>, counters: ReadonlyArray<string>) => {
+      if (ids.size + counters.length > maxKnownCounters) ids.clear()
+      for (const [index, id] of counters.entries()) ids.set(names[index] ?? "", id)
+    },
+    forget: (names: ReadonlyArray<string>) => {
+      for (const name of names) ids.delete(name)
+    }
+  }
+}
 
 /** The most that a counter can hold. */
 const maxCounted = 9_223_372_036_854_775_807n
@@ -322,7 +338,7 @@ const maxCounted = 9_223_372_036_854_775_807n
 /** Lays a batch out as the arguments of its function: every counter once, and the requests in their order. */
 const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
   const counters = new Map<string, NeededCounter>()
-  let pairs = 0
+  // Whether it may take from known counters without a decision; rolling windows are read when they are locked.
   let isPlain = true
   let isKeyed = false
   let hasApprovals = false
@@ -331,8 +347,6 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
     hasApprovals ||= item.kind !== "reserve"
     isPlain &&= item.kind === "reserve" && item.plan === undefined && item.repeatable === undefined
     const caps = item.plan === undefined ? applicable : [...planCap(item), ...applicable]
-    const first = pairs
-    pairs += caps.length
     const own = caps.map(({ cap, counterKey }) => {
       const name = `${cap.id}${counterKey}`
       let counter = counters.get(name)
@@ -340,14 +354,13 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
       counter.need += needOf(cap, item)
       return counter.place
     })
-    return { item, caps, counters: own, first }
+    return { item, caps, counters: own }
   })
   const needed = [...counters.values()]
-  isPlain &&= needed.every(({ need }) => need <= maxCounted)
+  isPlain &&= needed.every(({ cap, need }) => need <= maxCounted && cap.period !== "rolling")
   const parameters: Parameters = {
     moment: momentText(now),
     hold_seconds: `${holdSeconds}`,
-    is_plain: isPlain,
     has_thresholds: needed.some(({ cap }) => cap.alertThresholds.length > 0),
     tenants: `{${Array.from(revisions, ([tenantId]) => tenantId).join()}}`,
     revision: `${Array.from(revisions, ([, revision]) => revision).reduce((sum, one) => sum + one, 0n)}`,
@@ -356,7 +369,7 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
     keys: isKeyed ? keysOf(requests.map(({ item }) => item)) : undefined,
     entries: hasApprovals ? JSON.stringify(approvalEntries(requests)) : undefined
   }
-  return { parameters, placed, isPlain, names: [...counters.keys()] }
+  return { parameters, placed, names: isPlain ? [...counters.keys()] : undefined }
 }
 
 /** The fields of each composite type that the functions of the ledger take, as the database has them. */
@@ -543,10 +556,10 @@ const approvalEntries = (requests: ReserveBatch["requests"]) =>
 /** All have room, one after the other. */
 const readAllOpen = (
   placed: ReadonlyArray<PlacedRequest>,
-  { at: millis, ends, rooms }: typeof AllOpen.Type
+  { at: millis, ends, headrooms }: typeof AllOpen.Type
 ): ReadonlyArray<ReserveResult> => {
   const at = instantAt(millis)
-  const left = [...rooms]
+  const left = [...headrooms]
   return placed.map(({ caps, counters, item }) => ({
     verdict: "open",
     at,
@@ -567,12 +580,14 @@ const readDecided = (
   const at = instantAt(outcome.at)
   const replays = new Map(outcome.replays.map((replay) => [replay.place, replay]))
   const approved = new Map(outcome.approved.map(({ place, reservation }) => [place, reservation]))
-  return placed.map(({ caps, counters, first, item }, index): ReserveResult | undefined => {
-    const verdict = outcome.verdicts[index]
-    const available = caps.map((one, pair): AvailableBudget => ({
+  return outcome.decisions.map(({ ends, headrooms, shortage, verdict }, index): ReserveResult | undefined => {
+    const request = placed[index]
+    if (request === undefined) return undefined
+    const { caps, counters, item } = request
+    const available = caps.map((one, place): AvailableBudget => ({
       ...one,
-      headroom: outcome.headrooms[first + pair] ?? 0n,
-      resetsAt: outcome.pairEnds?.[first + pair] ?? outcome.ends?.[(counters[pair] ?? 0) - 1] ?? null
+      headroom: headrooms[place] ?? 0n,
+      resetsAt: ends[place] ?? null
     }))
     switch (verdict) {
       case "open": {
@@ -585,16 +600,11 @@ const readDecided = (
         return { verdict, at, available }
       case "denied":
       case "no-room": {
-        const budget = available[(outcome.failing[index] ?? 0) - 1 - first]
-        if (budget === undefined) return { verdict: "gone" }
-        const insufficient = {
-          budget,
-          limit: outcome.failingLimits[index] ?? 0n,
-          spent: outcome.failingSpents[index] ?? 0n,
-          reserved: outcome.failingReserveds[index] ?? 0n,
-          requested: requestedBy(item.amount, item.tokens)
-        }
-        return { verdict, insufficient, available }
+        const budget = shortage === null ? undefined : available[counters.indexOf(shortage.place)]
+        if (shortage === null || budget === undefined) return { verdict: "gone" }
+        const { limit, reserved, spent } = shortage
+        const requested = requestedBy(item.amount, item.tokens)
+        return { verdict, insufficient: { budget, limit, spent, reserved, requested }, available }
       }
       case "replay": {
         const replay = replays.get(index + 1)
@@ -746,19 +756,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
     }
 
     const reserve = batchFunction("budgets_reserve", reserveParameters, ReserveOutcome)
-    // A counter stays the current one of its cap for its period, so its id is looked up once.
-    const ids = new Map<string, string>()
-    const idsOf = (names: ReadonlyArray<string>): string | undefined => {
-      const found = names.map((name) => ids.get(name))
-      return found.length === 0 || found.includes(undefined) ? undefined : `{${found.join()}}`
-    }
-    const learn = (names: ReadonlyArray<string>, counters: ReadonlyArray<string>) => {
-      if (ids.size + counters.length > maxKnownCounters) ids.clear()
-      for (const [index, id] of counters.entries()) ids.set(names[index] ?? "", id)
-    }
-    const forget = (names: ReadonlyArray<string>) => {
-      for (const name of names) ids.delete(name)
-    }
+    const known = makeKnownCounters()
     const close = batchFunction("budgets_close", closeParameters, CloseOutcome)
     const settlePart = batchFunction("budgets_settle_part", settlePartParameters, SettlePartOutcome)
     const record = batchFunction("budgets_record", recordParameters, RecordOutcome)
@@ -802,28 +800,28 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
     return {
       /** Decides a batch in the order given; "stale" where caps have changed since they were found. */
       reserve: (batch: ReserveBatch): Effect.Effect<ReadonlyArray<ReserveResult | undefined> | "stale"> => {
-        const { isPlain, names, parameters, placed } = layOut(batch)
-        const read = (outcome: typeof ReserveOutcome.Type) => {
-          if ("stale" in outcome) return "stale"
-          if (!("rooms" in outcome)) {
-            // Where there is too little, the next batch looks before it takes.
-            if (isPlain) forget(names)
-            return readDecided(placed, outcome)
-          }
-          learn(names, outcome.counters ?? [])
-          return readAllOpen(placed, outcome)
-        }
-        const counters = isPlain ? idsOf(names) : undefined
-        if (counters === undefined) return Effect.map(reserve(parameters), read)
+        const { names, parameters, placed } = layOut(batch)
+        const counters = names && known.idsOf(names)
         return reserve({ ...parameters, counters }).pipe(
           // What no counter can hold is not counted under a soft cap, which the decision sees to.
           Effect.catchCause((cause) =>
-            isOverflow(cause) ? Effect.succeed({ stale: true } as const) : Effect.failCause(cause)
+            counters !== undefined && isOverflow(cause)
+              ? Effect.succeed({ stale: true } as const)
+              : Effect.failCause(cause)
           ),
-          Effect.flatMap((outcome) => {
-            if (!("stale" in outcome)) return Effect.succeed(read(outcome))
-            forget(names)
-            return Effect.map(reserve(parameters), read)
+          Effect.map((outcome) => {
+            if ("headrooms" in outcome) return readAllOpen(placed, outcome)
+            if ("stale" in outcome) {
+              if (names !== undefined) known.forget(names)
+              return "stale"
+            }
+            if (names !== undefined) {
+              // Where there is too little, the next batch looks before it takes.
+              if (outcome.decisions.every(({ verdict }) => verdict === "open"))
+                known.learn(names, outcome.counters ?? [])
+              else known.forget(names)
+            }
+            return readDecided(placed, outcome)
           })
         )
       },
