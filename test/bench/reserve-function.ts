@@ -81,7 +81,8 @@ export const benchReserveFunction = Effect.gen(function* () {
               now: yield* DateTime.now,
               holdSeconds: 3600
             })
-            if (outcome === "stale" || outcome.some((one) => one?.verdict !== "open")) return yield* Effect.die(outcome)
+            if (outcome === "stale" || outcome.some((one) => one === "due" || one.verdict !== "open"))
+              return yield* Effect.die(outcome)
           }
           const after = yield* timeOf("budgets_reserve")
           const micros = ((after.millis - before.millis) / (after.calls - before.calls)) * 1000

@@ -572,18 +572,18 @@ const readAllOpen = (
   }))
 }
 
-/** The result of each request; undefined where expired reservations must be swept first. */
+/** The result of each request; "due" where expired reservations must be swept first. */
 const readDecided = (
   placed: ReadonlyArray<PlacedRequest>,
   outcome: typeof Decided.Type
-): ReadonlyArray<ReserveResult | undefined> => {
+): ReadonlyArray<ReserveResult | "due"> => {
   const at = instantAt(outcome.at)
   const replays = new Map(outcome.replays.map((replay) => [replay.place, replay]))
   const approved = new Map(outcome.approved.map(({ place, reservation }) => [place, reservation]))
-  return outcome.decisions.map(({ ends, headrooms, shortage, verdict }, index): ReserveResult | undefined => {
-    const request = placed[index]
-    if (request === undefined) return undefined
-    const { caps, counters, item } = request
+  return placed.map(({ caps, counters, item }, index): ReserveResult | "due" => {
+    const decision = outcome.decisions[index]
+    if (decision === undefined) return { verdict: "gone" }
+    const { ends, headrooms, shortage, verdict } = decision
     const available = caps.map((one, place): AvailableBudget => ({
       ...one,
       headroom: headrooms[place] ?? 0n,
@@ -619,8 +619,8 @@ const readDecided = (
       case "plan-aborted":
       case "plan-expired":
         return inactivePlan(verdict)
-      default:
-        return undefined
+      case "due":
+        return verdict
     }
   })
 }
@@ -799,7 +799,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
 
     return {
       /** Decides a batch in the order given; "stale" where caps have changed since they were found. */
-      reserve: (batch: ReserveBatch): Effect.Effect<ReadonlyArray<ReserveResult | undefined> | "stale"> => {
+      reserve: (batch: ReserveBatch): Effect.Effect<ReadonlyArray<ReserveResult | "due"> | "stale"> => {
         const { names, parameters, placed } = layOut(batch)
         const counters = names && known.idsOf(names)
         return reserve({ ...parameters, counters }).pipe(

@@ -140,32 +140,6 @@ export class Ledger extends Context.Service<
         return checks.length
       })
 
-      /** The caps of the items, and which items lack a cap where one is required. */
-      const resolveCaps = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
-        const known = yield* capIndexes.of(items)
-        if (!budgets.requireCap || !items.some(lacksCap(known))) return { indexes: known, isUncovered: () => false }
-        // An uncovered item never reaches the statement, which alone knows whether the copy is old.
-        yield* capIndexes.refresh(known.keys())
-        const fresh = yield* capIndexes.of(items)
-        return { indexes: fresh, isUncovered: lacksCap(fresh) }
-      })
-
-      /** Decides by one statement; undefined for items that are denied only because of what is due. */
-      const decide = (indexes: CapIndexesByTenant) =>
-        bisectOnFailure(
-          Effect.fnUntraced(function* (
-            items: ReadonlyArray<ReserveItem>
-          ): Effect.fn.Return<ReadonlyArray<ReserveResult | "stale" | undefined>> {
-            const results = yield* store.reserve({
-              requests: items.map((item) => ({ item, caps: applicableCaps(indexes, item) })),
-              revisions: revisionsOf(indexes),
-              now: yield* statementMoment,
-              holdSeconds: budgets.holdSeconds
-            })
-            return results === "stale" ? items.map(() => results) : results
-          })
-        )
-
       const closeTogether = (items: ReadonlyArray<CloseItem>) =>
         Effect.map(closeBisected(items), (exits) =>
           exits.map((exit) =>
@@ -190,41 +164,89 @@ export class Ledger extends Context.Service<
       )
       const settlements = yield* makeSettlementQueue(closeEach, maxBatchSize)
 
-      const decideEach = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
-        const decided = new Map<ReserveItem, Exit.Exit<ReserveResult>>()
-        const mayWait = new Set(items)
-        for (let all = items; all.length > 0; all = all.filter((item) => !decided.has(item))) {
-          const { indexes, isUncovered } = yield* resolveCaps(all)
-          for (const item of all) if (isUncovered(item)) decided.set(item, Exit.succeed({ verdict: "uncovered" }))
-          const open = all.filter((item) => !decided.has(item))
-          if (open.length === 0) break
-          const busyLanes = settlementLanes(indexes, open).filter((lane) => settlements.isBusy(lane))
-          // A held reservation is written at once, so nothing may be held that a pending settlement would make room for.
-          const mayBeHeld = [...indexes.values()].some(({ asksForApproval }) => asksForApproval)
-          if (mayBeHeld) yield* Effect.forEach(busyLanes, settlements.flush, { discard: true })
-          const due: Array<ReserveItem> = []
-          const denied: Array<ReserveItem> = []
-          let isStale = false
-          for (const [index, exit] of (yield* decide(indexes)(open)).entries()) {
-            const item = open[index]
-            if (item === undefined) continue
-            if (Exit.isFailure(exit)) decided.set(item, Exit.failCause(exit.cause))
-            else if (exit.value === undefined) due.push(item)
-            else if (exit.value === "stale") isStale = true
-            else if (busyLanes.length > 0 && isDenied(exit.value) && mayWait.delete(item)) denied.push(item)
-            else decided.set(item, Exit.succeed(exit.value))
-          }
-          if (isStale) yield* capIndexes.refresh(indexes.keys())
-          // Expired reservations take no room: they are swept, and the items that they were in the way of decided again.
-          const ofAll = due.some((item) => applicableCaps(indexes, item).some(isOverAllTenants))
-          const tenants = ofAll ? [null] : [...new Set(due.map(({ tenantId }) => tenantId))]
-          yield* Effect.forEach(tenants, reclaim, { discard: true })
-          // What a pending settlement returns is available once it is written, so its items are decided again, once.
-          yield* Effect.forEach(settlementLanes(indexes, denied), settlements.flush, { discard: true })
-        }
-        return items.map((item) => decided.get(item) ?? Exit.succeed<ReserveResult>({ verdict: "gone" }))
+      /** Uncovered: where a cap is required, an item without one is refused by a copy of the caps that was read just now. */
+      const resolveCaps = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
+        const known = yield* capIndexes.of(items)
+        if (!budgets.requireCap || !items.some(lacksCap(known))) return { indexes: known, isUncovered: () => false }
+        // An uncovered item never reaches the statement, which alone knows whether the copy is old.
+        yield* capIndexes.refresh(known.keys())
+        const fresh = yield* capIndexes.of(items)
+        return { indexes: fresh, isUncovered: lacksCap(fresh) }
       })
-      const reserveEach = withSpan("Ledger.reserveBatch", decideEach)
+
+      /** Stale: the statement found that the copies of the caps are old, so they are read again. */
+      const refreshCaps = (indexes: CapIndexesByTenant, stale: ReadonlyArray<ReserveItem>): Effect.Effect<void> =>
+        stale.length === 0 ? Effect.void : capIndexes.refresh(indexes.keys())
+
+      /** Due: expired reservations take no room, so they are swept before an item is denied because of them. */
+      const sweepDue = (indexes: CapIndexesByTenant, due: ReadonlyArray<ReserveItem>): Effect.Effect<void> => {
+        const isOfAll = due.some((item) => applicableCaps(indexes, item).some(isOverAllTenants))
+        return Effect.forEach(isOfAll ? [null] : new Set(due.map(({ tenantId }) => tenantId)), reclaim, {
+          discard: true
+        })
+      }
+
+      /** Settling: what a pending settlement returns is available once it is written, so a denied item waits for that once. */
+      const writeSettlements = (indexes: CapIndexesByTenant, denied: ReadonlyArray<ReserveItem>): Effect.Effect<void> =>
+        Effect.forEach(settlementLanes(indexes, denied), settlements.flush, { discard: true })
+
+      /** Whether settlements are pending that may make room for items; those are written first where an item may be held. */
+      const areSettling = Effect.fnUntraced(function* (indexes: CapIndexesByTenant, items: ReadonlyArray<ReserveItem>) {
+        const busy = settlementLanes(indexes, items).filter((lane) => settlements.isBusy(lane))
+        // A held reservation is written at once, so nothing may be held that a pending settlement would make room for.
+        const mayBeHeld = [...indexes.values()].some(({ asksForApproval }) => asksForApproval)
+        if (mayBeHeld) yield* Effect.forEach(busy, settlements.flush, { discard: true })
+        return busy.length > 0
+      })
+
+      /** Decides by one statement. Failed: where the values of an item break the statement, the item fails alone. */
+      const decide = (indexes: CapIndexesByTenant) =>
+        bisectOnFailure(
+          Effect.fnUntraced(function* (
+            items: ReadonlyArray<ReserveItem>
+          ): Effect.fn.Return<ReadonlyArray<ReserveResult | "stale" | "due">> {
+            const results = yield* store.reserve({
+              requests: items.map((item) => ({ item, caps: applicableCaps(indexes, item) })),
+              revisions: revisionsOf(indexes),
+              now: yield* statementMoment,
+              holdSeconds: budgets.holdSeconds
+            })
+            return results === "stale" ? items.map(() => results) : results
+          })
+        )
+
+      /** Decides items in the order given, in rounds: what has a reason to be decided again is in the next one. */
+      const reserveEach = withSpan(
+        "Ledger.reserveBatch",
+        Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
+          const decided = new Map<ReserveItem, Exit.Exit<ReserveResult>>()
+          const mayWait = new Set(items)
+          for (let left = items; left.length > 0; left = left.filter((item) => !decided.has(item))) {
+            const { indexes, isUncovered } = yield* resolveCaps(left)
+            for (const item of left) if (isUncovered(item)) decided.set(item, Exit.succeed({ verdict: "uncovered" }))
+            const open = left.filter((item) => !decided.has(item))
+            if (open.length === 0) break
+            const isSettling = yield* areSettling(indexes, open)
+            const exits = yield* decide(indexes)(open)
+            const again = {
+              stale: new Array<ReserveItem>(),
+              due: new Array<ReserveItem>(),
+              settling: new Array<ReserveItem>()
+            }
+            for (const [index, item] of open.entries()) {
+              const exit = exits[index] ?? Exit.succeed({ verdict: "gone" } as const)
+              if (Exit.isFailure(exit)) decided.set(item, Exit.failCause(exit.cause))
+              else if (exit.value === "stale" || exit.value === "due") again[exit.value].push(item)
+              else if (isSettling && isDenied(exit.value) && mayWait.delete(item)) again.settling.push(item)
+              else decided.set(item, Exit.succeed(exit.value))
+            }
+            yield* refreshCaps(indexes, again.stale)
+            yield* sweepDue(indexes, again.due)
+            yield* writeSettlements(indexes, again.settling)
+          }
+          return items.map((item) => decided.get(item) ?? Exit.succeed<ReserveResult>({ verdict: "gone" }))
+        })
+      )
 
       const reservations = yield* makeBatcher({
         maximum: maxBatchSize,
