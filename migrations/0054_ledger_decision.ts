@@ -38,4 +38,13 @@ CREATE TYPE budget_verdict AS (
   lacking integer,
   shortage budget_counter_state
 );
+
+-- The thresholds that a counter has passed in its period, by what they name; codes of them before.
+CREATE TYPE budget_threshold AS (measure text, percent integer);
+ALTER TABLE budget_counters ADD COLUMN passed budget_threshold[] NOT NULL DEFAULT '{}';
+UPDATE budget_counters SET passed = ARRAY(
+  SELECT ROW((ARRAY['spent', 'committed', 'forecast'])[code % 3 + 1], code / 3)::budget_threshold FROM unnest(fired) code
+  ORDER BY 1)
+WHERE fired <> '{}';
+ALTER TABLE budget_counters DROP COLUMN fired;
 `)

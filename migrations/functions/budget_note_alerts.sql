@@ -5,42 +5,45 @@ LANGUAGE plpgsql SET search_path = pg_catalog, public AS $$
 DECLARE
   alerts budget_alerts[];
 BEGIN
-  WITH moved AS MATERIALIZED (SELECT * FROM budget_counters WHERE id = ANY (counters)), facts AS (
-    SELECT b.tenant_id, b.id, b.cap_id, b.spent, b.reserved, b.fired, b.ring IS NOT NULL AS rolling,
-      b.period_start, b.period_end, budget_limit(b.tenant_id, b.cap_id, b.counter_key, moment) AS lim, c.alert_thresholds
-    FROM moved b JOIN budget_caps c ON c.tenant_id = b.tenant_id AND c.id = b.cap_id
-    WHERE c.deleted_at IS NULL AND c.alert_thresholds <> '[]'
-  ), thresholds AS (
-    SELECT DISTINCT f.tenant_id, f.id, t.measure, t.percent,
-      t.percent * 3 + CASE t.measure WHEN 'spent' THEN 0 WHEN 'committed' THEN 1 ELSE 2 END AS code
-    FROM facts f, jsonb_to_recordset(f.alert_thresholds) AS t(measure text, percent integer)
-    WHERE f.spent + f.reserved > 0
-  ), passed AS (
-    SELECT f.*, t.measure, t.percent, t.code
-    FROM facts f JOIN thresholds t ON t.tenant_id = f.tenant_id AND t.id = f.id
-    WHERE t.percent::numeric * f.lim <= 100 * CASE t.measure
-      WHEN 'spent' THEN f.spent WHEN 'committed' THEN f.spent::numeric + f.reserved END
-  ), codes AS (
-    SELECT f.tenant_id, f.id, coalesce(array_agg(DISTINCT c ORDER BY c) FILTER (WHERE c IS NOT NULL), '{}') AS fired
-    FROM facts f LEFT JOIN LATERAL (
-      SELECT code FROM passed p WHERE p.tenant_id = f.tenant_id AND p.id = f.id
-      UNION SELECT unnest(f.fired) WHERE NOT f.rolling) AS o(c) ON true
-    GROUP BY f.tenant_id, f.id
+  WITH moved AS MATERIALIZED (
+    SELECT * FROM budget_counters WHERE id = ANY (counters)
+  ), counter AS (
+    SELECT moved.tenant_id, moved.id, moved.cap_id, moved.spent, moved.reserved, moved.passed,
+      moved.ring IS NOT NULL AS is_rolling, moved.period_start, moved.period_end, cap.alert_thresholds,
+      budget_limit(moved.tenant_id, moved.cap_id, moved.counter_key, moment) AS limit_amount
+    FROM moved JOIN budget_caps cap ON cap.tenant_id = moved.tenant_id AND cap.id = moved.cap_id
+    WHERE cap.deleted_at IS NULL AND cap.alert_thresholds <> '[]'
+  ), declared AS (
+    SELECT DISTINCT counter.tenant_id, counter.id AS counter_id, ROW(alert.measure, alert.percent)::budget_threshold AS threshold
+    FROM counter CROSS JOIN LATERAL jsonb_to_recordset(counter.alert_thresholds) AS alert(measure text, percent integer)
+    WHERE counter.spent + counter.reserved > 0
+  ), reached AS (
+    SELECT counter.*, declared.threshold
+    FROM counter JOIN declared ON declared.tenant_id = counter.tenant_id AND declared.counter_id = counter.id
+    WHERE (declared.threshold).percent::numeric * counter.limit_amount <= 100 * CASE (declared.threshold).measure
+      WHEN 'spent' THEN counter.spent WHEN 'committed' THEN counter.spent::numeric + counter.reserved END
+  ), remembered AS (
+    SELECT counter.tenant_id, counter.id AS counter_id, ARRAY(
+      SELECT reached.threshold FROM reached WHERE reached.tenant_id = counter.tenant_id AND reached.id = counter.id
+      UNION SELECT threshold FROM unnest(counter.passed) threshold WHERE NOT counter.is_rolling ORDER BY 1) AS passed
+    FROM counter
   ), kept AS (
-    UPDATE budget_counters b SET fired = codes.fired FROM codes
-    WHERE b.tenant_id = codes.tenant_id AND b.id = codes.id AND b.fired <> codes.fired
+    UPDATE budget_counters b SET passed = remembered.passed FROM remembered
+    WHERE b.tenant_id = remembered.tenant_id AND b.id = remembered.counter_id AND b.passed <> remembered.passed
   ), checks AS (
     INSERT INTO budget_forecast_checks (tenant_id, counter_id, percents, limit_amount, spent, reserved, period_start,
       period_end, occurred_at)
-    SELECT f.tenant_id, f.id, t.percents, f.lim, f.spent, f.reserved, f.period_start, f.period_end, moment
-    FROM facts f CROSS JOIN LATERAL (
-      SELECT array_agg(t.percent ORDER BY t.percent) AS percents FROM thresholds t
-      WHERE t.tenant_id = f.tenant_id AND t.id = f.id AND t.measure = 'forecast' AND NOT t.code = ANY (f.fired)) t
-    WHERE t.percents IS NOT NULL AND isfinite(f.period_start) AND isfinite(f.period_end)
+    SELECT counter.tenant_id, counter.id, forecast.percents, counter.limit_amount, counter.spent, counter.reserved,
+      counter.period_start, counter.period_end, moment
+    FROM counter CROSS JOIN LATERAL (
+      SELECT array_agg((declared.threshold).percent ORDER BY (declared.threshold).percent) AS percents FROM declared
+      WHERE declared.tenant_id = counter.tenant_id AND declared.counter_id = counter.id
+        AND (declared.threshold).measure = 'forecast' AND NOT declared.threshold = ANY (counter.passed)) forecast
+    WHERE forecast.percents IS NOT NULL AND isfinite(counter.period_start) AND isfinite(counter.period_end)
   )
-  SELECT array_agg(ROW(p.tenant_id, new_id(), p.cap_id, p.id, p.measure, p.percent, p.lim, p.spent, p.reserved,
-    moment)::budget_alerts)
-  INTO alerts FROM passed p WHERE NOT p.code = ANY (p.fired);
+  SELECT array_agg(ROW(reached.tenant_id, new_id(), reached.cap_id, reached.id, (reached.threshold).measure,
+    (reached.threshold).percent, reached.limit_amount, reached.spent, reached.reserved, moment)::budget_alerts)
+  INTO alerts FROM reached WHERE NOT reached.threshold = ANY (reached.passed);
   IF alerts IS NOT NULL THEN PERFORM budget_publish_alerts(alerts, moment); END IF;
 END
 $$;

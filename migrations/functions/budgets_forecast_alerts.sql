@@ -22,11 +22,13 @@ BEGIN
   INTO alerts FROM (
     SELECT DISTINCT ON (k.counter_id, percent) k.*, percent, b.cap_id
     FROM unnest(checks) k CROSS JOIN unnest(k.percents) percent
-    JOIN budget_counters b ON b.tenant_id = k.tenant_id AND b.id = k.counter_id AND NOT percent * 3 + 2 = ANY (b.fired)
+    JOIN budget_counters b ON b.tenant_id = k.tenant_id AND b.id = k.counter_id
+      AND NOT ROW('forecast', percent)::budget_threshold = ANY (b.passed)
     ORDER BY k.counter_id, percent, k.id) c;
   IF alerts IS NOT NULL THEN
-    UPDATE budget_counters b SET fired = ARRAY(SELECT unnest(b.fired || a.codes) ORDER BY 1)
-    FROM (SELECT tenant_id, counter_id, array_agg(percent * 3 + 2) AS codes FROM unnest(alerts)
+    UPDATE budget_counters b SET passed = ARRAY(SELECT threshold FROM unnest(b.passed || a.thresholds) threshold ORDER BY 1)
+    FROM (SELECT tenant_id, counter_id,
+      array_agg(ROW('forecast', percent)::budget_threshold) AS thresholds FROM unnest(alerts)
       GROUP BY tenant_id, counter_id) a
     WHERE b.tenant_id = a.tenant_id AND b.id = a.counter_id;
     PERFORM budget_publish_alerts(alerts, moment);
