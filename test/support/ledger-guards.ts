@@ -31,6 +31,7 @@ const newKey = () => ({
 
 /** What must hold of every ledger, whatever it is made of; each is broken by one of the mutants that the suite must kill. */
 export const guards = {
+  // Invariants L1, L21
   "fills a cap to the last nano-dollar, and not beyond": Effect.gen(function* () {
     const tenantId = yield* makeTenant
     yield* makeCap(tenantId, { limit: 0.3 })
@@ -47,6 +48,7 @@ export const guards = {
     yield* assertNoDrift
   }),
 
+  // Invariant L4
   "settles once, whoever asks again": Effect.gen(function* () {
     const ledger = yield* Ledger
     const tenantId = yield* makeTenant
@@ -64,6 +66,7 @@ export const guards = {
     yield* assertNoDrift
   }),
 
+  // Invariant L6
   "moves nothing for a request that comes again": Effect.gen(function* () {
     const tenantId = yield* makeTenant
     const cap = yield* makeCap(tenantId, { limit: 10 })
@@ -76,6 +79,7 @@ export const guards = {
     yield* assertNoDrift
   }),
 
+  // Invariant L9
   "refuses nobody for what has expired": Effect.gen(function* () {
     const tenantId = yield* makeTenant
     yield* makeCap(tenantId, { limit: 1, period: "total" })
@@ -86,6 +90,7 @@ export const guards = {
     yield* assertNoDrift
   }),
 
+  // Invariant L10
   "counts in the period that has begun": Effect.gen(function* () {
     const tenantId = yield* makeTenant
     const caps = [
@@ -103,6 +108,7 @@ export const guards = {
     yield* assertNoDrift
   }),
 
+  // Invariant L5
   "moves all caps or none": Effect.gen(function* () {
     const tenantId = yield* makeTenant
     const wide = yield* makeCap(tenantId, { limit: 10 })
@@ -114,6 +120,7 @@ export const guards = {
     yield* assertNoDrift
   }),
 
+  // Invariant L1
   "fills a cap that nobody has counted on yet, and not beyond": Effect.gen(function* () {
     const ledger = yield* Ledger
     const { transaction } = yield* Database
@@ -136,6 +143,7 @@ export const guards = {
     yield* assertNoDrift
   }),
 
+  // Invariants L1, L3, L16
   "lets nobody wait in a circle, and nobody above a cap": Effect.gen(function* () {
     const database = yield* OwnDatabase
     const ledger = yield* Ledger

@@ -10,6 +10,7 @@ const seconds = Number(process.env.STORM_SECONDS ?? "60")
 const clients = 64
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "120 seconds" })("64 clients on overlapping caps", (it) => {
+  // Invariant L16
   it.effect(
     "do everything that there is to do at once, over two replicas, and nobody waits in a circle",
     () =>

@@ -31,6 +31,7 @@ let made = 0
 const key = () => ({ "idempotency-key": `fault ${(made += 1)}` })
 
 layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("two replicas with faults", (it) => {
+  // Invariant L19
   it.effect("do not expire each other's reservations, however wrong the clock of one is", () =>
     Effect.gen(function* () {
       const { first, outputOfSecond, second } = yield* two(clockAhead(120))
@@ -55,6 +56,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("two r
     }).pipe(Effect.scoped)
   )
 
+  // Invariant L24
   it.effect(
     "do not wait for one that is stopped in the middle of keyed changes",
     () =>

@@ -12,6 +12,7 @@ const clients = 64
 const nano = 1e9
 
 layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("two replicas in a storm", (it) => {
+  // Invariants L1, L17
   it.effect(
     "lose nothing and overspend nothing while replicas are killed and paused, the database hangs, and a clock is wrong",
     () =>

@@ -42,6 +42,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     return { tenantId, key, capId: made.body.id as string }
   })
 
+  // Invariant L15
   it.effect("a threshold is told once, whichever of two replicas passes it: as an alert, an entry and an event", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -167,6 +168,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("thresholds of caps", (it) => {
     return { tenantId, cap, ledger, alerts, spend, told }
   })
 
+  // Invariant L15
   it.effect("are told once in each period, and one that stands there twice once", () =>
     Effect.gen(function* () {
       const half = { measure: "spent", percent: 50 } as const

@@ -107,6 +107,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("how a cap stands", (it) => {
     })
   )
 
+  // Invariant L11
   it.effect("what is held is told, of each counter its own, and takes no headroom", () =>
     Effect.gen(function* () {
       const members = { limit: 1, mode: "approval", scope: { userId: "each" } } as const

@@ -40,6 +40,7 @@ const fill = Effect.fnUntraced(function* (tenantId: TenantId) {
 const long = (last: string) => `${"\u{1f600}".repeat(19)}x${"\u{1f680}\u{10ffff}".repeat(89)}${last}`
 
 layer(ledgerLayer(), { timeout: "60 seconds" })("batches of the ledger", (it) => {
+  // Invariant L4
   it.effect("approve a reservation once that stands in them twice", () =>
     Effect.gen(function* () {
       const tenantId = yield* makeTenant
@@ -79,6 +80,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("batches of the ledger", (it) =>
     })
   )
 
+  // Invariant L23
   it.effect("fail nobody but the request that breaks their statement", () =>
     Effect.gen(function* () {
       const ledger = yield* Ledger
@@ -101,6 +103,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("batches of the ledger", (it) =>
     })
   )
 
+  // Invariant L20
   it.effect("count no further where a cap that refuses nothing is full, and charge what was reserved", () =>
     Effect.gen(function* () {
       const ledger = yield* Ledger

@@ -171,6 +171,7 @@ const transitions = {
 /** Everything that any engine of the ledger must do, asked of the one service that callers see. */
 export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWorld, unknown>) => {
   layer(layerOf, { timeout: "60 seconds" })(`${engine} as a ledger`, (it) => {
+    // Invariant L4
     for (const state of ["held", "open", "denied", "expired", "released", "settled"] as const) {
       for (const act of ["settle", "release", "extend", "approve", "override", "deny"] as const) {
         const expected = transitions[state][act]
@@ -202,6 +203,7 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
       })
     )
 
+    // Invariant L1
     it.effect("a cap is filled to the last nano-dollar, and not beyond", () =>
       Effect.gen(function* () {
         const { item, stands, verdictsOf } = yield* setting({ limit: 0.3 })
@@ -228,6 +230,7 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
       })
     )
 
+    // Invariant L5
     it.effect("all caps move or none", () =>
       Effect.gen(function* () {
         const { ids, item, stands, verdictsOf } = yield* setting({ limit: 10 }, { limit: 1, scope: { model: "large" } })
@@ -257,6 +260,7 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
       })
     )
 
+    // Invariant L9
     it.effect("nobody is refused for what has expired", () =>
       Effect.gen(function* () {
         const { open, reserve, stands } = yield* setting({})
@@ -283,6 +287,7 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
       })
     )
 
+    // Invariant L11
     it.effect("what is held takes no headroom, and expires by itself", () =>
       Effect.gen(function* () {
         const { decide, ledger, open, reserve, stands, tenantId } = yield* setting({ mode: "approval" })
@@ -349,6 +354,7 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
       })
     )
 
+    // Invariant L20
     it.effect("what is reported is charged in full: more than was reserved, late, above the limit", () =>
       Effect.gen(function* () {
         const { open, release, reserve, settle, stands } = yield* setting({ limit: 2 })
@@ -361,6 +367,7 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
       })
     )
 
+    // Invariant L10
     it.effect("a late charge and its refund are the period's that was reserved in", () =>
       Effect.gen(function* () {
         const { ledger, open, refund, stands, world, capId } = yield* setting({ limit: 2, period: "hour" })
@@ -433,6 +440,7 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
       })
     )
 
+    // Invariant L6
     it.effect("a key is good for one reservation", () =>
       Effect.gen(function* () {
         const { reserve, stands } = yield* setting({})
@@ -462,6 +470,7 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
       })
     )
 
+    // Invariant L14
     it.effect("tenants stand in nobody's way", () =>
       Effect.gen(function* () {
         const one = yield* setting({})
@@ -476,6 +485,7 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
       })
     )
 
+    // Invariant L4
     it.effect("a race has one winner", () =>
       Effect.gen(function* () {
         const { ledger, open, release, settle, stands } = yield* setting({ limit: 8 })
@@ -494,6 +504,7 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
     )
 
     for (const seed of ["a", "b", "c"]) {
+      // Invariant L13
       it.effect(`a batch decides as its requests would one by one: ${seed}`, () =>
         Effect.gen(function* () {
           const dice = diceOf(`batch ${seed}`)

@@ -11,30 +11,6 @@ import { OwnDatabase } from "../../support/clock.ts"
 import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem } from "../../support/ledger.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
-/*
- * What the ledger promises, and where each sentence is proven. "model": test/budgets/ledger/properties.test.ts, random histories
- * against test/budgets/ledger/model.ts; "guards": test/support/ledger-guards.ts, which the mutants of test/system must break;
- * "conformance": test/budgets/ledger/conformance.ts, which PostgreSQL and the model both pass.
- *
- * no admission above a cap or a plan        guards, model, conformance; test/budgets/plans/properties.test.ts, races.test.ts
- * spent ≤ limit for gateway-only histories  below
- * counters = fold of the entries            model, every guard and storm, verify.test.ts
- * exactly one terminal state                conformance (each act on each state; a race has one winner), plans/races.test.ts
- * all caps move or none                     guards, conformance
- * a retry = once                            guards, conformance, spend.test.ts, plans/handlers.test.ts
- * no negative bucket                        below
- * after quiescence no reservation is open   below, sweeper.test.ts
- * a refusal is never due to an expired one  guards, conformance, plans/handlers.test.ts
- * periods partition time                    periods.test.ts: every zone and length, daylight saving, leap days, month ends
- * held takes no headroom                    conformance, utilization.test.ts, approvals.test.ts
- * plan spend + open children ≤ plan         plans/properties.test.ts, plans/races.test.ts
- * batch ≡ sequence                          conformance
- * tenants cannot touch each other           below, conformance, spend.test.ts, caps.test.ts, platform/tenancy.test.ts
- * each threshold once                       alerts.test.ts, also over two replicas
- * no deadlock under overlapping caps        guards, plans/races.test.ts; a minute of it: test/system/ledger-deadlocks.test.ts
- * kill -9 loses nothing                     test/system/ledger-storm.test.ts, sweeper.test.ts (the database)
- */
-
 const start = Date.UTC(2031, 4, 5, 10)
 const nano = 1_000_000_000n
 const programs = Number(process.env.LEDGER_PROGRAMS ?? "8")
@@ -69,6 +45,7 @@ const raising = (body: string) =>
 
 layer(ledgerLayer(), { timeout: "60 seconds" })("the invariants of the ledger", (it) => {
   for (let program = 0; program < programs; program++) {
+    // Invariants L2, L8
     it.effect(`what the gateway spends is never above a hard cap, and in the end nothing is open: ${program}`, () =>
       Effect.gen(function* () {
         yield* TestClock.setTime(start)
@@ -143,6 +120,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the invariants of the ledger", 
       "23514"
     ]
   ] as const) {
+    // Invariant L22
     it.effect(`the database refuses ${what}`, () =>
       Effect.gen(function* () {
         const ledger = yield* Ledger
@@ -157,6 +135,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the invariants of the ledger", 
     )
   }
 
+  // Invariant L1
   it.effect("every statement that raises what is reserved names what is spent, or returns the sum", () =>
     Effect.gen(function* () {
       const functions = yield* asSuperuser(
@@ -176,6 +155,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the invariants of the ledger", 
     })
   )
 
+  // Invariant L7
   it.effect("no bucket of a rolling window goes below nothing, whenever what it counted comes back", () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(start)
@@ -220,6 +200,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the invariants of the ledger", 
     })
   )
 
+  // Invariant L14
   it.effect("nobody settles, releases, extends, approves, denies, refunds or sweeps what is another tenant's", () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(start)

@@ -58,6 +58,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the counters of a cap", (it) =>
     ["a soft cap that becomes hard", { limit: 50, mode: "soft" }, { mode: "hard" }],
     ["a paused cap that is active again", { limit: 50, status: "paused" }, { status: "active" }]
   ] as const) {
+    // Invariant L18
     it.effect(`${what} binds whoever waited for another cap's while it was changed`, () =>
       Effect.gen(function* () {
         const caps = yield* BudgetCaps
@@ -93,6 +94,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the counters of a cap", (it) =>
     )
   }
 
+  // Invariant L18
   it.effect("leave nothing behind of whoever waited for the one that governs it while it was changed", () =>
     Effect.gen(function* () {
       const caps = yield* BudgetCaps
@@ -115,6 +117,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the counters of a cap", (it) =>
     })
   )
 
+  // Invariant L16
   it.effect("are waited for by nobody in a circle at the end of a period", () =>
     Effect.gen(function* () {
       const ledger = yield* Ledger

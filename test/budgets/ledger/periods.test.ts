@@ -209,6 +209,7 @@ const table = [
 
 layer(PeriodsDatabase.layer, { excludeTestServices: true, timeout: "60 seconds" })("a period", (it) => {
   for (const [what, period, zone, anchor, moment, starts, ends] of table) {
+    // Invariant L10
     it.effect(`${what}: ${moment} in ${zone}`, () =>
       Effect.gen(function* () {
         assert.deepStrictEqual(yield* periodOf(period, zone, anchor, moment), [starts, ends])
@@ -217,6 +218,7 @@ layer(PeriodsDatabase.layer, { excludeTestServices: true, timeout: "60 seconds" 
   }
 
   for (const zone of zones) {
+    // Invariant L10
     it.effect(`parts time without a gap or an overlap in ${zone}`, () =>
       Effect.gen(function* () {
         assert.deepStrictEqual(yield* faultsOf(zone, "119 hours", "31 minutes"), [])

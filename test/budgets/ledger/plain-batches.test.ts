@@ -72,6 +72,7 @@ const standingsOf = Effect.fnUntraced(function* (caps: ReadonlyArray<{ readonly 
 })
 
 layer(ledgerLayer(), { timeout: "60 seconds" })("what is decided at once", (it) => {
+  // Invariant L13
   it.effect.each([
     ["where one of its caps rolls", rolling],
     ["where no cap does", {}]

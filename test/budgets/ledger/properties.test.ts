@@ -259,6 +259,7 @@ const runProgram = Effect.fnUntraced(function* (dice: Dice) {
 
 layer(ledgerLayer(), { timeout: "60 seconds" })("the ledger does what its model does", (it) => {
   for (let program = 0; program < programs; program++) {
+    // Invariants L1, L3
     it.effect(`program ${seed}/${program}`, () => runProgram(diceOf(`${seed}/${program}`)), 60_000)
   }
 })

@@ -33,6 +33,7 @@ const toldOf = (database: TestDatabase, tenantId: string) =>
   )
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the sweeper", (it) => {
+  // Invariant L8
   it.effect("ends what is due by itself, whatever it is, and returns what it kept free", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -127,6 +128,7 @@ layer(ledgerLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a sw
     })
   )
 
+  // Invariant L4
   it.effect("shares the work with others at once, and none does any of it twice", () =>
     Effect.gen(function* () {
       const { database, ledger, tenantId } = yield* setting(200)

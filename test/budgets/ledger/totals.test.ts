@@ -13,6 +13,7 @@ const written = (text: string, member: string): ReadonlyArray<string> =>
   Array.from(text.matchAll(new RegExp(`"${member}":(-?[0-9.]+)[,}]`, "g")), ([, digits]) => digits ?? "")
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("sums that no double holds", (it) => {
+  // Invariant L21
   it.effect("are exact to the nano-dollar wherever they are answered", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -38,6 +38,7 @@ const drifts = [
 ] as const
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the command ledger:verify", (it) => {
+  // Invariant L3
   it.effect("ends with 0 where every counter is what was written, of caps, rolling windows and plans", () =>
     Effect.gen(function* () {
       const service = yield* TestService

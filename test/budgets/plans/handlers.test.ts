@@ -424,6 +424,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  // Invariant L9
   it.effect("nothing is refused because of a plan that is over", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -488,6 +489,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  // Invariant L6
   it.effect("a repetition under a key answers the same and changes once", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -11,6 +11,7 @@ layer(plansLayer, { timeout: "60 seconds" })("plans do what their model does", (
   let ended = 0
 
   for (let program = 0; program < programs; program++) {
+    // Invariants L1, L12
     it.effect(`program ${seed}/${program}`, () =>
       Effect.gen(function* () {
         const result = yield* runProgram(diceOf(`${seed} ${program}`), program % 2 === 0)

@@ -13,6 +13,7 @@ const tally = (answers: ReadonlyArray<Answer>) => {
 }
 
 layer(replicas, { excludeTestServices: true, timeout: "60 seconds" })("plans under two replicas", (it) => {
+  // Invariants L1, L12
   it.effect("64 callers draw on the last cents: as many as fit win, and not one more", () =>
     Effect.gen(function* () {
       const { figures, post, utilization, start } = yield* settingOfTwo([{}, { period: "day" }])
@@ -41,6 +42,7 @@ layer(replicas, { excludeTestServices: true, timeout: "60 seconds" })("plans und
     })
   )
 
+  // Invariant L4
   it.effect("complete, abort, extend and heartbeat race: exactly one end wins, and nothing stays held", () =>
     Effect.gen(function* () {
       const { collection, figures, post, utilization, start } = yield* settingOfTwo()

@@ -257,6 +257,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  // Invariant L6
   it.effect("repeats the answer under an Idempotency-Key, and moves nothing again", () =>
     Effect.gen(function* () {
       const service = yield* TestService
