@@ -6,8 +6,8 @@
 -- budget_reserve_decide and no request has a key, an approval or a plan.
 --
 -- Most batches are such, and only need available budget: it is taken, and given back where a counter has too little.
--- budget_reserve_decide decides all others, which takes half as long again. Returns `stale`, without any change, if the copies are old, or if a known
--- counter is no longer the current one.
+-- budget_reserve_decide decides all others, and takes twice as long. Returns `stale`, without any change, if the copies are
+-- old, or if a known counter is no longer the current one.
 CREATE OR REPLACE FUNCTION budgets_reserve(moment timestamptz, hold_seconds integer, has_thresholds boolean,
   tenants uuid[], revision bigint, needs budget_need[], requests budget_request[], keys json, entries json,
   counters uuid[]) RETURNS json

@@ -369,7 +369,9 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
     keys: isKeyed ? keysOf(requests.map(({ item }) => item)) : undefined,
     entries: hasApprovals ? JSON.stringify(approvalEntries(requests)) : undefined
   }
-  return { parameters, placed, names: isPlain ? [...counters.keys()] : undefined }
+  /** The names of its counters, where it may take from known ones. */
+  const names = isPlain ? [...counters.keys()] : undefined
+  return { parameters, placed, names }
 }
 
 /** The fields of each composite type that the functions of the ledger take, as the database has them. */
@@ -801,27 +803,29 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
       /** Decides a batch in the order given; "stale" where caps have changed since they were found. */
       reserve: (batch: ReserveBatch): Effect.Effect<ReadonlyArray<ReserveResult | "due"> | "stale"> => {
         const { names, parameters, placed } = layOut(batch)
+        const read = (outcome: typeof ReserveOutcome.Type) => {
+          if ("stale" in outcome) return "stale"
+          if ("headrooms" in outcome) return readAllOpen(placed, outcome)
+          if (names !== undefined) {
+            // Where there is too little, the next batch looks before it takes.
+            const isAllOpen = outcome.decisions.every(({ verdict }) => verdict === "open")
+            if (isAllOpen) known.learn(names, outcome.counters ?? [])
+            else known.forget(names)
+          }
+          return readDecided(placed, outcome)
+        }
+        const decided = Effect.suspend(() => Effect.map(reserve(parameters), read))
         const counters = names && known.idsOf(names)
+        if (names === undefined || counters === undefined) return decided
         return reserve({ ...parameters, counters }).pipe(
           // What no counter can hold is not counted under a soft cap, which the decision sees to.
           Effect.catchCause((cause) =>
-            counters !== undefined && isOverflow(cause)
-              ? Effect.succeed({ stale: true } as const)
-              : Effect.failCause(cause)
+            isOverflow(cause) ? Effect.succeed({ stale: true } as const) : Effect.failCause(cause)
           ),
-          Effect.map((outcome) => {
-            if ("headrooms" in outcome) return readAllOpen(placed, outcome)
-            if ("stale" in outcome) {
-              if (names !== undefined) known.forget(names)
-              return "stale"
-            }
-            if (names !== undefined) {
-              // Where there is too little, the next batch looks before it takes.
-              if (outcome.decisions.every(({ verdict }) => verdict === "open"))
-                known.learn(names, outcome.counters ?? [])
-              else known.forget(names)
-            }
-            return readDecided(placed, outcome)
+          Effect.flatMap((outcome) => {
+            if (!("stale" in outcome)) return Effect.succeed(read(outcome))
+            known.forget(names)
+            return decided
           })
         )
       },
