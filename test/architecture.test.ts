@@ -290,3 +290,36 @@ describe.each(all.filter((file) => file.startsWith("console/web/")))("src/%s", (
     }
   })
 })
+
+const clients = all.filter(isClient)
+const known = new Set(all)
+/** Every file that a file of the console names: imported, loaded when it is needed, or run in a thread of its own. */
+const namedBy = (file: string): ReadonlyArray<string> =>
+  Array.from(
+    fs
+      .readFileSync(path.join(root, file), "utf8")
+      .matchAll(/\bfrom "([^"]+)"|^import "([^"]+)"|\bimport\("([^"]+)"\)|\bnew URL\("([^"]+)", import\.meta\.url\)/gm),
+    ([, ...names]) => path.join(path.dirname(file), names.find((name) => name !== undefined) ?? "")
+  ).filter((named) => known.has(named))
+const named = new Map(clients.map((file) => [file, namedBy(file)]))
+
+describe("src/console", () => {
+  it("has no circle of files, also none that `import()` closes, which lint does not see", () => {
+    // All circles at once, since each is seen from every file on it.
+    const circles = clients.flatMap((file) => cycleFrom(file, (node) => named.get(node) ?? [])?.join(" -> ") ?? [])
+    assert.deepStrictEqual(circles, [])
+  })
+
+  it("draws the imports that a circle would need", () => {
+    const edges = new Set(
+      [...named].flatMap(([from, all]) => all.map((to) => `${path.basename(from)} ${path.basename(to)}`))
+    )
+    const kinds = [
+      "main.tsx routes.tsx",
+      "routes.tsx caps.tsx",
+      "editor.tsx syntax-worker.ts",
+      "build.ts declarations.ts"
+    ]
+    for (const edge of kinds) assert.isTrue(edges.has(edge), edge)
+  })
+})

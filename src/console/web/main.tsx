@@ -9,7 +9,8 @@ import { Claim } from "./pages/system/claim.tsx"
 import { Login } from "./pages/system/login.tsx"
 import { routes } from "./shell/routes.tsx"
 import { CallerProvider, forgetSession, sessionKey, useRefusal, useSession } from "./shell/session.tsx"
-import { Page, Shell } from "./shell/shell.tsx"
+import { Page } from "./kit/page.tsx"
+import { Shell } from "./shell/shell.tsx"
 import { applyTheme, chosenTheme } from "./shell/theme.ts"
 
 /** Shows what went wrong in a page instead of an empty window. */

@@ -4,7 +4,7 @@ import { FormActions } from "../actions.tsx"
 import { Dialog } from "../dialog.tsx"
 import { Form } from "../forms/form.tsx"
 import { count } from "../format.tsx"
-import { type Selection } from "./list.tsx"
+import { type Selection } from "./table.tsx"
 import { announce } from "../toast.tsx"
 
 /** How many rows are chosen, and what can be done with them together. */

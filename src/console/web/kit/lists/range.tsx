@@ -1,5 +1,5 @@
 import { useMemo, useState } from "react"
-import { Choice, useFilters } from "./list.tsx"
+import { Choice, useFilters } from "./filters.tsx"
 import { ownTimeZone, timeZones } from "../format.tsx"
 
 /** A range of time with the zone of its days, as operations of usage take it; without `to` it lasts until now. */

@@ -3,13 +3,7 @@ import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { useCan } from "../../shell/session.tsx"
 import { usd } from "../format.tsx"
-import { type Column } from "./list.tsx"
-
-/** Where the cost of rows comes from: the dimension of reports that has their ids as keys, and since when. */
-export interface SpendSource {
-  readonly dimension: "agent" | "api-key" | "tenant"
-  readonly from: string
-}
+import { type Column, type SpendSource } from "./table.tsx"
 
 /** The costs of the rows that are shown that have any, once they have come. */
 const Costs = createContext<ReadonlyMap<string, number> | undefined>(undefined)

@@ -1,7 +1,8 @@
 import { useCall, useRow } from "../../api/hooks.ts"
 import { useCaller, useCan } from "../../shell/session.tsx"
 import { SelectField, TextField } from "../forms/form.tsx"
-import { Choice, type Column } from "../lists/list.tsx"
+import { Choice } from "../lists/filters.tsx"
+import { type Column } from "../lists/table.tsx"
 import { mostNames, type Option } from "./names.tsx"
 
 /** The tenants to choose from, and whether there are more of them; none for a caller of one tenant. */

@@ -22,7 +22,7 @@ import { SecretDialog } from "../../kit/forms/secret.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { TenantName } from "../../kit/names/tenants.tsx"
 import { useCan } from "../../shell/session.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 
 type Agent = Answer<"agents.get">
 type Key = Row<"agentKeys.list">

@@ -13,7 +13,7 @@ import { words } from "../../kit/format.tsx"
 import { Icon } from "../../kit/icons.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 
 type Role = Row<"roles.list">
 type Application = Row<"applications.list">

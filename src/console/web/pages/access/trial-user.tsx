@@ -11,7 +11,7 @@ import { Answered } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
 import { daysLeft, extend, TrialState } from "./trials.tsx"
 import { useCan } from "../../shell/session.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 import { Sessions } from "./sessions.tsx"
 
 type User = Answer<"trialUsers.get">

@@ -11,7 +11,7 @@ import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
 import { SecretDialog } from "../../kit/forms/secret.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 import { applicationTones } from "./applications.tsx"
 import { Registration } from "./registration.tsx"
 

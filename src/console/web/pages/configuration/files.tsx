@@ -12,11 +12,12 @@ import { type Editing, Editor } from "../../kit/texts/editor.tsx"
 import { Form, numberOf, SelectField, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
 import { count, Moment } from "../../kit/format.tsx"
 import { Icon } from "../../kit/icons.tsx"
-import { List, Table } from "../../kit/lists/list.tsx"
+import { List } from "../../kit/lists/list.tsx"
+import { Table } from "../../kit/lists/table.tsx"
 import { Answered, Empty, Loading } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
 import { useCaller } from "../../shell/session.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 
 type Application = Row<"applications.list">
 type TreeNode = Answer<"configurationTrees.get">[number]

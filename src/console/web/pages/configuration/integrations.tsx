@@ -6,11 +6,12 @@ import { Act, Confirm, CopyCurl, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, instantOf, numberOf, SelectField, TextArea, textOf, TextField, textsOf } from "../../kit/forms/form.tsx"
 import { Cut, Moment, words } from "../../kit/format.tsx"
-import { Choice, List, ListPage, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, useFilters } from "../../kit/lists/filters.tsx"
+import { List, ListPage } from "../../kit/lists/list.tsx"
 import { SigningSecret } from "../../kit/forms/secret.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 
 type Integration = Row<"integrations.list">
 

@@ -7,11 +7,12 @@ import { Act, CopyCurl, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, SelectField, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
 import { count, Moment } from "../../kit/format.tsx"
-import { List, Table } from "../../kit/lists/list.tsx"
+import { List } from "../../kit/lists/list.tsx"
+import { Table } from "../../kit/lists/table.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { Compare } from "../../kit/texts/diff.tsx"
 import { useCan } from "../../shell/session.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 
 type Health = Answer<"llm.health">["providers"][number]
 type Version = Row<"llmAdmin.versions">

@@ -3,9 +3,10 @@ import { useCall } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
 import { shortCount, usd } from "../../kit/format.tsx"
-import { Choice, Search, Table, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, Search, useFilters } from "../../kit/lists/filters.tsx"
+import { Table } from "../../kit/lists/table.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 
 type Model = Answer<"llm.models">[number]
 

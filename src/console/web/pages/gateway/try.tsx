@@ -6,7 +6,7 @@ import { type Payload } from "../../api/operations.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
 import { count, usd } from "../../kit/format.tsx"
 import { useCan } from "../../shell/session.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 
 type Request = Payload<"llmCalls.complete">
 

@@ -1,6 +1,7 @@
 import { Link } from "wouter"
 import { count, Moment, usd } from "../../kit/format.tsx"
-import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, useFilters } from "../../kit/lists/filters.tsx"
+import { ListPage } from "../../kit/lists/list.tsx"
 import { AgentName, PrincipalName, shortId, useAgents } from "../../kit/names/names.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { TenantChoice } from "../../kit/names/tenants.tsx"

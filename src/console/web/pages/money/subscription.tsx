@@ -5,9 +5,9 @@ import { type Answer } from "../../api/operations.ts"
 import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { Bars } from "../../kit/charts/chart.tsx"
 import { Moment, percent, quantity, shortCount, usd } from "../../kit/format.tsx"
-import { Table } from "../../kit/lists/list.tsx"
+import { Table } from "../../kit/lists/table.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 import { SubscriptionForm } from "./subscription-form.tsx"
 
 const Days = ({ use }: { readonly use: Answer<"subscriptions.utilization"> }) => {

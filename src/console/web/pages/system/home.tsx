@@ -7,7 +7,7 @@ import { count, Moment, percent, ownTimeZone, short, usd, words } from "../../ki
 import { Icon } from "../../kit/icons.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 import { useRefusals } from "../usage/refusals.tsx"
 
 const Change = ({ percent: change }: { readonly percent: number }) => (

@@ -1,10 +1,11 @@
 import { call } from "../../api/client.ts"
 import { useCall } from "../../api/hooks.ts"
 import { Act, CopyCurl } from "../../kit/actions.tsx"
-import { Search, Table, useFilters } from "../../kit/lists/list.tsx"
+import { Search, useFilters } from "../../kit/lists/filters.tsx"
+import { Table } from "../../kit/lists/table.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 
 /** Saves what a question about this installation needs as answer: version, health, figures and settings, without secrets. */
 const saveBundle = async () => {

@@ -7,10 +7,11 @@ import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { count, Moment, short, words } from "../../kit/format.tsx"
 import { Icon } from "../../kit/icons.tsx"
-import { Choice, ListPage, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, useFilters } from "../../kit/lists/filters.tsx"
+import { ListPage } from "../../kit/lists/list.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { useCaller, useCan } from "../../shell/session.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 
 const keys = ["actionType", "entityType", "entityId", "userId", "tenantId", "outcome", "startDate", "endDate"] as const
 type Entry = Row<"auditLogs.list">

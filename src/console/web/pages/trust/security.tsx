@@ -7,9 +7,10 @@ import { Act, CopyCurl, FormActions } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, instantOf, SelectField, textOf, TextField } from "../../kit/forms/form.tsx"
 import { count, Moment, short, words } from "../../kit/format.tsx"
-import { Choice, List, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, useFilters } from "../../kit/lists/filters.tsx"
+import { List } from "../../kit/lists/list.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 
 const kinds = [
   ["posture", "posture: all rules"],

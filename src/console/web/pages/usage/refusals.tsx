@@ -3,13 +3,15 @@ import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
 import { TabLinks, useNow } from "../../kit/actions.tsx"
 import { count, Moment, short } from "../../kit/format.tsx"
-import { type Column, ListPage, useFilters } from "../../kit/lists/list.tsx"
+import { useFilters } from "../../kit/lists/filters.tsx"
+import { ListPage } from "../../kit/lists/list.tsx"
+import { type Column } from "../../kit/lists/table.tsx"
 import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
 import { AgentName, CapName, PrincipalName, shortId } from "../../kit/names/names.tsx"
 import { TenantChoice } from "../../kit/names/tenants.tsx"
 import { Empty, NotAllowed } from "../../kit/states.tsx"
 import { useRefusal } from "../../shell/session.tsx"
-import { Page } from "../../shell/shell.tsx"
+import { Page } from "../../kit/page.tsx"
 
 type Entry = Row<"auditLogs.list">
 

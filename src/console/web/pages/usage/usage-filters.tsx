@@ -1,4 +1,4 @@
-import { Choice, useFilters } from "../../kit/lists/list.tsx"
+import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { shortId, useAgents, useApiKeys, useApplications } from "../../kit/names/names.tsx"
 import { useTenants } from "../../kit/names/tenants.tsx"
 

@@ -1,0 +1,162 @@
+import { type ReactNode, useState } from "react"
+import { Icon } from "../icons.tsx"
+
+/** Where the cost of rows comes from: the dimension of reports that has their ids as keys, and since when. */
+export interface SpendSource {
+  readonly dimension: "agent" | "api-key" | "tenant"
+  readonly from: string
+}
+
+/** A column: its title, how a row shows in it, and whether it holds figures. */
+export interface Column<Item, Sort extends string = never> {
+  readonly title: string
+  /** The member that its title sorts by. */
+  readonly sort?: Sort | undefined
+  readonly cell: (item: Item) => ReactNode
+  readonly isNumber?: boolean | undefined
+  /** Takes the width that the others leave. */
+  readonly isWide?: boolean | undefined
+  /** That it shows what rows cost. */
+  readonly spend?: SpendSource | undefined
+}
+
+/** Actions stay in sight when the table is wider than its place. */
+const classOf = ({ isNumber, isWide, title }: Pick<Column<never>, "isNumber" | "isWide" | "title">) =>
+  title === "" ? "n stick" : isNumber === true ? "n" : isWide === true ? "fill" : undefined
+
+/** The rows that were chosen, by key; they stay chosen on other pages of the list. */
+export interface Selection<Item> {
+  readonly chosen: ReadonlyMap<string, Item>
+  readonly choose: (rows: ReadonlyArray<readonly [key: string, row: Item]>, isOn: boolean) => void
+  readonly clear: () => void
+}
+
+/** Rows that are chosen to be changed together. */
+export const useSelection = <Item,>(): Selection<Item> => {
+  const [chosen, setChosen] = useState<ReadonlyMap<string, Item>>(new Map())
+  const choose: Selection<Item>["choose"] = (rows, isOn) =>
+    setChosen((before) => {
+      const next = new Map(before)
+      for (const [key, row] of rows) {
+        if (isOn) next.set(key, row)
+        else next.delete(key)
+      }
+      return next
+    })
+  return { chosen, choose, clear: () => setChosen(new Map()) }
+}
+
+/** What a table is sorted by: a member, with `-` before it for descending. */
+interface Sorted {
+  readonly by: string | undefined
+  readonly onSort: (sort: string) => void
+}
+
+/** The title of a column, which sorts by it: by names from A on, by figures from the highest, by moments from the latest. */
+const SortButton = ({
+  isNumber,
+  sort,
+  sorted: { by, onSort },
+  title
+}: {
+  isNumber: boolean
+  sort: string
+  sorted: Sorted
+  title: string
+}) => {
+  const first = isNumber || /At$|Date$/.test(sort) ? `-${sort}` : sort
+  const other = first === sort ? `-${sort}` : sort
+  return (
+    <button type="button" className="sort" onClick={() => onSort(by === first ? other : first)}>
+      {title}
+      <Icon name={by === sort ? "up" : by === `-${sort}` ? "down" : "sort"} size={14} />
+    </button>
+  )
+}
+
+const ariaSort = (sort: string | undefined, by: string | undefined) =>
+  sort === undefined ? undefined : by === sort ? "ascending" : by === `-${sort}` ? "descending" : "none"
+
+/** Rows as a table. */
+export const Table = <Item,>({
+  columns,
+  keyOf,
+  label,
+  nameOf,
+  rows,
+  rowClass,
+  selection,
+  sorted
+}: {
+  readonly columns: ReadonlyArray<Column<Item, string>>
+  readonly keyOf: (item: Item) => string
+  readonly label: string
+  /** What a row is called beside its checkbox. */
+  readonly nameOf?: ((item: Item) => string) | undefined
+  readonly rows: ReadonlyArray<Item>
+  readonly rowClass?: ((item: Item) => string | undefined) | undefined
+  /** Makes rows choosable. */
+  readonly selection?: Selection<Item> | undefined
+  readonly sorted?: Sorted | undefined
+}) => (
+  <div className="scroll" tabIndex={0} role="region" aria-label={label}>
+    <table>
+      <thead>
+        <tr>
+          {selection === undefined ? null : (
+            <th scope="col">
+              <input
+                type="checkbox"
+                aria-label="Choose all on this page"
+                checked={rows.every((row) => selection.chosen.has(keyOf(row)))}
+                onChange={(event) =>
+                  selection.choose(
+                    rows.map((row) => [keyOf(row), row]),
+                    event.target.checked
+                  )
+                }
+              />
+            </th>
+          )}
+          {columns.map(({ isNumber, sort, title }) => (
+            <th
+              key={title}
+              scope="col"
+              className={classOf({ isNumber, title })}
+              aria-sort={sorted === undefined ? undefined : ariaSort(sort, sorted.by)}
+            >
+              {title === "" ? (
+                <span className="hidden">Actions</span>
+              ) : sort === undefined || sorted === undefined ? (
+                title
+              ) : (
+                <SortButton isNumber={isNumber === true} sort={sort} sorted={sorted} title={title} />
+              )}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={keyOf(row)} className={rowClass?.(row)}>
+            {selection === undefined ? null : (
+              <td>
+                <input
+                  type="checkbox"
+                  aria-label={`Choose ${nameOf?.(row) ?? keyOf(row)}`}
+                  checked={selection.chosen.has(keyOf(row))}
+                  onChange={(event) => selection.choose([[keyOf(row), row]], event.target.checked)}
+                />
+              </td>
+            )}
+            {columns.map(({ cell, isNumber, isWide, title }) => (
+              <td key={title} className={classOf({ isNumber, isWide, title })}>
+                {cell(row)}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </div>
+)
