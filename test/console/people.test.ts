@@ -89,6 +89,30 @@ describe.skipIf(executablePath === undefined)("agents, roles and configuration i
       }).pipe(Effect.scoped)
     )
 
+    it.effect("a save keeps the end of each line in a file that mixes them", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const { page, visit } = yield* openConsole(service)
+        const application = yield* made(service, "/api/applications", { name: "Of mixed line ends" })
+        const content = "one\r\ntwo\nthree\r\n\nfive\rsix\n"
+        const file = yield* made(service, "/api/configuration", {
+          applicationId: application.id,
+          name: "hosts.txt",
+          type: "file",
+          content
+        })
+        yield* visit(`/files/${file.id}`)
+        const editor = page.getByLabel("Content of hosts.txt")
+        yield* step(() => editor.fill("one\ntwo, changed\nthree\nnew\n\nfive\nsix\n"))
+        yield* step(() => page.getByRole("button", { name: "Save as version 2" }).click())
+        yield* step(() => page.getByRole("button", { name: "Save as version 3" }).waitFor())
+        assert.strictEqual(
+          (yield* service.call("GET", `/api/configuration/${file.id}`)).body.content,
+          "one\r\ntwo, changed\nthree\r\nnew\r\n\nfive\rsix\n"
+        )
+      }).pipe(Effect.scoped)
+    )
+
     it.effect("a conflict of two saves is resolved, and the file rolled back to an earlier version", () =>
       Effect.gen(function* () {
         const service = yield* TestService

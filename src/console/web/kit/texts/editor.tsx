@@ -4,6 +4,7 @@ import { textOf } from "../forms/form.tsx"
 import { count } from "../format.tsx"
 import { Icon } from "../icons.tsx"
 import { announce } from "../toast.tsx"
+import { withLineEndsOf, withLineFeeds } from "./line-ends.ts"
 // A whole import of types leaves nothing behind: the worker's module is for its own thread alone.
 import type { SyntaxCheck, SyntaxFault } from "./syntax-worker.ts"
 
@@ -122,8 +123,8 @@ export const Editor = ({
 }) => {
   const id = useId()
   const area = useRef<HTMLTextAreaElement>(null)
-  // A field for text has line feeds alone; the file gets its own line ends back.
-  const [unix] = useState(() => initial.replaceAll("\r\n", "\n"))
+  // A field for text has line feeds alone; each line of the file gets its own end back.
+  const [unix] = useState(() => withLineFeeds(initial))
   const parts = useRef<Array<string>>(null)
   const all = (parts.current ??= partsOf(unix))
   const [shown, setShown] = useState(0)
@@ -131,11 +132,7 @@ export const Editor = ({
   const { check, fault, language } = useSyntax(name, unix)
 
   const read = useCallback(() => parts.current?.join("") ?? "", [])
-  useImperativeHandle(editing, () => ({ read: () => (initial === unix ? read() : read().replaceAll("\n", "\r\n")) }), [
-    initial,
-    read,
-    unix
-  ])
+  useImperativeHandle(editing, () => ({ read: () => withLineEndsOf(initial, read()) }), [initial, read])
 
   const latest = useRef<() => void>(() => undefined)
   useEffect(() => {
