@@ -10,12 +10,12 @@ const sources = path.join(import.meta.dirname, "web")
 const target = path.join(root, "dist/console")
 const marker = path.join(target, "sources")
 
-/** What the console is made of: its own files, the declarations of the API, and the versions of packages. */
+/** What the console is made of: its own files, the declarations of the API with their models, and the versions of packages. */
 const fingerprint = async (): Promise<string> => {
   const hash = createHash("sha256")
   const inSources = await fs.readdir(path.join(root, "src"), { recursive: true })
   const relevant = inSources
-    .filter((file) => file.startsWith(path.join("console", "")) || /(?:^|[/\\-])api\.ts$/.test(file))
+    .filter((file) => /^console[/\\]|^kernel[/\\].*\.ts$|(?:^|[/\\-])(?:api|domain)\.ts$/.test(file))
     .map((file) => path.join(root, "src", file))
   const files = [...relevant.toSorted(), path.join(root, "package-lock.json")]
   const contents = await Promise.all(files.map((file) => fs.readFile(file).catch(() => "")))
@@ -34,9 +34,10 @@ const declarations = (): Plugin => ({
   resolveId: (id) => (id.startsWith("virtual:") ? `\0${id}` : undefined),
   load: async (id) => {
     if (!id.startsWith("\0virtual:")) return
-    const { builtIn, capabilities, installationOnly, routes } = await import("./declarations.ts")
+    const { builtIn, capabilities, installationOnly, members, routes } = await import("./declarations.ts")
     const made = {
       "\0virtual:routes": routes,
+      "\0virtual:members": members,
       "\0virtual:capabilities": capabilities,
       "\0virtual:installation-only": installationOnly,
       "\0virtual:built-in": builtIn

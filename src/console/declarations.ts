@@ -5,6 +5,9 @@ import { builtInApplications } from "../applications/applications/domain.ts"
 import { builtInRoles } from "../applications/roles/domain.ts"
 import { RequiredCapability } from "../kernel/authority/access.ts"
 import { capabilitiesOf, resources } from "../kernel/authority/capability.ts"
+import { inlineDocument } from "../platform/openapi/openapi.ts"
+// A whole import of types, so that the build does not run the browser's code.
+import type { Member } from "./web/kit/forms/members.ts"
 
 /** Method and path of every operation of the API, by `group.endpoint`. */
 export const routes = (): Readonly<Record<string, readonly [method: string, path: string]>> => {
@@ -47,3 +50,74 @@ export const builtIn = () => ({
   applications: builtInApplications.map(({ slug }) => slug),
   roles: builtInRoles.map(({ name }) => name)
 })
+
+interface JsonSchema {
+  readonly $ref?: string
+  readonly anyOf?: ReadonlyArray<JsonSchema>
+  readonly type?: string
+  readonly format?: string
+  readonly enum?: ReadonlyArray<string>
+  readonly pattern?: string
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly items?: JsonSchema
+  readonly properties?: Readonly<Record<string, JsonSchema>>
+  readonly required?: ReadonlyArray<string>
+}
+
+interface Document {
+  readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> }
+  readonly paths: Readonly<Record<string, Readonly<Record<string, DocumentedOperation>>>>
+}
+
+interface DocumentedOperation {
+  readonly operationId: string
+  readonly "x-foreign-format"?: boolean
+  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>> }
+}
+
+/** Whether a text is one of a schema. */
+const takes = ({ minLength = 0, pattern }: JsonSchema, text: string) =>
+  text.length >= minLength && (pattern === undefined || new RegExp(pattern, "u").test(text))
+
+/** What forms need to know of the members of every operation's body: by operation, and by the path of the member in it. */
+export const members = (): Readonly<Record<string, Readonly<Record<string, Member>>>> => {
+  const document = inlineDocument(Api, "") as unknown as Document
+  const resolved = (schema: JsonSchema): JsonSchema =>
+    schema.$ref === undefined
+      ? schema
+      : resolved(document.components.schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {})
+  const variantsOf = (schema: JsonSchema): ReadonlyArray<JsonSchema> => {
+    const own = resolved(schema)
+    return own.anyOf === undefined ? [own] : own.anyOf.flatMap(variantsOf)
+  }
+  const membersOf = (schema: JsonSchema, isNeeded: boolean, prefix: string): ReadonlyArray<readonly [string, Member]> =>
+    Object.entries(schema.properties ?? {}).flatMap(([name, declared]) => {
+      const variants = variantsOf(declared)
+      const own = variants.findLast(({ type }) => type !== "null") ?? {}
+      const isRequired = isNeeded && schema.required?.includes(name) === true
+      const member: Member = {
+        kind: own.format === "date-time" || own.format === "uri" ? own.format : (own.type ?? "string"),
+        options: own.enum,
+        min: own.minimum,
+        max: own.maximum,
+        maxLength: own.maxLength,
+        isRequired: isRequired || undefined,
+        isNullable: variants.some(({ type }) => type === "null") || undefined,
+        isFilled: (own.type === "string" && !takes(own, "")) || undefined,
+        ofWords: (own.items !== undefined && !takes(resolved(own.items), "two words")) || undefined
+      }
+      return [[prefix + name, member] as const].concat(membersOf(own, isRequired, `${prefix}${name}.`))
+    })
+  return Object.fromEntries(
+    Object.values(document.paths)
+      .flatMap((methods) => Object.values(methods))
+      .flatMap((operation) => {
+        const schema = operation.requestBody?.content["application/json"]?.schema
+        if (schema === undefined || operation["x-foreign-format"] === true) return []
+        return [[operation.operationId, Object.fromEntries(membersOf(resolved(schema), true, ""))] as const]
+      })
+  )
+}

@@ -22,4 +22,10 @@ declare module "virtual:built-in" {
   export default builtIn
 }
 
+/** What forms need to know of the members of every operation's body. */
+declare module "virtual:members" {
+  const members: Readonly<Record<string, Readonly<Record<string, { readonly kind: string }>>>>
+  export default members
+}
+
 declare module "*.css"

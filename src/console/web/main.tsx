@@ -4,6 +4,7 @@ import { createRoot } from "react-dom/client"
 import { Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
 import { signedOut } from "./api/client.ts"
 import { queries } from "./api/hooks.ts"
+import { DialogHost } from "./kit/dialog.tsx"
 import { Empty, Failed, Loading, NotAllowed } from "./kit/states.tsx"
 import { Claim } from "./pages/system/claim.tsx"
 import { Login } from "./pages/system/login.tsx"
@@ -55,22 +56,24 @@ const Pages = () => {
   return (
     <Shell>
       <Boundary at={path}>
-        <Switch>
-          {routes.map(({ Page, needs, path, title }) => (
-            <Route key={path} path={path}>
-              <Guarded needs={needs} title={title}>
-                <Page />
-              </Guarded>
+        <DialogHost>
+          <Switch>
+            {routes.map(({ Page, needs, path, title }) => (
+              <Route key={path} path={path}>
+                <Guarded needs={needs} title={title}>
+                  <Page />
+                </Guarded>
+              </Route>
+            ))}
+            <Route>
+              <Page title="No such page">
+                <Empty title="There is no page at this address">
+                  <p>Choose one from the navigation.</p>
+                </Empty>
+              </Page>
             </Route>
-          ))}
-          <Route>
-            <Page title="No such page">
-              <Empty title="There is no page at this address">
-                <p>Choose one from the navigation.</p>
-              </Empty>
-            </Page>
-          </Route>
-        </Switch>
+          </Switch>
+        </DialogHost>
       </Boundary>
     </Shell>
   )

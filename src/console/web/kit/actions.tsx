@@ -1,10 +1,9 @@
 import { type ReactNode, useEffect, useState } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
-import { useChange } from "../api/hooks.ts"
 import { curlOf } from "../api/client.ts"
 import { type Input, type Operation } from "../api/operations.ts"
 import { useRefusal } from "../shell/session.tsx"
-import { Dialog } from "./dialog.tsx"
+import { useDialogs } from "./dialog.tsx"
 import { Icon, type IconName } from "./icons.tsx"
 import { announce } from "./toast.tsx"
 
@@ -15,16 +14,20 @@ export const Act = ({
   kind = "",
   needs,
   onClick,
+  opens,
   unless
 }: {
   readonly children: ReactNode
   readonly icon?: IconName
   readonly kind?: "" | "main" | "bad" | "quiet"
   readonly needs?: string
-  readonly onClick: () => void
+  readonly onClick?: () => void
+  /** The dialog that it opens. */
+  readonly opens?: ReactNode
   /** Why it cannot be done now. */
   readonly unless?: string | undefined
 }) => {
+  const { open } = useDialogs()
   const refusal = useRefusal()(needs ?? "")
   const reason =
     needs === undefined || refusal === undefined
@@ -38,7 +41,7 @@ export const Act = ({
       className={`btn ${kind}`}
       aria-disabled={reason !== undefined}
       title={reason}
-      onClick={reason === undefined ? onClick : undefined}
+      onClick={reason === undefined ? (onClick ?? (() => open(opens))) : undefined}
     >
       {icon === undefined ? null : <Icon name={icon} size={16} />}
       {children}
@@ -78,79 +81,6 @@ export const CopyCurl = <Name extends Operation>({
   <button type="button" className="btn quiet" onClick={() => void copy(curlOf(name, input), "Command")}>
     Copy as curl
   </button>
-)
-
-/** Asks before something that cannot be undone, naming what it ends. */
-export const Confirm = <Name extends Operation>({
-  action,
-  children,
-  done,
-  input,
-  kind = "bad",
-  name,
-  onClose,
-  onDone = onClose,
-  title,
-  wide = false
-}: {
-  /** The verb on the button. */
-  readonly action: string
-  readonly children: ReactNode
-  readonly done: string
-  readonly input: Input<Name>
-  readonly kind?: "main" | "bad"
-  readonly name: Name
-  readonly onClose: () => void
-  readonly onDone?: () => void
-  readonly title: string
-  readonly wide?: boolean
-}) => {
-  const change = useChange(name, done)
-  return (
-    <Dialog title={title} onClose={onClose} wide={wide}>
-      <div className="in">
-        {children}
-        {change.error === null ? null : (
-          <p className="fault" role="alert">
-            {change.error.message}
-          </p>
-        )}
-      </div>
-      <footer>
-        <button type="button" className="btn" onClick={onClose}>
-          Cancel
-        </button>
-        <button
-          type="button"
-          className={`btn ${kind}`}
-          disabled={change.isPending}
-          onClick={() => change.mutate(input, { onSuccess: onDone })}
-        >
-          {action}
-        </button>
-      </footer>
-    </Dialog>
-  )
-}
-
-/** The dialog's buttons of a form. */
-export const FormActions = ({
-  action,
-  isPending,
-  onClose
-}: {
-  readonly action: string
-  readonly isPending: boolean
-  readonly onClose: () => void
-}) => (
-  <>
-    <button type="button" className="btn" onClick={onClose}>
-      Cancel
-    </button>
-    <button type="submit" className="btn main" disabled={isPending}>
-      {action}
-    </button>
-  </>
 )
 
 /** Texts to choose from, each for a tab. */

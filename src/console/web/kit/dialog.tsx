@@ -1,5 +1,38 @@
-import { type ReactNode, useEffect, useId, useRef } from "react"
+import { createContext, Fragment, type ReactNode, useContext, useEffect, useId, useMemo, useRef, useState } from "react"
+import { useLocation } from "wouter"
 import { Icon } from "./icons.tsx"
+
+interface Dialogs {
+  /** Shows a dialog in the place of the one that is open. */
+  readonly open: (dialog: ReactNode) => void
+  readonly close: () => void
+}
+
+const Current = createContext<Dialogs>({ open: () => undefined, close: () => undefined })
+
+export const useDialogs = (): Dialogs => useContext(Current)
+
+/**
+ * Where the dialogs of pages are, one at a time and until the page changes; apart from what opened them, since a row may leave its
+ * list while its dialog is open.
+ */
+export const DialogHost = ({ children }: { readonly children: ReactNode }) => {
+  const [path] = useLocation()
+  const [shown, show] = useState<{ readonly dialog: ReactNode; readonly round: number; readonly path: string }>()
+  const dialogs = useMemo(
+    () => ({
+      open: (dialog: ReactNode) => show((before) => ({ dialog, round: (before?.round ?? 0) + 1, path })),
+      close: () => show((before) => before && { ...before, dialog: null })
+    }),
+    [path]
+  )
+  return (
+    <Current value={dialogs}>
+      {children}
+      {shown?.path === path ? <Fragment key={shown.round}>{shown.dialog}</Fragment> : null}
+    </Current>
+  )
+}
 
 /** A modal dialog; Escape and its button close it unless what it shows must be confirmed. */
 export const Dialog = ({
@@ -11,10 +44,12 @@ export const Dialog = ({
 }: {
   readonly children: ReactNode
   readonly closes?: boolean
-  readonly onClose: () => void
+  readonly onClose?: (() => void) | undefined
   readonly title: string
-  readonly wide?: boolean
+  readonly wide?: boolean | undefined
 }) => {
+  const { close } = useDialogs()
+  const leave = onClose ?? close
   const dialog = useRef<HTMLDialogElement>(null)
   const id = useId()
   useEffect(() => {
@@ -37,16 +72,16 @@ export const Dialog = ({
       }}
       onCancel={(event) => {
         event.preventDefault()
-        if (closes) onClose()
+        if (closes) leave()
       }}
       onClick={(event) => {
-        if (closes && event.target === dialog.current) onClose()
+        if (closes && event.target === dialog.current) leave()
       }}
     >
       <div className="title">
         <h2 id={id}>{title}</h2>
         {closes ? (
-          <button type="button" className="btn quiet icon" aria-label="Close" onClick={onClose}>
+          <button type="button" className="btn quiet icon" aria-label="Close" onClick={leave}>
             <Icon name="close" />
           </button>
         ) : null}

@@ -83,7 +83,7 @@ export const routes: ReadonlyArray<Route> = [
   route("Gateway", "/try", "Try a model", "play", "llm:read", () => import("../pages/gateway/try.tsx")),
   route("Access", "/api-keys", "API keys", "key", "api-keys:read", () => import("../pages/access/api-keys.tsx")),
   route("Access", "/agents", "Agents", "agent", "agents:read", () => import("../pages/access/agents.tsx")),
-  route(undefined, "/agents/:id", "Agent", "agent", "agents:read", () => import("../pages/access/agent.tsx")),
+  route(undefined, "/agents/:id", "Agent", "agent", "agents:read", () => import("../pages/access/agent/page.tsx")),
   route(
     "Access",
     "/trial-users",
@@ -101,7 +101,7 @@ export const routes: ReadonlyArray<Route> = [
     () => import("../pages/access/trial-user.tsx")
   ),
   route("Access", "/sessions", "Sessions", "play", "sessions:read", () => import("../pages/access/sessions.tsx")),
-  route("Access", "/roles", "Roles", "shield", "roles:read", () => import("../pages/access/roles.tsx")),
+  route("Access", "/roles", "Roles", "shield", "roles:read", () => import("../pages/access/roles/page.tsx")),
   route("Access", "/accounts", "Accounts", "person", "accounts:read", () => import("../pages/access/accounts.tsx")),
   route("Access", "/tenants", "Tenants", "building", "tenants:read", () => import("../pages/access/tenants.tsx")),
   route(
@@ -134,7 +134,7 @@ export const routes: ReadonlyArray<Route> = [
     "Files",
     "file",
     "configuration:read",
-    () => import("../pages/configuration/files.tsx")
+    () => import("../pages/configuration/files/page.tsx")
   ),
   route(
     undefined,
@@ -142,7 +142,7 @@ export const routes: ReadonlyArray<Route> = [
     "Files",
     "file",
     "configuration:read",
-    () => import("../pages/configuration/files.tsx")
+    () => import("../pages/configuration/files/page.tsx")
   ),
   route(
     "Configuration",
@@ -152,8 +152,13 @@ export const routes: ReadonlyArray<Route> = [
     "integrations:read",
     () => import("../pages/configuration/integrations.tsx")
   ),
-  route(undefined, "/integrations/:id", "Integration", "plug", "integrations:read", () =>
-    import("../pages/configuration/integrations.tsx").then(({ IntegrationPage }) => ({ default: IntegrationPage }))
+  route(
+    undefined,
+    "/integrations/:id",
+    "Integration",
+    "plug",
+    "integrations:read",
+    () => import("../pages/configuration/integration.tsx")
   ),
   route(
     "Configuration",
@@ -164,15 +169,30 @@ export const routes: ReadonlyArray<Route> = [
     () => import("../pages/configuration/events.tsx")
   ),
   route("Trust", "/audit", "Audit log", "list", "audit-logs:read", () => import("../pages/trust/audit.tsx")),
-  route(undefined, "/audit/:id", "Audit entry", "list", "audit-logs:read", () =>
-    import("../pages/trust/audit.tsx").then(({ AuditEntry }) => ({ default: AuditEntry }))
+  route(
+    undefined,
+    "/audit/:id",
+    "Audit entry",
+    "list",
+    "audit-logs:read",
+    () => import("../pages/trust/audit-entry.tsx")
   ),
   route("Trust", "/security", "Security", "shield", "security:read", () => import("../pages/trust/security.tsx")),
-  route(undefined, "/security/inventory", "Inventory", "shield", "security:read", () =>
-    import("../pages/trust/security.tsx").then(({ Inventory }) => ({ default: Inventory }))
+  route(
+    undefined,
+    "/security/inventory",
+    "Inventory",
+    "shield",
+    "security:read",
+    () => import("../pages/trust/security-inventory.tsx")
   ),
-  route(undefined, "/security/:id", "Security report", "shield", "security:read", () =>
-    import("../pages/trust/security.tsx").then(({ Report }) => ({ default: Report }))
+  route(
+    undefined,
+    "/security/:id",
+    "Security report",
+    "shield",
+    "security:read",
+    () => import("../pages/trust/security-report.tsx")
   ),
   route(
     "Trust",

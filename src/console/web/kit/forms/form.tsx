@@ -15,13 +15,13 @@ export const Form = ({
   readonly actions: ReactNode
   readonly cause?: unknown
   readonly children: ReactNode
-  readonly onSubmit: (data: FormData) => void
+  readonly onSubmit: (data: FormData, form: HTMLFormElement) => void
 }) => (
   <Cause value={cause}>
     <form
       onSubmit={(event: FormEvent<HTMLFormElement>) => {
         event.preventDefault()
-        onSubmit(new FormData(event.currentTarget))
+        onSubmit(new FormData(event.currentTarget), event.currentTarget)
       }}
     >
       <div className="in">
@@ -40,7 +40,14 @@ export const Form = ({
   </Cause>
 )
 
-interface FieldTexts {
+/** A value to choose, which is its own text or has one. */
+export type Option = string | readonly [value: string, text: string]
+
+/** The value and the text of a choice. */
+export const optionOf = (option: Option): readonly [value: string, text: string] =>
+  typeof option === "string" ? [option, option] : option
+
+export interface FieldTexts {
   readonly label: string
   readonly hint?: ReactNode
   /** The member of the request that the field fills, for its faults; the field's name when absent. */
@@ -48,7 +55,7 @@ interface FieldTexts {
 }
 
 /** A label, a control, and what was wrong with it. */
-export const Field = ({
+export const Labelled = ({
   children,
   hint,
   label,
@@ -81,9 +88,9 @@ export const Field = ({
 type InputAttributes = React.InputHTMLAttributes<HTMLInputElement>
 
 export const TextField = ({ hint, label, member, ...attributes }: FieldTexts & InputAttributes) => (
-  <Field label={label} hint={hint} member={member ?? attributes.name ?? ""}>
+  <Labelled label={label} hint={hint} member={member ?? attributes.name ?? ""}>
     {(own) => <input {...attributes} {...own} />}
-  </Field>
+  </Labelled>
 )
 
 export const TextArea = ({
@@ -92,9 +99,9 @@ export const TextArea = ({
   member,
   ...attributes
 }: FieldTexts & React.TextareaHTMLAttributes<HTMLTextAreaElement>) => (
-  <Field label={label} hint={hint} member={member ?? attributes.name ?? ""}>
+  <Labelled label={label} hint={hint} member={member ?? attributes.name ?? ""}>
     {(own) => <textarea rows={4} {...attributes} {...own} />}
-  </Field>
+  </Labelled>
 )
 
 /** A choice; each option is its value and what is shown for it. */
@@ -106,19 +113,19 @@ export const SelectField = ({
   ...attributes
 }: FieldTexts &
   React.SelectHTMLAttributes<HTMLSelectElement> & {
-    readonly options: ReadonlyArray<readonly [value: string, text: string]>
+    readonly options: ReadonlyArray<Option>
   }) => (
-  <Field label={label} hint={hint} member={member ?? attributes.name ?? ""}>
+  <Labelled label={label} hint={hint} member={member ?? attributes.name ?? ""}>
     {(own) => (
       <select {...attributes} {...own}>
-        {options.map(([value, text]) => (
+        {options.map(optionOf).map(([value, text]) => (
           <option key={value} value={value}>
             {text}
           </option>
         ))}
       </select>
     )}
-  </Field>
+  </Labelled>
 )
 
 export const CheckField = ({ hint, label, ...attributes }: FieldTexts & InputAttributes) => {

@@ -3,25 +3,27 @@ import { useHas } from "../../shell/session.tsx"
 import capabilities from "virtual:capabilities"
 import { words } from "../format.tsx"
 
-/** Chooses capabilities, by resource; what the caller lacks cannot be granted. */
+/** Chooses capabilities, by resource, for a member of a body; what the caller lacks cannot be granted. */
 export const ScopePicker = ({
+  initial = [],
   label = "Scopes",
-  onChange,
-  scopes
+  name = "scopes"
 }: {
+  readonly initial?: ReadonlyArray<string>
   readonly label?: string
-  readonly onChange: (scopes: ReadonlyArray<string>) => void
-  readonly scopes: ReadonlyArray<string>
+  readonly name?: string
 }) => {
   const has = useHas()
   const [filter, setFilter] = useState("")
+  const [scopes, setScopes] = useState(initial)
   const toggle = (scope: string, isOn: boolean) =>
-    onChange(isOn ? [...scopes, scope] : scopes.filter((held) => held !== scope))
+    setScopes(isOn ? [...scopes, scope] : scopes.filter((held) => held !== scope))
   const shown = Object.entries(capabilities).filter(([resource]) =>
     resource.includes(filter.toLowerCase().replaceAll(" ", "-"))
   )
   return (
     <fieldset className="scopes">
+      <input type="hidden" name={name} data-member="json" value={JSON.stringify(scopes)} />
       <legend className="label">
         {label}{" "}
         <small title={scopes.join("\n")}>
@@ -64,6 +66,20 @@ export const ScopePicker = ({
     </fieldset>
   )
 }
+
+/** Texts one beside the other, and what stands for none. */
+export const Chips = ({ none = "none", texts }: { readonly none?: string; readonly texts: ReadonlyArray<string> }) =>
+  texts.length === 0 ? (
+    <span className="soft">{none}</span>
+  ) : (
+    <span className="chips">
+      {texts.map((text) => (
+        <span key={text} className="chip">
+          {text}
+        </span>
+      ))}
+    </span>
+  )
 
 /** The first of some capabilities, and how many more there are. */
 export const ScopeChips = ({ scopes }: { readonly scopes: ReadonlyArray<string> }) =>

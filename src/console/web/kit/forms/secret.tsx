@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from "react"
 import { Copy } from "../actions.tsx"
-import { Dialog } from "../dialog.tsx"
+import { Dialog, useDialogs } from "../dialog.tsx"
 
 /** Shows a secret this once; it closes only after it was confirmed that the secret is kept. */
 export const SecretDialog = ({
@@ -13,15 +13,17 @@ export const SecretDialog = ({
 }: {
   readonly children?: ReactNode
   readonly note?: string
-  readonly onClose: () => void
+  /** What comes after it, where that is more than to close it. */
+  readonly onClose?: () => void
   readonly secret: string
   readonly title: string
   /** What the secret is: "API key". */
   readonly what: string
 }) => {
+  const { close } = useDialogs()
   const [isKept, setKept] = useState(false)
   return (
-    <Dialog title={title} closes={false} onClose={onClose} wide>
+    <Dialog title={title} closes={false} wide>
       <div className="in">
         <p>{note}</p>
         <div className="secret">
@@ -35,7 +37,7 @@ export const SecretDialog = ({
         </div>
       </div>
       <footer>
-        <button type="button" className="btn main" disabled={!isKept} onClick={onClose}>
+        <button type="button" className="btn main" disabled={!isKept} onClick={onClose ?? close}>
           Done
         </button>
       </footer>
@@ -44,22 +46,8 @@ export const SecretDialog = ({
 }
 
 /** Shows the secret that deliveries are signed with, which the service keeps to sign the next ones. */
-export const SigningSecret = ({
-  onClose,
-  secret,
-  title
-}: {
-  readonly onClose: () => void
-  readonly secret: string
-  readonly title: string
-}) => (
-  <SecretDialog
-    title={title}
-    what="Secret"
-    note="Copy it now: it is shown this once."
-    secret={secret}
-    onClose={onClose}
-  >
+export const SigningSecret = ({ secret, title }: { readonly secret: string; readonly title: string }) => (
+  <SecretDialog title={title} what="Secret" note="Copy it now: it is shown this once." secret={secret}>
     <p>
       The receiver verifies <code>webhook-signature</code> with it (Standard Webhooks).
     </p>

@@ -1,11 +1,7 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query"
 import { type ReactNode } from "react"
-import { FormActions } from "../actions.tsx"
-import { Dialog } from "../dialog.tsx"
-import { Form } from "../forms/form.tsx"
+import { AskDialog, type Asked } from "../forms/ask.tsx"
 import { count } from "../format.tsx"
 import { type Selection } from "./table.tsx"
-import { announce } from "../toast.tsx"
 
 /** How many rows are chosen, and what can be done with them together. */
 export const BulkBar = <Item,>({
@@ -50,47 +46,30 @@ const changeAll = async <Item,>(rows: ReadonlyArray<Item>, each: (row: Item) => 
 
 /** Asks before the chosen rows are changed together, and names them. */
 export const BulkDialog = <Item,>({
-  action,
   children,
   each,
   nameOf,
-  onClose,
   selection: { chosen, clear },
-  title
-}: {
-  readonly action: string
-  readonly children: ReactNode
+  ...asked
+}: Asked<number> & {
   readonly each: (row: Item, data: FormData) => Promise<unknown>
   readonly nameOf: (row: Item) => string
-  readonly onClose: () => void
   readonly selection: Selection<Item>
-  readonly title: string
 }) => {
-  const client = useQueryClient()
   const rows = [...chosen.values()]
-  const change = useMutation({
-    mutationFn: (data: FormData) => changeAll(rows, (row) => each(row, data)),
-    onSuccess: (changed) => {
-      announce(`${count(changed)} changed`)
-      clear()
-      onClose()
-    },
-    onSettled: () => client.invalidateQueries()
-  })
   const names = rows.slice(0, 5).map(nameOf).join(", ")
   return (
-    <Dialog title={title} onClose={onClose}>
-      <Form
-        cause={change.error}
-        onSubmit={(data) => change.mutate(data)}
-        actions={<FormActions action={action} isPending={change.isPending} onClose={onClose} />}
-      >
-        <p>
-          <strong>{names}</strong>
-          {rows.length > 5 ? ` and ${count(rows.length - 5)} more` : ""}
-        </p>
-        {children}
-      </Form>
-    </Dialog>
+    <AskDialog
+      {...asked}
+      submit={(form) => changeAll(rows, (row) => each(row, new FormData(form)))}
+      done={(changed) => `${count(changed)} changed`}
+      onDone={clear}
+    >
+      <p>
+        <strong>{names}</strong>
+        {rows.length > 5 ? ` and ${count(rows.length - 5)} more` : ""}
+      </p>
+      {children}
+    </AskDialog>
   )
 }

@@ -1,4 +1,6 @@
+import { isValidElement, type ReactElement } from "react"
 import { useSearchParams } from "wouter"
+import { type Option, optionOf } from "../forms/form.tsx"
 import { Icon } from "../icons.tsx"
 
 /** The filters of a list, which live in the URL; a change of one begins at the first page. */
@@ -64,7 +66,7 @@ export const Choice = ({
   readonly isRequired?: boolean
   readonly label: string
   readonly onChange: (value: string) => void
-  readonly options: ReadonlyArray<string | readonly [value: string, text: string]>
+  readonly options: ReadonlyArray<Option>
   readonly value?: string | undefined
 }) => (
   <select
@@ -74,13 +76,96 @@ export const Choice = ({
     onChange={(event) => onChange(event.target.value)}
   >
     {isRequired ? null : <option value="">{label}: any</option>}
-    {options.map((option) => {
-      const [value, text] = typeof option === "string" ? [option, option] : option
-      return (
-        <option key={value} value={value}>
-          {label}: {text}
-        </option>
-      )
-    })}
+    {options.map(optionOf).map(([value, text]) => (
+      <option key={value} value={value}>
+        {label}: {text}
+      </option>
+    ))}
   </select>
 )
+
+/** What a list can be filtered by: a member of its query. */
+export interface Filter {
+  readonly key: string
+  readonly label: string
+  /** What can be chosen; without, the filter is set by links alone, and can be removed. */
+  readonly options?: ReadonlyArray<Option> | undefined
+  /** What it is where the URL does not say; then `all` stands for every value. */
+  readonly initial?: string
+  readonly isHidden?: boolean
+  /** Whether its value is typed. */
+  readonly isSearched?: boolean
+  /** How a value is shown that cannot be chosen. */
+  readonly nameOf?: (value: string) => string
+  readonly removes?: string
+  /** What a choice stands for in the URL. */
+  readonly toUrl?: (value: string) => string
+}
+
+/** The filters of a list, and what is shown between them. */
+export type Filters = ReadonlyArray<Filter | ReactElement>
+
+const isFilter = (shown: Filter | ReactElement): shown is Filter => !isValidElement(shown)
+
+/** The query that filters make of the URL. */
+export const useFilterQuery = (filters: Filters) => {
+  const known = filters.filter(isFilter)
+  const { isFiltered, values } = useFilters(known.map(({ key }) => key))
+  const initial = known.flatMap(({ initial, key }) => (initial === undefined ? [] : [[key, initial] as const]))
+  const chosen = Object.entries({ ...Object.fromEntries(initial), ...values })
+  const all = new Set(initial.map(([key]) => key))
+  return { isFiltered, query: Object.fromEntries(chosen.filter(([key, value]) => value !== "all" || !all.has(key))) }
+}
+
+/** A filter that is set, and a button that removes it. */
+export const Pill = ({
+  label,
+  onRemove,
+  removes = `Remove the filter on ${label}`,
+  text
+}: {
+  readonly label: string
+  readonly onRemove: () => void
+  readonly removes?: string | undefined
+  readonly text: string
+}) => (
+  <span className="pill on">
+    {label}: {text}
+    <button type="button" aria-label={removes} onClick={onRemove}>
+      ×
+    </button>
+  </span>
+)
+
+const OneFilter = ({ filter }: { readonly filter: Filter }) => {
+  const {
+    initial,
+    isHidden = false,
+    isSearched = false,
+    key,
+    label,
+    nameOf = String,
+    options,
+    removes,
+    toUrl = String
+  } = filter
+  const { set, values } = useFilters([key])
+  const value = values[key] ?? initial
+  if (isSearched) return <Search label={label} value={value} onSearch={(value) => set(key, value)} />
+  if (isHidden || (options === undefined && value === undefined)) return null
+  if (options === undefined)
+    return <Pill label={label} text={nameOf(value ?? "")} removes={removes} onRemove={() => set(key, "")} />
+  return (
+    <Choice
+      label={label}
+      isRequired={initial !== undefined}
+      value={value}
+      options={options}
+      onChange={(value) => set(key, toUrl(value))}
+    />
+  )
+}
+
+/** Shows filters, each as a choice or, where it is set by a link, as what can be removed. */
+export const FilterChoices = ({ filters }: { readonly filters: Filters }) =>
+  filters.map((shown) => (isFilter(shown) ? <OneFilter key={shown.key} filter={shown} /> : shown))

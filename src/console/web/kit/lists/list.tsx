@@ -1,26 +1,27 @@
-import { type ReactNode, useEffect, useRef } from "react"
+import { type ReactElement, type ReactNode, useEffect, useRef } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
 import { type PageInput, preparePage, usePage } from "../../api/hooks.ts"
 import { type Input, type Operation, type Row, type Sort } from "../../api/operations.ts"
 import { CopyCurl } from "../actions.tsx"
 import { Icon } from "../icons.tsx"
 import { Page } from "../page.tsx"
-import { Empty, Failed, Loading } from "../states.tsx"
-import { Search, useFilters } from "./filters.tsx"
+import { Empty, Failed, Loading, Nothing } from "../states.tsx"
+import { FilterChoices, type Filters, Search, useFilterQuery, useFilters } from "./filters.tsx"
 import { WithSpend } from "./spend.tsx"
-import { type Column, type Selection, Table } from "./table.tsx"
+import { type Column, idOf, type Selection, Table } from "./table.tsx"
 
 /** What a list shows, and of which operation. */
 export interface Listed<Name extends Operation> {
+  /** What can be done with a row. */
+  readonly acts?: (row: Row<Name>) => ReactNode
   readonly columns: ReadonlyArray<Column<Row<Name>, Sort<Name> | "spend">>
-  /** What is said when there is nothing at all. */
-  readonly empty: ReactNode
+  /** What is said when there is nothing at all, and what to do then. */
+  readonly empty: string | readonly [title: string, advice: string] | ReactElement
   readonly everySeconds?: number
-  /** Stands beside the search. */
-  readonly filters?: ReactNode
-  readonly input: Input<Name>
-  readonly isFiltered?: boolean
-  readonly keyOf: (row: Row<Name>) => string
+  /** What it can be filtered by, beside the search. */
+  readonly filters?: Filters
+  readonly input?: Partial<Input<Name>>
+  readonly keyOf?: (row: Row<Name>) => string
   readonly label: string
   readonly name: Name
   readonly nameOf?: (row: Row<Name>) => string
@@ -32,23 +33,29 @@ export interface Listed<Name extends Operation> {
   readonly selection?: Selection<Row<Name>>
 }
 
+const noFilters: Filters = []
+
 /** What a list asks for: its filters, and the search and the order of the URL. */
 const useListed = <Name extends Operation>({
   columns,
+  filters = noFilters,
   input,
   order,
   searches
-}: Pick<Listed<Name>, "columns" | "input" | "order" | "searches">) => {
+}: Pick<Listed<Name>, "columns" | "filters" | "input" | "order" | "searches">) => {
   const { set, values } = useFilters(["search", "sort"])
+  const { isFiltered, query: filtered } = useFilterQuery(filters)
   const newest = columns.some(({ sort }) => sort === "createdAt") ? "-createdAt" : undefined
   const isKnown = columns.some(({ sort }) => sort !== undefined && (values.sort === sort || values.sort === `-${sort}`))
   const by = isKnown ? values.sort : (order ?? newest)
-  const given: { readonly query?: { readonly tenantId?: string } | undefined } = input
+  const given: { readonly query?: { readonly tenantId?: string } | undefined } = {
+    query: { ...filtered, ...input?.query }
+  }
   const spend = columns.find((column) => column.spend !== undefined)?.spend
   const bySpend = by === "spend" || by === "-spend" ? spend : undefined
   const search = searches && values.search
   const pageAt = (cursor: string | undefined): PageInput<Name> => {
-    const asked = (order: object) => ({ ...input, query: { ...order, ...given.query } }) as Input<Name>
+    const asked = (order: object) => ({ ...input, query: { ...order, ...given.query } }) as object as Input<Name>
     if (bySpend === undefined) return { input: asked({ limit: 50, search, sort: by, cursor }) }
     const { dimension, from } = bySpend
     const params = { dimension }
@@ -61,7 +68,7 @@ const useListed = <Name extends Operation>({
     const query = { from, sort: by === "spend" ? "costUsd" : "-costUsd", limit: 50, cursor, tenantId }
     return { input: asked({ limit: 50 }), report: { params, query } as Input<"insights.by"> }
   }
-  return { by, bySpend, pageAt, searched: values.search, set, spend }
+  return { by, bySpend, isFiltered, pageAt, searched: values.search, set, spend }
 }
 
 /**
@@ -69,10 +76,10 @@ const useListed = <Name extends Operation>({
  * begins with the newest rows where it can.
  */
 export const List = <Name extends Operation>(listed: Listed<Name>) => {
-  const { columns, empty, everySeconds, filters, isFiltered = false, keyOf, label, name, nameOf } = listed
+  const { acts, columns, empty, everySeconds, filters, keyOf = idOf, label, name, nameOf } = listed
   const { rowClass, searches, selection } = listed
   const [search] = useSearchParams()
-  const { by, bySpend, pageAt, searched, set, spend } = useListed(listed)
+  const { by, bySpend, isFiltered, pageAt, searched, set, spend } = useListed(listed)
   const [path] = useLocation()
   const cursor = search.get("cursor") ?? undefined
   const asked = usePage(name, pageAt(cursor), everySeconds === undefined ? {} : { everySeconds })
@@ -99,7 +106,7 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
         {searches === undefined ? null : (
           <Search label="Search" hint={searches} value={searched} onSearch={(wanted) => set("search", wanted)} />
         )}
-        {filters}
+        {filters === undefined ? null : <FilterChoices filters={filters} />}
       </div>
     )
   if (asked.data === undefined) {
@@ -124,6 +131,7 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
   const table = (
     <Table
       label={label}
+      acts={acts}
       columns={columns}
       rows={items}
       keyOf={keyOf}
@@ -145,7 +153,7 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
             <p>Change or remove a filter.</p>
           </Empty>
         ) : bySpend === undefined ? (
-          empty
+          <Nothing said={empty} />
         ) : (
           <Empty title="Nothing was spent in 30 days">
             <p>
@@ -223,29 +231,35 @@ export const ListPage = <Name extends Operation>({
   above,
   actions,
   children,
+  label,
   lead,
   title,
-  ...listed
-}: Listed<Name> & {
+  ...rest
+}: Omit<Listed<Name>, "label"> & {
   /** Stands between the head and the list. */
   readonly above?: ReactNode
   readonly actions?: ReactNode
   readonly children?: ReactNode
+  /** What the list is called, where that is not the title of the page. */
+  readonly label?: string
   readonly lead: ReactNode
   readonly title: string
-}) => (
-  <Page
-    title={title}
-    lead={lead}
-    actions={
-      <>
-        <CopyList listed={listed} />
-        {actions}
-      </>
-    }
-  >
-    {above}
-    <List {...listed} />
-    {children}
-  </Page>
-)
+}) => {
+  const listed: Listed<Name> = { ...rest, label: label ?? title }
+  return (
+    <Page
+      title={title}
+      lead={lead}
+      actions={
+        <>
+          <CopyList listed={listed} />
+          {actions}
+        </>
+      }
+    >
+      {above}
+      <List {...listed} />
+      {children}
+    </Page>
+  )
+}

@@ -77,10 +77,14 @@ const SortButton = ({
 const ariaSort = (sort: string | undefined, by: string | undefined) =>
   sort === undefined ? undefined : by === sort ? "ascending" : by === `-${sort}` ? "descending" : "none"
 
+/** The key of a row that has an id. */
+export const idOf = (row: unknown): string => String((row as { readonly id: string | number }).id)
+
 /** Rows as a table. */
 export const Table = <Item,>({
-  columns,
-  keyOf,
+  acts,
+  columns: shown,
+  keyOf = idOf,
   label,
   nameOf,
   rows,
@@ -88,8 +92,11 @@ export const Table = <Item,>({
   selection,
   sorted
 }: {
+  /** What can be done with a row. */
+  readonly acts?: ((item: Item) => ReactNode) | undefined
   readonly columns: ReadonlyArray<Column<Item, string>>
-  readonly keyOf: (item: Item) => string
+  /** Names a row, by its id when absent. */
+  readonly keyOf?: ((item: Item) => string) | undefined
   readonly label: string
   /** What a row is called beside its checkbox. */
   readonly nameOf?: ((item: Item) => string) | undefined
@@ -98,65 +105,71 @@ export const Table = <Item,>({
   /** Makes rows choosable. */
   readonly selection?: Selection<Item> | undefined
   readonly sorted?: Sorted | undefined
-}) => (
-  <div className="scroll" tabIndex={0} role="region" aria-label={label}>
-    <table>
-      <thead>
-        <tr>
-          {selection === undefined ? null : (
-            <th scope="col">
-              <input
-                type="checkbox"
-                aria-label="Choose all on this page"
-                checked={rows.every((row) => selection.chosen.has(keyOf(row)))}
-                onChange={(event) =>
-                  selection.choose(
-                    rows.map((row) => [keyOf(row), row]),
-                    event.target.checked
-                  )
-                }
-              />
-            </th>
-          )}
-          {columns.map(({ isNumber, sort, title }) => (
-            <th
-              key={title}
-              scope="col"
-              className={classOf({ isNumber, title })}
-              aria-sort={sorted === undefined ? undefined : ariaSort(sort, sorted.by)}
-            >
-              {title === "" ? (
-                <span className="hidden">Actions</span>
-              ) : sort === undefined || sorted === undefined ? (
-                title
-              ) : (
-                <SortButton isNumber={isNumber === true} sort={sort} sorted={sorted} title={title} />
-              )}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {rows.map((row) => (
-          <tr key={keyOf(row)} className={rowClass?.(row)}>
+}) => {
+  const columns: typeof shown =
+    acts === undefined
+      ? shown
+      : [...shown, { title: "", isNumber: true, cell: (row) => <span className="acts">{acts(row)}</span> }]
+  return (
+    <div className="scroll" tabIndex={0} role="region" aria-label={label}>
+      <table>
+        <thead>
+          <tr>
             {selection === undefined ? null : (
-              <td>
+              <th scope="col">
                 <input
                   type="checkbox"
-                  aria-label={`Choose ${nameOf?.(row) ?? keyOf(row)}`}
-                  checked={selection.chosen.has(keyOf(row))}
-                  onChange={(event) => selection.choose([[keyOf(row), row]], event.target.checked)}
+                  aria-label="Choose all on this page"
+                  checked={rows.every((row) => selection.chosen.has(keyOf(row)))}
+                  onChange={(event) =>
+                    selection.choose(
+                      rows.map((row) => [keyOf(row), row]),
+                      event.target.checked
+                    )
+                  }
                 />
-              </td>
+              </th>
             )}
-            {columns.map(({ cell, isNumber, isWide, title }) => (
-              <td key={title} className={classOf({ isNumber, isWide, title })}>
-                {cell(row)}
-              </td>
+            {columns.map(({ isNumber, sort, title }) => (
+              <th
+                key={title}
+                scope="col"
+                className={classOf({ isNumber, title })}
+                aria-sort={sorted === undefined ? undefined : ariaSort(sort, sorted.by)}
+              >
+                {title === "" ? (
+                  <span className="hidden">Actions</span>
+                ) : sort === undefined || sorted === undefined ? (
+                  title
+                ) : (
+                  <SortButton isNumber={isNumber === true} sort={sort} sorted={sorted} title={title} />
+                )}
+              </th>
             ))}
           </tr>
-        ))}
-      </tbody>
-    </table>
-  </div>
-)
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={keyOf(row)} className={rowClass?.(row)}>
+              {selection === undefined ? null : (
+                <td>
+                  <input
+                    type="checkbox"
+                    aria-label={`Choose ${nameOf?.(row) ?? keyOf(row)}`}
+                    checked={selection.chosen.has(keyOf(row))}
+                    onChange={(event) => selection.choose([[keyOf(row), row]], event.target.checked)}
+                  />
+                </td>
+              )}
+              {columns.map(({ cell, isNumber, isWide, title }) => (
+                <td key={title} className={classOf({ isNumber, isWide, title })}>
+                  {cell(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}

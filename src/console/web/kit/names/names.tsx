@@ -2,6 +2,7 @@ import { Link } from "wouter"
 import { useCall, useRow } from "../../api/hooks.ts"
 import { useCan } from "../../shell/session.tsx"
 
+/** An id and its name. */
 export type Option = readonly [value: string, text: string]
 
 /** As many as there can be to choose from, the newest. */

@@ -1,7 +1,7 @@
 import { useCall, useRow } from "../../api/hooks.ts"
 import { useCaller, useCan } from "../../shell/session.tsx"
-import { SelectField, TextField } from "../forms/form.tsx"
-import { Choice } from "../lists/filters.tsx"
+import { Field } from "../forms/operation.tsx"
+import { type Filter } from "../lists/filters.tsx"
 import { type Column } from "../lists/table.tsx"
 import { mostNames, type Option } from "./names.tsx"
 
@@ -14,7 +14,7 @@ export const useTenants = () => {
   return { isSystem, tenants, isComplete: data?.nextCursor === null }
 }
 
-/** Chooses a tenant, where the caller is of no tenant itself. */
+/** Chooses the tenant of what is made, where the caller is of no tenant itself. */
 export const TenantField = ({
   none = "The default tenant",
   others = []
@@ -25,8 +25,8 @@ export const TenantField = ({
 }) => {
   const { isComplete, isSystem, tenants } = useTenants()
   if (!isSystem) return null
-  if (!isComplete) return <TextField label="Tenant" name="tenantId" placeholder={none} hint="Its id" />
-  return <SelectField label="Tenant" name="tenantId" options={[["", none], ...others, ...tenants]} />
+  if (!isComplete) return <Field label="Tenant" name="tenantId" placeholder={none} hint="Its id" />
+  return <Field label="Tenant" name="tenantId" options={[["", none], ...others, ...tenants]} />
 }
 
 /** The name of a tenant, where the caller may see it. */
@@ -38,16 +38,10 @@ export const TenantName = ({ id }: { readonly id: string | null }) => {
   return known ?? found?.name ?? <code>{id}</code>
 }
 
-/** Filters by tenant, where the caller may see more than one. */
-export const TenantChoice = ({
-  onChange,
-  value
-}: {
-  readonly onChange: (id: string) => void
-  readonly value?: string | undefined
-}) => {
+/** The filter by tenant, which is shown where the caller may see more than one. */
+export const useTenantFilter = (): Filter => {
   const { tenants } = useTenants()
-  return tenants.length < 2 ? null : <Choice label="Tenant" value={value} onChange={onChange} options={tenants} />
+  return { key: "tenantId", label: "Tenant", options: tenants, isHidden: tenants.length < 2 }
 }
 
 /** The column that says of which tenant a row is, where the caller may see more than one. */

@@ -1,5 +1,7 @@
+import { useState } from "react"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
+import { Chips } from "../../kit/forms/scopes.tsx"
 import { ownSlug } from "../../kit/names/built-in.ts"
 import { useCan, useRefusal } from "../../shell/session.tsx"
 
@@ -13,20 +15,22 @@ export const useOwnRoles = (): ReadonlyArray<Row<"roles.list">> | undefined => {
   return roles.data
 }
 
-/** Chooses roles of accounts. */
+/** Chooses roles of accounts, for a member of a body. */
 export const RolePicker = ({
-  chosen,
+  initial = [],
   label = "Roles",
-  onChange
+  name = "roleIds"
 }: {
-  readonly chosen: ReadonlyArray<number>
+  readonly initial?: ReadonlyArray<number>
   readonly label?: string
-  readonly onChange: (roles: ReadonlyArray<number>) => void
+  readonly name?: string
 }) => {
+  const [chosen, choose] = useState(initial)
   const roles = useOwnRoles()
   const refusal = useRefusal()("roles:read")
   return (
     <fieldset className="scopes">
+      <input type="hidden" name={name} data-member="json" value={JSON.stringify(chosen)} />
       <legend className="label">{label}</legend>
       {roles === undefined ? (
         <p className="soft">
@@ -46,7 +50,7 @@ export const RolePicker = ({
                 type="checkbox"
                 checked={chosen.includes(id)}
                 onChange={(event) =>
-                  onChange(event.target.checked ? [...chosen, id] : chosen.filter((role) => role !== id))
+                  choose(event.target.checked ? [...chosen, id] : chosen.filter((role) => role !== id))
                 }
               />
               <span>
@@ -63,14 +67,5 @@ export const RolePicker = ({
 /** The names of roles. */
 export const RoleNames = ({ ids }: { readonly ids: ReadonlyArray<number> }) => {
   const roles = useOwnRoles()
-  if (ids.length === 0) return <span className="soft">none</span>
-  return (
-    <span className="chips">
-      {ids.map((id) => (
-        <span key={id} className="chip">
-          {roles?.find((role) => role.id === id)?.name ?? `role ${id}`}
-        </span>
-      ))}
-    </span>
-  )
+  return <Chips texts={ids.map((id) => roles?.find((role) => role.id === id)?.name ?? `role ${id}`)} />
 }

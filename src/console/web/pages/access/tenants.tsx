@@ -1,42 +1,39 @@
-import { useState } from "react"
 import { Link } from "wouter"
 import { Failure } from "../../api/client.ts"
-import { useChange } from "../../api/hooks.ts"
 import { type Payload, type Row } from "../../api/operations.ts"
-import { Act, Confirm, FormActions } from "../../kit/actions.tsx"
-import { Dialog } from "../../kit/dialog.tsx"
-import { Form, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
+import { Act } from "../../kit/actions.tsx"
+import { TextArea, textOf } from "../../kit/forms/form.tsx"
+import { Confirm, formOf } from "../../kit/forms/operation.tsx"
 import { Moment } from "../../kit/format.tsx"
-import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { useSpendColumn } from "../../kit/lists/spend.tsx"
-import { Empty } from "../../kit/states.tsx"
+import { Tag } from "../../kit/parts.tsx"
 
 type Tenant = Row<"tenants.list">
 type Settings = NonNullable<Payload<"tenants.update">["settings"]>
 
 const write = "tenants:write"
+const create = formOf("tenants.create")
+const update = formOf("tenants.update")
 
-/** The settings as a JSON object, or a fault of the field. */
-const settingsOf = (data: FormData): Settings | Failure => {
+/** What the fields say, with the settings as a JSON object; fails with a fault of that field. */
+const withSettings = <Body,>(body: Body, data: FormData): Body & { readonly settings: Settings } => {
   try {
-    return JSON.parse(textOf(data, "settings") ?? "{}")
+    return { ...body, settings: JSON.parse(textOf(data, "settings") ?? "{}") }
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : "It is no JSON."
-    return new Failure(400, { detail: "The settings are no JSON.", errors: [{ path: ["settings"], message }] })
+    throw new Failure(400, { detail: "The settings are no JSON.", errors: [{ path: ["settings"], message }] })
   }
 }
 
 const Fields = ({ tenant }: { readonly tenant?: Tenant }) => (
   <>
-    <TextField label="Name" name="name" required maxLength={100} defaultValue={tenant?.name} />
-    <TextField
+    <create.Field label="Name" name="name" />
+    <create.Field
       label="Short name"
       name="slug"
       maxLength={63}
-      required={tenant !== undefined}
       readOnly={tenant?.slug === "default"}
-      defaultValue={tenant?.slug}
       hint={tenant === undefined ? "For addresses; made of the name when empty" : "For addresses"}
     />
     <TextArea
@@ -50,97 +47,66 @@ const Fields = ({ tenant }: { readonly tenant?: Tenant }) => (
   </>
 )
 
-const Create = ({ onClose }: { readonly onClose: () => void }) => {
-  const create = useChange("tenants.create", "The tenant is made")
-  const [fault, setFault] = useState<Failure>()
-  const submit = (data: FormData) => {
-    const settings = settingsOf(data)
-    const slug = textOf(data, "slug")
-    setFault(settings instanceof Failure ? settings : undefined)
-    if (settings instanceof Failure) return
-    create.mutate(
-      { body: { name: textOf(data, "name") ?? "", settings, ...(slug === undefined ? {} : { slug }) } },
-      { onSuccess: onClose }
-    )
-  }
-  return (
-    <Dialog title="Make a tenant" onClose={onClose}>
-      <Form
-        cause={fault ?? create.error}
-        onSubmit={submit}
-        actions={<FormActions action="Make the tenant" isPending={create.isPending} onClose={onClose} />}
-      >
-        <Fields />
-      </Form>
-    </Dialog>
-  )
-}
+const Create = () => (
+  <create.Dialog title="Make a tenant" action="Make the tenant" done="The tenant is made" body={withSettings}>
+    <Fields />
+  </create.Dialog>
+)
 
-const Edit = ({ onClose, tenant }: { readonly onClose: () => void; readonly tenant: Tenant }) => {
-  const update = useChange("tenants.update", `${tenant.name} is changed`)
-  const [fault, setFault] = useState<Failure>()
-  const submit = (data: FormData) => {
-    const settings = settingsOf(data)
-    setFault(settings instanceof Failure ? settings : undefined)
-    if (settings instanceof Failure) return
-    update.mutate(
-      {
-        params: { id: tenant.id },
-        body: { name: textOf(data, "name") ?? "", slug: textOf(data, "slug") ?? "", settings }
-      },
-      { onSuccess: onClose }
-    )
-  }
-  return (
-    <Dialog title={`Change ${tenant.name}`} onClose={onClose}>
-      <Form
-        cause={fault ?? update.error}
-        onSubmit={submit}
-        actions={<FormActions action="Save" isPending={update.isPending} onClose={onClose} />}
-      >
-        <Fields tenant={tenant} />
-      </Form>
-    </Dialog>
-  )
-}
+const Edit = ({ tenant }: { readonly tenant: Tenant }) => (
+  <update.Dialog
+    title={`Change ${tenant.name}`}
+    action="Save"
+    done={`${tenant.name} is changed`}
+    input={{ params: { id: tenant.id } }}
+    of={tenant}
+    body={withSettings}
+  >
+    <Fields tenant={tenant} />
+  </update.Dialog>
+)
 
-interface Shown {
-  readonly what: "edit" | "suspend" | "activate"
-  readonly tenant: Tenant
-}
+const Suspend = ({ tenant: { id, name } }: { readonly tenant: Tenant }) => (
+  <Confirm
+    name="tenants.update"
+    input={{ params: { id }, body: { status: "suspended" } }}
+    title={`Suspend ${name}`}
+    action="Suspend the tenant"
+    done={`${name} is suspended`}
+  >
+    <p>Every account, key and agent of {name} is refused within a second, until the tenant is activated again.</p>
+  </Confirm>
+)
+
+const Activate = ({ tenant: { id, name } }: { readonly tenant: Tenant }) => (
+  <Confirm
+    name="tenants.update"
+    input={{ params: { id }, body: { status: "active" } }}
+    title={`Activate ${name}`}
+    action="Activate the tenant"
+    kind="main"
+    done={`${name} is active`}
+  >
+    <p>Its accounts, keys and agents are admitted again.</p>
+  </Confirm>
+)
 
 /** The customers of the installation. */
 export default function Tenants() {
-  const filters = useFilters(["status"])
-  const spend = useSpendColumn("tenant")
-  const [isMaking, setMaking] = useState(false)
-  const [shown, show] = useState<Shown>()
-  const close = () => show(undefined)
   return (
     <ListPage
       title="Tenants"
       lead="Customers of the installation, kept apart: agents, accounts, keys and money belong to one."
       actions={
-        <Act kind="main" icon="plus" needs={write} onClick={() => setMaking(true)}>
+        <Act kind="main" icon="plus" needs={write} opens={<Create />}>
           Make a tenant
         </Act>
       }
       name="tenants.list"
       searches="Name, short name or id"
-      filters={
-        <Choice
-          label="Status"
-          value={filters.values.status}
-          onChange={(status) => filters.set("status", status)}
-          options={["active", "suspended"]}
-        />
-      }
-      input={{ query: filters.values }}
-      isFiltered={filters.isFiltered}
-      label="Tenants"
-      keyOf={({ id }) => id}
+      filters={[{ key: "status", label: "Status", options: ["active", "suspended"] }]}
       rowClass={({ status }) => (status === "active" ? undefined : "gone")}
-      empty={<Empty title="There is no tenant" />}
+      empty="There is no tenant"
       columns={[
         {
           title: "Name",
@@ -151,73 +117,35 @@ export default function Tenants() {
             </strong>
           )
         },
-        {
-          title: "Status",
-          cell: ({ status }) => <span className={status === "active" ? "tag ok" : "tag warn"}>{status}</span>
-        },
+        { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : "warn"}>{status}</Tag> },
         { title: "Short name", cell: ({ slug }) => <code className="cut">{slug}</code> },
-        ...spend,
-        { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} style="date" /> },
-        {
-          title: "",
-          isNumber: true,
-          cell: (tenant) => (
-            <span className="acts">
-              <Link className="btn" href={`/accounts?tenantId=${tenant.id}`}>
-                Accounts
-              </Link>
-              <Act needs={write} onClick={() => show({ what: "edit", tenant })}>
-                Change
-              </Act>
-              {tenant.status === "active" ? (
-                <Act
-                  kind="bad"
-                  needs={write}
-                  unless={tenant.slug === "default" ? "The default tenant is never suspended" : undefined}
-                  onClick={() => show({ what: "suspend", tenant })}
-                >
-                  Suspend
-                </Act>
-              ) : (
-                <Act needs={write} onClick={() => show({ what: "activate", tenant })}>
-                  Activate
-                </Act>
-              )}
-            </span>
-          )
-        }
+        ...useSpendColumn("tenant"),
+        { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} style="date" /> }
       ]}
-    >
-      {isMaking ? <Create onClose={() => setMaking(false)} /> : null}
-      {shown?.what === "edit" ? <Edit tenant={shown.tenant} onClose={close} /> : null}
-      {shown?.what === "suspend" ? (
-        <Confirm
-          name="tenants.update"
-          input={{ params: { id: shown.tenant.id }, body: { status: "suspended" } }}
-          title={`Suspend ${shown.tenant.name}`}
-          action="Suspend the tenant"
-          done={`${shown.tenant.name} is suspended`}
-          onClose={close}
-        >
-          <p>
-            Every account, key and agent of {shown.tenant.name} is refused within a second, until the tenant is
-            activated again.
-          </p>
-        </Confirm>
-      ) : null}
-      {shown?.what === "activate" ? (
-        <Confirm
-          name="tenants.update"
-          input={{ params: { id: shown.tenant.id }, body: { status: "active" } }}
-          title={`Activate ${shown.tenant.name}`}
-          action="Activate the tenant"
-          kind="main"
-          done={`${shown.tenant.name} is active`}
-          onClose={close}
-        >
-          <p>Its accounts, keys and agents are admitted again.</p>
-        </Confirm>
-      ) : null}
-    </ListPage>
+      acts={(tenant) => (
+        <>
+          <Link className="btn" href={`/accounts?tenantId=${tenant.id}`}>
+            Accounts
+          </Link>
+          <Act needs={write} opens={<Edit tenant={tenant} />}>
+            Change
+          </Act>
+          {tenant.status === "active" ? (
+            <Act
+              kind="bad"
+              needs={write}
+              unless={tenant.slug === "default" ? "The default tenant is never suspended" : undefined}
+              opens={<Suspend tenant={tenant} />}
+            >
+              Suspend
+            </Act>
+          ) : (
+            <Act needs={write} opens={<Activate tenant={tenant} />}>
+              Activate
+            </Act>
+          )}
+        </>
+      )}
+    />
   )
 }

@@ -1,7 +1,13 @@
 import { call } from "../../api/client.ts"
 import { type Row } from "../../api/operations.ts"
+import { formOf } from "../../kit/forms/operation.tsx"
+import { TextField } from "../../kit/forms/form.tsx"
+import { Tag } from "../../kit/parts.tsx"
 
-type User = Row<"trialUsers.list">
+export type User = Row<"trialUsers.list">
+
+export const write = "trial-users:write"
+export const nameOf = ({ firstName, lastName }: User) => `${firstName} ${lastName}`
 
 const dayMilliseconds = 86_400_000
 const soonDays = 3
@@ -13,14 +19,9 @@ export const daysLeft = (end: string): number =>
 /** Whether a trial goes on, ends soon, is over, or was stopped. */
 export const TrialState = ({ user: { isActive, trialEndDate } }: { readonly user: User }) => {
   const left = daysLeft(trialEndDate)
-  const [tone, text] = !isActive
-    ? ["", "inactive"]
-    : left === 0
-      ? ["bad", "over"]
-      : left <= soonDays
-        ? ["warn", "ends soon"]
-        : ["ok", "active"]
-  return <span className={`tag ${tone}`}>{text}</span>
+  if (!isActive) return <Tag>inactive</Tag>
+  if (left === 0) return <Tag tone="bad">over</Tag>
+  return left <= soonDays ? <Tag tone="warn">ends soon</Tag> : <Tag tone="ok">active</Tag>
 }
 
 /** Moves the end of a trial; one that is over goes on from now. */
@@ -31,3 +32,21 @@ export const extend = ({ id, trialEndDate }: User, days: number) =>
       trialEndDate: new Date(Math.max(Date.now(), Date.parse(trialEndDate)) + days * dayMilliseconds).toISOString()
     }
   })
+
+/** By how much a trial is extended. */
+export const DaysField = () => (
+  <TextField label="Days" name="days" type="number" min={1} max={3650} defaultValue={7} required />
+)
+
+const { Field } = formOf("trialUsers.create")
+
+/** Who a trial user is. */
+export const PersonFields = () => (
+  <>
+    <div className="row2">
+      <Field label="First name" name="firstName" />
+      <Field label="Last name" name="lastName" />
+    </div>
+    <Field label="E-mail address" name="email" type="email" />
+  </>
+)

@@ -1,140 +1,113 @@
-import { useState } from "react"
-import { Link, useLocation, useParams } from "wouter"
-import { useCall, useChange } from "../../api/hooks.ts"
+import { type ReactNode } from "react"
+import { Link, useLocation } from "wouter"
+import { useCall } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
-import { Act, Confirm, CopyCurl, FormActions } from "../../kit/actions.tsx"
-import { isBuiltIn } from "../../kit/names/built-in.ts"
-import { Dialog } from "../../kit/dialog.tsx"
-import { Form, instantOf, textOf, TextField } from "../../kit/forms/form.tsx"
-import { Moment } from "../../kit/format.tsx"
+import { Act } from "../../kit/actions.tsx"
+import { useDialogs } from "../../kit/dialog.tsx"
+import { Confirm, formOf } from "../../kit/forms/operation.tsx"
 import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
 import { SecretDialog } from "../../kit/forms/secret.tsx"
+import { Moment } from "../../kit/format.tsx"
+import { isBuiltIn } from "../../kit/names/built-in.ts"
+import { Card, DetailPage, Facts, Tag } from "../../kit/parts.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
-import { Page } from "../../kit/page.tsx"
 import { applicationTones } from "./applications.tsx"
 import { Registration } from "./registration.tsx"
 
-type Application = Answer<"applications.get">
-type NewKey = Answer<"apiKeys.create">
+interface About {
+  readonly application: Answer<"applications.get">
+}
 
 const write = "applications:write"
 const builtIn = "A built-in application keeps its short name and its status, and is never deleted"
+const update = formOf("applications.update")
+const key = formOf("apiKeys.create")
 
-interface Changing {
-  readonly application: Application
-  readonly onClose: () => void
-}
-
-const Edit = ({ application, onClose }: Changing) => {
-  const update = useChange("applications.update", `${application.name} is changed`)
+const Edit = ({ application }: About) => {
+  const isFixed = isBuiltIn(application)
   return (
-    <Dialog title={`Change ${application.name}`} onClose={onClose}>
-      <Form
-        cause={update.error}
-        onSubmit={(data) =>
-          update.mutate(
-            {
-              params: { id: application.id },
-              body: {
-                name: textOf(data, "name") ?? "",
-                description: textOf(data, "description") ?? "",
-                ...(isBuiltIn(application) ? {} : { slug: textOf(data, "slug") ?? "" })
-              }
-            },
-            { onSuccess: onClose }
-          )
-        }
-        actions={<FormActions action="Save" isPending={update.isPending} onClose={onClose} />}
-      >
-        <TextField label="Name" name="name" required maxLength={100} defaultValue={application.name} />
-        <TextField
-          label="Short name"
-          name="slug"
-          required
-          maxLength={63}
-          defaultValue={application.slug}
-          readOnly={isBuiltIn(application)}
-          hint={isBuiltIn(application) ? "A built-in application keeps it" : "For addresses"}
-        />
-        <TextField label="Description" name="description" maxLength={1000} defaultValue={application.description} />
-      </Form>
-    </Dialog>
+    <update.Dialog
+      title={`Change ${application.name}`}
+      action="Save"
+      done={`${application.name} is changed`}
+      input={{ params: { id: application.id } }}
+      of={application}
+      body={({ slug = application.slug, ...body }) => (isFixed ? body : { ...body, slug })}
+    >
+      <update.Field label="Name" name="name" />
+      <update.Field
+        label="Short name"
+        name="slug"
+        maxLength={63}
+        readOnly={isFixed}
+        hint={isFixed ? "A built-in application keeps it" : "For addresses"}
+      />
+      <update.Field label="Description" name="description" />
+    </update.Dialog>
   )
 }
 
-const MakeKey = ({ application, onClose, onMade }: Changing & { readonly onMade: (key: NewKey) => void }) => {
-  const create = useChange("apiKeys.create")
-  const [scopes, setScopes] = useState<ReadonlyArray<string>>(["configuration:read"])
-  const submit = (data: FormData) => {
-    const expiresAt = instantOf(data, "expiresAt")
-    create.mutate(
-      {
-        body: {
-          name: textOf(data, "name") ?? "",
-          scopes,
-          applicationId: application.id,
-          ...(expiresAt === undefined ? {} : { expiresAt })
-        }
-      },
-      { onSuccess: onMade }
-    )
-  }
+const MakeKey = ({ application }: About) => {
+  const { open } = useDialogs()
   return (
-    <Dialog title={`Make a key of ${application.name}`} onClose={onClose} wide>
-      <Form
-        cause={create.error}
-        onSubmit={submit}
-        actions={<FormActions action="Make the key" isPending={create.isPending} onClose={onClose} />}
-      >
-        <div className="row2">
-          <TextField label="Name" name="name" required maxLength={100} defaultValue={application.slug} />
-          <TextField label="Expires" name="expiresAt" type="datetime-local" hint="Local time; empty for no end" />
-        </div>
-        <ScopePicker scopes={scopes} onChange={setScopes} />
-      </Form>
-    </Dialog>
+    <key.Dialog
+      title={`Make a key of ${application.name}`}
+      action="Make the key"
+      wide
+      body={{ applicationId: application.id }}
+      onDone={(made) => open(<SecretDialog title={`Key ${made.name}`} what="API key" secret={made.key} />)}
+    >
+      <div className="row2">
+        <key.Field label="Name" name="name" defaultValue={application.slug} />
+        <key.Field label="Expires" name="expiresAt" hint="Local time; empty for no end" />
+      </div>
+      <ScopePicker initial={["configuration:read"]} />
+    </key.Dialog>
   )
 }
 
-type Shown =
-  | { readonly what: "edit" | "key" | "suspend" | "activate" | "delete" }
-  | { readonly what: "made"; readonly key: NewKey }
+const Suspend = ({ application: { id, name } }: About) => (
+  <Confirm
+    name="applications.update"
+    input={{ params: { id }, body: { status: "suspended" } }}
+    title={`Suspend ${name}`}
+    action="Suspend the application"
+    done={`${name} is suspended`}
+  >
+    <p>It stays with its roles, its keys and its configuration until it is activated again.</p>
+  </Confirm>
+)
 
-const Statuses = ({ application, onClose, shown }: Changing & { readonly shown: Shown }) => {
-  const { id, name } = application
-  const params = { id }
-  switch (shown.what) {
-    case "suspend":
-      return (
-        <Confirm
-          name="applications.update"
-          input={{ params, body: { status: "suspended" } }}
-          title={`Suspend ${name}`}
-          action="Suspend the application"
-          done={`${name} is suspended`}
-          onClose={onClose}
-        >
-          <p>It stays with its roles, its keys and its configuration until it is activated again.</p>
-        </Confirm>
-      )
-    case "activate":
-      return (
-        <Confirm
-          name="applications.update"
-          input={{ params, body: { status: "active" } }}
-          title={`Activate ${name}`}
-          action="Activate the application"
-          kind="main"
-          done={`${name} is active`}
-          onClose={onClose}
-        >
-          <p>It is active again, with its roles, its keys and its configuration.</p>
-        </Confirm>
-      )
-    default:
-      return null
-  }
+const Activate = ({ application: { id, name } }: About) => (
+  <Confirm
+    name="applications.update"
+    input={{ params: { id }, body: { status: "active" } }}
+    title={`Activate ${name}`}
+    action="Activate the application"
+    kind="main"
+    done={`${name} is active`}
+  >
+    <p>It is active again, with its roles, its keys and its configuration.</p>
+  </Confirm>
+)
+
+const Delete = ({ application: { id, name } }: About) => {
+  const [, go] = useLocation()
+  return (
+    <Confirm
+      name="applications.delete"
+      input={{ params: { id } }}
+      title={`Delete ${name}`}
+      action="Delete the application"
+      done={`${name} is deleted`}
+      onDone={() => go("/applications")}
+    >
+      <p>
+        The application is gone for good. It is refused while a role, a key or a file belongs to it: delete those first.
+      </p>
+    </Confirm>
+  )
 }
 
 const Keys = ({ id }: { readonly id: number }) => {
@@ -213,158 +186,102 @@ const Configuration = ({ id }: { readonly id: number }) => {
 
 const Part = ({
   children,
-  href,
   link,
   needs,
   title
 }: {
-  readonly children: React.ReactNode
-  readonly href: string
-  readonly link: string
+  readonly children: ReactNode
+  readonly link: readonly [href: string, text: string]
   readonly needs: string
   readonly title: string
-}) => {
-  const may = useCan()
+}) => (
+  <Card title={title} span={6} link={link}>
+    <div className="in">
+      {useCan()(needs) ? (
+        children
+      ) : (
+        <Empty title="You may not see this">
+          <p>
+            It needs the capability <code>{needs}</code>.
+          </p>
+        </Empty>
+      )}
+    </div>
+  </Card>
+)
+
+const Acts = ({ application }: About) => {
+  const unless = isBuiltIn(application) ? builtIn : undefined
+  const inactive = application.status === "active" ? undefined : `It is ${application.status}`
   return (
-    <section className="card span-6">
-      <header>
-        <h2>{title}</h2>
-        <Link href={href}>{link}</Link>
-      </header>
-      <div className="in">
-        {may(needs) ? (
-          children
-        ) : (
-          <Empty title="You may not see this">
-            <p>
-              It needs the capability <code>{needs}</code>.
-            </p>
-          </Empty>
-        )}
-      </div>
-    </section>
+    <>
+      <Act needs={write} opens={<Edit application={application} />}>
+        Change
+      </Act>
+      {application.status === "suspended" ? (
+        <Act needs={write} opens={<Activate application={application} />}>
+          Activate
+        </Act>
+      ) : (
+        <Act kind="bad" needs={write} unless={unless ?? inactive} opens={<Suspend application={application} />}>
+          Suspend
+        </Act>
+      )}
+      <Act kind="bad" needs={write} unless={unless} opens={<Delete application={application} />}>
+        Delete
+      </Act>
+      <Act kind="main" icon="plus" needs="api-keys:write" opens={<MakeKey application={application} />}>
+        Make a key
+      </Act>
+    </>
   )
 }
 
 /** One application: what it is, and what belongs to it. */
 export default function ApplicationPage() {
-  const { id = "" } = useParams()
-  const [, go] = useLocation()
-  const asked = useCall("applications.get", { params: { id } })
-  const [shown, show] = useState<Shown>()
-  const close = () => show(undefined)
   return (
-    <Answered asked={asked} rows={8}>
-      {(application) => {
-        const unless = isBuiltIn(application) ? builtIn : undefined
-        return (
-          <Page
-            title={application.name}
-            lead={
-              <>
-                <span className={`tag ${applicationTones[application.status]}`}>{application.status}</span>{" "}
-                {application.description}
-              </>
-            }
-            actions={
-              <>
-                <CopyCurl name="applications.get" input={{ params: { id } }} />
-                <Act needs={write} onClick={() => show({ what: "edit" })}>
-                  Change
-                </Act>
-                {application.status === "suspended" ? (
-                  <Act needs={write} onClick={() => show({ what: "activate" })}>
-                    Activate
-                  </Act>
-                ) : (
-                  <Act
-                    kind="bad"
-                    needs={write}
-                    unless={unless ?? (application.status === "active" ? undefined : `It is ${application.status}`)}
-                    onClick={() => show({ what: "suspend" })}
-                  >
-                    Suspend
-                  </Act>
-                )}
-                <Act kind="bad" needs={write} unless={unless} onClick={() => show({ what: "delete" })}>
-                  Delete
-                </Act>
-                <Act kind="main" icon="plus" needs="api-keys:write" onClick={() => show({ what: "key" })}>
-                  Make a key
-                </Act>
-              </>
-            }
-          >
-            {isBuiltIn(application) ? null : <Registration id={application.id} name={application.name} />}
-            <div className="grid">
-              <section className="card span-6">
-                <header>
-                  <h2>Application</h2>
-                </header>
-                <dl className="facts in">
-                  <dt>Id</dt>
-                  <dd>{application.id}</dd>
-                  <dt>Short name</dt>
-                  <dd>
-                    <code>{application.slug}</code>
-                  </dd>
-                  <dt>Made</dt>
-                  <dd>
-                    <Moment at={application.createdAt} style="full" />
-                  </dd>
-                  <dt>Changed</dt>
-                  <dd>
-                    <Moment at={application.updatedAt} style="full" />
-                  </dd>
-                </dl>
-              </section>
-              <Part title="Keys" needs="api-keys:read" href="/api-keys" link="All keys">
-                <Keys id={application.id} />
-              </Part>
-              <Part
-                title="Roles"
-                needs="roles:read"
-                href={`/roles?application=${application.id}`}
-                link="Open the matrix"
-              >
-                <Roles id={application.id} />
-              </Part>
-              <Part
-                title="Configuration"
-                needs="configuration:read"
-                href={`/files?application=${application.id}`}
-                link="Open the files"
-              >
-                <Configuration id={application.id} />
-              </Part>
-            </div>
-            {shown?.what === "edit" ? <Edit application={application} onClose={close} /> : null}
-            {shown?.what === "key" ? (
-              <MakeKey application={application} onClose={close} onMade={(key) => show({ what: "made", key })} />
-            ) : null}
-            {shown?.what === "made" ? (
-              <SecretDialog title={`Key ${shown.key.name}`} what="API key" secret={shown.key.key} onClose={close} />
-            ) : null}
-            {shown?.what === "delete" ? (
-              <Confirm
-                name="applications.delete"
-                input={{ params: { id } }}
-                title={`Delete ${application.name}`}
-                action="Delete the application"
-                done={`${application.name} is deleted`}
-                onClose={close}
-                onDone={() => go("/applications")}
-              >
-                <p>
-                  The application is gone for good. It is refused while a role, a key or a file belongs to it: delete
-                  those first.
-                </p>
-              </Confirm>
-            ) : null}
-            {shown === undefined ? null : <Statuses application={application} shown={shown} onClose={close} />}
-          </Page>
-        )
-      }}
-    </Answered>
+    <DetailPage
+      name="applications.get"
+      what="Application"
+      title={({ name }) => name}
+      lead={({ description, status }) => (
+        <>
+          <Tag tone={applicationTones[status]}>{status}</Tag> {description}
+        </>
+      )}
+      actions={(application) => <Acts application={application} />}
+    >
+      {(application) => (
+        <>
+          {isBuiltIn(application) ? null : <Registration id={application.id} name={application.name} />}
+          <div className="grid">
+            <Card title="Application" span={6}>
+              <Facts
+                className="facts in"
+                facts={[
+                  ["Id", application.id],
+                  ["Short name", <code>{application.slug}</code>],
+                  ["Made", <Moment at={application.createdAt} style="full" />],
+                  ["Changed", <Moment at={application.updatedAt} style="full" />]
+                ]}
+              />
+            </Card>
+            <Part title="Keys" needs="api-keys:read" link={["/api-keys", "All keys"]}>
+              <Keys id={application.id} />
+            </Part>
+            <Part title="Roles" needs="roles:read" link={[`/roles?application=${application.id}`, "Open the matrix"]}>
+              <Roles id={application.id} />
+            </Part>
+            <Part
+              title="Configuration"
+              needs="configuration:read"
+              link={[`/files?application=${application.id}`, "Open the files"]}
+            >
+              <Configuration id={application.id} />
+            </Part>
+          </div>
+        </>
+      )}
+    </DetailPage>
   )
 }

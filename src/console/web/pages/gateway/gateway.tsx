@@ -1,22 +1,25 @@
 import { useMutation } from "@tanstack/react-query"
-import { useState } from "react"
 import { call } from "../../api/client.ts"
 import { useCall, useChange, usePage } from "../../api/hooks.ts"
 import { type Answer, type Payload, type Row } from "../../api/operations.ts"
-import { Act, CopyCurl, FormActions } from "../../kit/actions.tsx"
+import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { Form, SelectField, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
+import { Confirm, formOf } from "../../kit/forms/operation.tsx"
 import { count, Moment } from "../../kit/format.tsx"
 import { List } from "../../kit/lists/list.tsx"
 import { Table } from "../../kit/lists/table.tsx"
-import { Answered, Empty } from "../../kit/states.tsx"
+import { Answered, Empty, Fault, Loading } from "../../kit/states.tsx"
 import { Compare } from "../../kit/texts/diff.tsx"
 import { useCan } from "../../shell/session.tsx"
 import { Page } from "../../kit/page.tsx"
+import { Card, Tag } from "../../kit/parts.tsx"
 
 type Health = Answer<"llm.health">["providers"][number]
 type Version = Row<"llmAdmin.versions">
 type Target = Payload<"llm.testProvider">
+
+const put = formOf("llmAdmin.putConfiguration")
 
 type Dialect = Extract<Target, { readonly dialect: string }>["dialect"]
 
@@ -41,7 +44,7 @@ const targetOf = (data: FormData, providerId: string | undefined): Target => {
 
 const TestResult = ({ result }: { readonly result: Answer<"llm.testProvider"> }) => (
   <div role="status" className="note">
-    <span className={`tag ${result.ok ? "ok" : "bad"}`}>{result.ok ? "It answers" : "It fails"}</span>
+    <Tag tone={result.ok ? "ok" : "bad"}>{result.ok ? "It answers" : "It fails"}</Tag>
     <span>
       {result.detail} {count(result.latencyMs)} ms{result.status === null ? "" : `, status ${result.status}`}.
     </span>
@@ -49,7 +52,7 @@ const TestResult = ({ result }: { readonly result: Answer<"llm.testProvider"> })
 )
 
 /** Tests a provider and lists its models; keys live in the form and nowhere else. */
-const TestProvider = ({ onClose, providerId }: { readonly onClose: () => void; readonly providerId?: string }) => {
+const TestProvider = ({ providerId }: { readonly providerId?: string }) => {
   const test = useMutation({
     mutationFn: (data: FormData) =>
       call("llm.testProvider", { body: targetOf(data, providerId), ...credentialIn(data) })
@@ -59,7 +62,7 @@ const TestProvider = ({ onClose, providerId }: { readonly onClose: () => void; r
   })
   const isPending = test.isPending || list.isPending
   return (
-    <Dialog title={providerId === undefined ? "Test an address" : `Test ${providerId}`} onClose={onClose} wide>
+    <Dialog title={providerId === undefined ? "Test an address" : `Test ${providerId}`} wide>
       <Form
         cause={test.error ?? list.error}
         onSubmit={(data) => {
@@ -135,22 +138,18 @@ const TestProvider = ({ onClose, providerId }: { readonly onClose: () => void; r
   )
 }
 
-const Providers = ({ onTest }: { readonly onTest: (id: string) => void }) => {
+const Providers = () => {
   const health = useCall("llm.health", {}, { everySeconds: 30 })
   return (
-    <section className="card">
-      <header>
-        <h2>Providers</h2>
-        {health.data === undefined ? null : (
-          <span className={`tag ${statusTones[health.data.status]}`}>{health.data.status}</span>
-        )}
-      </header>
+    <Card
+      title="Providers"
+      beside={health.data && <Tag tone={statusTones[health.data.status]}>{health.data.status}</Tag>}
+    >
       <Answered asked={health}>
         {({ providers }) => (
           <Table
             label="Providers"
             rows={providers}
-            keyOf={({ id }) => id}
             columns={[
               { title: "Provider", cell: ({ id }) => <strong>{id}</strong> },
               { title: "Speaks like", cell: ({ dialect }) => dialect },
@@ -161,17 +160,13 @@ const Providers = ({ onTest }: { readonly onTest: (id: string) => void }) => {
                 cell: ({ latencyMs }) => (latencyMs === null ? null : `${count(latencyMs)} ms`)
               },
               { title: "Checked", cell: ({ checkedAt }) => <Moment at={checkedAt} /> },
-              { title: "Last error", cell: ({ lastError }) => <span className="soft">{lastError ?? "none"}</span> },
-              {
-                title: "",
-                isNumber: true,
-                cell: ({ id }) => <Act onClick={() => onTest(id)}>Test</Act>
-              }
+              { title: "Last error", cell: ({ lastError }) => <span className="soft">{lastError ?? "none"}</span> }
             ]}
+            acts={({ id }) => <Act opens={<TestProvider providerId={id} />}>Test</Act>}
           />
         )}
       </Answered>
-    </section>
+    </Card>
   )
 }
 
@@ -191,101 +186,88 @@ const indented = (content: string): string => {
   }
 }
 
-const Shown = ({ onClose, version }: { readonly onClose: () => void; readonly version: Version }) => (
-  <Dialog title={`Version ${version.version}`} onClose={onClose} wide>
+const Shown = ({ version: { content, version } }: { readonly version: Version }) => (
+  <Dialog title={`Version ${version}`} wide>
     <div className="in">
-      <pre tabIndex={0}>{indented(version.content)}</pre>
+      <pre tabIndex={0}>{indented(content)}</pre>
     </div>
   </Dialog>
 )
 
-const Rollback = ({
-  newest,
-  onClose,
-  version
-}: {
-  readonly newest: Version
-  readonly onClose: () => void
-  readonly version: Version
-}) => {
-  const change = useChange("llmAdmin.rollback", `The configuration of version ${version.version} runs`)
+/** The newest version, which a change is based on. */
+const useNewest = (): Version | undefined =>
+  usePage("llmAdmin.versions", { input: { query: { limit: 1 } } }, { enabled: useCan()("llm:admin") }).data?.items[0]
+
+const Rollback = ({ version }: { readonly version: Version }) => {
+  const newest = useNewest() ?? version
   return (
-    <Dialog title={`Roll back to version ${version.version}`} onClose={onClose} wide>
-      <Form
-        cause={change.error}
-        onSubmit={() =>
-          change.mutate(
-            { body: { version: version.version }, headers: { "if-match": `"${newest.version}"` } },
-            { onSuccess: onClose }
-          )
-        }
-        actions={<FormActions action="Roll back" isPending={change.isPending} onClose={onClose} />}
-      >
-        <p>
-          Version {newest.version} stops running, and a version {newest.version + 1} with the content of version{" "}
-          {version.version} runs at once. No version is lost. This is what changes:
-        </p>
-        <Compare
-          id={`gateway ${newest.version} ${version.version}`}
-          label={`From version ${newest.version} to version ${version.version}`}
-          before={indented(newest.content)}
-          after={indented(version.content)}
+    <Confirm
+      name="llmAdmin.rollback"
+      input={{ body: { version: version.version }, headers: { "if-match": `"${newest.version}"` } }}
+      title={`Roll back to version ${version.version}`}
+      action="Roll back"
+      kind="main"
+      done={`The configuration of version ${version.version} runs`}
+      wide
+    >
+      <p>
+        Version {newest.version} stops running, and a version {newest.version + 1} with the content of version{" "}
+        {version.version} runs at once. No version is lost. This is what changes:
+      </p>
+      <Compare
+        id={`gateway ${newest.version} ${version.version}`}
+        label={`From version ${newest.version} to version ${version.version}`}
+        before={indented(newest.content)}
+        after={indented(version.content)}
+      />
+    </Confirm>
+  )
+}
+
+/** The document of the form; fails where it is none. */
+const documentIn = (data: FormData): Payload<"llmAdmin.putConfiguration"> => {
+  try {
+    return JSON.parse(textOf(data, "document") ?? "")
+  } catch (cause) {
+    throw new Error(`It is not JSON: ${cause instanceof Error ? cause.message : ""}`, { cause })
+  }
+}
+
+const Edit = () => {
+  const newest = useNewest()
+  const { data: document } = useCall("llmAdmin.getConfiguration", {})
+  return (
+    <put.Dialog
+      title="Change the gateway's configuration"
+      action="Save and run"
+      done="The configuration runs"
+      wide
+      input={newest === undefined ? {} : { headers: { "if-match": `"${newest.version}"` } }}
+      body={(_, data) => documentIn(data)}
+      isDisabled={document === undefined}
+    >
+      <p>
+        It is checked as a whole before it runs. A key of a provider that is written here is encrypted, and never shown
+        again.
+      </p>
+      {document === undefined ? (
+        <Loading />
+      ) : (
+        <TextArea
+          label="Document"
+          name="document"
+          member=""
+          className="code"
+          rows={20}
+          spellCheck={false}
+          defaultValue={JSON.stringify(document, null, 2)}
         />
-      </Form>
-    </Dialog>
+      )}
+    </put.Dialog>
   )
 }
 
-const Edit = ({ newest, onClose }: { readonly newest: Version | undefined; readonly onClose: () => void }) => {
-  const running = useCall("llmAdmin.getConfiguration", {})
-  const change = useChange("llmAdmin.putConfiguration", "The configuration runs")
-  const [fault, setFault] = useState<Error | undefined>()
-  return (
-    <Dialog title="Change the gateway's configuration" onClose={onClose} wide>
-      <Answered asked={running}>
-        {(document) => (
-          <Form
-            cause={fault ?? change.error}
-            onSubmit={(data) => {
-              try {
-                const body = JSON.parse(textOf(data, "document") ?? "") as Payload<"llmAdmin.putConfiguration">
-                setFault(undefined)
-                change.mutate(
-                  { body, ...(newest === undefined ? {} : { headers: { "if-match": `"${newest.version}"` } }) },
-                  { onSuccess: onClose }
-                )
-              } catch (cause) {
-                setFault(new Error(`It is not JSON: ${cause instanceof Error ? cause.message : ""}`))
-              }
-            }}
-            actions={<FormActions action="Save and run" isPending={change.isPending} onClose={onClose} />}
-          >
-            <p>
-              It is checked as a whole before it runs. A key of a provider that is written here is encrypted, and never
-              shown again.
-            </p>
-            <TextArea
-              label="Document"
-              name="document"
-              member=""
-              className="code"
-              rows={20}
-              spellCheck={false}
-              defaultValue={JSON.stringify(document, null, 2)}
-            />
-          </Form>
-        )}
-      </Answered>
-    </Dialog>
-  )
-}
-
-type Overlay =
-  | { readonly what: "address" | "edit" }
-  | { readonly what: "test"; readonly id: string }
-  | { readonly what: "show" | "rollback"; readonly version: Version }
-
-const Versions = ({ onOpen }: { readonly onOpen: (overlay: Overlay) => void }) => (
+const Versions = () => (
   <>
     <h2>Configuration</h2>
     <List
@@ -293,11 +275,7 @@ const Versions = ({ onOpen }: { readonly onOpen: (overlay: Overlay) => void }) =
       input={{ query: { limit: 20 } }}
       label="Versions of the configuration"
       keyOf={({ version }) => String(version)}
-      empty={
-        <Empty title="No version was written yet">
-          <p>What runs comes from the environment. A change makes version 1.</p>
-        </Empty>
-      }
+      empty={["No version was written yet", "What runs comes from the environment. A change makes version 1."]}
       columns={[
         { title: "Version", cell: ({ version }) => <strong>{version}</strong> },
         { title: "Written", cell: ({ createdAt }) => <Moment at={createdAt} style="full" /> },
@@ -306,32 +284,24 @@ const Versions = ({ onOpen }: { readonly onOpen: (overlay: Overlay) => void }) =
           title: "From",
           cell: ({ restoredFrom }) => (restoredFrom === undefined ? null : `version ${restoredFrom}, rolled back`)
         },
-        { title: "Size", isNumber: true, cell: ({ content }) => `${count(content.length)} characters` },
-        {
-          title: "",
-          isNumber: true,
-          cell: (version) => (
-            <span className="acts">
-              <Act onClick={() => onOpen({ what: "show", version })}>Show</Act>
-              <Act needs="llm:admin" onClick={() => onOpen({ what: "rollback", version })}>
-                Roll back
-              </Act>
-            </span>
-          )
-        }
+        { title: "Size", isNumber: true, cell: ({ content }) => `${count(content.length)} characters` }
       ]}
+      acts={(version) => (
+        <>
+          <Act opens={<Shown version={version} />}>Show</Act>
+          <Act needs="llm:admin" opens={<Rollback version={version} />}>
+            Roll back
+          </Act>
+        </>
+      )}
     />
   </>
 )
 
 /** Providers with their health, and the gateway's configuration with its versions. */
 export default function Gateway() {
-  const [shown, setShown] = useState<Overlay | undefined>()
   const may = useCan()
-  const isAdmin = may("llm:admin")
-  const newest = usePage("llmAdmin.versions", { input: { query: { limit: 1 } } }, { enabled: isAdmin }).data?.items[0]
   const reload = useChange("llmAdmin.reload", "The configuration was read again")
-  const close = () => setShown(undefined)
   return (
     <Page
       title="Providers"
@@ -339,30 +309,19 @@ export default function Gateway() {
       actions={
         <>
           <CopyCurl name="llm.health" input={{}} />
-          <Act onClick={() => setShown({ what: "address" })}>Test an address</Act>
+          <Act opens={<TestProvider />}>Test an address</Act>
           <Act needs="llm:admin" onClick={() => reload.mutate({})}>
             Read keys again
           </Act>
-          <Act kind="main" needs="llm:admin" onClick={() => setShown({ what: "edit" })}>
+          <Act kind="main" needs="llm:admin" opens={<Edit />}>
             Change the configuration
           </Act>
         </>
       }
     >
-      {reload.error === null ? null : (
-        <p className="fault" role="alert">
-          {reload.error.message}
-        </p>
-      )}
-      <Providers onTest={(id) => setShown({ what: "test", id })} />
-      {isAdmin ? <Versions onOpen={setShown} /> : null}
-      {shown?.what === "address" ? <TestProvider onClose={close} /> : null}
-      {shown?.what === "test" ? <TestProvider providerId={shown.id} onClose={close} /> : null}
-      {shown?.what === "edit" ? <Edit newest={newest} onClose={close} /> : null}
-      {shown?.what === "show" ? <Shown version={shown.version} onClose={close} /> : null}
-      {shown?.what === "rollback" ? (
-        <Rollback version={shown.version} newest={newest ?? shown.version} onClose={close} />
-      ) : null}
+      <Fault cause={reload.error} />
+      <Providers />
+      {may("llm:admin") ? <Versions /> : null}
     </Page>
   )
 }

@@ -2,11 +2,13 @@ import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
+import { Chips } from "../../kit/forms/scopes.tsx"
 import { shortCount, usd } from "../../kit/format.tsx"
-import { Choice, Search, useFilters } from "../../kit/lists/filters.tsx"
+import { FilterChoices, Search, useFilters } from "../../kit/lists/filters.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { Page } from "../../kit/page.tsx"
+import { Soft, Tag } from "../../kit/parts.tsx"
 
 type Model = Answer<"llm.models">[number]
 
@@ -34,17 +36,11 @@ export default function Models() {
           value={values.search}
           onSearch={(value) => set("search", value)}
         />
-        <Choice
-          label="Provider"
-          value={values.provider}
-          options={providers}
-          onChange={(value) => set("provider", value)}
-        />
-        <Choice
-          label="Status"
-          value={values.status}
-          options={Object.keys(tones)}
-          onChange={(value) => set("status", value)}
+        <FilterChoices
+          filters={[
+            { key: "provider", label: "Provider", options: providers },
+            { key: "status", label: "Status", options: Object.keys(tones) }
+          ]}
         />
       </div>
       <section className="card">
@@ -67,7 +63,6 @@ export default function Models() {
               <Table
                 label="Models"
                 rows={found}
-                keyOf={({ id }) => id}
                 rowClass={({ status }) => (status === "unavailable" ? "gone" : undefined)}
                 columns={[
                   {
@@ -78,13 +73,12 @@ export default function Models() {
                       </>
                     )
                   },
-                  { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
+                  { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
                   { title: "Providers", cell: (model) => model.providers.join(", ") },
                   {
                     title: "Input, 1 M tokens",
                     isNumber: true,
-                    cell: ({ prices }) =>
-                      prices === null ? <span className="soft">unknown</span> : usd(prices.inputUsdPerMTok)
+                    cell: ({ prices }) => (prices === null ? <Soft>unknown</Soft> : usd(prices.inputUsdPerMTok))
                   },
                   {
                     title: "Cached",
@@ -104,27 +98,16 @@ export default function Models() {
                   },
                   {
                     title: "Can",
-                    cell: ({ capabilities, kind }) => (
-                      <span className="chips">
-                        {[kind, ...capabilities].map((word) => (
-                          <span key={word} className="chip">
-                            {word}
-                          </span>
-                        ))}
-                      </span>
-                    )
-                  },
-                  {
-                    title: "",
-                    isNumber: true,
-                    cell: ({ id, kind }) =>
-                      kind === "chat" ? (
-                        <Link className="btn" href={`/try?model=${encodeURIComponent(id)}`}>
-                          Try
-                        </Link>
-                      ) : null
+                    cell: ({ capabilities, kind }) => <Chips texts={[kind, ...capabilities]} />
                   }
                 ]}
+                acts={({ id, kind }) =>
+                  kind === "chat" ? (
+                    <Link className="btn" href={`/try?model=${encodeURIComponent(id)}`}>
+                      Try
+                    </Link>
+                  ) : null
+                }
               />
             )
           }}

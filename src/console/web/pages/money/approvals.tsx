@@ -1,22 +1,20 @@
-import { useMutation } from "@tanstack/react-query"
 import { useState } from "react"
 import { Link } from "wouter"
 import { call } from "../../api/client.ts"
-import { queries } from "../../api/hooks.ts"
-import { type Row } from "../../api/operations.ts"
-import { Act, FormActions, useNow } from "../../kit/actions.tsx"
-import { Dialog } from "../../kit/dialog.tsx"
-import { CheckField, Form, numberOf, textOf, TextField } from "../../kit/forms/form.tsx"
+import { type Input, type Row } from "../../api/operations.ts"
+import { Act, useNow } from "../../kit/actions.tsx"
+import { TextField, textOf } from "../../kit/forms/form.tsx"
+import { formOf } from "../../kit/forms/operation.tsx"
 import { count, remaining, usd } from "../../kit/format.tsx"
-import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { AgentName, PrincipalName, useAgents } from "../../kit/names/names.tsx"
-import { Empty } from "../../kit/states.tsx"
-import { announce } from "../../kit/toast.tsx"
+import { useTenantFilter } from "../../kit/names/tenants.tsx"
 import { useCan } from "../../shell/session.tsx"
-import { TenantChoice } from "../../kit/names/tenants.tsx"
 
 type Pending = Row<"approvals.list">
+
+const approve = formOf("approvals.approve")
+const deny = formOf("approvals.deny")
 
 const Countdown = ({ at }: { readonly at: string }) => {
   const now = useNow(1)
@@ -27,14 +25,12 @@ const Countdown = ({ at }: { readonly at: string }) => {
 const sum = (items: ReadonlyArray<Pending>) =>
   usd(items.reduce((total, { reservation }) => total + reservation.amountUsd, 0))
 
+const titleOf = (verb: string, items: ReadonlyArray<Pending>) =>
+  items.length === 1 ? `${verb} ${sum(items)}` : `${verb} ${items.length}, ${sum(items)}`
+
 interface Decision {
   readonly items: ReadonlyArray<Pending>
-  readonly onClose: () => void
-}
-
-/** Nothing, or the key that decides in the place of the one who is signed in. */
-interface As {
-  readonly headers?: Readonly<Record<string, string>>
+  readonly onDecided: () => void
 }
 
 /** Says that someone else has to decide, and takes the key of the service account, which may decide everything. */
@@ -60,156 +56,113 @@ const FourEyes = ({ items }: Pick<Decision, "items">) => {
   )
 }
 
+interface Decided<Body> {
+  readonly headers?: Readonly<Record<string, string>>
+  readonly params: { readonly reservationId: string }
+  readonly body: Body
+}
+
 /** Decides on all of them; a refusal of one is shown, and the list has those that are left. */
-const useDecision = (
-  items: ReadonlyArray<Pending>,
-  done: string,
-  decide: (id: string, data: FormData, as: As) => Promise<unknown>
-) =>
-  useMutation({
-    mutationFn: async (data: FormData) => {
-      const key = textOf(data, "serviceKey")
-      const as = key === undefined ? {} : { headers: { "x-api-key": key } }
-      const decided = await Promise.allSettled(items.map(({ reservation }) => decide(reservation.id, data, as)))
-      const refused = decided.find(({ status }) => status === "rejected")
-      if (refused?.status === "rejected") throw refused.reason
-    },
-    onSuccess: () => announce(items.length === 1 ? `The reservation is ${done}` : `${items.length} are ${done}`),
-    onSettled: () => queries.invalidateQueries()
-  })
+const decideAll =
+  <Body,>(items: ReadonlyArray<Pending>, decide: (input: Decided<Body>) => Promise<unknown>) =>
+  async (body: Body, data: FormData): Promise<void> => {
+    const key = textOf(data, "serviceKey")
+    const as = key === undefined ? {} : { headers: { "x-api-key": key } }
+    const decided = await Promise.allSettled(
+      items.map(({ reservation }) => decide({ ...as, params: { reservationId: reservation.id }, body }))
+    )
+    const refused = decided.find(({ status }) => status === "rejected")
+    if (refused?.status === "rejected") throw refused.reason
+  }
 
-const Approve = ({ items, onClose }: Decision) => {
-  const may = useCan()
-  const decision = useDecision(items, "approved", (reservationId, data, as) => {
-    const ceilingUsd = numberOf(data, "ceilingUsd")
-    const reason = textOf(data, "reason")
-    return call("approvals.approve", {
-      ...as,
-      params: { reservationId },
-      body: {
-        ...(ceilingUsd === undefined ? {} : { ceilingUsd }),
-        ...(reason === undefined ? {} : { reason }),
-        ...(data.has("override") ? { override: true } : {})
-      }
-    })
-  })
+const doneOf = (items: ReadonlyArray<Pending>, done: string) =>
+  items.length === 1 ? `The reservation is ${done}` : `${items.length} are ${done}`
+
+const Approve = ({ items, onDecided }: Decision) => {
+  const mayRaise = useCan()("budgets:write")
   return (
-    <Dialog
-      title={items.length === 1 ? `Approve ${sum(items)}` : `Approve ${items.length}, ${sum(items)}`}
-      onClose={onClose}
+    <approve.Dialog
+      title={titleOf("Approve", items)}
+      action="Approve"
+      done={doneOf(items, "approved")}
+      send={decideAll(items, (input) => call("approvals.approve", input))}
+      onDone={onDecided}
     >
-      <Form
-        cause={decision.error}
-        onSubmit={(data) => decision.mutate(data, { onSuccess: onClose })}
-        actions={<FormActions action="Approve" isPending={decision.isPending} onClose={onClose} />}
-      >
-        <TextField
-          label="Ceiling in US dollars"
-          name="ceilingUsd"
-          type="number"
-          min={0}
-          step="any"
-          placeholder={items.length === 1 ? String(items[0]?.reservation.amountUsd) : "all of it"}
-          hint="At most this much of each is approved; empty for all of it"
-        />
-        <TextField label="Reason" name="reason" maxLength={500} placeholder="Month-end close" />
-        <CheckField
-          label="Raise the caps by what is short"
-          name="override"
-          disabled={!may("budgets:write")}
-          hint={
-            may("budgets:write")
-              ? "Where a cap that asks for approval has no room; a hard cap is never raised"
-              : "Needs the capability budgets:write"
-          }
-        />
-        {items.some(({ reservation }) => reservation.origin === "gateway") ? (
-          <p>
-            The call was not made. Its caller repeats it with the header <code>x-reservation-id</code>
-            {items.length === 1 ? (
-              <>
-                : <code>{items[0]?.reservation.id}</code>
-              </>
-            ) : null}
-            .
-          </p>
-        ) : null}
-        <FourEyes items={items} />
-      </Form>
-    </Dialog>
-  )
-}
-
-const Deny = ({ items, onClose }: Decision) => {
-  const decision = useDecision(items, "denied", (reservationId, data, as) =>
-    call("approvals.deny", { ...as, params: { reservationId }, body: { reason: textOf(data, "reason") ?? "" } })
-  )
-  return (
-    <Dialog title={items.length === 1 ? `Deny ${sum(items)}` : `Deny ${items.length}, ${sum(items)}`} onClose={onClose}>
-      <Form
-        cause={decision.error}
-        onSubmit={(data) => decision.mutate(data, { onSuccess: onClose })}
-        actions={<FormActions action="Deny" isPending={decision.isPending} onClose={onClose} />}
-      >
+      <approve.Field
+        label="Ceiling in US dollars"
+        name="ceilingUsd"
+        placeholder={items.length === 1 ? String(items[0]?.reservation.amountUsd) : "all of it"}
+        hint="At most this much of each is approved; empty for all of it"
+      />
+      <approve.Field label="Reason" name="reason" placeholder="Month-end close" />
+      <approve.Field
+        label="Raise the caps by what is short"
+        name="override"
+        disabled={!mayRaise}
+        hint={
+          mayRaise
+            ? "Where a cap that asks for approval has no room; a hard cap is never raised"
+            : "Needs the capability budgets:write"
+        }
+      />
+      {items.some(({ reservation }) => reservation.origin === "gateway") ? (
         <p>
-          {items.length === 1 ? "The reservation ends" : "The reservations end"}, and the caller is told the reason.
+          The call was not made. Its caller repeats it with the header <code>x-reservation-id</code>
+          {items.length === 1 ? (
+            <>
+              : <code>{items[0]?.reservation.id}</code>
+            </>
+          ) : null}
+          .
         </p>
-        <FourEyes items={items} />
-        <TextField label="Reason" name="reason" required maxLength={500} placeholder="Not this month" />
-      </Form>
-    </Dialog>
+      ) : null}
+      <FourEyes items={items} />
+    </approve.Dialog>
   )
 }
 
-type Shown = { readonly what: "approve" | "deny"; readonly items: ReadonlyArray<Pending> }
+const Deny = ({ items, onDecided }: Decision) => (
+  <deny.Dialog
+    title={titleOf("Deny", items)}
+    action="Deny"
+    done={doneOf(items, "denied")}
+    send={decideAll(items, (input) => call("approvals.deny", input as Input<"approvals.deny">))}
+    onDone={onDecided}
+  >
+    <p>{items.length === 1 ? "The reservation ends" : "The reservations end"}, and the caller is told the reason.</p>
+    <FourEyes items={items} />
+    <deny.Field label="Reason" name="reason" placeholder="Not this month" />
+  </deny.Dialog>
+)
 
 /** Reservations that a cap holds until someone decides. */
 export default function Approvals() {
-  const [shown, setShown] = useState<Shown | undefined>()
   const [chosen, setChosen] = useState<ReadonlyArray<Pending>>([])
-  const { isFiltered, set, values } = useFilters(["agentId", "tenantId"])
-  const agents = useAgents()
-  const close = () => {
-    setShown(undefined)
-    setChosen([])
-  }
   const none = chosen.length === 0 ? "Choose reservations first" : undefined
+  const forget = () => setChosen([])
   return (
     <ListPage
       title="Approvals"
       lead="Reservations that a cap had no room for. Each waits for a decision until it expires."
       actions={
         <>
-          <Act needs="budgets:approve" unless={none} onClick={() => setShown({ what: "deny", items: chosen })}>
+          <Act needs="budgets:approve" unless={none} opens={<Deny items={chosen} onDecided={forget} />}>
             Deny {chosen.length === 0 ? "chosen" : chosen.length}
           </Act>
-          <Act
-            kind="main"
-            needs="budgets:approve"
-            unless={none}
-            onClick={() => setShown({ what: "approve", items: chosen })}
-          >
+          <Act kind="main" needs="budgets:approve" unless={none} opens={<Approve items={chosen} onDecided={forget} />}>
             Approve {chosen.length === 0 ? "chosen" : chosen.length}
           </Act>
         </>
       }
-      filters={
-        <>
-          <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-          <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-        </>
-      }
+      filters={[{ key: "agentId", label: "Agent", options: useAgents() }, useTenantFilter()]}
       name="approvals.list"
-      input={{ query: values }}
       everySeconds={10}
-      isFiltered={isFiltered}
       label="Held reservations"
       keyOf={({ reservation }) => reservation.id}
-      empty={
-        <Empty title="Nothing waits for an approval">
-          <p>A cap that asks for approval holds what it has no room for, and it appears here.</p>
-        </Empty>
-      }
+      empty={[
+        "Nothing waits for an approval",
+        "A cap that asks for approval holds what it has no room for, and it appears here."
+      ]}
       columns={[
         {
           title: "Choose",
@@ -262,25 +215,18 @@ export default function Approvals() {
               {caps.length > 2 ? <small>and {caps.length - 2} more</small> : null}
             </span>
           )
-        },
-        {
-          title: "",
-          isNumber: true,
-          cell: (item) => (
-            <span className="acts">
-              <Act needs="budgets:approve" onClick={() => setShown({ what: "approve", items: [item] })}>
-                Approve
-              </Act>
-              <Act needs="budgets:approve" kind="bad" onClick={() => setShown({ what: "deny", items: [item] })}>
-                Deny
-              </Act>
-            </span>
-          )
         }
       ]}
-    >
-      {shown?.what === "approve" ? <Approve items={shown.items} onClose={close} /> : null}
-      {shown?.what === "deny" ? <Deny items={shown.items} onClose={close} /> : null}
-    </ListPage>
+      acts={(item) => (
+        <>
+          <Act needs="budgets:approve" opens={<Approve items={[item]} onDecided={forget} />}>
+            Approve
+          </Act>
+          <Act needs="budgets:approve" kind="bad" opens={<Deny items={[item]} onDecided={forget} />}>
+            Deny
+          </Act>
+        </>
+      )}
+    />
   )
 }

@@ -1,9 +1,8 @@
-import { useState } from "react"
-import { queries, useChange } from "../../api/hooks.ts"
+import { type ReactNode, useState } from "react"
+import { useCall } from "../../api/hooks.ts"
 import { type Payload, type Row } from "../../api/operations.ts"
-import { FormActions } from "../../kit/actions.tsx"
-import { Dialog } from "../../kit/dialog.tsx"
-import { Form, numberOf, SelectField, textOf, TextField } from "../../kit/forms/form.tsx"
+import { SelectField, TextField, textOf } from "../../kit/forms/form.tsx"
+import { formOf } from "../../kit/forms/operation.tsx"
 import { timeZones } from "../../kit/format.tsx"
 import { useAgents, useApiKeys, useApplications } from "../../kit/names/names.tsx"
 import { TenantField } from "../../kit/names/tenants.tsx"
@@ -11,7 +10,13 @@ import { TenantField } from "../../kit/names/tenants.tsx"
 type Cap = Row<"budgetCaps.list">
 type NewCap = Payload<"budgetCaps.create">
 
+type Threshold = NonNullable<NewCap["alertThresholds"]>[number]
+
+const create = formOf("budgetCaps.create")
+const update = formOf("budgetCaps.update")
+
 const measures = ["spent", "committed", "forecast"] as const
+const measureNames = { spent: "Spent", committed: "Spent and reserved", forecast: "Forecast of the period" } as const
 const periods = ["month", "minute", "hour", "day", "week", "quarter", "year", "total", "rolling"] as const
 const periodNames = { total: "All time", rolling: "A rolling window" } as const
 
@@ -28,25 +33,13 @@ const everyOne = [
   ["each", "Each by itself"]
 ] as const
 
-const thresholdsOf = (data: FormData): NonNullable<NewCap["alertThresholds"]> =>
+const thresholdsOf = (data: FormData): ReadonlyArray<Threshold> =>
   measures.flatMap((measure) =>
     (textOf(data, measure) ?? "")
       .split(/[\s,;%]+/)
       .filter((text) => text !== "")
       .map((text) => ({ measure, percent: Number(text) }))
   )
-
-const scopeOf = (data: FormData): NonNullable<NewCap["scope"]> => {
-  const texts = ["agentId", "apiKeyId", "model", "provider", "taskType", "userId"].flatMap((name) => {
-    const text = textOf(data, name)
-    return text === undefined ? [] : [[name, text] as const]
-  })
-  const application = textOf(data, "applicationId")
-  return {
-    ...Object.fromEntries(texts),
-    ...(application === undefined ? {} : { applicationId: application === "each" ? "each" : Number(application) })
-  }
-}
 
 const Terms = () => {
   const [period, setPeriod] = useState<string>("month")
@@ -61,33 +54,13 @@ const Terms = () => {
           options={periods.map((name) => [name, name in periodNames ? periodNames[name as "total"] : `Each ${name}`])}
         />
         {period === "rolling" ? (
-          <TextField
-            label="Window in seconds"
-            name="windowSeconds"
-            type="number"
-            min={1}
-            required
-            defaultValue={3600}
-          />
+          <create.Field label="Window in seconds" name="windowSeconds" required defaultValue={3600} />
         ) : period in anchors ? (
-          <TextField
-            label="Begins"
-            name="anchor"
-            type="number"
-            min={1}
-            max={31}
-            defaultValue={1}
-            hint={anchors[period]}
-          />
+          <create.Field label="Begins" name="anchor" defaultValue={1} hint={anchors[period]} />
         ) : null}
       </div>
       {period === "total" || period === "rolling" ? null : (
-        <SelectField
-          label="Time zone"
-          name="timeZone"
-          defaultValue="UTC"
-          options={timeZones().map((zone) => [zone, zone])}
-        />
+        <create.Field label="Time zone" name="timeZone" defaultValue="UTC" options={timeZones()} />
       )}
     </>
   )
@@ -103,148 +76,122 @@ const Scope = () => {
       <div className="stack">
         <small>All that is named must match. Left as they are, the cap counts everything.</small>
         <div className="row2">
-          <SelectField label="Agent" name="agentId" member="scope.agentId" options={[...everyOne, ...agents]} />
-          <SelectField label="API key" name="apiKeyId" member="scope.apiKeyId" options={[...everyOne, ...keys]} />
-          <SelectField
-            label="Application"
-            name="applicationId"
-            member="scope.applicationId"
-            options={[...everyOne, ...applications]}
-          />
-          <TextField label="Model" name="model" member="scope.model" placeholder="any" />
-          <TextField label="Provider" name="provider" member="scope.provider" placeholder="any" />
-          <TextField label="Task type" name="taskType" member="scope.taskType" placeholder="any" />
-          <TextField label="User" name="userId" member="scope.userId" placeholder="any" />
+          <create.Field label="Agent" name="scope.agentId" options={[...everyOne, ...agents]} />
+          <create.Field label="API key" name="scope.apiKeyId" options={[...everyOne, ...keys]} />
+          <create.Field label="Application" name="scope.applicationId" options={[...everyOne, ...applications]} />
+          <create.Field label="Model" name="scope.model" placeholder="any" />
+          <create.Field label="Provider" name="scope.provider" placeholder="any" />
+          <create.Field label="Task type" name="scope.taskType" placeholder="any" />
+          <create.Field label="User" name="scope.userId" placeholder="any" />
         </div>
       </div>
     </details>
   )
 }
 
-/** Makes a cap, or changes one: what it counts stays as it was made. */
-export const CapForm = ({ cap, onClose }: { readonly cap?: Cap; readonly onClose: () => void }) => {
-  const create = useChange("budgetCaps.create", "The cap is made")
-  const update = useChange("budgetCaps.update", "The cap is changed")
-  const change = cap === undefined ? create : update
-  const submit = (data: FormData) => {
-    const shared = {
-      name: textOf(data, "name") ?? "",
-      limit: numberOf(data, "limit") ?? 0,
-      mode: textOf(data, "mode") as Cap["mode"],
-      alertThresholds: thresholdsOf(data)
-    }
-    if (cap !== undefined) {
-      update.mutate(
-        { params: { id: cap.id }, headers: { "if-match": `"${cap.version}"` }, body: shared },
-        // After a refusal the newest version is shown, so that a second attempt is based on it.
-        { onSuccess: onClose, onError: () => void queries.invalidateQueries() }
-      )
-      return
-    }
-    const anchor = numberOf(data, "anchor")
-    const windowSeconds = numberOf(data, "windowSeconds")
-    const timeZone = textOf(data, "timeZone")
-    const of = textOf(data, "tenantId")
-    create.mutate(
-      {
-        body: {
-          ...shared,
-          scope: scopeOf(data),
-          unit: textOf(data, "unit") as Cap["unit"],
-          period: textOf(data, "period") as Cap["period"],
-          ...(anchor === undefined ? {} : { anchor }),
-          ...(windowSeconds === undefined ? {} : { windowSeconds }),
-          ...(timeZone === undefined ? {} : { timeZone }),
-          ...(of === undefined ? {} : { tenantId: of === "all" ? null : of })
-        }
-      },
-      { onSuccess: onClose }
-    )
-  }
+/** The alerts of a cap: percentages of its limit, for each measure. */
+const Alerts = ({ thresholds }: { readonly thresholds: ReadonlyArray<Threshold> }) => {
   const percents = (measure: string) =>
-    cap === undefined
-      ? measure === "spent"
-        ? "80, 100"
-        : ""
-      : cap.alertThresholds
-          .filter((threshold) => threshold.measure === measure)
-          .map(({ percent }) => percent)
-          .join(", ")
+    thresholds
+      .filter((threshold) => threshold.measure === measure)
+      .map(({ percent }) => percent)
+      .join(", ")
   return (
-    <Dialog title={cap === undefined ? "Make a cap" : `Edit ${cap.name}`} onClose={onClose} wide>
-      <Form
-        cause={change.error}
-        onSubmit={submit}
-        actions={
-          <FormActions
-            action={cap === undefined ? "Make the cap" : "Save"}
-            isPending={change.isPending}
-            onClose={onClose}
-          />
-        }
-      >
-        <TextField
-          label="Name"
-          name="name"
-          required
-          maxLength={200}
-          defaultValue={cap?.name}
-          placeholder="All agents, monthly"
-        />
-        <div className="row2">
+    <fieldset className="thresholds">
+      <legend className="label">Alerts, at percent of the limit</legend>
+      <div className="row3">
+        {measures.map((measure) => (
           <TextField
-            label={cap === undefined ? "Limit" : `Limit in ${cap.unit === "usd" ? "US dollars" : cap.unit}`}
-            name="limit"
-            type="number"
-            min={0}
-            step="any"
-            required
-            defaultValue={cap?.limit}
+            key={measure}
+            label={measureNames[measure]}
+            name={measure}
+            member="alertThresholds"
+            defaultValue={percents(measure)}
           />
-          {cap === undefined ? (
-            <SelectField
-              label="Counts"
-              name="unit"
-              options={[
-                ["usd", "US dollars"],
-                ["tokens", "Tokens"],
-                ["requests", "Requests"]
-              ]}
-            />
-          ) : null}
-        </div>
-        {cap === undefined ? <Terms /> : null}
-        <SelectField
-          label="When it is full"
-          name="mode"
-          defaultValue={cap?.mode ?? "hard"}
+        ))}
+      </div>
+    </fieldset>
+  )
+}
+
+/** What a cap says when it is made and when it is changed. */
+const Fields = ({ beside, label }: { readonly beside?: ReactNode; readonly label: string }) => (
+  <>
+    <create.Field label="Name" name="name" placeholder="All agents, monthly" />
+    <div className="row2">
+      <create.Field label={label} name="limit" />
+      {beside}
+    </div>
+  </>
+)
+
+const Mode = ({ mode = "hard" }: { readonly mode?: Cap["mode"] }) => (
+  <create.Field
+    label="When it is full"
+    name="mode"
+    defaultValue={mode}
+    options={[
+      ["hard", "Refuse what is beyond"],
+      ["approval", "Hold what is beyond until it is approved"],
+      ["soft", "Only count and alert"]
+    ]}
+  />
+)
+
+export const MakeCap = ({ onClose }: { readonly onClose?: () => void }) => (
+  <create.Dialog
+    title="Make a cap"
+    action="Make the cap"
+    done="The cap is made"
+    wide
+    onClose={onClose}
+    body={({ tenantId, ...body }, data) => ({
+      scope: {},
+      ...body,
+      period: textOf(data, "period") as Cap["period"],
+      alertThresholds: thresholdsOf(data),
+      ...(tenantId === undefined ? {} : { tenantId: tenantId === "all" ? null : tenantId })
+    })}
+  >
+    <Fields
+      label="Limit"
+      beside={
+        <create.Field
+          label="Counts"
+          name="unit"
           options={[
-            ["hard", "Refuse what is beyond"],
-            ["approval", "Hold what is beyond until it is approved"],
-            ["soft", "Only count and alert"]
+            ["usd", "US dollars"],
+            ["tokens", "Tokens"],
+            ["requests", "Requests"]
           ]}
         />
-        <fieldset className="thresholds">
-          <legend className="label">Alerts, at percent of the limit</legend>
-          <div className="row3">
-            <TextField label="Spent" name="spent" member="alertThresholds" defaultValue={percents("spent")} />
-            <TextField
-              label="Spent and reserved"
-              name="committed"
-              member="alertThresholds"
-              defaultValue={percents("committed")}
-            />
-            <TextField
-              label="Forecast of the period"
-              name="forecast"
-              member="alertThresholds"
-              defaultValue={percents("forecast")}
-            />
-          </div>
-        </fieldset>
-        {cap === undefined ? <Scope /> : null}
-        {cap === undefined ? <TenantField others={[["all", "Over all tenants"]]} /> : null}
-      </Form>
-    </Dialog>
+      }
+    />
+    <Terms />
+    <Mode />
+    <Alerts thresholds={[80, 100].map((percent) => ({ measure: "spent", percent }))} />
+    <Scope />
+    <TenantField others={[["all", "Over all tenants"]]} />
+  </create.Dialog>
+)
+
+/** Changes a cap: what it counts stays as it was made. */
+export const EditCap = ({ cap }: { readonly cap: Cap }) => {
+  // After a refusal the newest version is read, so that a second attempt is based on it.
+  const { version } = useCall("budgetCaps.get", { params: { id: cap.id } }).data ?? cap
+  return (
+    <update.Dialog
+      title={`Edit ${cap.name}`}
+      action="Save"
+      done="The cap is changed"
+      wide
+      input={{ params: { id: cap.id }, headers: { "if-match": `"${version}"` } }}
+      of={cap}
+      body={(body, data) => ({ ...body, alertThresholds: thresholdsOf(data) })}
+    >
+      <Fields label={`Limit in ${cap.unit === "usd" ? "US dollars" : cap.unit}`} />
+      <Mode mode={cap.mode} />
+      <Alerts thresholds={cap.alertThresholds} />
+    </update.Dialog>
   )
 }

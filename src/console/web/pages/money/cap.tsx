@@ -1,74 +1,53 @@
-import { useState } from "react"
-import { Link, Redirect, useParams } from "wouter"
+import { Redirect, useParams } from "wouter"
 import { Failure } from "../../api/client.ts"
-import { useCall, useChange } from "../../api/hooks.ts"
+import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, Confirm, CopyCurl, FormActions } from "../../kit/actions.tsx"
+import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { CapBar, scopeText } from "../../kit/charts/cap-bar.tsx"
-import { Dialog } from "../../kit/dialog.tsx"
-import { Form, instantOf, numberOf, textOf, TextField } from "../../kit/forms/form.tsx"
+import { Confirm, formOf } from "../../kit/forms/operation.tsx"
 import { Moment, percent, quantity } from "../../kit/format.tsx"
 import { List } from "../../kit/lists/list.tsx"
 import { Table } from "../../kit/lists/table.tsx"
+import { Card, DetailPage, Tag } from "../../kit/parts.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
-import { Page } from "../../kit/page.tsx"
 import { refusalColumns, useRefusals } from "../usage/refusals.tsx"
-import { CapForm } from "./cap-form.tsx"
-import { type Cap, DeleteCap, modes, PauseCap, periodText, spentThresholds } from "./caps.tsx"
+import { EditCap } from "./cap-form.tsx"
+import { type AboutCap, type Cap, DeleteCap, modes, PauseCap, periodText, spentThresholds } from "./caps.tsx"
 
 type Grant = Row<"budgetCaps.listGrants">
 
-const Raise = ({ cap, onClose }: { readonly cap: Cap; readonly onClose: () => void }) => {
-  const raise = useChange("budgetCaps.createGrant", "The cap is raised")
-  return (
-    <Dialog title={`Raise ${cap.name}`} onClose={onClose}>
-      <Form
-        cause={raise.error}
-        onSubmit={(data) => {
-          const expiresAt = instantOf(data, "expiresAt")
-          raise.mutate(
-            {
-              params: { id: cap.id },
-              body: {
-                amount: numberOf(data, "amount") ?? 0,
-                reason: textOf(data, "reason") ?? "",
-                ...(expiresAt === undefined ? {} : { expiresAt })
-              }
-            },
-            { onSuccess: onClose }
-          )
-        }}
-        actions={<FormActions action="Raise" isPending={raise.isPending} onClose={onClose} />}
-      >
-        <p>A raise is added to the limit of {quantity(cap.limit, cap.unit)} until it expires or is ended.</p>
-        <TextField
-          label={`By how much, in ${cap.unit === "usd" ? "US dollars" : cap.unit}`}
-          name="amount"
-          type="number"
-          min={0}
-          step="any"
-          required
-        />
-        <TextField label="Reason" name="reason" required maxLength={500} placeholder="Month-end close" />
-        <TextField
-          label="Expires"
-          name="expiresAt"
-          type="datetime-local"
-          hint="Local time; empty for one that lasts until it is ended"
-        />
-      </Form>
-    </Dialog>
-  )
-}
+const write = "budgets:write"
+const raise = formOf("budgetCaps.createGrant")
+
+const Raise = ({ cap }: AboutCap) => (
+  <raise.Dialog title={`Raise ${cap.name}`} action="Raise" done="The cap is raised" input={{ params: { id: cap.id } }}>
+    <p>A raise is added to the limit of {quantity(cap.limit, cap.unit)} until it expires or is ended.</p>
+    <raise.Field label={`By how much, in ${cap.unit === "usd" ? "US dollars" : cap.unit}`} name="amount" />
+    <raise.Field label="Reason" name="reason" placeholder="Month-end close" />
+    <raise.Field label="Expires" name="expiresAt" hint="Local time; empty for one that lasts until it is ended" />
+  </raise.Dialog>
+)
+
+const EndRaise = ({ cap, grant }: AboutCap & { readonly grant: Grant }) => (
+  <Confirm
+    name="budgetCaps.endGrant"
+    input={{ params: { id: cap.id, grantId: grant.id } }}
+    title={`End a raise of ${cap.name}`}
+    action="End the raise"
+    done="The raise is ended"
+  >
+    <p>
+      {quantity(grant.amount, cap.unit)}, granted for “{grant.reason}”, are no longer part of the limit. What is already
+      spent stays spent.
+    </p>
+  </Confirm>
+)
 
 const Counters = ({ cap }: { readonly cap: Cap }) => {
   const use = useCall("budgetCaps.status", { query: { capId: cap.id, limit: 100 } }, { everySeconds: 15 })
   return (
-    <section className="card">
-      <header>
-        <h2>Use in this period</h2>
-      </header>
+    <Card title="Use in this period">
       <div className="in stack">
         <Answered asked={use}>
           {({ items, nextCursor }) =>
@@ -90,20 +69,17 @@ const Counters = ({ cap }: { readonly cap: Cap }) => {
           }
         </Answered>
       </div>
-    </section>
+    </Card>
   )
 }
 
 const isOver = ({ endedAt, expiresAt }: Grant) =>
   endedAt !== null || (expiresAt !== null && Date.parse(expiresAt) <= Date.now())
 
-const Grants = ({ cap, onEnd }: { readonly cap: Cap; readonly onEnd: (grant: Grant) => void }) => {
+const Grants = ({ cap }: AboutCap) => {
   const grants = useCall("budgetCaps.listGrants", { params: { id: cap.id }, query: { limit: 50 } })
   return (
-    <section className="card">
-      <header>
-        <h2>Raises</h2>
-      </header>
+    <Card title="Raises">
       <Answered asked={grants}>
         {({ items }) =>
           items.length === 0 ? (
@@ -112,7 +88,6 @@ const Grants = ({ cap, onEnd }: { readonly cap: Cap; readonly onEnd: (grant: Gra
             <Table
               label="Raises"
               rows={items}
-              keyOf={({ id }) => id}
               rowClass={(grant) => (isOver(grant) ? "gone" : undefined)}
               columns={[
                 { title: "By", isNumber: true, cell: ({ amount }) => quantity(amount, cap.unit) },
@@ -123,39 +98,34 @@ const Grants = ({ cap, onEnd }: { readonly cap: Cap; readonly onEnd: (grant: Gra
                   title: "Until",
                   cell: ({ endedAt, expiresAt }) =>
                     (endedAt ?? expiresAt) === null ? "it is ended" : <Moment at={endedAt ?? expiresAt} style="full" />
-                },
-                {
-                  title: "",
-                  isNumber: true,
-                  cell: (grant) => (
-                    <Act
-                      needs="budgets:write"
-                      kind="bad"
-                      unless={isOver(grant) ? "It is over" : undefined}
-                      onClick={() => onEnd(grant)}
-                    >
-                      End
-                    </Act>
-                  )
                 }
               ]}
+              acts={(grant) => (
+                <Act
+                  needs={write}
+                  kind="bad"
+                  unless={isOver(grant) ? "It is over" : undefined}
+                  opens={<EndRaise cap={cap} grant={grant} />}
+                >
+                  End
+                </Act>
+              )}
             />
           )
         }
       </Answered>
-    </section>
+    </Card>
   )
 }
 
-const Alerts = ({ cap }: { readonly cap: Cap }) => (
+const Alerts = ({ cap }: AboutCap) => (
   <>
     <h2>Alerts</h2>
     <List
       name="budgetAlerts.list"
       input={{ query: { capId: cap.id } }}
       label="Alerts"
-      keyOf={({ id }) => id}
-      empty={<Empty title="No threshold was passed yet" />}
+      empty="No threshold was passed yet"
       columns={[
         { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} style="full" /> },
         { title: "Threshold", cell: ({ measure, percent: at }) => `${percent(at, 0)} ${measure}` },
@@ -171,96 +141,69 @@ const Alerts = ({ cap }: { readonly cap: Cap }) => (
 const Refusals = ({ cap }: { readonly cap: Cap }) => {
   const { latest, times } = useRefusals({ entityId: cap.id })
   return (
-    <section className="card">
-      <header>
-        <h2>Refused in 24 hours</h2>
-        <Link href={`/requests?tab=refused&entityId=${cap.id}`}>All refused</Link>
-      </header>
+    <Card title="Refused in 24 hours" link={[`/requests?tab=refused&entityId=${cap.id}`, "All refused"]}>
       {latest.length === 0 ? (
         <Empty title="It refused nothing" />
       ) : (
         <>
           <div className="in">
-            <span className="tag warn">{times} refused</span>
+            <Tag tone="warn">{times} refused</Tag>
           </div>
-          <Table label="Refused" rows={latest.slice(0, 5)} keyOf={({ id }) => id} columns={refusalColumns} />
+          <Table label="Refused" rows={latest.slice(0, 5)} columns={refusalColumns} />
         </>
       )}
-    </section>
+    </Card>
   )
 }
 
-type Shown = { readonly what: "edit" | "pause" | "delete" | "raise" } | { readonly what: "end"; readonly grant: Grant }
+const Acts = ({ cap }: AboutCap) => (
+  <>
+    <Act needs={write} opens={<Raise cap={cap} />}>
+      Raise
+    </Act>
+    <Act needs={write} opens={<EditCap cap={cap} />}>
+      Edit
+    </Act>
+    <Act needs={write} opens={<PauseCap cap={cap} />}>
+      {cap.status === "active" ? "Pause" : "Resume"}
+    </Act>
+    <Act needs={write} kind="bad" opens={<DeleteCap cap={cap} />}>
+      Delete
+    </Act>
+  </>
+)
 
 /** One cap: its counters, raises and alerts. */
 export default function OneCap() {
   const { id = "" } = useParams()
-  const [shown, setShown] = useState<Shown | undefined>()
-  const close = () => setShown(undefined)
   const may = useCan()
-  const asked = useCall("budgetCaps.get", { params: { id } })
-  const cap = asked.data
+  const { data, error } = useCall("budgetCaps.get", { params: { id } })
   // It was just deleted, here or elsewhere.
-  if (cap !== undefined && asked.error instanceof Failure && asked.error.status === 404) return <Redirect to="/caps" />
-  const open = (what: "edit" | "pause" | "delete" | "raise") => () => setShown({ what })
+  if (data !== undefined && error instanceof Failure && error.status === 404) return <Redirect to="/caps" />
   return (
-    <Page
-      title={cap?.name ?? "Cap"}
-      lead={
-        cap === undefined
-          ? undefined
-          : `${quantity(cap.limit, cap.unit)} ${periodText(cap)} on ${scopeText(cap.scope)}; when it is full it ${modes[cap.mode]}.`
+    <DetailPage
+      name="budgetCaps.get"
+      what="Cap"
+      title={({ name }) => name}
+      lead={(cap) =>
+        `${quantity(cap.limit, cap.unit)} ${periodText(cap)} on ${scopeText(cap.scope)}; when it is full it ${modes[cap.mode]}.`
       }
-      actions={
-        cap === undefined ? null : (
-          <>
-            {cap.status === "paused" ? <span className="tag">paused</span> : null}
-            <CopyCurl name="budgetCaps.status" input={{ query: { capId: id } }} />
-            <Act needs="budgets:write" onClick={open("raise")}>
-              Raise
-            </Act>
-            <Act needs="budgets:write" onClick={open("edit")}>
-              Edit
-            </Act>
-            <Act needs="budgets:write" onClick={open("pause")}>
-              {cap.status === "active" ? "Pause" : "Resume"}
-            </Act>
-            <Act needs="budgets:write" kind="bad" onClick={open("delete")}>
-              Delete
-            </Act>
-          </>
-        )
+      copies={
+        <>
+          {data?.status === "paused" ? <Tag>paused</Tag> : null}
+          <CopyCurl name="budgetCaps.status" input={{ query: { capId: id } }} />
+        </>
       }
+      actions={(cap) => <Acts cap={cap} />}
     >
-      <Answered asked={asked}>
-        {(cap) => (
-          <>
-            <Counters cap={cap} />
-            {may("audit-logs:read") ? <Refusals cap={cap} /> : null}
-            <Grants cap={cap} onEnd={(grant) => setShown({ what: "end", grant })} />
-            <Alerts cap={cap} />
-            {shown?.what === "raise" ? <Raise cap={cap} onClose={close} /> : null}
-            {shown?.what === "edit" ? <CapForm cap={cap} onClose={close} /> : null}
-            {shown?.what === "pause" ? <PauseCap cap={cap} onClose={close} /> : null}
-            {shown?.what === "delete" ? <DeleteCap cap={cap} onClose={close} /> : null}
-            {shown?.what === "end" ? (
-              <Confirm
-                name="budgetCaps.endGrant"
-                input={{ params: { id, grantId: shown.grant.id } }}
-                title={`End a raise of ${cap.name}`}
-                action="End the raise"
-                done="The raise is ended"
-                onClose={close}
-              >
-                <p>
-                  {quantity(shown.grant.amount, cap.unit)}, granted for “{shown.grant.reason}”, are no longer part of
-                  the limit. What is already spent stays spent.
-                </p>
-              </Confirm>
-            ) : null}
-          </>
-        )}
-      </Answered>
-    </Page>
+      {(cap) => (
+        <>
+          <Counters cap={cap} />
+          {may("audit-logs:read") ? <Refusals cap={cap} /> : null}
+          <Grants cap={cap} />
+          <Alerts cap={cap} />
+        </>
+      )}
+    </DetailPage>
   )
 }

@@ -1,16 +1,19 @@
-import { useState } from "react"
+import { useEffect } from "react"
 import { Link, useSearchParams } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, Confirm } from "../../kit/actions.tsx"
+import { Act } from "../../kit/actions.tsx"
 import { CapBar, scopeText } from "../../kit/charts/cap-bar.tsx"
+import { useDialogs } from "../../kit/dialog.tsx"
+import { Confirm } from "../../kit/forms/operation.tsx"
 import { count, quantity } from "../../kit/format.tsx"
 import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
-import { Empty } from "../../kit/states.tsx"
 import { useAgents, useApplications } from "../../kit/names/names.tsx"
-import { TenantChoice } from "../../kit/names/tenants.tsx"
-import { CapForm } from "./cap-form.tsx"
+import { useTenantFilter } from "../../kit/names/tenants.tsx"
+import { Tag } from "../../kit/parts.tsx"
+import { Empty } from "../../kit/states.tsx"
+import { EditCap, MakeCap } from "./cap-form.tsx"
 
 export type Cap = Row<"budgetCaps.list">
 
@@ -77,8 +80,7 @@ const Use = ({ cap }: { readonly cap: Cap }) => {
   )
 }
 
-type Shown = { readonly what: "create" } | { readonly what: "edit" | "pause" | "delete"; readonly cap: Cap }
-
+const write = "budgets:write"
 const lead = "A limit per period and scope. A hard cap is never exceeded, however many calls run at once."
 
 /** The order of the caps, which is in the URL. */
@@ -99,88 +101,65 @@ const Order = () => {
 }
 
 /** The counters of all caps, the most used first. */
-const CapsByUse = () => {
-  const { isFiltered, set, values } = useFilters(["tenantId"])
-  return (
-    <ListPage
-      title="Caps"
-      lead={lead}
-      name="budgetCaps.status"
-      filters={
-        <>
-          <Order />
-          <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-        </>
+const CapsByUse = () => (
+  <ListPage
+    title="Caps"
+    lead={lead}
+    name="budgetCaps.status"
+    filters={[<Order key="order" />, useTenantFilter()]}
+    input={{ query: { sort: "-percentUsed" } }}
+    everySeconds={30}
+    label="Caps by use"
+    keyOf={({ capId, scope }) => `${capId} ${JSON.stringify(scope)}`}
+    empty={["There is no cap yet", "A cap limits what may be spent in a period."]}
+    columns={[
+      {
+        title: "Name and use",
+        isWide: true,
+        cell: (counter) => <CapBar cap={counter} href={`/caps/${counter.capId}`} />
       }
-      input={{ query: { ...values, sort: "-percentUsed" } }}
-      everySeconds={30}
-      isFiltered={isFiltered}
-      label="Caps by use"
-      keyOf={({ capId, scope }) => `${capId} ${JSON.stringify(scope)}`}
-      empty={
-        <Empty title="There is no cap yet">
-          <p>A cap limits what may be spent in a period.</p>
-        </Empty>
-      }
-      columns={[
-        {
-          title: "Name and use",
-          isWide: true,
-          cell: (counter) => <CapBar cap={counter} href={`/caps/${counter.capId}`} />
-        }
-      ]}
-    />
-  )
-}
+    ]}
+  />
+)
 
 /** Every cap with its use: made, changed, paused and deleted. */
 const CapsByCreation = () => {
   const [search, setSearch] = useSearchParams()
   const isFirst = search.get("create") === "first"
-  const [shown, setShown] = useState<Shown | undefined>(isFirst ? { what: "create" } : undefined)
-  const { isFiltered, set, values } = useFilters(["agentId", "applicationId", "tenantId"])
-  const agents = useAgents()
-  const applications = useApplications()
-  const close = () => {
-    setShown(undefined)
-    if (isFirst) setSearch({}, { replace: true })
-  }
+  const { close, open } = useDialogs()
+  useEffect(() => {
+    const onClose = () => {
+      close()
+      setSearch({}, { replace: true })
+    }
+    if (isFirst) open(<MakeCap onClose={onClose} />)
+  }, [])
   return (
     <ListPage
       title="Caps"
       lead={lead}
       actions={
-        <Act kind="main" icon="plus" needs="budgets:write" onClick={() => setShown({ what: "create" })}>
+        <Act kind="main" icon="plus" needs={write} opens={<MakeCap />}>
           Make a cap
         </Act>
       }
       name="budgetCaps.list"
       searches="Name, scope or id"
       order="-createdAt"
-      filters={
-        <>
-          <Order />
-          <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-          <Choice
-            label="Application"
-            value={values.applicationId}
-            options={applications}
-            onChange={(value) => set("applicationId", value)}
-          />
-          <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-        </>
-      }
-      input={{ query: { ...values, limit: 20 } }}
-      isFiltered={isFiltered}
-      label="Caps"
-      keyOf={({ id }) => id}
+      filters={[
+        <Order key="order" />,
+        { key: "agentId", label: "Agent", options: useAgents() },
+        { key: "applicationId", label: "Application", options: useApplications() },
+        useTenantFilter()
+      ]}
+      input={{ query: { limit: 20 } }}
       rowClass={({ status }) => (status === "active" ? undefined : "gone")}
       empty={
         <Empty title="There is no cap yet">
           <p>
             A cap limits what may be spent in a period: by everyone, by one agent or by each, on one model or on all.
           </p>
-          <Act kind="main" needs="budgets:write" onClick={() => setShown({ what: "create" })}>
+          <Act kind="main" needs={write} opens={<MakeCap />}>
             Make a cap
           </Act>
         </Empty>
@@ -197,34 +176,22 @@ const CapsByCreation = () => {
             </>
           )
         },
-        {
-          title: "Status",
-          cell: ({ status }) => <span className={`tag ${status === "active" ? "ok" : ""}`}>{status}</span>
-        },
-        {
-          title: "",
-          isNumber: true,
-          cell: (cap) => (
-            <span className="acts">
-              <Act needs="budgets:write" onClick={() => setShown({ what: "edit", cap })}>
-                Edit
-              </Act>
-              <Act needs="budgets:write" onClick={() => setShown({ what: "pause", cap })}>
-                {cap.status === "active" ? "Pause" : "Resume"}
-              </Act>
-              <Act kind="bad" needs="budgets:write" onClick={() => setShown({ what: "delete", cap })}>
-                Delete
-              </Act>
-            </span>
-          )
-        }
+        { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : ""}>{status}</Tag> }
       ]}
-    >
-      {shown?.what === "create" ? <CapForm onClose={close} /> : null}
-      {shown?.what === "edit" ? <CapForm cap={shown.cap} onClose={close} /> : null}
-      {shown?.what === "pause" ? <PauseCap cap={shown.cap} onClose={close} /> : null}
-      {shown?.what === "delete" ? <DeleteCap cap={shown.cap} onClose={close} /> : null}
-    </ListPage>
+      acts={(cap) => (
+        <>
+          <Act needs={write} opens={<EditCap cap={cap} />}>
+            Edit
+          </Act>
+          <Act needs={write} opens={<PauseCap cap={cap} />}>
+            {cap.status === "active" ? "Pause" : "Resume"}
+          </Act>
+          <Act kind="bad" needs={write} opens={<DeleteCap cap={cap} />}>
+            Delete
+          </Act>
+        </>
+      )}
+    />
   )
 }
 
@@ -233,12 +200,11 @@ export default function Caps() {
   return values.order === "use" ? <CapsByUse /> : <CapsByCreation />
 }
 
-interface AboutCap {
+export interface AboutCap {
   readonly cap: Cap
-  readonly onClose: () => void
 }
 
-export const PauseCap = ({ cap, onClose }: AboutCap) => {
+export const PauseCap = ({ cap }: AboutCap) => {
   const isActive = cap.status === "active"
   return (
     <Confirm
@@ -251,7 +217,6 @@ export const PauseCap = ({ cap, onClose }: AboutCap) => {
       title={`${isActive ? "Pause" : "Resume"} ${cap.name}`}
       action={isActive ? "Pause the cap" : "Resume the cap"}
       done={`${cap.name} is ${isActive ? "paused" : "active"}`}
-      onClose={onClose}
     >
       <p>
         {isActive
@@ -262,14 +227,13 @@ export const PauseCap = ({ cap, onClose }: AboutCap) => {
   )
 }
 
-export const DeleteCap = ({ cap, onClose }: AboutCap) => (
+export const DeleteCap = ({ cap }: AboutCap) => (
   <Confirm
     name="budgetCaps.delete"
     input={{ params: { id: cap.id } }}
     title={`Delete ${cap.name}`}
     action="Delete the cap"
     done={`${cap.name} is deleted`}
-    onClose={onClose}
   >
     <p>
       The limit of {quantity(cap.limit, cap.unit)} {periodText(cap)} on {scopeText(cap.scope)} ends at once, with its

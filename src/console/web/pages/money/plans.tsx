@@ -1,18 +1,17 @@
-import { useState } from "react"
 import { Link } from "wouter"
-import { useChange } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, Confirm, FormActions } from "../../kit/actions.tsx"
-import { Dialog } from "../../kit/dialog.tsx"
-import { Form, numberOf, textOf, TextField } from "../../kit/forms/form.tsx"
+import { Act } from "../../kit/actions.tsx"
+import { Confirm, formOf } from "../../kit/forms/operation.tsx"
 import { Moment, usd } from "../../kit/format.tsx"
-import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { AgentName, shortId, useAgents } from "../../kit/names/names.tsx"
-import { Empty } from "../../kit/states.tsx"
-import { TenantChoice } from "../../kit/names/tenants.tsx"
+import { useTenantFilter } from "../../kit/names/tenants.tsx"
+import { Tag } from "../../kit/parts.tsx"
 
 type Plan = Row<"allPlans.list">
+
+const write = "plans:write"
+const { Dialog, Field } = formOf("plans.extend")
 
 const statuses = ["active", "suspended", "completed", "aborted", "expired"] as const
 const tones = { active: "ok", suspended: "warn", completed: "", aborted: "", expired: "" } as const
@@ -51,38 +50,20 @@ const Spend = ({ plan }: { readonly plan: Plan }) => {
 
 interface AboutPlan {
   readonly plan: Plan
-  readonly onClose: () => void
 }
 
-const Extend = ({ onClose, plan }: AboutPlan) => {
-  const { agentId, budgetUsd, id: planId } = plan
-  const extend = useChange("plans.extend", "The plan is extended")
-  return (
-    <Dialog title={`Extend ${nameOf(plan)}`} onClose={onClose}>
-      <Form
-        cause={extend.error}
-        onSubmit={(data) => {
-          const reason = textOf(data, "reason")
-          extend.mutate(
-            {
-              params: { agentId, planId },
-              body: {
-                additionalUsd: numberOf(data, "additionalUsd") ?? 0,
-                ...(reason === undefined ? {} : { reason })
-              }
-            },
-            { onSuccess: onClose }
-          )
-        }}
-        actions={<FormActions action="Extend" isPending={extend.isPending} onClose={onClose} />}
-      >
-        <p>What is added to its {usd(budgetUsd)} is held on every cap that governs the plan, or on none.</p>
-        <TextField label="By how much, in US dollars" name="additionalUsd" type="number" min={0} step="any" required />
-        <TextField label="Reason" name="reason" maxLength={500} placeholder="More invoices than expected" />
-      </Form>
-    </Dialog>
-  )
-}
+const Extend = ({ plan }: AboutPlan) => (
+  <Dialog
+    title={`Extend ${nameOf(plan)}`}
+    action="Extend"
+    done="The plan is extended"
+    input={{ params: { agentId: plan.agentId, planId: plan.id } }}
+  >
+    <p>What is added to its {usd(plan.budgetUsd)} is held on every cap that governs the plan, or on none.</p>
+    <Field label="By how much, in US dollars" name="additionalUsd" />
+    <Field label="Reason" name="reason" placeholder="More invoices than expected" />
+  </Dialog>
+)
 
 const endings = {
   complete: [
@@ -97,7 +78,7 @@ const endings = {
   ]
 } as const
 
-const End = ({ onClose, plan, what }: AboutPlan & { readonly what: keyof typeof endings }) => {
+const End = ({ plan, what }: AboutPlan & { readonly what: keyof typeof endings }) => {
   const [verb, done, text] = endings[what]
   return (
     <Confirm
@@ -106,7 +87,6 @@ const End = ({ onClose, plan, what }: AboutPlan & { readonly what: keyof typeof 
       title={`${verb} ${nameOf(plan)}`}
       action={`${verb} the plan`}
       done={`${nameOf(plan)} ${done}`}
-      onClose={onClose}
     >
       <p>
         Its {usd(plan.remainingUsd)} can no longer be drawn: this {text} A plan that has ended stays ended.
@@ -117,43 +97,21 @@ const End = ({ onClose, plan, what }: AboutPlan & { readonly what: keyof typeof 
 
 /** Budgets of agents for a unit of work. */
 export default function Plans() {
-  const [shown, setShown] = useState<{ readonly what: "extend" | keyof typeof endings; readonly plan: Plan }>()
-  const { set, values } = useFilters(["status", "agentId", "tenantId"])
-  const agents = useAgents()
-  const close = () => setShown(undefined)
-  // Those that run are what the page is for; every other status is asked for by its name.
-  const { status = "active", ...others } = values
-  const query = status === "all" ? others : { ...others, status }
   return (
     <ListPage
       title="Plans"
       lead="Budgets that agents hold for a unit of work and draw on call by call."
       name="allPlans.list"
       searches="Name or id"
-      filters={
-        <>
-          <Choice
-            isRequired
-            label="Status"
-            value={status}
-            options={[...statuses, ["all", "any"]]}
-            onChange={(value) => set("status", value)}
-          />
-          <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-          <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-        </>
-      }
-      input={{ query }}
+      filters={[
+        // Those that run are what the page is for; every other status is asked for by its name.
+        { key: "status", label: "Status", initial: "active", options: [...statuses, ["all", "any"]] },
+        { key: "agentId", label: "Agent", options: useAgents() },
+        useTenantFilter()
+      ]}
       everySeconds={15}
-      isFiltered={values.agentId !== undefined || values.tenantId !== undefined || values.status !== undefined}
-      label="Plans"
-      keyOf={({ id }) => id}
       rowClass={({ endedAt }) => (endedAt === null ? undefined : "gone")}
-      empty={
-        <Empty title="No plan runs">
-          <p>An agent starts one before a unit of work, with POST /api/agents/:agentId/plans.</p>
-        </Empty>
-      }
+      empty={["No plan runs", "An agent starts one before a unit of work, with POST /api/agents/:agentId/plans."]}
       columns={[
         {
           title: "Plan",
@@ -171,7 +129,7 @@ export default function Plans() {
           )
         },
         { title: "Spend", isWide: true, cell: (plan) => <Spend plan={plan} /> },
-        { title: "Status", cell: (plan) => <span className={`tag ${tones[plan.status]}`}>{plan.status}</span> },
+        { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
         {
           title: "Began",
           sort: "createdAt",
@@ -190,33 +148,24 @@ export default function Plans() {
               </small>
             </>
           )
-        },
-        {
-          title: "",
-          isNumber: true,
-          cell: (plan) => {
-            const unless = plan.endedAt === null ? undefined : `The plan is ${plan.status}`
-            return (
-              <span className="acts">
-                <Act needs="plans:write" unless={unless} onClick={() => setShown({ what: "extend", plan })}>
-                  Extend
-                </Act>
-                <Act needs="plans:write" unless={unless} onClick={() => setShown({ what: "complete", plan })}>
-                  Complete
-                </Act>
-                <Act needs="plans:write" kind="bad" unless={unless} onClick={() => setShown({ what: "abort", plan })}>
-                  Abort
-                </Act>
-              </span>
-            )
-          }
         }
       ]}
-    >
-      {shown?.what === "extend" ? <Extend plan={shown.plan} onClose={close} /> : null}
-      {shown !== undefined && shown.what !== "extend" ? (
-        <End what={shown.what} plan={shown.plan} onClose={close} />
-      ) : null}
-    </ListPage>
+      acts={(plan) => {
+        const unless = plan.endedAt === null ? undefined : `The plan is ${plan.status}`
+        return (
+          <>
+            <Act needs={write} unless={unless} opens={<Extend plan={plan} />}>
+              Extend
+            </Act>
+            <Act needs={write} unless={unless} opens={<End what="complete" plan={plan} />}>
+              Complete
+            </Act>
+            <Act needs={write} kind="bad" unless={unless} opens={<End what="abort" plan={plan} />}>
+              Abort
+            </Act>
+          </>
+        )
+      }}
+    />
   )
 }

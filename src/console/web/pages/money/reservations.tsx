@@ -1,67 +1,44 @@
 import { Link } from "wouter"
 import { count, Moment, usd } from "../../kit/format.tsx"
-import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { AgentName, PrincipalName, shortId, useAgents } from "../../kit/names/names.tsx"
-import { Empty } from "../../kit/states.tsx"
-import { TenantChoice } from "../../kit/names/tenants.tsx"
+import { useTenantFilter } from "../../kit/names/tenants.tsx"
+import { Soft, Tag } from "../../kit/parts.tsx"
 
 const states = ["held", "open", "settled", "released", "denied", "expired"] as const
 const tones = { held: "warn", open: "ok", denied: "bad", expired: "", released: "", settled: "" } as const
 
 /** Budget that was reserved for calls, and what became of it. */
 export default function Reservations() {
-  const { isFiltered, set, values } = useFilters(["state", "agentId", "tenantId", "capId", "planId"])
-  const agents = useAgents()
   return (
     <ListPage
       title="Reservations"
       lead="Budget that is reserved for a call before it is made. Settling it charges the actual cost and gives back the rest."
-      filters={
-        <>
-          <Choice label="State" value={values.state} options={states} onChange={(value) => set("state", value)} />
-          <Choice label="Agent" value={values.agentId} options={agents} onChange={(value) => set("agentId", value)} />
-          <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-          {(["capId", "planId"] as const).map((key) => {
-            const value = values[key]
-            return value === undefined ? null : (
-              <span key={key} className="pill on">
-                {key === "capId" ? "Cap" : "Plan"}: {shortId(value)}
-                <button
-                  type="button"
-                  aria-label={`Remove the filter on the ${key === "capId" ? "cap" : "plan"}`}
-                  onClick={() => set(key, "")}
-                >
-                  ×
-                </button>
-              </span>
-            )
-          })}
-        </>
-      }
+      filters={[
+        { key: "state", label: "State", options: states },
+        { key: "agentId", label: "Agent", options: useAgents() },
+        useTenantFilter(),
+        { key: "capId", label: "Cap", nameOf: shortId, removes: "Remove the filter on the cap" },
+        { key: "planId", label: "Plan", nameOf: shortId, removes: "Remove the filter on the plan" }
+      ]}
       name="spend.list"
       searches="Model, task, user, name or id"
-      input={{ query: values }}
       everySeconds={15}
-      isFiltered={isFiltered}
-      label="Reservations"
-      keyOf={({ id }) => id}
-      empty={
-        <Empty title="Nothing was reserved yet">
-          <p>The gateway reserves before each call; other programs reserve with POST /api/spend/reserve.</p>
-        </Empty>
-      }
+      empty={[
+        "Nothing was reserved yet",
+        "The gateway reserves before each call; other programs reserve with POST /api/spend/reserve."
+      ]}
       columns={[
         { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> },
         {
           title: "State",
-          cell: ({ late, state }) => <span className={`tag ${tones[state]}`}>{late ? `${state}, late` : state}</span>
+          cell: ({ late, state }) => <Tag tone={tones[state]}>{late ? `${state}, late` : state}</Tag>
         },
         { title: "Reserved", isNumber: true, cell: ({ amountUsd }) => usd(amountUsd) },
         {
           title: "Cost",
           isNumber: true,
-          cell: ({ actualUsd }) => (actualUsd === null ? <span className="soft">none</span> : usd(actualUsd))
+          cell: ({ actualUsd }) => (actualUsd === null ? <Soft>none</Soft> : usd(actualUsd))
         },
         { title: "Tokens", isNumber: true, cell: ({ actualTokens, tokens }) => count(actualTokens ?? tokens) },
         { title: "Agent", cell: ({ agentId }) => <AgentName id={agentId} /> },

@@ -1,4 +1,4 @@
-import { useMemo, useState } from "react"
+import { useMemo } from "react"
 import { useParams } from "wouter"
 import { useCall, useChange } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
@@ -6,9 +6,11 @@ import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { Bars } from "../../kit/charts/chart.tsx"
 import { Moment, percent, quantity, shortCount, usd } from "../../kit/format.tsx"
 import { Table } from "../../kit/lists/table.tsx"
+import { Card, DetailPage, Facts } from "../../kit/parts.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
-import { Page } from "../../kit/page.tsx"
-import { SubscriptionForm } from "./subscription-form.tsx"
+import { EditSubscription } from "./subscription-form.tsx"
+
+const write = "subscriptions:write"
 
 const Days = ({ use }: { readonly use: Answer<"subscriptions.utilization"> }) => {
   const { byDay, quota } = use
@@ -43,89 +45,92 @@ const Days = ({ use }: { readonly use: Answer<"subscriptions.utilization"> }) =>
   )
 }
 
-/** One subscription: its quota, how much of it is used, and what changes with the next period. */
-export default function OneSubscription() {
+/** How much of the quota is used in this period, and how it goes on. */
+const Period = () => {
   const { id = "" } = useParams()
-  const [isEditing, setEditing] = useState(false)
-  const asked = useCall("subscriptions.get", { params: { id } })
-  const use = useCall("subscriptions.utilization", { params: { id } }, { everySeconds: 30 })
-  const keep = useChange("subscriptions.update", "The change is cancelled")
-  const of = asked.data
+  const asked = useCall("subscriptions.utilization", { params: { id } }, { everySeconds: 30 })
   return (
-    <Page
-      title={of?.name ?? "Subscription"}
-      lead={
-        of === undefined
-          ? undefined
-          : `${quantity(of.quota.amount, of.quota.unit)} a ${of.period} at ${of.provider}, for ${usd(of.priceUsd)}.`
-      }
-      actions={
-        <>
-          <CopyCurl name="subscriptions.utilization" input={{ params: { id } }} />
-          <Act needs="subscriptions:write" onClick={() => setEditing(true)}>
-            Edit
-          </Act>
-        </>
-      }
-    >
+    <Card title="This period">
       <Answered asked={asked}>
-        {(of) => (
+        {(use) => (
           <>
-            {of.pending === null ? null : (
-              <div className="note">
-                <span>
-                  From <Moment at={of.pending.effectiveAt} style="full" /> on it is{" "}
-                  {quantity(of.pending.quota.amount, of.pending.quota.unit)} for {usd(of.pending.priceUsd)}.
-                </span>
-                <Act
-                  needs="subscriptions:write"
-                  onClick={() => {
-                    const { name, period, priceUsd, provider, quota } = of
-                    keep.mutate({ params: { id }, body: { name, period, priceUsd, provider, quota, pending: null } })
-                  }}
-                >
-                  Cancel the change
-                </Act>
-              </div>
-            )}
-            {isEditing ? <SubscriptionForm of={of} onClose={() => setEditing(false)} /> : null}
+            <div className="in">
+              <Facts
+                facts={[
+                  [
+                    "Used",
+                    `${quantity(use.used, use.quota.unit)} of ${quantity(use.quota.amount, use.quota.unit)} (${percent(use.percentUsed)})`
+                  ],
+                  ["Left", quantity(use.remaining, use.quota.unit)],
+                  [
+                    "Period",
+                    <>
+                      <Moment at={use.periodStart} style="full" /> to <Moment at={use.periodEnd} style="full" />,{" "}
+                      {percent(use.percentElapsed)} is over
+                    </>
+                  ],
+                  [
+                    "At its end",
+                    use.projected === null ? "known after its first tenth" : quantity(use.projected, use.quota.unit)
+                  ],
+                  ["Used up", use.exhaustsAt === null ? "it lasts" : <Moment at={use.exhaustsAt} style="full" />]
+                ]}
+              />
+            </div>
+            <Days use={use} />
           </>
         )}
       </Answered>
-      <section className="card">
-        <header>
-          <h2>This period</h2>
-        </header>
-        <Answered asked={use}>
-          {(use) => (
-            <>
-              <div className="in">
-                <dl className="facts">
-                  <dt>Used</dt>
-                  <dd>
-                    {quantity(use.used, use.quota.unit)} of {quantity(use.quota.amount, use.quota.unit)} (
-                    {percent(use.percentUsed)})
-                  </dd>
-                  <dt>Left</dt>
-                  <dd>{quantity(use.remaining, use.quota.unit)}</dd>
-                  <dt>Period</dt>
-                  <dd>
-                    <Moment at={use.periodStart} style="full" /> to <Moment at={use.periodEnd} style="full" />,{" "}
-                    {percent(use.percentElapsed)} is over
-                  </dd>
-                  <dt>At its end</dt>
-                  <dd>
-                    {use.projected === null ? "known after its first tenth" : quantity(use.projected, use.quota.unit)}
-                  </dd>
-                  <dt>Used up</dt>
-                  <dd>{use.exhaustsAt === null ? "it lasts" : <Moment at={use.exhaustsAt} style="full" />}</dd>
-                </dl>
-              </div>
-              <Days use={use} />
-            </>
-          )}
-        </Answered>
-      </section>
-    </Page>
+    </Card>
+  )
+}
+
+/** What changes with the next period, which can be taken back. */
+const Pending = ({ of }: { readonly of: Answer<"subscriptions.get"> }) => {
+  const keep = useChange("subscriptions.update", "The change is cancelled")
+  const { id, name, pending, period, priceUsd, provider, quota } = of
+  return pending === null ? null : (
+    <div className="note">
+      <span>
+        From <Moment at={pending.effectiveAt} style="full" /> on it is{" "}
+        {quantity(pending.quota.amount, pending.quota.unit)} for {usd(pending.priceUsd)}.
+      </span>
+      <Act
+        needs={write}
+        onClick={() =>
+          keep.mutate({ params: { id }, body: { name, period, priceUsd, provider, quota, pending: null } })
+        }
+      >
+        Cancel the change
+      </Act>
+    </div>
+  )
+}
+
+/** One subscription: its quota, how much of it is used, and what changes with the next period. */
+export default function OneSubscription() {
+  const { id = "" } = useParams()
+  return (
+    <DetailPage
+      name="subscriptions.get"
+      what="Subscription"
+      title={({ name }) => name}
+      lead={({ period, priceUsd, provider, quota }) =>
+        `${quantity(quota.amount, quota.unit)} a ${period} at ${provider}, for ${usd(priceUsd)}.`
+      }
+      copies={<CopyCurl name="subscriptions.utilization" input={{ params: { id } }} />}
+      actions={(of) => (
+        <Act needs={write} opens={<EditSubscription of={of} />}>
+          Edit
+        </Act>
+      )}
+    >
+      {(of) => (
+        <>
+          <Pending of={of} />
+          <Period />
+        </>
+      )}
+    </DetailPage>
   )
 }

@@ -1,17 +1,17 @@
-import { useState } from "react"
 import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, Confirm } from "../../kit/actions.tsx"
+import { Act } from "../../kit/actions.tsx"
+import { Confirm } from "../../kit/forms/operation.tsx"
 import { Moment, percent, quantity, usd } from "../../kit/format.tsx"
-import { useFilters } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
-import { Empty } from "../../kit/states.tsx"
-import { TenantChoice } from "../../kit/names/tenants.tsx"
-import { SubscriptionForm } from "./subscription-form.tsx"
+import { useTenantFilter } from "../../kit/names/tenants.tsx"
+import { Tag } from "../../kit/parts.tsx"
+import { AddSubscription, EditSubscription } from "./subscription-form.tsx"
 
-export type Subscription = Row<"subscriptions.list">
+type Subscription = Row<"subscriptions.list">
 
+const write = "subscriptions:write"
 const tones = { active: "ok", scheduled: "", ended: "" } as const
 
 const Use = ({ of }: { readonly of: Subscription }) => {
@@ -46,36 +46,42 @@ const Use = ({ of }: { readonly of: Subscription }) => {
   )
 }
 
-type Shown = { readonly what: "create" } | { readonly what: "edit" | "delete"; readonly of: Subscription }
+const Delete = ({ of }: { readonly of: Subscription }) => (
+  <Confirm
+    name="subscriptions.delete"
+    input={{ params: { id: of.id } }}
+    title={`Delete ${of.name}`}
+    action="Delete the subscription"
+    done={`${of.name} is deleted`}
+  >
+    <p>
+      Routing no longer prefers {of.provider} for its quota of {quantity(of.quota.amount, of.quota.unit)}. What was used
+      under it stays in the reports; nothing is cancelled at the provider.
+    </p>
+  </Confirm>
+)
 
 /** Quotas at providers that are paid for ahead. */
 export default function Subscriptions() {
-  const [shown, setShown] = useState<Shown | undefined>()
-  const { isFiltered, set, values } = useFilters(["tenantId"])
-  const close = () => setShown(undefined)
   return (
     <ListPage
       title="Subscriptions"
       lead="Quotas at providers that are paid for ahead, and how much of them is used."
       actions={
-        <Act kind="main" icon="plus" needs="subscriptions:write" onClick={() => setShown({ what: "create" })}>
+        <Act kind="main" icon="plus" needs={write} opens={<AddSubscription />}>
           Add a subscription
         </Act>
       }
       name="subscriptions.list"
       searches="Name, provider or plan"
       order="-createdAt"
-      filters={<TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />}
-      input={{ query: { ...values, limit: 20 } }}
-      isFiltered={isFiltered}
-      label="Subscriptions"
-      keyOf={({ id }) => id}
+      filters={[useTenantFilter()]}
+      input={{ query: { limit: 20 } }}
       rowClass={({ status }) => (status === "ended" ? "gone" : undefined)}
-      empty={
-        <Empty title="There is no subscription yet">
-          <p>With one, routing can use what is already paid for before what is paid by use.</p>
-        </Empty>
-      }
+      empty={[
+        "There is no subscription yet",
+        "With one, routing can use what is already paid for before what is paid by use."
+      ]}
       columns={[
         {
           title: "Subscription",
@@ -89,7 +95,7 @@ export default function Subscriptions() {
             </div>
           )
         },
-        { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
+        { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
         { title: "Use", isWide: true, cell: (of) => <Use of={of} /> },
         {
           title: "Each period",
@@ -111,41 +117,18 @@ export default function Subscriptions() {
               )}
             </>
           )
-        },
-        {
-          title: "",
-          isNumber: true,
-          cell: (of) => (
-            <span className="acts">
-              <Act needs="subscriptions:write" onClick={() => setShown({ what: "edit", of })}>
-                Edit
-              </Act>
-              <Act needs="subscriptions:write" kind="bad" onClick={() => setShown({ what: "delete", of })}>
-                Delete
-              </Act>
-            </span>
-          )
         }
       ]}
-    >
-      {shown?.what === "create" ? <SubscriptionForm onClose={close} /> : null}
-      {shown?.what === "edit" ? <SubscriptionForm of={shown.of} onClose={close} /> : null}
-      {shown?.what === "delete" ? (
-        <Confirm
-          name="subscriptions.delete"
-          input={{ params: { id: shown.of.id } }}
-          title={`Delete ${shown.of.name}`}
-          action="Delete the subscription"
-          done={`${shown.of.name} is deleted`}
-          onClose={close}
-        >
-          <p>
-            Routing no longer prefers {shown.of.provider} for its quota of{" "}
-            {quantity(shown.of.quota.amount, shown.of.quota.unit)}. What was used under it stays in the reports; nothing
-            is cancelled at the provider.
-          </p>
-        </Confirm>
-      ) : null}
-    </ListPage>
+      acts={(of) => (
+        <>
+          <Act needs={write} opens={<EditSubscription of={of} />}>
+            Edit
+          </Act>
+          <Act needs={write} kind="bad" opens={<Delete of={of} />}>
+            Delete
+          </Act>
+        </>
+      )}
+    />
   )
 }

@@ -8,33 +8,16 @@ import { Icon } from "../../kit/icons.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
 import { Page } from "../../kit/page.tsx"
+import { Card, PercentChange, Tag, Tile } from "../../kit/parts.tsx"
 import { useRefusals } from "../usage/refusals.tsx"
 
-const Change = ({ percent: change }: { readonly percent: number }) => (
-  <span className={change > 0 ? "up" : "down"}>
-    {change > 0 ? "+" : ""}
-    {percent(change, 0)}
-  </span>
-)
-
-const Tile = ({
-  detail,
-  href,
-  label,
-  value
-}: {
-  readonly detail: React.ReactNode
-  readonly href: string
-  readonly label: string
-  readonly value: string
-}) => (
-  <Link className="card kpi span-3" href={href}>
-    <div className="in">
-      <small>{label}</small>
-      <b>{value}</b>
-      <small>{detail}</small>
-    </div>
-  </Link>
+/** Rows without a head. */
+const Plain = ({ children, label }: { readonly children: React.ReactNode; readonly label: string }) => (
+  <div className="scroll" tabIndex={0} role="region" aria-label={label}>
+    <table>
+      <tbody>{children}</tbody>
+    </table>
+  </div>
 )
 
 const Held = () => {
@@ -44,7 +27,7 @@ const Held = () => {
   const waiting = data.nextCursor === null ? count(data.items.length) : `More than ${data.items.length}`
   return (
     <div className="note">
-      <span className="tag warn">{waiting} held</span>
+      <Tag tone="warn">{waiting} held</Tag>
       <span>
         {data.items.length === 1 ? "A reservation waits" : "Reservations wait"} for an approval. The next one expires{" "}
         <Moment at={first.expiresAt} />.
@@ -62,7 +45,7 @@ const Refused = () => {
   const [last] = latest
   return last === undefined ? null : (
     <div className="note">
-      <span className="tag warn">{times} refused</span>
+      <Tag tone="warn">{times} refused</Tag>
       <span>
         Caps had no room for what was asked in the last 24 hours. The last one was <Moment at={last.occurredAt} />.
       </span>
@@ -86,10 +69,7 @@ const FirstSteps = () => {
   ] as const
   if (steps.every(([, , , { items }]) => items.length > 0)) return null
   return (
-    <section className="card">
-      <header>
-        <h2>First steps</h2>
-      </header>
+    <Card title="First steps">
       <ol className="steps">
         {steps.map(([title, what, href, { items }]) => (
           <li key={title} className={items.length > 0 ? "done" : undefined}>
@@ -97,11 +77,11 @@ const FirstSteps = () => {
             <span>
               {items.length > 0 ? title : <Link href={href}>{title}</Link>} <small>{what}</small>
             </span>
-            {items.length > 0 ? <span className="tag ok">done</span> : null}
+            {items.length > 0 ? <Tag tone="ok">done</Tag> : null}
           </li>
         ))}
       </ol>
-    </section>
+    </Card>
   )
 }
 
@@ -130,7 +110,7 @@ const Spend = () => {
                   "none in the 30 days before"
                 ) : (
                   <>
-                    <Change percent={changePercent} /> to the 30 days before
+                    <PercentChange percent={changePercent} /> to the 30 days before
                   </>
                 )
               }
@@ -155,11 +135,7 @@ const Spend = () => {
             />
           </div>
           <div className="grid">
-            <section className="card span-8">
-              <header>
-                <h2>Spend by day</h2>
-                <Link href="/usage">Open usage</Link>
-              </header>
+            <Card title="Spend by day" span={8} link={["/usage", "Open usage"]}>
               <div className="in">
                 {totals.requests === 0 ? (
                   <Empty title="Nothing was spent in 30 days">
@@ -173,12 +149,8 @@ const Spend = () => {
                   />
                 )}
               </div>
-            </section>
-            <section className="card span-4">
-              <header>
-                <h2>Caps close to their limit</h2>
-                <Link href="/caps">All caps</Link>
-              </header>
+            </Card>
+            <Card title="Caps close to their limit" span={4} link={["/caps", "All caps"]}>
               <div className="in stack">
                 {caps.length === 0 ? (
                   <Empty title="There is no cap yet">
@@ -190,7 +162,7 @@ const Spend = () => {
                   caps.slice(0, 3).map((cap) => <CapBar key={`${cap.capId} ${JSON.stringify(cap.scope)}`} cap={cap} />)
                 )}
               </div>
-            </section>
+            </Card>
           </div>
         </>
       )}
@@ -201,36 +173,28 @@ const Spend = () => {
 const Changes = () => {
   const entries = useCall("auditLogs.list", { query: { limit: 8, outcome: "success" } }, { everySeconds: 30 })
   return (
-    <section className="card">
-      <header>
-        <h2>Last changes</h2>
-        <Link href="/audit">Audit log</Link>
-      </header>
+    <Card title="Last changes" link={["/audit", "Audit log"]}>
       <Answered asked={entries}>
         {({ items }) => (
-          <div className="scroll" tabIndex={0} role="region" aria-label="Last changes">
-            <table>
-              <tbody>
-                {items.map((entry) => (
-                  <tr key={entry.id}>
-                    <td className="soft">
-                      <Moment at={entry.occurredAt} />
-                    </td>
-                    <td>{words(entry.actionType)}</td>
-                    <td className="soft">{short(entry.userId)}</td>
-                    <td className="n">
-                      <Link href={`/audit/${entry.id}`}>
-                        <code>{entry.sequence === null ? "open" : `#${entry.sequence}`}</code>
-                      </Link>
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Plain label="Last changes">
+            {items.map((entry) => (
+              <tr key={entry.id}>
+                <td className="soft">
+                  <Moment at={entry.occurredAt} />
+                </td>
+                <td>{words(entry.actionType)}</td>
+                <td className="soft">{short(entry.userId)}</td>
+                <td className="n">
+                  <Link href={`/audit/${entry.id}`}>
+                    <code>{entry.sequence === null ? "open" : `#${entry.sequence}`}</code>
+                  </Link>
+                </td>
+              </tr>
+            ))}
+          </Plain>
         )}
       </Answered>
-    </section>
+    </Card>
   )
 }
 
@@ -239,76 +203,63 @@ const tones = { Healthy: "ok", Degraded: "warn", Unhealthy: "bad" } as const
 const Health = () => {
   const health = useCall("dashboard.health", {}, { everySeconds: 30 })
   return (
-    <section className="card span-6">
-      <header>
-        <h2>Health</h2>
-        {health.data === undefined ? null : (
-          <span className={`tag ${tones[health.data.status]}`}>{health.data.status}</span>
-        )}
-      </header>
+    <Card
+      title="Health"
+      span={6}
+      beside={health.data && <Tag tone={tones[health.data.status]}>{health.data.status}</Tag>}
+    >
       <Answered asked={health}>
         {({ checks }) => (
-          <div className="scroll" tabIndex={0} role="region" aria-label="Health checks">
-            <table>
-              <tbody>
-                {checks.map(({ detail, name, status }) => (
-                  <tr key={name}>
-                    <td>{words(name)}</td>
-                    <td>
-                      <span className={`tag ${tones[status]}`}>{status}</span>
-                    </td>
-                    <td className="soft wrap">{detail}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Plain label="Health checks">
+            {checks.map(({ detail, name, status }) => (
+              <tr key={name}>
+                <td>{words(name)}</td>
+                <td>
+                  <Tag tone={tones[status]}>{status}</Tag>
+                </td>
+                <td className="soft wrap">{detail}</td>
+              </tr>
+            ))}
+          </Plain>
         )}
       </Answered>
-    </section>
+    </Card>
   )
 }
 
 const People = () => {
   const metrics = useCall("dashboard.metrics", {}, { everySeconds: 60 })
   return (
-    <section className="card span-6">
-      <header>
-        <h2>Now</h2>
-      </header>
+    <Card title="Now" span={6}>
       <Answered asked={metrics}>
         {(now) => (
-          <div className="scroll" tabIndex={0} role="region" aria-label="Figures of now">
-            <table>
-              <tbody>
-                {(
-                  [
-                    ["Spend today, in UTC", usd(now.spendTodayUsd), "/usage?range=24h"],
-                    ["Reserved by open reservations", usd(now.openReservationsUsd), "/reservations?state=open"],
-                    ["Active trial users", count(now.activeTrialUsers), "/trial-users?active=true"],
-                    [
-                      "Trials that end within 7 days",
-                      count(now.trialsEndingSoon),
-                      "/trial-users?active=true&sort=trialEndDate"
-                    ],
-                    ["Active sessions", count(now.activeSessions), "/sessions?active=true"],
-                    ["Agents", count(now.agents), "/agents"],
-                    ["Applications", count(now.totalApplications), "/applications"]
-                  ] as const
-                ).map(([label, value, href]) => (
-                  <tr key={label}>
-                    <td>
-                      <Link href={href}>{label}</Link>
-                    </td>
-                    <td className="n">{value}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Plain label="Figures of now">
+            {(
+              [
+                ["Spend today, in UTC", usd(now.spendTodayUsd), "/usage?range=24h"],
+                ["Reserved by open reservations", usd(now.openReservationsUsd), "/reservations?state=open"],
+                ["Active trial users", count(now.activeTrialUsers), "/trial-users?active=true"],
+                [
+                  "Trials that end within 7 days",
+                  count(now.trialsEndingSoon),
+                  "/trial-users?active=true&sort=trialEndDate"
+                ],
+                ["Active sessions", count(now.activeSessions), "/sessions?active=true"],
+                ["Agents", count(now.agents), "/agents"],
+                ["Applications", count(now.totalApplications), "/applications"]
+              ] as const
+            ).map(([label, value, href]) => (
+              <tr key={label}>
+                <td>
+                  <Link href={href}>{label}</Link>
+                </td>
+                <td className="n">{value}</td>
+              </tr>
+            ))}
+          </Plain>
         )}
       </Answered>
-    </section>
+    </Card>
   )
 }
 

@@ -1,11 +1,13 @@
 import { call } from "../../api/client.ts"
 import { useCall } from "../../api/hooks.ts"
 import { Act, CopyCurl } from "../../kit/actions.tsx"
+import { save } from "../../kit/download.ts"
 import { Search, useFilters } from "../../kit/lists/filters.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
 import { Page } from "../../kit/page.tsx"
+import { Soft, Tag } from "../../kit/parts.tsx"
 
 /** Saves what a question about this installation needs as answer: version, health, figures and settings, without secrets. */
 const saveBundle = async () => {
@@ -19,11 +21,7 @@ const saveBundle = async () => {
     undefined,
     2
   )
-  const link = document.createElement("a")
-  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }))
-  link.download = "support-bundle.json"
-  link.click()
-  URL.revokeObjectURL(link.href)
+  save(new Blob([text], { type: "application/json" }), "support-bundle.json")
   announce("The support bundle is saved")
 }
 
@@ -75,17 +73,11 @@ export default function Settings() {
                       },
                       {
                         title: "Value",
-                        cell: ({ value }) =>
-                          value === null ? <span className="soft">none</span> : <code title={value}>{value}</code>
+                        cell: ({ value }) => (value === null ? <Soft>none</Soft> : <code title={value}>{value}</code>)
                       },
                       {
                         title: "Set by",
-                        cell: ({ source }) =>
-                          source === "default" ? (
-                            <span className="soft">default</span>
-                          ) : (
-                            <span className="tag">{source}</span>
-                          )
+                        cell: ({ source }) => (source === "default" ? <Soft>default</Soft> : <Tag>{source}</Tag>)
                       }
                     ]}
                   />

@@ -1,22 +1,21 @@
-import { useEffect, useState } from "react"
-import { Link, useLocation, useSearchParams } from "wouter"
+import { Fragment, useEffect, useState } from "react"
+import { Link, useSearchParams } from "wouter"
 import { addressOf } from "../../api/client.ts"
 import { queries, useCall } from "../../api/hooks.ts"
-import { type Answer, type Query, type Row } from "../../api/operations.ts"
-import { Act, CopyCurl } from "../../kit/actions.tsx"
+import { type Answer } from "../../api/operations.ts"
+import { Act } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { count, Moment, short, words } from "../../kit/format.tsx"
-import { Icon } from "../../kit/icons.tsx"
-import { Choice, useFilters } from "../../kit/lists/filters.tsx"
+import { useFilters } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
-import { Answered, Empty } from "../../kit/states.tsx"
+import { Answered } from "../../kit/states.tsx"
 import { useCaller, useCan } from "../../shell/session.tsx"
-import { Page } from "../../kit/page.tsx"
+import { Facts, Tag } from "../../kit/parts.tsx"
 
 const keys = ["actionType", "entityType", "entityId", "userId", "tenantId", "outcome", "startDate", "endDate"] as const
-type Entry = Row<"auditLogs.list">
 
-const tones = { success: "ok", denied: "warn", failed: "bad" } as const
+/** The tone of each outcome of what was asked. */
+export const outcomeTones = { success: "ok", denied: "warn", failed: "bad" } as const
 
 /** Reads the list again when an entry arrives, at most once a second. */
 const useTail = (isOn: boolean, query: object) => {
@@ -38,40 +37,27 @@ const useTail = (isOn: boolean, query: object) => {
   }, [isOn, address])
 }
 
-type Verified = Answer<"auditLogs.verify">
-
-const Verdict = ({ verified }: { readonly verified: Verified }) => (
+const Verdict = ({ verified }: { readonly verified: Answer<"auditLogs.verify"> }) => (
   <>
-    <p>
-      <span className={`tag ${verified.ok ? "ok" : "bad"}`}>{verified.ok ? "Intact" : "Broken"}</span>
-    </p>
-    <dl className="facts">
-      <dt>Checked</dt>
-      <dd>{count(verified.checked)} entries</dd>
-      {verified.firstBad === null ? null : (
-        <>
-          <dt>First fault</dt>
-          <dd>
-            <code>{JSON.stringify(verified.firstBad)}</code>
-          </dd>
-        </>
-      )}
-      <dt>Head</dt>
-      <dd>
-        <code>{JSON.stringify(verified.head)}</code>
-      </dd>
-      <dt>Last checkpoint</dt>
-      <dd>
-        <code>{verified.checkpoint === null ? "none yet" : JSON.stringify(verified.checkpoint)}</code>
-      </dd>
-    </dl>
+    <p>{verified.ok ? <Tag tone="ok">Intact</Tag> : <Tag tone="bad">Broken</Tag>}</p>
+    <Facts
+      facts={[
+        ["Checked", `${count(verified.checked)} entries`],
+        verified.firstBad === null ? null : ["First fault", <code>{JSON.stringify(verified.firstBad)}</code>],
+        ["Head", <code>{JSON.stringify(verified.head)}</code>],
+        [
+          "Last checkpoint",
+          <code>{verified.checkpoint === null ? "none yet" : JSON.stringify(verified.checkpoint)}</code>
+        ]
+      ]}
+    />
   </>
 )
 
-const Verify = ({ onClose }: { readonly onClose: () => void }) => {
+const Verify = () => {
   const verified = useCall("auditLogs.verify", {})
   return (
-    <Dialog title="Verify the log" onClose={onClose} wide>
+    <Dialog title="Verify the log" wide>
       <div className="in">
         <p>
           Every entry that is left is compared with its link in the chain, and the chain with its signed checkpoints.
@@ -99,9 +85,7 @@ export default function Audit() {
   const may = useCan()
   const { tenant } = useCaller()
   const [isFollowing, setFollowing] = useState(false)
-  const [isVerifying, setVerifying] = useState(false)
   const types = useCall("auditLogs.types", {})
-  const query: Query<"auditLogs.list"> = values
   const { endDate: _until, startDate: _from, ...live } = values
   useTail(isFollowing, live)
   const entities = [...new Set(types.data?.map(({ entityType }) => entityType))].toSorted()
@@ -125,7 +109,7 @@ export default function Audit() {
           <Act
             needs="audit-logs:read"
             unless={tenant === null ? undefined : "Only the installation's accounts can verify the whole chain"}
-            onClick={() => setVerifying(true)}
+            opens={<Verify />}
           >
             Verify
           </Act>
@@ -141,63 +125,39 @@ export default function Audit() {
           ) : null}
         </>
       }
-      filters={
-        <>
-          <Choice
-            label="Entity"
-            value={values.entityType}
-            onChange={(value) => set("entityType", value)}
-            options={entities.map((type) => [type, words(type)])}
-          />
-          <Choice
-            label="Action"
-            value={values.actionType}
-            onChange={(value) => set("actionType", value)}
-            options={actions.map(({ actionType }) => [actionType, words(actionType)])}
-          />
-          <Choice
-            label="Outcome"
-            value={values.outcome}
-            onChange={(value) => set("outcome", value)}
-            options={["success", "denied", "failed"]}
-          />
-          <Choice
-            label="Since"
-            value={values.startDate}
-            onChange={(value) => set("startDate", value in spans ? momentBefore(Number(value)) : value)}
-            options={[
-              ...Object.entries(spans),
-              ...(values.startDate === undefined
-                ? []
-                : [[values.startDate, new Date(values.startDate).toLocaleString()] as const])
-            ]}
-          />
-          {(["userId", "entityId", "tenantId"] as const).map((key) =>
-            values[key] === undefined ? null : (
-              <button key={key} type="button" className="pill on" onClick={() => set(key, "")}>
-                {words(key)}: {values[key]}
-                <Icon name="close" size={14} />
-              </button>
-            )
-          )}
-          {isFiltered ? (
-            <button type="button" className="btn quiet" onClick={() => setSearch({})}>
-              Remove filters
-            </button>
-          ) : null}
-        </>
-      }
+      filters={[
+        { key: "entityType", label: "Entity", options: entities.map((type) => [type, words(type)]) },
+        {
+          key: "actionType",
+          label: "Action",
+          options: actions.map(({ actionType }) => [actionType, words(actionType)])
+        },
+        { key: "outcome", label: "Outcome", options: ["success", "denied", "failed"] },
+        {
+          key: "startDate",
+          label: "Since",
+          options: [
+            ...Object.entries(spans),
+            ...(values.startDate === undefined
+              ? []
+              : [[values.startDate, new Date(values.startDate).toLocaleString()] as const])
+          ],
+          toUrl: (value) => (value in spans ? momentBefore(Number(value)) : value)
+        },
+        ...(["userId", "entityId", "tenantId"] as const).map((key) => ({ key, label: words(key) })),
+        { key: "endDate", label: "Until", isHidden: true },
+        isFiltered ? (
+          <button key="none" type="button" className="btn quiet" onClick={() => setSearch({})}>
+            Remove filters
+          </button>
+        ) : (
+          <Fragment key="none" />
+        )
+      ]}
       name="auditLogs.list"
       searches="Action, name, id or trace"
-      input={{ query }}
-      isFiltered={isFiltered}
       label="Audit entries"
-      keyOf={({ id }: Entry) => id}
-      empty={
-        <Empty title="There is no entry yet">
-          <p>The first change writes the first entry.</p>
-        </Empty>
-      }
+      empty={["There is no entry yet", "The first change writes the first entry."]}
       columns={[
         { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} style="full" /> },
         {
@@ -208,7 +168,7 @@ export default function Audit() {
             </Link>
           )
         },
-        { title: "Outcome", cell: ({ outcome }) => <span className={`tag ${tones[outcome]}`}>{outcome}</span> },
+        { title: "Outcome", cell: ({ outcome }) => <Tag tone={outcomeTones[outcome]}>{outcome}</Tag> },
         { title: "Actor", cell: ({ userId }) => by("userId", userId) },
         {
           title: "Of",
@@ -225,115 +185,6 @@ export default function Audit() {
           cell: ({ sequence }) => <small>{sequence === null ? "not linked yet" : count(sequence)}</small>
         }
       ]}
-    >
-      {isVerifying ? <Verify onClose={() => setVerifying(false)} /> : null}
-    </ListPage>
-  )
-}
-
-const shown = (value: unknown): string =>
-  value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value, undefined, 1)
-
-type Changes = NonNullable<Answer<"auditLogs.get">["changes"]>
-
-/** The members of a thing before and after a change; those that changed are marked. */
-const Compared = ({ after, before }: Changes) => {
-  const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])].toSorted()
-  return (
-    <div className="scroll" tabIndex={0} role="region" aria-label="Before and after">
-      <table className="compared">
-        <thead>
-          <tr>
-            <th scope="col">Member</th>
-            <th scope="col">Before</th>
-            <th scope="col">After</th>
-          </tr>
-        </thead>
-        <tbody>
-          {names.map((name) => {
-            const [was, is] = [shown(before?.[name]), shown(after?.[name])]
-            return (
-              <tr key={name} className={was === is ? "gone" : undefined}>
-                <td>{name}</td>
-                <td className="wrap">
-                  <code>{was === is ? was : was === "" ? "" : <del>{was}</del>}</code>
-                </td>
-                <td className="wrap">
-                  <code>{was === is ? is : is === "" ? "" : <ins>{is}</ins>}</code>
-                </td>
-              </tr>
-            )
-          })}
-        </tbody>
-      </table>
-    </div>
-  )
-}
-
-/** One entry: what it says, what changed, what proves it. */
-export const AuditEntry = () => {
-  const [path] = useLocation()
-  const id = path.split("/").at(-1) ?? ""
-  const asked = useCall("auditLogs.get", { params: { id } })
-  return (
-    <Page
-      title={asked.data === undefined ? "Audit entry" : words(asked.data.actionType)}
-      lead={<Link href="/audit">Audit log</Link>}
-      actions={<CopyCurl name="auditLogs.get" input={{ params: { id } }} />}
-    >
-      <Answered asked={asked}>
-        {({ changes, hash, ...entry }) => (
-          <>
-            <section className="card">
-              <div className="in">
-                <dl className="facts">
-                  <dt>When</dt>
-                  <dd>
-                    <Moment at={entry.occurredAt} style="full" />
-                  </dd>
-                  <dt>Outcome</dt>
-                  <dd>
-                    <span className={`tag ${tones[entry.outcome]}`}>{entry.outcome}</span> {entry.reason}
-                  </dd>
-                  <dt>Actor</dt>
-                  <dd>
-                    <Link href={`/audit?userId=${encodeURIComponent(entry.userId)}`}>{entry.userId}</Link>{" "}
-                    <small>{entry.actorType}</small>
-                  </dd>
-                  <dt>{words(entry.entityType)}</dt>
-                  <dd>
-                    {entry.entityId === null ? (
-                      "none"
-                    ) : (
-                      <Link href={`/audit?entityId=${encodeURIComponent(entry.entityId)}`}>{entry.entityId}</Link>
-                    )}
-                  </dd>
-                  <dt>Tenant</dt>
-                  <dd>{entry.tenantId ?? "the installation"}</dd>
-                  <dt>From</dt>
-                  <dd>
-                    {entry.ipAddress ?? "no address"} <small>{entry.userAgent}</small>
-                  </dd>
-                  <dt>Trace</dt>
-                  <dd>
-                    <code>{entry.traceId ?? "none"}</code>
-                  </dd>
-                  <dt>Chain</dt>
-                  <dd>
-                    <code>{entry.sequence === null ? "not linked yet" : `#${entry.sequence} ${hash}`}</code>
-                  </dd>
-                </dl>
-              </div>
-            </section>
-            <section className="card">
-              <header>
-                <h2>{entry.outcome === "success" ? "What changed" : "What was asked"}</h2>
-              </header>
-              {changes === null ? <Empty title="This entry records no members" /> : <Compared {...changes} />}
-            </section>
-          </>
-        )}
-      </Answered>
-    </Page>
+    />
   )
 }

@@ -1,18 +1,16 @@
-import { useState } from "react"
 import { Link } from "wouter"
-import { useChange } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, FormActions } from "../../kit/actions.tsx"
-import { Dialog } from "../../kit/dialog.tsx"
-import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
+import { Act } from "../../kit/actions.tsx"
+import { formOf } from "../../kit/forms/operation.tsx"
 import { Moment, relative, usd, words } from "../../kit/format.tsx"
-import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { shortId, useAgents } from "../../kit/names/names.tsx"
-import { Empty } from "../../kit/states.tsx"
-import { TenantChoice } from "../../kit/names/tenants.tsx"
+import { useTenantFilter } from "../../kit/names/tenants.tsx"
+import { Tag } from "../../kit/parts.tsx"
 
 type Anomaly = Row<"anomalies.list">
+
+const { Dialog, Field } = formOf("anomalies.update")
 
 const kinds = {
   spike: "spike",
@@ -40,58 +38,39 @@ const usageOf = ({ dimension, end, key, start }: Anomaly): string => {
   return `/usage?${query}`
 }
 
-const Decide = ({
-  anomaly,
-  onClose,
-  status
-}: {
-  readonly anomaly: Anomaly
-  readonly onClose: () => void
-  readonly status: "acknowledged" | "dismissed" | "open"
-}) => {
-  const verb = { acknowledged: "Acknowledge", dismissed: "Dismiss", open: "Open again" }[status]
-  const change = useChange("anomalies.update", `The anomaly is ${status}`)
-  return (
-    <Dialog title={`${verb}: ${usd(anomaly.impactUsd)} beyond what is usual`} onClose={onClose}>
-      <Form
-        cause={change.error}
-        onSubmit={(data) => {
-          const reason = textOf(data, "reason")
-          change.mutate(
-            { params: { id: anomaly.id }, body: { status, ...(reason === undefined ? {} : { reason }) } },
-            { onSuccess: onClose }
-          )
-        }}
-        actions={<FormActions action={verb} isPending={change.isPending} onClose={onClose} />}
-      >
-        <p>
-          {status === "dismissed"
-            ? "A dismissed anomaly was none: the cost was expected."
-            : status === "acknowledged"
-              ? "An acknowledged anomaly was one, and someone takes care of it."
-              : "It waits for a decision again."}
-        </p>
-        <TextField
-          label="Reason"
-          name="reason"
-          required={status !== "open"}
-          maxLength={500}
-          hint="The audit log keeps it"
-        />
-      </Form>
-    </Dialog>
-  )
-}
+/** What is decided, by the status after it: the verb, and what it says. */
+const decisions = {
+  acknowledged: ["Acknowledge", "An acknowledged anomaly was one, and someone takes care of it."],
+  dismissed: ["Dismiss", "A dismissed anomaly was none: the cost was expected."],
+  open: ["Open again", "It waits for a decision again."]
+} as const
 
-interface Shown {
-  readonly anomaly: Anomaly
-  readonly status: "acknowledged" | "dismissed" | "open"
+/** The button for a decision, and the dialog that asks why. */
+const Decide = ({ anomaly, status }: { readonly anomaly: Anomaly; readonly status: keyof typeof decisions }) => {
+  const [verb, meaning] = decisions[status]
+  return (
+    <Act
+      needs="insights:write"
+      opens={
+        <Dialog
+          title={`${verb}: ${usd(anomaly.impactUsd)} beyond what is usual`}
+          action={verb}
+          done={`The anomaly is ${status}`}
+          input={{ params: { id: anomaly.id } }}
+          body={{ status }}
+        >
+          <p>{meaning}</p>
+          <Field label="Reason" name="reason" required={status !== "open"} hint="The audit log keeps it" />
+        </Dialog>
+      }
+    >
+      {verb}
+    </Act>
+  )
 }
 
 /** Cost that is not as usual. */
 export default function Anomalies() {
-  const [shown, setShown] = useState<Shown | undefined>()
-  const { isFiltered, set, values } = useFilters(["status", "kind", "dimension", "tenantId"])
   const agents = useAgents()
   const nameOf = ({ dimension, key }: Pick<Anomaly, "dimension" | "key">) =>
     dimension === "agent"
@@ -103,44 +82,23 @@ export default function Anomalies() {
     <ListPage
       title="Anomalies"
       lead="Cost that its own past makes improbable, and that is worth money. Each episode is reported once."
-      filters={
-        <>
-          <Choice
-            label="Status"
-            value={values.status}
-            options={["open", "acknowledged", "dismissed"]}
-            onChange={(value) => set("status", value)}
-          />
-          <Choice
-            label="Kind"
-            value={values.kind}
-            options={Object.entries(kinds)}
-            onChange={(value) => set("kind", value)}
-          />
-          <Choice
-            label="Of"
-            value={values.dimension}
-            options={(["agent", "model", "task-type", "plan", "cap"] as const).map((name) => [
-              name,
-              words(name).toLowerCase()
-            ])}
-            onChange={(value) => set("dimension", value)}
-          />
-          <TenantChoice value={values.tenantId} onChange={(value) => set("tenantId", value)} />
-        </>
-      }
+      filters={[
+        { key: "status", label: "Status", options: ["open", "acknowledged", "dismissed"] },
+        { key: "kind", label: "Kind", options: Object.entries(kinds) },
+        {
+          key: "dimension",
+          label: "Of",
+          options: ["agent", "model", "task-type", "plan", "cap"].map((name) => [name, words(name).toLowerCase()])
+        },
+        useTenantFilter()
+      ]}
       name="anomalies.list"
-      input={{ query: values }}
       everySeconds={60}
-      isFiltered={isFiltered}
-      label="Anomalies"
-      keyOf={({ id }) => id}
       rowClass={({ status }) => (status === "open" ? undefined : "gone")}
-      empty={
-        <Empty title="Nothing is out of the ordinary">
-          <p>Costs of agents, models and task types are compared with their own past, hour by hour.</p>
-        </Empty>
-      }
+      empty={[
+        "Nothing is out of the ordinary",
+        "Costs of agents, models and task types are compared with their own past, hour by hour."
+      ]}
       columns={[
         {
           title: "Of",
@@ -180,38 +138,22 @@ export default function Anomalies() {
         {
           title: "Status",
           cell: ({ reason, status }) => (
-            <span className={`tag ${tones[status]}`} title={reason ?? undefined}>
+            <Tag tone={tones[status]} title={reason ?? undefined}>
               {status}
-            </span>
-          )
-        },
-        {
-          title: "",
-          isNumber: true,
-          cell: (anomaly) => (
-            <span className="acts">
-              {anomaly.status === "open" ? (
-                <>
-                  <Act needs="insights:write" onClick={() => setShown({ anomaly, status: "acknowledged" })}>
-                    Acknowledge
-                  </Act>
-                  <Act needs="insights:write" onClick={() => setShown({ anomaly, status: "dismissed" })}>
-                    Dismiss
-                  </Act>
-                </>
-              ) : (
-                <Act needs="insights:write" onClick={() => setShown({ anomaly, status: "open" })}>
-                  Open again
-                </Act>
-              )}
-            </span>
+            </Tag>
           )
         }
       ]}
-    >
-      {shown === undefined ? null : (
-        <Decide anomaly={shown.anomaly} status={shown.status} onClose={() => setShown(undefined)} />
-      )}
-    </ListPage>
+      acts={(anomaly) =>
+        anomaly.status === "open" ? (
+          <>
+            <Decide anomaly={anomaly} status="acknowledged" />
+            <Decide anomaly={anomaly} status="dismissed" />
+          </>
+        ) : (
+          <Decide anomaly={anomaly} status="open" />
+        )
+      }
+    />
   )
 }

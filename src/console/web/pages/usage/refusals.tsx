@@ -3,15 +3,15 @@ import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
 import { TabLinks, useNow } from "../../kit/actions.tsx"
 import { count, Moment, short } from "../../kit/format.tsx"
-import { useFilters } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { type Column } from "../../kit/lists/table.tsx"
 import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
 import { AgentName, CapName, PrincipalName, shortId } from "../../kit/names/names.tsx"
-import { TenantChoice } from "../../kit/names/tenants.tsx"
-import { Empty, NotAllowed } from "../../kit/states.tsx"
+import { useTenantFilter } from "../../kit/names/tenants.tsx"
+import { NotAllowed } from "../../kit/states.tsx"
 import { useRefusal } from "../../shell/session.tsx"
 import { Page } from "../../kit/page.tsx"
+import { Soft } from "../../kit/parts.tsx"
 
 type Entry = Row<"auditLogs.list">
 
@@ -36,7 +36,7 @@ export const refusedBy: Column<Entry> = {
   title: "Refused by",
   cell: ({ entityId, reason }) =>
     entityId === null ? (
-      <span className="soft">no cap</span>
+      <Soft>no cap</Soft>
     ) : reason?.startsWith("The plan ") === true ? (
       <span title={entityId}>plan {shortId(entityId)}</span>
     ) : reason?.startsWith("The call ") === true ? (
@@ -75,8 +75,8 @@ export const RequestTabs = () => (
 /** Every call, reservation and plan that a cap had no room for. */
 export const Refused = () => {
   const chosen = useRange()
-  const filters = useFilters(["entityId", "userId", "tenantId"])
   const { from, to } = chosen.range
+  const ofTenant = useTenantFilter()
   const refusal = useRefusal()("audit-logs:read")
   if (refusal !== undefined) {
     return (
@@ -86,41 +86,26 @@ export const Refused = () => {
       </Page>
     )
   }
+  const removes = "Remove the filter"
   return (
     <ListPage
       title="Requests"
       lead="What a cap or a plan had no room for. It cost nothing, and was not sent to a provider."
       above={<RequestTabs />}
-      filters={
-        <>
-          <RangeChoice {...chosen} />
-          <TenantChoice value={filters.values.tenantId} onChange={(id) => filters.set("tenantId", id)} />
-          {(["entityId", "userId"] as const).map((key) => {
-            const value = filters.values[key]
-            return value === undefined ? null : (
-              <span key={key} className="pill on">
-                {key === "entityId" ? "Cap" : "Who asked"}: {short(value)}
-                <button type="button" aria-label="Remove the filter" onClick={() => filters.set(key, "")}>
-                  ×
-                </button>
-              </span>
-            )
-          })}
-        </>
-      }
+      filters={[
+        <RangeChoice key="range" {...chosen} />,
+        ofTenant,
+        { key: "entityId", label: "Cap", nameOf: short, removes },
+        { key: "userId", label: "Who asked", nameOf: short, removes }
+      ]}
       name="auditLogs.list"
-      input={{
-        query: { ...refused, ...filters.values, startDate: from, ...(to === undefined ? {} : { endDate: to }) }
-      }}
+      input={{ query: { ...refused, startDate: from, ...(to === undefined ? {} : { endDate: to }) } }}
       everySeconds={15}
-      isFiltered={filters.isFiltered}
       label="Refused requests"
-      keyOf={({ id }) => id}
-      empty={
-        <Empty title="No cap refused anything in this range">
-          <p>A call that a cap has no room for appears here at once; repeated ones are counted by the minute.</p>
-        </Empty>
-      }
+      empty={[
+        "No cap refused anything in this range",
+        "A call that a cap has no room for appears here at once; repeated ones are counted by the minute."
+      ]}
       columns={[...refusalColumns.slice(0, 1), refusedBy, ...refusalColumns.slice(1)]}
     />
   )

@@ -4,22 +4,19 @@ import { count, Moment, usd, words } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { AgentName, PrincipalName } from "../../kit/names/names.tsx"
 import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
+import { Soft, Tag } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { Refused, RequestTabs } from "./refusals.tsx"
-import { UsageFilterChoices, useUsageFilters } from "./usage-filters.tsx"
+import { useUsageFilters } from "./usage-filters.tsx"
 
 const Status = ({ status }: { readonly status: number | null }) =>
-  status === null ? (
-    <span className="soft">none</span>
-  ) : (
-    <span className={`tag ${status < 400 ? "ok" : status < 500 ? "warn" : "bad"}`}>{status}</span>
-  )
+  status === null ? <Soft>none</Soft> : <Tag tone={status < 400 ? "ok" : status < 500 ? "warn" : "bad"}>{status}</Tag>
 
 /** Every request that was charged. */
 const Charged = () => {
   const chosen = useRange()
-  const filters = useUsageFilters()
-  const query = { ...filters.values, ...chosen.range }
+  const { filters, query: filtered } = useUsageFilters()
+  const query = { ...filtered, ...chosen.range }
   const [, exported] = addressOf("usage.export", { query: { ...query, format: "csv" } })
   return (
     <ListPage
@@ -31,18 +28,10 @@ const Charged = () => {
           Export CSV
         </a>
       }
-      filters={
-        <>
-          <RangeChoice {...chosen} />
-          <UsageFilterChoices {...filters} />
-        </>
-      }
+      filters={[<RangeChoice key="range" {...chosen} />, ...filters]}
       name="usage.list"
       searches="Model, task, user, name or id"
-      input={{ query }}
-      isFiltered={filters.isFiltered}
-      label="Requests"
-      keyOf={({ id }) => id}
+      input={{ query: chosen.range }}
       empty={
         <Empty title="Nothing was charged in this range">
           <p>Calls through the gateway appear here a few seconds after they end.</p>

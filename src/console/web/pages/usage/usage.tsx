@@ -6,13 +6,14 @@ import { type Answer, type Row } from "../../api/operations.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
 import { Bars, colourOf, type Series } from "../../kit/charts/chart.tsx"
 import { count, Moment, percent, usd } from "../../kit/format.tsx"
-import { Choice, useFilters } from "../../kit/lists/filters.tsx"
+import { Choice, FilterChoices, useFilters } from "../../kit/lists/filters.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { shortId } from "../../kit/names/names.tsx"
 import { dateIn, type Range, RangeChoice, useRange } from "../../kit/lists/range.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { Page } from "../../kit/page.tsx"
-import { type Dimension, dimensions, UsageFilterChoices, useUsageFilters } from "./usage-filters.tsx"
+import { Card, PercentChange, Soft, Tile } from "../../kit/parts.tsx"
+import { type Dimension, dimensions, useUsageFilters } from "./usage-filters.tsx"
 
 type Item = Row<"insights.by">
 
@@ -75,29 +76,12 @@ const Chart = ({
   )
 }
 
-const Change = ({ now, then }: { readonly now: number; readonly then: number | undefined }) => {
-  if (then === undefined || then === 0) return <span className="soft">{then === undefined ? "…" : "new"}</span>
-  const change = (100 * (now - then)) / then
-  return <span className={change > 0 ? "up" : "down"}>{`${change > 0 ? "+" : ""}${percent(change, 0)}`}</span>
-}
-
-const Tile = ({
-  detail,
-  label,
-  value
-}: {
-  readonly detail: React.ReactNode
-  readonly label: string
-  readonly value: string
-}) => (
-  <div className="card kpi span-3">
-    <div className="in">
-      <small>{label}</small>
-      <b>{value}</b>
-      <small>{detail}</small>
-    </div>
-  </div>
-)
+const Change = ({ now, then }: { readonly now: number; readonly then: number | undefined }) =>
+  then === undefined || then === 0 ? (
+    <Soft>{then === undefined ? "…" : "new"}</Soft>
+  ) : (
+    <PercentChange percent={(100 * (now - then)) / then} />
+  )
 
 const Totals = ({ filters, range }: { readonly filters: object; readonly range: Range }) => {
   const asked = useCall("insights.overview", { query: { ...filters, ...range } }, { everySeconds: 60 })
@@ -150,24 +134,25 @@ export default function Usage() {
   const [search] = useSearchParams()
   const chosen = useRange()
   const { before, isHourly, range } = chosen
-  const filters = useUsageFilters()
+  const { filters, isFiltered, query } = useUsageFilters()
   const { set, values } = useFilters(["by", "compare", "sort"])
   const dimension: Dimension = values.by !== undefined && values.by in dimensions ? (values.by as Dimension) : "model"
   const compares = values.compare !== undefined
   const [filter, title] = dimensions[dimension]
+  const costs = `Cost by ${isHourly ? "hour" : "day"} and ${title.toLowerCase()}`
   const sort = sorts.find((one) => one === values.sort)
   const input = {
     params: { dimension },
-    query: { ...filters.values, ...range, limit: 200, ...(sort === undefined ? {} : { sort }) }
+    query: { ...query, ...range, limit: 200, ...(sort === undefined ? {} : { sort }) }
   }
   const asked = useCall("insights.by", input, { everySeconds: 60 })
   const then = useCall(
     "insights.by",
-    { params: { dimension }, query: { ...filters.values, ...before, limit: 200 } },
+    { params: { dimension }, query: { ...query, ...before, limit: 200 } },
     { enabled: compares }
   )
   const costBefore = new Map(then.data?.items.map(({ costUsd, key }) => [key, costUsd]))
-  const [, exported] = addressOf("usage.export", { query: { ...filters.values, ...range, format: "csv" } })
+  const [, exported] = addressOf("usage.export", { query: { ...query, ...range, format: "csv" } })
   const narrowed = (key: string) => {
     const next = new URLSearchParams(search)
     next.set(filter, key)
@@ -221,16 +206,16 @@ export default function Usage() {
           />
           Compare to the period before
         </label>
-        <UsageFilterChoices {...filters} />
+        <FilterChoices filters={filters} />
       </div>
-      <Totals filters={filters.values} range={range} />
+      <Totals filters={query} range={range} />
       <Answered asked={asked} rows={8}>
         {(data) =>
           data.items.length === 0 ? (
             <section className="card">
-              <Empty title={filters.isFiltered ? "Nothing matches" : "Nothing was spent in this range"}>
+              <Empty title={isFiltered ? "Nothing matches" : "Nothing was spent in this range"}>
                 <p>
-                  {filters.isFiltered
+                  {isFiltered
                     ? "Change or remove a filter."
                     : "Calls through the gateway appear here a few seconds after they end."}
                 </p>
@@ -238,21 +223,11 @@ export default function Usage() {
             </section>
           ) : (
             <>
-              <section className="card">
-                <header>
-                  <h2>
-                    Cost by {isHourly ? "hour" : "day"} and {title.toLowerCase()}
-                  </h2>
-                </header>
+              <Card title={costs}>
                 <div className="in stack">
-                  <Chart
-                    data={data}
-                    range={range}
-                    isHourly={isHourly}
-                    title={`Cost by ${isHourly ? "hour" : "day"} and ${title.toLowerCase()}`}
-                  />
+                  <Chart data={data} range={range} isHourly={isHourly} title={costs} />
                 </div>
-              </section>
+              </Card>
               <section className="card">
                 <Table
                   label={`Cost by ${title.toLowerCase()}`}
@@ -271,7 +246,7 @@ export default function Usage() {
                               style={{ background: `var(${colourOf(Math.min(at, shownSeries))})` }}
                             />
                             {item.key === null ? (
-                              <span className="soft">none</span>
+                              <Soft>none</Soft>
                             ) : (
                               <Link href={narrowed(item.key)} title={item.key}>
                                 {nameOf(item)}

@@ -1,0 +1,83 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query"
+import { type ReactNode } from "react"
+import { Dialog, useDialogs } from "../dialog.tsx"
+import { announce } from "../toast.tsx"
+import { Form } from "./form.tsx"
+
+/** What a dialog asks, and what follows the answer. */
+export interface Asked<Result> {
+  /** The verb on the button. */
+  readonly action: string
+  /** Stands before the buttons. */
+  readonly acts?: ReactNode
+  readonly children?: ReactNode
+  /** What is announced. */
+  readonly done?: string | ((result: Result) => string) | undefined
+  /** Whether it cannot be answered now. */
+  readonly isDisabled?: boolean
+  readonly kind?: "main" | "bad" | undefined
+  /** Closes it, where that is more than to close it. */
+  readonly onClose?: (() => void) | undefined
+  /** What comes after the dialog. */
+  readonly onDone?: ((result: Result, data: FormData) => void) | undefined
+  readonly title: string
+  readonly wide?: boolean | undefined
+}
+
+/**
+ * Asks for what a change needs, or whether it is meant, and makes it. Everything that is shown is read again after it, so that what
+ * was written is visible at once, and after a refusal a second attempt is based on what is there.
+ */
+export const AskDialog = <Result,>({
+  action,
+  acts,
+  children,
+  done,
+  isDisabled = false,
+  kind = "main",
+  onClose,
+  onDone,
+  submit,
+  title,
+  wide
+}: Asked<Result> & { readonly submit: (form: HTMLFormElement) => Promise<Result> }) => {
+  const client = useQueryClient()
+  const { close } = useDialogs()
+  const leave = onClose ?? close
+  const change = useMutation({
+    mutationFn: async (form: HTMLFormElement) => {
+      const data = new FormData(form)
+      const result = await submit(form)
+      if (done !== undefined) announce(typeof done === "string" ? done : done(result))
+      await client.invalidateQueries()
+      return { result, data }
+    },
+    // The refusal is shown meanwhile.
+    onError: () => void client.invalidateQueries(),
+    onSuccess: ({ data, result }) => {
+      leave()
+      onDone?.(result, data)
+    }
+  })
+  return (
+    <Dialog title={title} onClose={leave} wide={wide}>
+      <Form
+        cause={change.error}
+        onSubmit={(_, form) => change.mutate(form)}
+        actions={
+          <>
+            {acts}
+            <button type="button" className="btn" onClick={leave}>
+              Cancel
+            </button>
+            <button type="submit" className={`btn ${kind}`} disabled={isDisabled || change.isPending}>
+              {action}
+            </button>
+          </>
+        }
+      >
+        {children}
+      </Form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,162 @@
+import { Fragment, type ReactNode } from "react"
+import { Link, useParams } from "wouter"
+import { useCall } from "../api/hooks.ts"
+import { type Answer, type Input, type Operation } from "../api/operations.ts"
+import { CopyCurl } from "./actions.tsx"
+import { percent } from "./format.tsx"
+import { Page } from "./page.tsx"
+import { Answered } from "./states.tsx"
+
+/** A part of a page with a heading, and what is beside that. */
+export const Card = ({
+  beside,
+  children,
+  label,
+  link,
+  span,
+  title
+}: {
+  readonly beside?: ReactNode
+  readonly children: ReactNode
+  /** What it is called where its heading does not say so. */
+  readonly label?: string
+  readonly link?: readonly [href: string, text: string]
+  /** How many of twelve columns it takes in a grid. */
+  readonly span?: 4 | 6 | 8
+  readonly title: ReactNode
+}) => (
+  <section className={span === undefined ? "card" : `card span-${span}`} aria-label={label}>
+    <header>
+      <h2>{title}</h2>
+      {beside}
+      {link === undefined ? null : <Link href={link[0]}>{link[1]}</Link>}
+    </header>
+    {children}
+  </section>
+)
+
+/** What is known of a thing, each with its name; what is left out is null. */
+export const Facts = ({
+  className = "facts",
+  facts
+}: {
+  readonly className?: string
+  readonly facts: ReadonlyArray<readonly [name: string, value: ReactNode] | null>
+}) => (
+  <dl className={className}>
+    {facts.map((fact) =>
+      fact === null ? null : (
+        <Fragment key={fact[0]}>
+          <dt>{fact[0]}</dt>
+          <dd>{fact[1]}</dd>
+        </Fragment>
+      )
+    )}
+  </dl>
+)
+
+/** What stands for a value that there is none of. */
+export const Soft = ({ children }: { readonly children: ReactNode }) => <span className="soft">{children}</span>
+
+/** A state in one word, in the colour of what it means. */
+export const Tag = ({
+  children,
+  title,
+  tone = ""
+}: {
+  readonly children: ReactNode
+  readonly title?: string | undefined
+  readonly tone?: string
+}) => (
+  <span className={tone === "" ? "tag" : `tag ${tone}`} title={title}>
+    {children}
+  </span>
+)
+
+/** The name of a row, which leads to its page. */
+export const NameLink = ({ name, to }: { readonly name: string; readonly to: string }) => (
+  <Link className="name" title={name} href={to}>
+    {name}
+  </Link>
+)
+
+/** By how much a figure changed. */
+export const PercentChange = ({ percent: change }: { readonly percent: number }) => (
+  <span className={change > 0 ? "up" : "down"}>
+    {change > 0 ? "+" : ""}
+    {percent(change, 0)}
+  </span>
+)
+
+/** A figure that matters, with what it is and what it comes to; it may lead to the page behind it. */
+export const Tile = ({
+  detail,
+  href,
+  label,
+  value
+}: {
+  readonly detail: ReactNode
+  readonly href?: string
+  readonly label: string
+  readonly value: string
+}) => {
+  const figure = (
+    <div className="in">
+      <small>{label}</small>
+      <b>{value}</b>
+      <small>{detail}</small>
+    </div>
+  )
+  const className = "card kpi span-3"
+  return href === undefined ? (
+    <div className={className}>{figure}</div>
+  ) : (
+    <Link className={className} href={href}>
+      {figure}
+    </Link>
+  )
+}
+
+/** The page of one thing, by the id in its address: its name and state, what can be done with it, and what it is. */
+export const DetailPage = <Name extends Operation>({
+  actions,
+  children,
+  copies,
+  everySeconds,
+  lead,
+  name,
+  title,
+  what
+}: {
+  readonly actions?: (thing: Answer<Name>) => ReactNode
+  readonly children: (thing: Answer<Name>) => ReactNode
+  /** The call to copy, where that is another one. */
+  readonly copies?: ReactNode
+  readonly everySeconds?: number
+  readonly lead: ReactNode | ((thing: Answer<Name>) => ReactNode)
+  readonly name: Name
+  readonly title: (thing: Answer<Name>) => string
+  /** What it is called before it has come. */
+  readonly what: string
+}) => {
+  const { id = "" } = useParams()
+  const input = { params: { id } } as object as Input<Name>
+  const asked = useCall(name, input, everySeconds === undefined ? {} : { everySeconds })
+  const thing = asked.data
+  return (
+    <Page
+      title={thing === undefined ? what : title(thing)}
+      lead={typeof lead === "function" ? thing && lead(thing) : lead}
+      actions={
+        <>
+          {copies ?? <CopyCurl name={name} input={input} />}
+          {thing && actions?.(thing)}
+        </>
+      }
+    >
+      <Answered asked={asked} rows={8}>
+        {children}
+      </Answered>
+    </Page>
+  )
+}

@@ -1,0 +1,93 @@
+import { type Row } from "../../../api/operations.ts"
+import { Act } from "../../../kit/actions.tsx"
+import { Confirm, formOf } from "../../../kit/forms/operation.tsx"
+import { ScopeChips, ScopePicker } from "../../../kit/forms/scopes.tsx"
+import { Moment } from "../../../kit/format.tsx"
+import { List } from "../../../kit/lists/list.tsx"
+import { Soft } from "../../../kit/parts.tsx"
+import { type OfAgent, rowClass, Status, write } from "./status.tsx"
+
+const { Dialog, Field } = formOf("delegations.create")
+
+/** Lets an agent act for another subject. */
+export const Delegate = ({ agent }: OfAgent) => (
+  <Dialog
+    title={`Let ${agent.name} act for another`}
+    action="Make the delegation"
+    done="The delegation is made"
+    wide
+    input={{ params: { id: agent.id } }}
+  >
+    <div className="row2">
+      <Field
+        label="It acts for"
+        name="subjectType"
+        options={[
+          ["agent", "another agent"],
+          ["user", "an account"],
+          ["external", "a user of an identity provider"]
+        ]}
+      />
+      <Field label="Subject" name="subject" hint="The id of the agent or account; of an external user <issuer>|<sub>" />
+    </div>
+    <ScopePicker />
+    <div className="row2">
+      <Field label="Reason" name="reason" />
+      <Field label="Expires" name="expiresAt" hint="Local time; empty for no end" />
+    </div>
+  </Dialog>
+)
+
+const Revoke = ({ agent, of }: OfAgent & { readonly of: Row<"delegations.list"> }) => (
+  <Confirm
+    name="delegations.revoke"
+    input={{ params: { id: agent.id, grantId: of.id } }}
+    title="Revoke the delegation"
+    action="Revoke the delegation"
+    done="The delegation is revoked"
+  >
+    <p>
+      {agent.name} no longer acts for <code>{of.subject}</code>, and every token that it got for that ends.
+    </p>
+  </Confirm>
+)
+
+/** For whom an agent may act. */
+export const Delegations = ({ agent }: OfAgent) => (
+  <List
+    name="delegations.list"
+    input={{ params: { id: agent.id } }}
+    label="Delegations"
+    order="-createdAt"
+    rowClass={rowClass}
+    empty={[
+      "The agent acts only for itself",
+      "A delegation lets it exchange the tokens of an account or of another agent."
+    ]}
+    columns={[
+      {
+        title: "For",
+        cell: ({ subject, subjectType }) => (
+          <>
+            {subjectType} <code title={subject}>{subject.length > 40 ? `…${subject.slice(-36)}` : subject}</code>
+          </>
+        )
+      },
+      { title: "Status", cell: ({ status }) => <Status of={status} /> },
+      { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },
+      { title: "Reason", cell: ({ reason }) => reason ?? <Soft>none</Soft> },
+      { title: "Used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
+      { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> }
+    ]}
+    acts={(of) => (
+      <Act
+        kind="bad"
+        needs={write}
+        unless={of.status === "active" ? undefined : `The delegation is ${of.status}`}
+        opens={<Revoke agent={agent} of={of} />}
+      >
+        Revoke
+      </Act>
+    )}
+  />
+)

@@ -1,0 +1,151 @@
+import { useCall } from "../../../api/hooks.ts"
+import { CapBar } from "../../../kit/charts/cap-bar.tsx"
+import { Confirm, formOf } from "../../../kit/forms/operation.tsx"
+import { Chips, ScopePicker } from "../../../kit/forms/scopes.tsx"
+import { count, Moment, usd } from "../../../kit/format.tsx"
+import { TenantName } from "../../../kit/names/tenants.tsx"
+import { Card, Facts, Soft } from "../../../kit/parts.tsx"
+import { Answered } from "../../../kit/states.tsx"
+import { useCan } from "../../../shell/session.tsx"
+import { type OfAgent } from "./status.tsx"
+
+const { Dialog, Field } = formOf("agents.update")
+
+export const Edit = ({ agent }: OfAgent) => (
+  <Dialog
+    title={`Change ${agent.name}`}
+    action="Save"
+    done={`${agent.name} is changed`}
+    wide
+    input={{ params: { id: agent.id } }}
+    of={agent}
+  >
+    <div className="row2">
+      <Field label="Name" name="name" />
+      <Field label="Owner" name="ownerUserId" />
+    </div>
+    <Field label="Description" name="description" />
+    <ScopePicker name="scopeCeiling" label="Scopes it may ever be granted" initial={agent.scopeCeiling} />
+    <div className="row2">
+      <Field label="Longest life of a token in seconds" name="maxCredentialTtlSeconds" />
+      <Field label="Most that one call may reserve, in US dollars" name="perTurnBudget" placeholder="no limit" />
+    </div>
+    <div className="row2">
+      <Field label="Task types" name="allowedTaskTypes" hint="With commas between them; empty for any" />
+      <Field label="Task type of calls that name none" name="defaultTaskType" />
+    </div>
+  </Dialog>
+)
+
+export const Suspend = ({ agent: { id, name } }: OfAgent) => (
+  <Confirm
+    name="agents.update"
+    input={{ params: { id }, body: { status: "suspended" } }}
+    title={`Suspend ${name}`}
+    action="Suspend the agent"
+    done={`${name} is suspended`}
+  >
+    <p>Every token of the agent is refused at once, and it gets no new one, until it is activated again.</p>
+  </Confirm>
+)
+
+export const Activate = ({ agent: { id, name } }: OfAgent) => (
+  <Confirm
+    name="agents.update"
+    input={{ params: { id }, body: { status: "active" } }}
+    title={`Activate ${name}`}
+    action="Activate the agent"
+    kind="main"
+    done={`${name} is active`}
+  >
+    <p>Its tokens that have not ended are accepted again, and it gets new ones.</p>
+  </Confirm>
+)
+
+export const Retire = ({ agent: { id, name } }: OfAgent) => (
+  <Confirm
+    name="agents.retire"
+    input={{ params: { id } }}
+    title={`Retire ${name}`}
+    action="Retire the agent"
+    done={`${name} is retired`}
+  >
+    <p>
+      The agent, its keys, its delegations and all its tokens end for good. What it did stays in the audit log, and its
+      name is free again.
+    </p>
+  </Confirm>
+)
+
+const Spend = ({ id }: { readonly id: string }) => {
+  const may = useCan()
+  const overview = useCall("insights.overview", { query: { agentId: id } }, { enabled: may("insights:read") })
+  const caps = useCall("budgetCaps.status", { query: { limit: 200 } }, { enabled: may("budgets:read") })
+  const own = (caps.data?.items ?? []).filter(({ scope }) => scope.agentId === id)
+  return (
+    <Card title="Budget" link={[`/usage?agentId=${id}`, "Open usage"]}>
+      <div className="in stack">
+        {may("insights:read") ? (
+          <Answered asked={overview} rows={1}>
+            {({ totals }) => (
+              <p>
+                <strong>{usd(totals.costUsd)}</strong> <Soft>in 30 days with {count(totals.requests)} requests</Soft>
+              </p>
+            )}
+          </Answered>
+        ) : (
+          <p className="soft">
+            Its spend needs the capability <code>insights:read</code>.
+          </p>
+        )}
+        {own.map((cap) => (
+          <CapBar key={`${cap.capId}`} cap={cap} />
+        ))}
+        {caps.data !== undefined && own.length === 0 ? (
+          <p className="soft">No cap counts this agent by itself; those of its tenant hold.</p>
+        ) : null}
+      </div>
+    </Card>
+  )
+}
+
+/** Who an agent is, and what it may spend. */
+export const Identity = ({ agent }: OfAgent) => (
+  <div className="grid">
+    <Card title="Identity" span={8}>
+      <Facts
+        className="facts in"
+        facts={[
+          ["Id", <code>{agent.id}</code>],
+          ["Owner", agent.ownerUserId ?? <Soft>none</Soft>],
+          ["Tenant", <TenantName id={agent.tenantId} />],
+          ["Description", agent.description === "" ? <Soft>none</Soft> : agent.description],
+          ["May be granted", <Chips none="nothing" texts={agent.scopeCeiling} />],
+          ["Longest life of a token", `${count(agent.maxCredentialTtlSeconds / 60)} minutes`],
+          [
+            "One call may reserve",
+            agent.perTurnBudget === null ? <Soft>as much as its caps allow</Soft> : usd(agent.perTurnBudget)
+          ],
+          [
+            "Task types",
+            <>
+              {agent.allowedTaskTypes.length === 0 ? <Soft>any</Soft> : agent.allowedTaskTypes.join(", ")}
+              {agent.defaultTaskType === null ? null : <small> ({agent.defaultTaskType} when none is named)</small>}
+            </>
+          ],
+          ["Last seen", <Moment at={agent.lastSeenAt} />],
+          [
+            "Registered",
+            <>
+              <Moment at={agent.createdAt} style="full" /> by {agent.createdBy}
+            </>
+          ],
+          agent.expiresAt === null ? null : ["Ends", <Moment at={agent.expiresAt} style="full" />]
+        ]}
+      />
+    </Card>
+    <div className="span-4">
+      <Spend id={agent.id} />
+    </div>
+  </div>
+)

@@ -1,0 +1,107 @@
+import { call } from "../../../api/client.ts"
+import { Act } from "../../../kit/actions.tsx"
+import { AskDialog } from "../../../kit/forms/ask.tsx"
+import { Confirm, formOf } from "../../../kit/forms/operation.tsx"
+import { type Application, type differenceOf, type Role } from "./capabilities.ts"
+
+export const write = "roles:write"
+const create = formOf("roles.create")
+const update = formOf("roles.update")
+
+/** Shows what changes before it is saved. */
+export const Review = ({
+  differences,
+  edits,
+  onSaved
+}: {
+  readonly differences: ReadonlyArray<ReturnType<typeof differenceOf>>
+  readonly edits: ReadonlyMap<number, ReadonlySet<string>>
+  readonly onSaved: (role: Role) => void
+}) => (
+  <AskDialog
+    title="Save what changed"
+    action="Save"
+    done={differences.length === 1 ? "The role is saved" : `${differences.length} roles are saved`}
+    wide
+    submit={() =>
+      Promise.all(
+        differences.map(async ({ role }) => {
+          await call("roles.update", {
+            params: { id: role.id },
+            body: { capabilities: [...(edits.get(role.id) ?? [])] }
+          })
+          onSaved(role)
+        })
+      )
+    }
+  >
+    <p>It holds at once, for everyone who has the role.</p>
+    {differences.map(({ added, removed, role }) => (
+      <section key={role.id} aria-label={role.name}>
+        <strong>{role.name}</strong>
+        <pre className="diff" tabIndex={0}>
+          {added.map((capability) => (
+            <span key={capability} className="added">
+              + {capability}
+            </span>
+          ))}
+          {removed.map((capability) => (
+            <span key={capability} className="removed">
+              - {capability}
+            </span>
+          ))}
+        </pre>
+      </section>
+    ))}
+  </AskDialog>
+)
+
+export const Create = ({ application }: { readonly application: Application }) => (
+  <create.Dialog
+    title={`Make a role of ${application.name}`}
+    action="Make the role"
+    done="The role is made; give it its capabilities in the matrix"
+    body={{ applicationId: application.id, capabilities: [] }}
+  >
+    <create.Field label="Name" name="name" placeholder="Support" />
+    <create.Field label="Description" name="description" />
+  </create.Dialog>
+)
+
+const Delete = ({ role }: { readonly role: Role }) => (
+  <Confirm
+    name="roles.delete"
+    input={{ params: { id: role.id } }}
+    title={`Delete ${role.name}`}
+    action="Delete the role"
+    done={`${role.name} is deleted`}
+  >
+    <p>
+      The role and its {role.capabilities.length} capabilities are gone for good. While an account has it, it cannot be
+      deleted.
+    </p>
+  </Confirm>
+)
+
+export const Edit = ({ isFixed, role }: { readonly isFixed: boolean; readonly role: Role }) => {
+  const unless = isFixed ? "A built-in role is neither changed nor deleted" : undefined
+  return (
+    <update.Dialog
+      title={role.name}
+      action="Save"
+      done={`${role.name} is changed`}
+      isDisabled={isFixed}
+      input={{ params: { id: role.id } }}
+      of={role}
+      acts={
+        <Act kind="bad" needs={write} unless={unless} opens={<Delete role={role} />}>
+          Delete the role
+        </Act>
+      }
+    >
+      {unless === undefined ? null : <p className="soft">{unless}.</p>}
+      <update.Field label="Name" name="name" readOnly={isFixed} />
+      <update.Field label="Description" name="description" readOnly={isFixed} />
+    </update.Dialog>
+  )
+}
