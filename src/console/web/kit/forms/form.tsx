@@ -144,19 +144,3 @@ export const textOf = (data: FormData, name: string): string | undefined => {
   const value = data.get(name)
   return typeof value === "string" && value.trim() !== "" ? value.trim() : undefined
 }
-
-/** The texts of a field, one a line or with commas between them. */
-export const textsOf = (data: FormData, name: string): ReadonlyArray<string> =>
-  (textOf(data, name) ?? "").split(/[\s,]+/).filter((text) => text !== "")
-
-/** A field's number, and undefined when it is empty. */
-export const numberOf = (data: FormData, name: string): number | undefined => {
-  const text = textOf(data, name)
-  return text === undefined ? undefined : Number(text)
-}
-
-/** A field for a local moment as an instant of the API. */
-export const instantOf = (data: FormData, name: string): string | undefined => {
-  const text = textOf(data, name)
-  return text === undefined ? undefined : new Date(text).toISOString()
-}
