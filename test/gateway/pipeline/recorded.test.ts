@@ -22,17 +22,20 @@ const sample = (exchanges: ReadonlyArray<RecordedExchange>): ReadonlyArray<Recor
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "120 seconds" })(
   "recorded answers of providers",
   (it) => {
-    it.effect.skipIf(!hasRecorded)(`are read and charged as they are, where ${recordedFile} has them`, () =>
-      Effect.gen(function* () {
-        const exchanges = sample(readRecorded())
-        const { calls, differences } = yield* replayAnswers(yield* setUpReplay(exchanges), exchanges)
-        const left = differences.filter((one) => !meantInAnswers.some(({ is }) => is(one)))
-        assert.deepStrictEqual(
-          left.map(({ by, exchange, field }) => `${exchange.id} by ${by}: ${field}`),
-          []
-        )
-        assert.isAbove(calls.length, 500)
-      }).pipe(Effect.scoped)
+    it.effect.skipIf(!hasRecorded)(
+      `are read and charged as they are, where ${recordedFile} has them`,
+      () =>
+        Effect.gen(function* () {
+          const exchanges = sample(readRecorded())
+          const { calls, differences } = yield* replayAnswers(yield* setUpReplay(exchanges), exchanges)
+          const left = differences.filter((one) => !meantInAnswers.some(({ is }) => is(one)))
+          assert.deepStrictEqual(
+            left.map(({ by, exchange, field }) => `${exchange.id} by ${by}: ${field}`),
+            []
+          )
+          assert.isAbove(calls.length, 500)
+        }).pipe(Effect.scoped),
+      120_000
     )
   }
 )
