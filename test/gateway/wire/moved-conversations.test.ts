@@ -364,7 +364,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const [{ extra_content: _, ...bare }] = message.tool_calls
       const kept = { ...message, reasoning_content: undefined, tool_calls: [bare] }
       const result = { role: "tool", tool_call_id: call.id, content: "Rain" }
-      const cap = { tenantId, name: "a cap", unit: "usd", period: "total", limit: 0.03 }
+      const cap = { tenantId, name: "a cap", unit: "usd", period: "total", limit: 0.06 }
       assert.strictEqual((yield* service.call("POST", "/api/budgets/caps", { body: cap })).status, 201)
       // The bytes of the request, which bound its tokens, do not fit the cap, but those that the first provider gets do.
       const { status, text } = yield* post("both", [question, kept, result])
