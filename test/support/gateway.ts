@@ -9,7 +9,14 @@ import { used } from "./vendors.ts"
 
 type Service = TestService["Service"]
 
-export const prices = { inputUsdPerMTok: 2, outputUsdPerMTok: 10, cacheReadUsdPerMTok: 0.5 }
+/** What is written into a cache costs what is read, so that what is reserved is the same at each dialect. */
+export const prices = {
+  inputUsdPerMTok: 2,
+  outputUsdPerMTok: 10,
+  cacheReadUsdPerMTok: 0.5,
+  cacheWriteUsdPerMTok: 2,
+  cacheWrite1hUsdPerMTok: 2
+}
 /** What a call of a vendor's stand-in costs at these prices. */
 export const costNanoUsd = (used.input - used.cached) * 2000 + used.cached * 500 + used.output * 10_000
 
