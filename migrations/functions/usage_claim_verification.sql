@@ -1,4 +1,4 @@
--- Whether the caller is to verify the roll-ups of usage: nobody did within a day.
+-- Whether the caller is to verify the roll-ups of usage, which was not done within a day.
 CREATE OR REPLACE FUNCTION usage_claim_verification() RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- Builds an index anew of a month of usage rows that is over, and answers its name; null where none takes more space than it
+-- Rebuilds an index of a month of usage rows that is over, and answers its name; null where none takes more space than it
 -- needs. Rows come in the order of times and an index begins with the tenant, so its pages split in the middle and stay
 -- half empty. Reports wait meanwhile, about a second for a million rows.
 CREATE OR REPLACE FUNCTION usage_pack_month() RETURNS text

@@ -1,4 +1,4 @@
--- Computes the roll-ups of a day (UTC) anew from its rows. Batches of the day in the outbox are folded by this and deleted.
+-- Recomputes the roll-ups of a day (UTC) from its rows. Batches of the day in the outbox are folded by this and deleted.
 CREATE OR REPLACE FUNCTION usage_rebuild(day date) RETURNS integer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public SET work_mem = '64MB' AS $$
 DECLARE

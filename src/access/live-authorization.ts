@@ -51,7 +51,7 @@ export const LiveAuthorizationLayer = Layer.effect(
   })
 )
 
-/** Waits for the end of the principal's credential; for ever where it has none. */
+/** Waits for the end of the principal's credential; indefinitely where it has no end. */
 const expiry = ({ expiresAt }: Principal): Effect.Effect<void> =>
   expiresAt === undefined
     ? Effect.never

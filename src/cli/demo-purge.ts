@@ -22,7 +22,7 @@ const purge = Effect.gen(function* () {
   }
   yield* generation.purge
   yield* Effect.sync(
-    () => void process.stdout.write("The demo and everything made beside it is gone; the next start begins anew.\n")
+    () => void process.stdout.write("The demo and everything made beside it is gone; the next start makes another.\n")
   )
 })
 

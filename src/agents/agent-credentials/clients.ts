@@ -46,7 +46,7 @@ export class AgentClients extends Context.Service<
     ): Effect.Effect<AuthenticatedClient<C>, InvalidClient | RateLimited>
     /** The client as it was a second ago at most. */
     readonly find: FindClient<Client>
-    /** The client as it is now, past the cache. */
+    /** The current client, past the cache. */
     readonly findAnew: FindClient<Client>
     /** Refuses as every failure of authentication is refused: one answer, and the reason to the audit. */
     refuse(agentId: string, reason: string, client?: Client): Effect.Effect<never, InvalidClient | RateLimited>

@@ -45,7 +45,7 @@ const layerNoDeps = Layer.effect(
       if (expiresAt !== null && expiresAt.epochMilliseconds <= now) return refused("expired")
       if (syntheticKind === "canary") {
         const refusal = { action: canaryActions.CanaryTouched, target: id, reason: "canary", tenantId, isAlarm: true }
-        // Whoever has the key knows from the answer that it was tried; the finding must survive from then on.
+        // The holder of the key knows from the answer that it was tried; the finding must survive from then on.
         return Effect.andThen(uses.storeAt(id, now), Effect.fail<Refusal>(refusal))
       }
       if (tenantStatus !== null && tenantStatus !== "active") return refused("tenant-suspended")

@@ -49,7 +49,7 @@ export const makeSignatures = Effect.gen(function* () {
         const row = rows.find(({ sequence }) => sequence === checkpoint.sequence)
         const broken = yield* signatureFault(checkpoint)
         if (broken !== undefined) faults.push(broken)
-        else if (row !== undefined && row.hash !== checkpoint.hash) faults.push(anew(row))
+        else if (row !== undefined && row.hash !== checkpoint.hash) faults.push(rewritten(row))
         else newest = checkpoint
       }
       return faults
@@ -95,9 +95,9 @@ const unsigned = (after: number, upTo: number): ProofFault => ({
   detail: `No checkpoint signs ${after + 1} to ${upTo}, though there is one every ${checkpointEvery} entries`
 })
 
-const anew = ({ entryId, sequence }: LinkedRow): ProofFault => ({
+const rewritten = ({ entryId, sequence }: LinkedRow): ProofFault => ({
   sequence,
   entryId: AuditEntryId.make(entryId),
   problem: "changed",
-  detail: "The signed checkpoint at this place has another hash: the chain was written anew"
+  detail: "The signed checkpoint at this place has another hash: the chain was rewritten"
 })

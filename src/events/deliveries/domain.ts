@@ -99,7 +99,7 @@ export const Target = Schema.Struct({
 export type Target = typeof Target.Type
 
 /**
- * The address of a target as events and audit entries show it. Whoever knows that of an incoming webhook of Slack may use it,
+ * The address of a target as events and audit entries show it. That of an incoming webhook of Slack may be used by all who know it,
  * and other receivers expect a key in the query.
  */
 export const redactedUrl = (url: string, kind: Target["kind"]): string => {

@@ -60,7 +60,7 @@ export class IntegrationsApi extends HttpApiGroup.make("integrations")
       .post("create", "/", {
         summary: "Create an integration",
         description:
-          "Delivers the events that come next and have one of the types; whoever sends events away must be able to read them. `secret` is in this response only. The address has to be of the public internet, unless Integrations:AllowPrivateAddresses.",
+          "Delivers the events that come next and have one of the types; only a caller who may read events may send them elsewhere. `secret` is in this response only. The address has to be of the public internet, unless Integrations:AllowPrivateAddresses.",
         access: send,
         payload: IntegrationCreation,
         success: Created(CreatedIntegration),

@@ -14,7 +14,7 @@ import { EventSubscription, EventSubscriptionCreation, EventSubscriptionUpdate }
 
 const read = requires("events:read")
 const write = requires("events:write")
-/** What sends events to another place than before: whoever may not read them must not have them sent. */
+/** What sends events to another place than before: a caller who may not read them must not have them sent. */
 const send = requires("events:write", { and: ["events:read"] })
 const params = { id: TargetId }
 

@@ -156,7 +156,7 @@ export const ConfiguredModel = Schema.Struct({
   ),
   capabilities: member(
     optional(Schema.Array(text(1, 100)).pipe(Schema.check(Schema.isMaxLength(50)))),
-    "Told by `GET /api/llm/models`; a chat model with `embeddings` embeds too; none unless given"
+    "Listed by `GET /api/llm/models`; a chat model with `embeddings` embeds too; none unless given"
   ),
   promptCache: member(
     optional(PromptCache),

@@ -168,7 +168,7 @@ export class ApprovalRequired extends Problem<ApprovalRequired>()(
   {
     slug: "approval-required",
     status: 402,
-    meaning: "A cap has no room, and somebody may approve the reservation all the same."
+    meaning: "A cap has no room, and an approver may still approve the reservation."
   },
   { reservationId: Uuid }
 ) {}

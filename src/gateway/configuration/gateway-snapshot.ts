@@ -338,7 +338,7 @@ export const gatewaySnapshot = (
   } = document.routing ?? {}
   const unpriced = own.flatMap(({ id, targets }) =>
     targets.some(({ rates }) => rates === null)
-      ? [`Model ${id}: nobody knows what a target of it costs; it is refused where a cap in money applies.`]
+      ? [`Model ${id}: the price of a target of it is not known; it is refused where a cap in money applies.`]
       : []
   )
   return {

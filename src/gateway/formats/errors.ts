@@ -38,8 +38,8 @@ const textIn = (value: unknown): string | undefined =>
 
 /** The error format of Python servers such as FastAPI: `detail` is a string or a list. */
 const detailIn = ({ detail, message }: Json): string | undefined => {
-  const told = detail ?? message
-  return textIn(told) ?? (told === undefined || told === null ? undefined : textIn(JSON.stringify(told)))
+  const text = detail ?? message
+  return textIn(text) ?? (text === undefined || text === null ? undefined : textIn(JSON.stringify(text)))
 }
 
 /** Google sends the error of a stream as an element of a list. */

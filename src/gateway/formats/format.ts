@@ -133,7 +133,7 @@ export interface StreamProgress {
   failed(error: DialectError): void
   readonly hasFailed: boolean
   /** Whether an event had content, a usage or an error. */
-  readonly told: boolean
+  readonly holdsAnything: boolean
   /** The usage that was reported so far. */
   readonly usage: TokenUsage | undefined
 }
@@ -148,7 +148,7 @@ export interface StreamTerms {
 
 /** Reads the events of a provider's stream, and passes them on to a caller of the same format. */
 export interface StreamReader {
-  /** Whether events are written anew for a caller of the same format, and not passed on as bytes. */
+  /** Whether events are rewritten for a caller of the same format, and not passed on as bytes. */
   readonly rewrites: boolean
   /** Choices that have begun and not ended. */
   readonly isOpen: boolean
@@ -158,9 +158,9 @@ export interface StreamReader {
   readonly endsByTerminator: boolean
   /** Whether an event is only a sign of life. */
   isKeepAlive?(value: unknown, event: ServerEvent): boolean
-  /** Reads an event; answers with the text for a caller of the same format, where events are written anew. */
+  /** Reads an event; answers with the text for a caller of the same format, where events are rewritten. */
   take(value: unknown, event: ServerEvent): string
-  /** The text of a terminator that is passed on, where events are written anew. */
+  /** The text of a terminator that is passed on, where events are rewritten. */
   terminator(event: ServerEvent): string
   /** What a stream that has ended still lacks for its caller. `isHeldBack`: its terminator was not passed on. */
   closing(usage: TokenUsage, isDone: boolean, isHeldBack: boolean): string
@@ -175,7 +175,7 @@ export interface Gathering {
   readonly endsByTerminator: boolean
   /** Whether the last event has arrived. */
   readonly done: boolean
-  /** Whether the model told its end. */
+  /** Whether the model reported its end. */
   readonly isFinished: boolean
   readonly failure: DialectError | undefined
   /** What there is of the answer. */
@@ -314,7 +314,7 @@ export interface VendorDialect {
   readonly cacheWritesCostMore?: boolean
   /** Tools of the provider that another format can ask for in a translation. */
   readonly translatesTools: boolean
-  /** The APIs that its providers may have, and those that they have unless told otherwise. */
+  /** The APIs that its providers may have, and those that they have unless the configuration says otherwise. */
   readonly apis: ReadonlySet<ProviderApi>
   readonly usualApis: ReadonlySet<ProviderApi>
   /** Where stored responses are, if its providers store any. */

@@ -335,7 +335,7 @@ const perExponent = 19
 const [lowerE, upperE, zero, nine] = [0x65, 0x45, 0x30, 0x39]
 
 /**
- * The bytes of a request, and those that numbers in it may gain where they are written anew: by a translation, in arguments
+ * The bytes of a request, and those that numbers in it may gain where they are rewritten: by a translation, in arguments
  * as well, or by a provider.
  */
 export const writtenBytes = (json: Uint8Array): number => {

@@ -40,7 +40,7 @@ export const transferError = (problem: TransferError, id: ReservationId): Gatewa
   if (problem._tag === "ReservationNotOpen" && problem.state === "held") return approvalRequired(id)
   if (problem._tag === "ReservationManaged") {
     return gatewayError(problem, {
-      message: `The reservation ${id} is used by a call, or was: make this call without x-reservation-id, or reserve anew.`,
+      message: `The reservation ${id} is used by a call, or was: make this call without x-reservation-id, or reserve again.`,
       headers: notRetryable
     })
   }

@@ -143,7 +143,7 @@ export class UsageMeter {
   /** unreserved, ended → reserved: budget is reserved for the call at a target. */
   reserved(reservation: BudgetReservation, target: ModelTarget, estimated: Estimate): void {
     if (this.state.reservation !== undefined) {
-      // Nobody else closes what the meter does not take.
+      // What the meter does not take would stay open.
       reservation.release()
       throw illegal(this.state.phase, "reserved", ["reserved"])
     }

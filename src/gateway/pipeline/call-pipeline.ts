@@ -212,7 +212,7 @@ export class CallPipeline extends Context.Service<
               const countable = countableRequest({ ...call, headers: betas.bounded }, target)
               const request = { body: call.body, metadata: call.metadata, perTurnNanoUsd, reservation, countable }
               const admitted = inTime(admission.admit(meter, subject, target, here, request))
-              // Where nothing is left for another attempt, the caller is told what became of the last one.
+              // Where nothing is left for another attempt, the caller gets the failure of the last one.
               estimate = yield* last === undefined ? admitted : Effect.mapError(admitted, orFailure(last))
               reservation = undefined
               isAdmitted = true

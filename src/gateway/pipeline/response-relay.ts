@@ -103,7 +103,7 @@ const streamedAnswer = (
   /** Settles the call, and returns the last bytes. */
   const end = Effect.fnUntraced(function* (failure: ProviderFailure | undefined) {
     ended = true
-    const unanswered = relay.told || failure !== undefined ? undefined : answeredNothing().error
+    const unanswered = relay.holdsAnything || failure !== undefined ? undefined : answeredNothing().error
     if (unanswered !== undefined) {
       relay.fail(unanswered)
       meter.release(unanswered.status)

@@ -75,8 +75,8 @@ export class StreamTransformer implements StreamProgress {
   readonly texts: Array<string> = []
   /** The metadata of the provider's response. */
   readonly facts = new StreamFacts()
-  /** Whether an event has told anything: content in any form, a usage, or an error. */
-  told = false
+  /** Whether an event had anything: content in any form, a usage, or an error. */
+  holdsAnything = false
   /** The error that the provider sent after its response had begun. */
   failure: DialectError | undefined
   private hasEnded = false
@@ -95,7 +95,7 @@ export class StreamTransformer implements StreamProgress {
   private readonly events = new EventReader()
   private readonly reader: StreamReader
   private readonly translator: Translator | undefined
-  /** What puts other ids into the events that are passed on as bytes; undefined where events are written anew. */
+  /** What puts other ids into the events that are passed on as bytes; undefined where events are rewritten. */
   private readonly renamed: RenamedStream | undefined
 
   constructor(options: StreamOptions) {
@@ -123,7 +123,7 @@ export class StreamTransformer implements StreamProgress {
     )
   }
 
-  /** Whether events are written anew, and not passed on as bytes. */
+  /** Whether events are rewritten, and not passed on as bytes. */
   private get rewrites(): boolean {
     return this.translator !== undefined || this.reader.rewrites
   }
@@ -295,7 +295,7 @@ export class StreamTransformer implements StreamProgress {
     }
     const value = parsedJson(event.data)
     this.options.chargeTerms?.read(value)
-    this.told ||= this.options.from.tells(value)
+    this.holdsAnything ||= this.options.from.tells(value)
     const passed = reader.take(value, event)
     this.isUntold ||= event.bare !== undefined && !this.rewrites && this.hasFailed
     if (this.endsBy(value, event)) this.done = true

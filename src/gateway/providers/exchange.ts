@@ -36,7 +36,7 @@ export const makeDeadlines = Effect.gen(function* () {
 type Decode = (
   bytes: Uint8Array,
   options: { readonly maxOutputLength: number },
-  told: (error: Error | null, decoded: Buffer) => void
+  done: (error: Error | null, decoded: Buffer) => void
 ) => void
 
 const decoders = lookupTable<Decode>({

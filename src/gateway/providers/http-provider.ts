@@ -182,14 +182,14 @@ const statuses = lookupTable<number>({
 /** The status that matches an error's code or type; 502 by default. */
 const statusOf = (error: unknown): number => {
   if (!isJson(error)) return 502
-  const told = [error.code, error.status].map(statusIn).find((code) => code >= 400 && code < 600)
+  const given = [error.code, error.status].map(statusIn).find((code) => code >= 400 && code < 600)
   const named = [error.code, error.type].flatMap((name) => (typeof name === "string" ? (statuses[name] ?? []) : []))
-  return told ?? named[0] ?? 502
+  return given ?? named[0] ?? 502
 }
 
 /** A status as a provider's error tells it, in digits or as a number; NaN for anything else. */
-const statusIn = (told: unknown): number =>
-  (typeof told === "number" || typeof told === "string") && /^\d{3}$/.test(`${told}`) ? Number(told) : NaN
+const statusIn = (given: unknown): number =>
+  (typeof given === "number" || typeof given === "string") && /^\d{3}$/.test(`${given}`) ? Number(given) : NaN
 
 /**
  * HTTP's current date format. The obsolete asctime format is excluded: JavaScript reads it as local time, and servers no

@@ -120,8 +120,8 @@ export class Router extends Context.Service<
             const { error, reason, received } = failure
             const latencyMs = clock.currentTimeMillisUnsafe() - startedAt
             // Every tenant sees this message, and a provider's own text may repeat another tenant's prompt.
-            const told = reason === "status" ? `It answered with status ${received ?? error.status}.` : error.message
-            health.record(provider, { reachable: reason === "status", latencyMs, error: told })
+            const message = reason === "status" ? `It answered with status ${received ?? error.status}.` : error.message
+            health.record(provider, { reachable: reason === "status", latencyMs, error: message })
             return Effect.fail(failure)
           }
         })

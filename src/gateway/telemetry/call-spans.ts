@@ -50,7 +50,7 @@ export const attemptSpan = ({ model, provider }: ModelTarget, operation: Operati
 })
 
 /** Request members of either dialect that spans record: numbers and names, never prompts. */
-const told: ReadonlyArray<readonly [member: string, attribute: string, type: "number" | "string" | "boolean"]> = [
+const recorded: ReadonlyArray<readonly [member: string, attribute: string, type: "number" | "string" | "boolean"]> = [
   ["max_tokens", "gen_ai.request.max_tokens", "number"],
   ["max_completion_tokens", "gen_ai.request.max_tokens", "number"],
   ["max_output_tokens", "gen_ai.request.max_tokens", "number"],
@@ -78,7 +78,7 @@ const outputTypeOf = (body: Json): "json" | "text" | undefined => {
 export const describeRequest = (span: Tracer.Span, dialect: string, body: Json): void => {
   if (!span.sampled) return
   span.attribute("app.dialect", dialect)
-  for (const [member, attribute, type] of told) {
+  for (const [member, attribute, type] of recorded) {
     const value = body[member]
     if (typeof value === type) span.attribute(attribute, value)
   }

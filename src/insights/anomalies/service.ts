@@ -157,7 +157,7 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
   )
 }
 
-/** An agent sees what is about itself; that there is more, it is not told. */
+/** An agent sees what is about itself; not that there is more. */
 const requireVisible = Effect.fnUntraced(function* (found: StoredAnomaly) {
   const { agentId } = yield* Effect.orDie(visibleUsage(yield* CurrentPrincipal, {}))
   return agentId === undefined || (found.dimension === "agent" && found.key === agentId)

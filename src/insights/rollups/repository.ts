@@ -45,7 +45,7 @@ export class RollupsRepository extends Context.Service<RollupsRepository>()("app
           Effect.orDie
         )
       ),
-      /** Computes the roll-ups of a day (`2026-01-31`, UTC) anew. */
+      /** Recomputes the roll-ups of a day (`2026-01-31`, UTC). */
       rebuild: Effect.fn("RollupsRepository.rebuild")((day: string) =>
         sql`SET LOCAL statement_timeout = '10min'`.pipe(
           Effect.andThen(rebuild(day)),

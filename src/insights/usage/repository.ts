@@ -175,7 +175,7 @@ export const usageConditions = (sql: SqlClient.SqlClient, filter: UsageFilter): 
 const between = (sql: SqlClient.SqlClient, { from, to }: Range) =>
   sql`u.occurred_at >= ${new Date(from)} AND u.occurred_at < ${new Date(to)}`
 
-/** Builds an index anew that takes more than it needs, of a month that is over; answers its name, if there is one. */
+/** Rebuilds an index of a month that is over if it takes more space than it needs; answers its name, if there is one. */
 const packMonth = (sql: SqlClient.SqlClient) =>
   SqlSchema.findOne({
     Request: Schema.Void,

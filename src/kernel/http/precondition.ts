@@ -55,7 +55,7 @@ export const entityTagOf = (edited: string, used: string | undefined): string =>
   // Begins with a letter, so that no digest is taken for a version.
   entityTag(used === undefined ? `h${edited}` : `h${edited}~${used}`)
 
-/** A tag without what use changes: whoever edits a resource need not have seen its last use. */
+/** A tag without what use changes: who edits a resource need not have seen its last use. */
 const edited = (text: string): string => text.replace(/~[^~"]*"$/u, '"')
 
 const isWeak = (text: string): boolean => text.startsWith("W/")
@@ -107,7 +107,7 @@ export const CurrentPrecondition = Context.Reference<GivenPrecondition | undefin
   defaultValue: () => undefined
 })
 
-/** Ends a change whose statement has found another version: the precondition is evaluated anew. */
+/** Ends a change whose statement has found another version: the precondition is evaluated again. */
 export const outdated: Effect.Effect<never> = Effect.flatMap(CurrentPrecondition, (given) => {
   if (given !== undefined) given.isOutdated = true
   return Effect.die(new Error("The resource has changed since its precondition was evaluated"))
@@ -157,7 +157,7 @@ export class PreconditionRequired extends Problem<PreconditionRequired>()("Preco
   slug: "precondition-required",
   status: 428,
   meaning:
-    "The request grants what somebody else asked for, and does not say what the caller saw of it: name what is granted, or send If-Match with the ETag of what was read."
+    "The request grants what another caller asked for, and does not say what the caller saw of it: name what is granted, or send If-Match with the ETag of what was read."
 }) {}
 
 /** Fails unless the request names a tag of what its caller saw (RFC 6585 §3). */

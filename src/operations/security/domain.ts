@@ -23,14 +23,14 @@ export type IdentityKind = typeof IdentityKind.Type
 
 const OptionalInstant = Schema.NullOr(Instant)
 
-/** An identity that is no person and that still admits somebody. */
+/** An identity that is no person and is still admitted. */
 export const InventoryItem = Schema.Struct({
   kind: IdentityKind,
   id: Uuid,
   name: Schema.NullOr(Schema.String).annotate({ examples: ["billing worker"] }),
   tenantId: Schema.NullOr(TenantId).annotate({ description: "null: of the installation" }),
   owner: Schema.NullOr(Schema.String).annotate({
-    description: "Who answers for it: `ownerUserId` of the agent, or who made the key. null: nobody is named",
+    description: "Who answers for it: `ownerUserId` of the agent, or who made the key. null: none is named",
     examples: ["account:01980a5c-0000-7000-8000-000000000000"]
   }),
   ownerIsLive: Schema.NullOr(Schema.Boolean).annotate({

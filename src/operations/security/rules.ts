@@ -79,7 +79,7 @@ export const rules: ReadonlyArray<Rule> = [
     owasp: offboarding,
     kinds: ["api-key"],
     reports: ["keys"],
-    remedy: "Revoke it: nobody has missed it for 90 days.",
+    remedy: "Revoke it: it was not used for 90 days.",
     evidence: (subject, now) => unused(subject, now, 90)
   },
   {
@@ -124,7 +124,7 @@ export const rules: ReadonlyArray<Rule> = [
     owasp: longLived,
     kinds: ["api-key", "agent-key"],
     reports: ["keys"],
-    remedy: "Rotate it: whoever could read it within a year may have it.",
+    remedy: "Rotate it: all who could read it within a year may have it.",
     evidence: (subject, now) => old(subject, now, 365, Infinity)
   },
   {
@@ -191,7 +191,7 @@ export const rules: ReadonlyArray<Rule> = [
     owasp: longLived,
     kinds: ["delegation"],
     reports: ["access", "agents"],
-    remedy: "Ask the person who gave it again, and grant it anew with an end.",
+    remedy: "Ask the person who gave it again, and grant it again with an end.",
     evidence: (subject, now) => old(subject, now, 180, Infinity)
   },
   {
@@ -218,7 +218,7 @@ export const rules: ReadonlyArray<Rule> = [
     owasp: offboarding,
     kinds: ["webhook"],
     reports: ["access"],
-    remedy: "Mend its receiver, or delete it: whoever gets the address next would receive the events.",
+    remedy: "Mend its receiver, or delete it: the next owner of the address would receive the events.",
     evidence: ({ failingSince }) =>
       failingSince === null ? undefined : `Deliveries have failed since ${day(failingSince)}`
   },

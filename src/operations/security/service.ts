@@ -128,7 +128,7 @@ export class Security extends Context.Service<Security>()("app/security/Security
       return checked
     })
 
-    // The transaction holds the report's lock: when its replica dies, another one begins the report anew.
+    // The transaction holds the report's lock: when its replica dies, another one starts the report over.
     const make = Effect.fnUntraced(function* (report: PendingReport) {
       const rules = rulesOf(report.kind)
       let checked = 0

@@ -101,7 +101,7 @@ export type SyntheticPrincipalPatch = typeof SyntheticPrincipalPatch.Type
 
 const hourMillis = 3_600_000
 
-/** How long a kind may live, in hours; a canary may live for ever. */
+/** How long a kind may live, in hours; a canary may have no end. */
 const maxHours: Readonly<Record<SyntheticKind, number>> = { monitor: 30 * 24, test: 24, canary: Infinity }
 
 /** Why a principal of a kind may not end at a moment; undefined when it may. */

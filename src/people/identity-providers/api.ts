@@ -72,7 +72,7 @@ export class IdentityProvidersApi extends HttpApiGroup.make("identityProviders")
     endpoint.post("test", "/:id/test", {
       evaluation: "ahead",
       summary: "Test an identity provider",
-      description: "Reads its OpenID configuration and its keys anew, and changes nothing.",
+      description: "Reads its OpenID configuration and its keys again, and changes nothing.",
       access: read,
       params,
       success: IdentityProviderTest,

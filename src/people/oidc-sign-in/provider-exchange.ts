@@ -106,7 +106,7 @@ export const makeProviderExchange = (options: {
       .pipe(Effect.mapError(() => fault("userinfo-unreachable")))
     const more = response.status === 200 ? Option.getOrUndefined(decodeClaims(response.text)) : undefined
     if (more === undefined) return yield* fault("userinfo-unreadable")
-    // §5.3.2: else the answer may be about somebody else.
+    // §5.3.2: else the answer may be about another person.
     if (more.sub !== claims.sub) return yield* fault("userinfo-of-another")
     // An address and whether it is verified are believed from one place alone.
     return { ...more, ...claims, [email]: more[email], [emailVerified]: more[emailVerified] }

@@ -176,7 +176,7 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/people/OidcSi
         if (Option.isNone(yield* repository.lockProvider(provider.id))) return yield* fault("provider-gone")
         const meanwhile = yield* repository.find(identity)
         if (Option.isSome(meanwhile)) return { value: meanwhile.value, entries: [] }
-        // A role that was deleted since is no reason to keep somebody out.
+        // A role that was deleted since is no reason to refuse the sign-in.
         const held = yield* roles.lockServiceRoles(provider.defaultRoleIds)
         const { id: accountId } = yield* accounts.createWithoutPassword(
           { email, name: Option.getOrElse(name, () => email.slice(0, 100)), roleIds: held.map(({ id }) => id) },
@@ -225,7 +225,7 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/people/OidcSi
       const identified = yield* identify(provider, configuration, tokens.id_token, nonce)
       const claims = yield* describe(provider, configuration, identified, tokens.access_token)
       const address = emailOf(provider, claims)
-      // Whoever has an account already needs an address only where the provider's domains ask for one.
+      // A person with an account already needs an address only where the provider's domains ask for one.
       if (address instanceof SignInFault && provider.domains.length > 0) return yield* address
       const account = yield* accountOf(provider, claims, address instanceof SignInFault ? undefined : address)
       return { ...(yield* admit(account)), begunIn: cookie, next }
@@ -280,5 +280,5 @@ const isSame = (presented: Answer[string], expected: string): boolean =>
 
 /** One answer for every sign-in that fails, whatever the reason. */
 const refused = new Unauthenticated({
-  detail: "The sign-in with the identity provider failed. Begin anew; the audit log has the reason."
+  detail: "The sign-in with the identity provider failed. Start again; the audit log has the reason."
 })

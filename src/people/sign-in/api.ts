@@ -41,7 +41,7 @@ export class SignInApi extends HttpApiGroup.make("auth")
     endpoint.post("refresh", "/refresh", {
       summary: "Refresh the session",
       description:
-        "Puts a new token in the place of the one that the request came with (bearer or cookie), and begins the idle time anew, within the life of the session. The old token works 10 seconds more; when it comes back later, the session ends.",
+        "Puts a new token in the place of the one that the request came with (bearer or cookie), and restarts the idle time, within the life of the session. The old token works 10 seconds more; when it comes back later, the session ends.",
       success: Answer,
       error: [Unauthenticated, Forbidden, RateLimited]
     }),

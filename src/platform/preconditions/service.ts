@@ -102,7 +102,7 @@ export const PreconditionsLayer = Layer.effect(
         })
       )
 
-    /** Reads without a lock; the statement of the change refuses a row that has changed since, and all begins anew. */
+    /** Reads without a lock; the statement of the change refuses a row that has changed since, and the change starts over. */
     const asSeen = (precondition: Precondition, resource: Resource, handler: Handler): Answer =>
       Effect.gen(function* () {
         if (yield* isRepeated) return yield* handler
@@ -219,7 +219,7 @@ const withTag =
       : HttpServerResponse.setHeader(response, "etag", tag)
   }
 
-/** Members that use changes and nobody edits. */
+/** Members that use changes and no request edits. */
 const isUse = (name: string): boolean => /^last[A-Z]\w*At$/.test(name)
 
 /** Reads the tag of a resource from an answer that shows it: the one it has, or a digest of the members that its GET shows. */

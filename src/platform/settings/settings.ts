@@ -364,7 +364,7 @@ export const lateDaysOf = ({ lateDays, retentionDays }: SettingsValues["usage"])
 const onLoopback = /^https?:\/\/(?:127\.\d+\.\d+\.\d+|localhost|\[::1\])(?::\d+)?(?:\/|$)/
 
 /**
- * What keys in Redis begin with: several installations may share a Redis, and are told apart by their address. Replicas on
+ * What keys in Redis begin with: several installations may share a Redis, and differ by their address. Replicas on
  * loopback addresses share what they count.
  */
 export const redisPrefix = ({ api }: Pick<SettingsValues, "api">, use: "rate-limit" | "breaker"): string =>

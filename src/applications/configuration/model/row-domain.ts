@@ -102,7 +102,7 @@ export interface StandingNode extends Omit<StandingRow, "name" | "parentId"> {
   readonly path: string
 }
 
-/** A node as it is now and as it was at a moment; of a purged node only the latter is known. */
+/** A node, and how it was at a moment; of a purged node only the latter is known. */
 export const NodeThenAndNow = Schema.Struct({
   id: ConfigurationId,
   type: NodeType,

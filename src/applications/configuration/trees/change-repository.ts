@@ -18,7 +18,7 @@ const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex")
 
 /**
  * What is written of a whole tree at once. A tree may be a thousand times as large as when a statement was last planned, so
- * these statements are planned anew each time.
+ * these statements are planned each time.
  */
 export class TreeChangeRepository extends Context.Service<TreeChangeRepository>()(
   "app/configuration/TreeChangeRepository",

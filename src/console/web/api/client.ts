@@ -68,7 +68,7 @@ export const curlOf = (name: Operation, input: AnyInput): string => {
   ].join(" ")
 }
 
-/** Told when a call finds that the session has ended. */
+/** Called when a call finds that the session has ended. */
 export const signedOut = new EventTarget()
 
 const problemOf = (text: string): Readonly<Record<string, unknown>> => {

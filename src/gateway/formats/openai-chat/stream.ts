@@ -40,9 +40,9 @@ export class ChunkReader implements StreamReader {
 
   /** An error, a finish reason, or a usage. */
   get holdsTerminator(): boolean {
-    const { hasFailed, told, usage } = this.progress
+    const { hasFailed, holdsAnything, usage } = this.progress
     if (hasFailed) return false
-    return !told || this.isOpen || (this.terms.includesUsage && usage === undefined)
+    return !holdsAnything || this.isOpen || (this.terms.includesUsage && usage === undefined)
   }
 
   take(value: unknown, { data }: ServerEvent): string {

@@ -51,8 +51,8 @@ export class ChunkWriter implements CommonWriter {
   }
 
   end(usage: TokenUsage): string {
-    const told = { ...this.last, choices: [], usage: toCompletionUsage(usage) }
-    return dataEvents(this.includesUsage ? [told] : []) + terminator
+    const last = { ...this.last, choices: [], usage: toCompletionUsage(usage) }
+    return dataEvents(this.includesUsage ? [last] : []) + terminator
   }
 }
 

@@ -26,12 +26,12 @@ export const streamedCompletion = (text: string, asked: TokenUsage | undefined):
     const reason = finish_reason ?? (isJson(message) && listIn(message.tool_calls).length > 0 ? "tool_calls" : "stop")
     return isText ? { index, text: "", finish_reason: reason } : { index, delta: {}, finish_reason: reason }
   })
-  const told = isJson(usage) ? usage : asked && toCompletionUsage(asked)
+  const reported = isJson(usage) ? usage : asked && toCompletionUsage(asked)
   return (
     dataEvents([
       chunk({ choices: said }),
       chunk({ choices: ended }),
-      ...(asked === undefined ? [] : [chunk({ choices: [], usage: told })])
+      ...(asked === undefined ? [] : [chunk({ choices: [], usage: reported })])
     ]) + terminator
   )
 }

@@ -17,11 +17,11 @@ export class NativeEvents {
   private readonly calls = new Map<number, boolean>()
   private finishReason: string | undefined
   private failed = false
-  private readonly told: (usage: TokenUsage) => object
+  private readonly besides: (usage: TokenUsage) => object
 
-  /** `told` returns what accompanies the usage: its cost, and the reservation. */
-  constructor(told: (usage: TokenUsage) => object) {
-    this.told = told
+  /** `besides` returns what accompanies the usage: its cost, and the reservation. */
+  constructor(besides: (usage: TokenUsage) => object) {
+    this.besides = besides
   }
 
   push(bytes: Uint8Array): string {
@@ -72,7 +72,7 @@ export class NativeEvents {
     }
     if (chunk.usage !== undefined) {
       const usage = usageOfCompletion(chunk.usage)
-      out.push(written("usage", { ...usageOf(usage), ...this.told(usage) }))
+      out.push(written("usage", { ...usageOf(usage), ...this.besides(usage) }))
     }
     return out.join("")
   }

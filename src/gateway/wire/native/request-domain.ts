@@ -110,7 +110,7 @@ export const LlmRequest = Schema.Struct({
   ),
   metadata: optional(Metadata),
   dryRun: optional(Schema.Boolean).pipe(
-    Schema.annotateKey({ description: "Answers what the call may cost at most and under which caps, and calls nobody" })
+    Schema.annotateKey({ description: "Answers what the call may cost at most and under which caps, and calls no provider" })
   ),
   fallbacks: optional(Schema.Array(ModelName).pipe(Schema.check(Schema.isMaxLength(10)))).pipe(
     Schema.annotateKey({ description: "Models to be asked in turn where every target of the first one fails" })

@@ -71,12 +71,12 @@ export const Labelled = ({
   const faults = faultsOf(useContext(Cause)).filter(
     ({ path }) => member !== undefined && `${path.join(".")}.`.startsWith(`${member}.`)
   )
-  const told = faults.length > 0 || hint !== undefined
+  const isDescribed = faults.length > 0 || hint !== undefined
   return (
     <div className="field">
       <label htmlFor={id}>{label}</label>
-      {children({ id, "aria-describedby": told ? `${id}-hint` : undefined, "aria-invalid": faults.length > 0 })}
-      {told ? (
+      {children({ id, "aria-describedby": isDescribed ? `${id}-hint` : undefined, "aria-invalid": faults.length > 0 })}
+      {isDescribed ? (
         <small id={`${id}-hint`} className={faults.length > 0 ? "fault" : undefined}>
           {faults.length > 0 ? faults.map(({ message }) => message).join("; ") : hint}
         </small>

@@ -13,7 +13,7 @@ export interface Editing {
   readonly read: () => string
 }
 
-/** The text itself. It keeps its own value and is never shown anew: setting much of it takes long. */
+/** The text itself. It keeps its own value and is never set again: setting much of it takes long. */
 const Area = memo(
   ({
     area,

@@ -139,7 +139,7 @@ const Test = ({ provider }: About) => {
   return (
     <Dialog title={`Test ${provider.issuer}`} wide>
       <div className="in">
-        <p>Reads its OpenID configuration and its keys anew, and changes nothing.</p>
+        <p>Reads its OpenID configuration and its keys again, and changes nothing.</p>
         <Fault cause={test.error} />
         {test.data === undefined ? null : (
           <>

@@ -129,7 +129,7 @@ const Deny = ({ items, onDecided }: Decision) => (
     send={decideAll(items, (input) => call("approvals.deny", input as Input<"approvals.deny">))}
     onDone={onDecided}
   >
-    <p>{items.length === 1 ? "The reservation ends" : "The reservations end"}, and the caller is told the reason.</p>
+    <p>{items.length === 1 ? "The reservation ends" : "The reservations end"}, and the caller gets the reason.</p>
     <FourEyes items={items} />
     <deny.Field label="Reason" name="reason" placeholder="Not this month" />
   </deny.Dialog>

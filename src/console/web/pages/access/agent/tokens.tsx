@@ -30,7 +30,7 @@ export const IssueToken = ({ agent }: OfAgent) => {
       input={{ params: { id: agent.id } }}
       onDone={(token) => open(<Issued agent={agent} token={token} />)}
     >
-      <p>For an agent without a key of its own. Whoever has the token acts as the agent until it ends.</p>
+      <p>For an agent without a key of its own. The holder of the token acts as the agent until it ends.</p>
       <Field
         label="Life in minutes"
         name="ttlSeconds"
