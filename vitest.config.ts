@@ -34,7 +34,7 @@ class LongestFirst extends BaseSequencer {
 }
 
 const unit = {
-  setupFiles: ["test/support/assertions.ts"],
+  setupFiles: ["src/platform/runtime/json-parse.ts", "test/support/assertions.ts"],
   // Loading the service takes longer than most files' tests; all that a service keeps is in its layers.
   isolate: false,
   testTimeout: 30_000,
@@ -78,6 +78,7 @@ export default defineConfig({
       {
         test: {
           name: "system",
+          setupFiles: ["src/platform/runtime/json-parse.ts"],
           include: ["test/system/**/*.test.ts"],
           testTimeout: 600_000,
           hookTimeout: 120_000,

@@ -1,3 +1,4 @@
+import "./platform/runtime/json-parse.ts"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { performance } from "node:perf_hooks"
 import { HttpServer } from "effect/http"

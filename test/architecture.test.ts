@@ -270,6 +270,19 @@ describe("src", () => {
     }
   })
 
+  it("corrects JSON.parse before all else in each program", () => {
+    const { scripts } = JSON.parse(fs.readFileSync(path.join(root, "../package.json"), "utf8")) as {
+      scripts: Record<string, string>
+    }
+    const programs = Object.values(scripts).flatMap(
+      (script) => /\bnode .*?(?<!import \.\/)\bsrc\/(\S+)/.exec(script)?.[1] ?? []
+    )
+    assert.includeMembers(programs, ["main.ts", "cli/operator.ts"])
+    for (const file of [...programs.filter((file) => !isClient(file)), "platform/runtime/worker-process-body.ts"]) {
+      assert.match(specifiersOf(file)[0] ?? "", /\/json-parse\.ts$/, file)
+    }
+  })
+
   it("has an api beside every handlers", () => {
     for (const file of files.filter((file) => path.basename(file) === "handlers.ts")) {
       assert.isTrue(sources.has(path.join(folderOf(file), "api.ts")), file)

@@ -1,3 +1,4 @@
+import "../platform/runtime/json-parse.ts"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect, Layer } from "effect"
 import { Generation } from "../sandbox/generation/generation.ts"

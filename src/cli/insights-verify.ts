@@ -1,3 +1,4 @@
+import "../platform/runtime/json-parse.ts"
 import { Effect } from "effect"
 import { RollupsRepository } from "../insights/rollups/repository.ts"
 import { runVerification } from "./verification.ts"

@@ -1,3 +1,4 @@
+import "../platform/runtime/json-parse.ts"
 import { LedgerStore } from "../budgets/ledger/repository.ts"
 import { verifyCounters } from "../budgets/ledger/verification.ts"
 import { runVerification } from "./verification.ts"

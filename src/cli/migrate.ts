@@ -1,3 +1,4 @@
+import "../platform/runtime/json-parse.ts"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect, Layer } from "effect"
 import { DatabaseConnection, migrateLayer } from "../platform/database/connection.ts"

@@ -1,3 +1,4 @@
+import "../../src/platform/runtime/json-parse.ts"
 import { PgClient } from "@effect/sql-pg"
 import { Array, Effect, Layer, Logger, Option } from "effect"
 import { HttpServer } from "effect/http"

@@ -1,3 +1,4 @@
+import "../../src/platform/runtime/json-parse.ts"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Clock, Effect, Exit, Layer, Scope } from "effect"

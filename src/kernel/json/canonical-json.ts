@@ -1,5 +1,4 @@
 import { type Schema } from "effect"
-import "./json-parse.ts"
 
 /** A number that a double cannot represent, as its exact decimal value. */
 export class ExactNumber {

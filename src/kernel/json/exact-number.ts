@@ -1,5 +1,4 @@
 import { BigDecimal, Schema, SchemaTransformation } from "effect"
-import "./json-parse.ts"
 
 // Part of ES2026; TypeScript's library does not declare it yet.
 declare global {

@@ -1,5 +1,4 @@
 import { Predicate } from "effect"
-import "./json-parse.ts"
 
 /** An object of JSON, unread. */
 export type Json = Readonly<Record<string, unknown>>

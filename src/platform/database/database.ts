@@ -1,7 +1,6 @@
 import { Clock, Context, DateTime, Effect, Layer, Option, Predicate, String as Text } from "effect"
 import { type PgClient } from "@effect/sql-pg"
 import { SqlClient, type SqlError, type Statement } from "effect/sql"
-import "../../kernel/json/json-parse.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { applicationRole } from "./migrations.ts"

@@ -1,6 +1,6 @@
+import "./json-parse.ts"
 import { flushCompileCache } from "node:module"
 import { Worker } from "node:worker_threads"
-import "../../kernel/json/json-parse.ts"
 
 /**
  * The loop of the module of a worker process, which replies to each request. Apart from `worker-process.ts`, so that such a

@@ -1,3 +1,13 @@
+/**
+ * Corrects `JSON.parse` where the engine misreads names of members. V8 from 13.6 to at least 14.6 (Node 24 to 26) compares the
+ * name of the next member with that of an earlier object with the same members before it, and forgets that what it compares is
+ * not decoded: after {"a":1,"\\":2} it reads {"a":1,"\u006e":3} as {"a":1,"\\":3}
+ * (https://issues.chromium.org/issues/521080746, https://github.com/nodejs/node/issues/63785). So one caller would decide what
+ * the service reads of another's, and not what its provider reads.
+ *
+ * Each program imports this module before all others, so that packages, too, find the corrected function.
+ */
+
 type Reviver = (this: unknown, name: string, value: unknown, context?: { readonly source?: string }) => unknown
 
 const engineParse = JSON.parse as (text: string, reviver?: Reviver) => unknown
@@ -100,10 +110,4 @@ const confusesNames = (): boolean => {
   return Object.keys(engineParse(String.raw`{"engine":0,"\n":0}`) as object)[1] !== "\n"
 }
 
-/*
- * V8 from 13.6 to at least 14.6 (Node 24 to 26) compares the name of the next member with that of an earlier object with the
- * same members before it, and forgets that what it compares is not decoded: after {"a":1,"\\":2} it reads {"a":1,"\u006e":3}
- * as {"a":1,"\\":3}. So one caller decides what the service reads of another's, and not what its provider reads. Whatever
- * reads JSON, packages too, uses this function.
- */
 if (confusesNames()) JSON.parse = parse

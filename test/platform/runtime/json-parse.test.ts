@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { parse } from "../../src/kernel/json/json-parse.ts"
-import { type Dice, diceOf } from "../contract/dice.ts"
+import { parse } from "../../../src/platform/runtime/json-parse.ts"
+import { type Dice, diceOf } from "../../contract/dice.ts"
 
 type Value = null | number | string | ReadonlyArray<Value> | { readonly [name: string]: Value }
 
