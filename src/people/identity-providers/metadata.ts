@@ -107,7 +107,10 @@ export class ProviderMetadata extends Context.Service<ProviderMetadata>()("app/p
       return entry
     }
 
-    /** The keys at a URL, fetched anew where they are older than `after`, but not soon after the last attempt. */
+    /**
+     * The keys at a URL, fetched again where they are older than `after`, but not soon after the last attempt. Where the
+     * provider is away, `jose.createRemoteJWKSet` would fail instead of using the last keys, and fetch for every token.
+     */
     const keysAt = Effect.fn("ProviderMetadata.keysAt")(function* (url: string, after: number) {
       const entry = known(url)
       const { attempts } = entry
