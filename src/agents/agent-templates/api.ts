@@ -1,10 +1,9 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
-import { endpoint } from "../../kernel/http/endpoint.ts"
+import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantId } from "../../kernel/identifier.ts"
-import { Created } from "../../kernel/http/location.ts"
 import { page } from "../../kernel/http/page.ts"
 import { TenantNotFound } from "../../tenants/domain.ts"
 import { AgentLimitsInvalid } from "./limits-domain.ts"
@@ -21,52 +20,39 @@ import {
 
 const read = requires("agents:read")
 const write = requires("agents:write")
-const params = { id: AgentTemplateId }
+const agentTemplates = crudEndpoints("an agent template", {
+  read,
+  write,
+  id: AgentTemplateId,
+  view: AgentTemplate.json,
+  notFound: AgentTemplateNotFound
+})
 
 export class AgentTemplatesApi extends HttpApiGroup.make("agentTemplates")
   .add(
-    endpoint.get("list", "/", {
-      summary: "List agent templates",
+    agentTemplates.list({
       description: "In order of creation.",
-      access: read,
       query: agentTemplateListing.query({
         tenantId: Schema.optionalKey(TenantId)
       }),
       success: page(AgentTemplate.json, agentTemplateListing.position)
     }),
-    endpoint.get("get", "/:id", {
-      summary: "Get an agent template",
-      description: "One template by id.",
-      access: read,
-      params,
-      success: AgentTemplate.json,
-      error: AgentTemplateNotFound
-    }),
-    endpoint.post("create", "/", {
-      summary: "Create an agent template",
+    agentTemplates.get("One template by id."),
+    agentTemplates.create({
       description:
         "A template sets the defaults of the agents created from it and limits their ceiling, lifetime and budget.",
-      access: write,
       payload: AgentTemplateCreation,
-      success: Created(AgentTemplate.json),
       error: [TenantNotFound, AgentTemplateNameTaken, AgentLimitsInvalid]
     }),
-    endpoint.patch("update", "/:id", {
-      summary: "Change an agent template",
+    agentTemplates.update({
       description:
         "Limits its agents from now on, in the scopes that they have and in those they are granted. Their own limits stay stored and apply again when the template is widened.",
-      access: write,
-      params,
       payload: AgentTemplatePatch,
-      success: AgentTemplate.json,
-      error: [AgentTemplateNotFound, AgentTemplateNameTaken, AgentLimitsInvalid]
+      error: [AgentTemplateNameTaken, AgentLimitsInvalid]
     }),
-    endpoint.delete("delete", "/:id", {
-      summary: "Delete an agent template",
+    agentTemplates.delete({
       description: "Only one whose agents are all retired; they have no template afterwards.",
-      access: write,
-      params,
-      error: [AgentTemplateNotFound, AgentTemplateInUse]
+      error: [AgentTemplateInUse]
     })
   )
   .middleware(Idempotency)

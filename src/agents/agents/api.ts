@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
+import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantId } from "../../kernel/identifier.ts"
@@ -24,13 +25,12 @@ import { AgentTemplateNotFound } from "../agent-templates/domain.ts"
 
 const read = requires("agents:read")
 const write = requires("agents:write")
+const agents = crudEndpoints("an agent", { read, write, id: AgentId, view: Agent.json, notFound: AgentNotFound })
 
 export class AgentsApi extends HttpApiGroup.make("agents")
   .add(
-    endpoint.get("list", "/", {
-      summary: "List agents",
+    agents.list({
       description: "A tenant's caller sees its tenant's agents, a system caller all of them, an agent itself.",
-      access: read,
       query: agentListing.query({
         status: Schema.optionalKey(AgentStatus),
         ownerUserId: Schema.optionalKey(OwnerUserId),
@@ -38,14 +38,7 @@ export class AgentsApi extends HttpApiGroup.make("agents")
       }),
       success: page(Agent.json, agentListing.position)
     }),
-    endpoint.get("get", "/:id", {
-      summary: "Get an agent",
-      description: "One agent by id.",
-      access: read,
-      params: { id: AgentId },
-      success: Agent.json,
-      error: AgentNotFound
-    }),
+    agents.get("One agent by id."),
     endpoint.post("register", "/", {
       summary: "Register an agent",
       description:
@@ -55,15 +48,11 @@ export class AgentsApi extends HttpApiGroup.make("agents")
       success: Created(Agent.json),
       error: [TenantNotFound, AgentTemplateNotFound, AgentNameTaken, AgentLimitsInvalid]
     }),
-    endpoint.patch("update", "/:id", {
-      summary: "Change an agent",
+    agents.update({
       description:
         "Any subset of the members. Suspending stops every path at once: no new credential, and the live ones are inactive until the agent is active again. A smaller ceiling holds for live credentials too.",
-      access: write,
-      params: { id: AgentId },
       payload: AgentPatch,
-      success: Agent.json,
-      error: [AgentNotFound, AgentTemplateNotFound, AgentNameTaken, AgentNotActive, AgentLimitsInvalid]
+      error: [AgentTemplateNotFound, AgentNameTaken, AgentNotActive, AgentLimitsInvalid]
     }),
     endpoint.delete("retire", "/:id", {
       summary: "Retire an agent",

@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { ApplicationId, ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
+import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
@@ -27,28 +28,20 @@ import {
 
 const read = requires("api-keys:read")
 const write = requires("api-keys:write")
+const apiKeys = crudEndpoints("an API key", { read, write, id: ApiKeyId, view: ApiKeyView, notFound: ApiKeyNotFound })
 
 export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
   .add(
-    endpoint.get("list", "/", {
-      summary: "List API keys",
+    apiKeys.list({
       description:
         "A tenant's caller sees the keys of its tenant, a system caller all of them. Never the keys themselves.",
-      access: read,
       query: apiKeyListing.query({
         tenantId: Schema.optionalKey(TenantId),
         applicationId: Schema.optionalKey(integerParameter(ApplicationId))
       }),
       success: page(ApiKeyView, apiKeyListing.position)
     }),
-    endpoint.get("get", "/:id", {
-      summary: "Get an API key",
-      description: "What is known of one key.",
-      access: read,
-      params: { id: ApiKeyId },
-      success: ApiKeyView,
-      error: ApiKeyNotFound
-    }),
+    apiKeys.get("What is known of one key."),
     endpoint
       .post("create", "/", {
         summary: "Create an API key",
@@ -60,15 +53,11 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
         error: [TenantNotFound, ApplicationNotFound, ExpiresInThePast]
       })
       .annotate(OneTimeSecrets, ["key"]),
-    endpoint.patch("update", "/:id", {
-      summary: "Change an API key",
+    apiKeys.update({
       description:
         "Name, scopes, expiry. The caller needs every scope that the key has before and after, and a caller that ends or belongs to an application changes only keys that end no later and belong to it.",
-      access: write,
-      params: { id: ApiKeyId },
       payload: ApiKeyPatch,
-      success: ApiKeyView,
-      error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated, ApiKeySynthetic]
+      error: [ApiKeyInactive, ApiKeyRotated, ApiKeySynthetic]
     }),
     endpoint
       .post("rotate", "/:id/rotate", {

@@ -1,5 +1,6 @@
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
+import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Created } from "../../kernel/http/location.ts"
 import { page } from "../../kernel/http/page.ts"
@@ -16,25 +17,22 @@ import {
 
 const read = requires("applications:read", { systemOnly: true })
 const write = requires("applications:write", { systemOnly: true })
-const params = { id: RegistrationTokenId }
+const registrationTokens = crudEndpoints("a registration token", {
+  read,
+  write,
+  id: RegistrationTokenId,
+  view: RegistrationTokenView,
+  notFound: RegistrationTokenNotFound
+})
 
 export class RegistrationTokensApi extends HttpApiGroup.make("registrationTokens")
   .add(
-    endpoint.get("list", "/", {
-      summary: "List registration tokens",
+    registrationTokens.list({
       description: "In order of creation, used up and expired ones too; never the tokens themselves.",
-      access: read,
       query: registrationTokenListing.query({}),
       success: page(RegistrationTokenView, registrationTokenListing.position)
     }),
-    endpoint.get("get", "/:id", {
-      summary: "Get a registration token",
-      description: "What is known of one token.",
-      access: read,
-      params,
-      success: RegistrationTokenView,
-      error: RegistrationTokenNotFound
-    }),
+    registrationTokens.get("What is known of one token."),
     endpoint
       .post("create", "/", {
         summary: "Create a registration token",
@@ -45,13 +43,7 @@ export class RegistrationTokensApi extends HttpApiGroup.make("registrationTokens
         success: Created(NewRegistrationToken)
       })
       .annotate(OneTimeSecrets, ["token"]),
-    endpoint.delete("delete", "/:id", {
-      summary: "Delete a registration token",
-      description: "No application registers with it any more. What has registered stays.",
-      access: write,
-      params,
-      error: RegistrationTokenNotFound
-    })
+    registrationTokens.delete({ description: "No application registers with it any more. What has registered stays." })
   )
   .middleware(Idempotency)
   .middleware(Access)

@@ -1,9 +1,8 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
-import { endpoint } from "../../kernel/http/endpoint.ts"
+import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
-import { Created } from "../../kernel/http/location.ts"
 import { page } from "../../kernel/http/page.ts"
 import { integerParameter } from "../../kernel/http/parameter.ts"
 import {
@@ -20,47 +19,35 @@ import {
 
 const read = requires("applications:read", { systemOnly: true })
 const write = requires("applications:write", { systemOnly: true })
+const applications = crudEndpoints("an application", {
+  read,
+  write,
+  id: integerParameter(ApplicationId),
+  view: Application.json,
+  notFound: ApplicationNotFound
+})
 
 export class ApplicationsApi extends HttpApiGroup.make("applications")
   .add(
-    endpoint.get("list", "/", {
-      summary: "List applications",
+    applications.list({
       description: "In the order of their ids.",
-      access: read,
       query: applicationListing.query({ status: Schema.optionalKey(ApplicationStatus) }),
       success: page(Application.json, applicationListing.position)
     }),
-    endpoint.get("get", "/:id", {
-      summary: "Get an application",
-      description: "One application by id.",
-      access: read,
-      params: { id: integerParameter(ApplicationId) },
-      success: Application.json,
-      error: ApplicationNotFound
-    }),
-    endpoint.post("create", "/", {
-      summary: "Create an application",
+    applications.get("One application by id."),
+    applications.create({
       description: "Active at once. Without a slug, one is derived from the name, with a number if it is taken.",
-      access: write,
       payload: Application.jsonCreate,
-      success: Created(Application.json),
-      error: ApplicationSlugTaken
+      error: [ApplicationSlugTaken]
     }),
-    endpoint.patch("update", "/:id", {
-      summary: "Change an application",
+    applications.update({
       description: "Any subset of the members. A built-in application keeps its slug and its status.",
-      access: write,
-      params: { id: integerParameter(ApplicationId) },
       payload: ApplicationPatch,
-      success: Application.json,
-      error: [ApplicationNotFound, ApplicationSlugTaken, ApplicationBuiltIn]
+      error: [ApplicationSlugTaken, ApplicationBuiltIn]
     }),
-    endpoint.delete("delete", "/:id", {
-      summary: "Delete an application",
+    applications.delete({
       description: "Only when no role, API key or configuration belongs to it any more; never a built-in one.",
-      access: write,
-      params: { id: integerParameter(ApplicationId) },
-      error: [ApplicationNotFound, ApplicationInUse, ApplicationBuiltIn]
+      error: [ApplicationInUse, ApplicationBuiltIn]
     })
   )
   .middleware(Idempotency)

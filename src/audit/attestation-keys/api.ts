@@ -1,5 +1,6 @@
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
+import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created } from "../../kernel/http/location.ts"
@@ -20,37 +21,32 @@ import {
 const read = requires("attestation:read", { systemOnly: true })
 const write = requires("attestation:write", { systemOnly: true })
 const position = cursor(AttestationKeyId)
+const attestationKeys = crudEndpoints("an attestation key", {
+  read,
+  write,
+  id: AttestationKeyId,
+  view: AttestationKeyView,
+  notFound: AttestationKeyNotFound
+})
 
 /** Lets operators list and manage the keys that the service signs with. */
 export class AttestationKeysApi extends HttpApiGroup.make("attestationKeys")
   .add(
-    endpoint.get("list", "/", {
-      summary: "List attestation keys",
+    attestationKeys.list({
       description:
         "The keys that the service signs with or signed with, and those that it trusts; never a private half.",
-      access: read,
       query: {
         ...pageQuery(position)
       },
       success: page(AttestationKeyView, position)
     }),
-    endpoint.post("create", "/", {
-      summary: "Create an attestation key",
+    attestationKeys.create({
       description:
         "A key to sign with is generated here, and its private half never leaves; it is published at once, and signs ten minutes later in the place of the one before, which stays valid. With the purpose `verify`, a public key of another party is trusted, and statements signed with it are verified.",
-      access: write,
       payload: AttestationKeyCreation,
-      success: Created(AttestationKeyView),
       error: [AttestationKeyExists, ValidationFailed]
     }),
-    endpoint.get("get", "/:id", {
-      summary: "Get an attestation key",
-      description: "One key by id.",
-      access: read,
-      params: { id: AttestationKeyId },
-      success: AttestationKeyView,
-      error: AttestationKeyNotFound
-    }),
+    attestationKeys.get("One key by id."),
     endpoint.post("rotate", "/:id/rotate", {
       summary: "Rotate an attestation key",
       description:

@@ -3,6 +3,7 @@ import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { TenantNotFound } from "../../tenants/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
+import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Created } from "../../kernel/http/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
@@ -38,24 +39,22 @@ const write = requires("integrations:write")
 const send = requires("integrations:write", { and: ["events:read"] })
 const deliveryPosition = cursor(DeliveryId)
 const params = { id: TargetId }
+const integrations = crudEndpoints("an integration", {
+  read,
+  write,
+  id: TargetId,
+  view: Integration,
+  notFound: IntegrationNotFound
+})
 
 export class IntegrationsApi extends HttpApiGroup.make("integrations")
   .add(
-    endpoint.get("list", "/", {
-      summary: "List integrations",
+    integrations.list({
       description: "In order of creation.",
-      access: read,
       query: targetListing.query({ tenantId: Schema.optionalKey(TenantId) }),
       success: page(Integration, targetListing.position)
     }),
-    endpoint.get("get", "/:id", {
-      summary: "Get an integration",
-      description: "One integration by id; its secret is not shown again.",
-      access: read,
-      params,
-      success: Integration,
-      error: IntegrationNotFound
-    }),
+    integrations.get("One integration by id; its secret is not shown again."),
     endpoint
       .post("create", "/", {
         summary: "Create an integration",
@@ -77,13 +76,9 @@ export class IntegrationsApi extends HttpApiGroup.make("integrations")
       success: Integration,
       error: [IntegrationNotFound, ValidationFailed]
     }),
-    endpoint.delete("delete", "/:id", {
+    integrations.delete({
       evaluation: "by-service",
-      summary: "Delete an integration",
-      description: "Its deliveries are deleted too; those that wait are not made.",
-      access: write,
-      params,
-      error: IntegrationNotFound
+      description: "Its deliveries are deleted too; those that wait are not made."
     }),
     endpoint.post("test", "/:id/test", {
       evaluation: "ahead",

@@ -3,6 +3,7 @@ import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { TenantNotFound } from "../../tenants/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
+import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Created } from "../../kernel/http/location.ts"
 import { page } from "../../kernel/http/page.ts"
@@ -17,24 +18,22 @@ const write = requires("events:write")
 /** What sends events to another place than before: a caller who may not read them must not have them sent. */
 const send = requires("events:write", { and: ["events:read"] })
 const params = { id: TargetId }
+const subscriptions = crudEndpoints("an event subscription", {
+  read,
+  write,
+  id: TargetId,
+  view: EventSubscription,
+  notFound: EventSubscriptionNotFound
+})
 
 export class EventSubscriptionsApi extends HttpApiGroup.make("eventSubscriptions")
   .add(
-    endpoint.get("list", "/", {
-      summary: "List event subscriptions",
+    subscriptions.list({
       description: "In order of creation.",
-      access: read,
       query: targetListing.query({ tenantId: Schema.optionalKey(TenantId) }),
       success: page(EventSubscription, targetListing.position)
     }),
-    endpoint.get("get", "/:id", {
-      summary: "Get an event subscription",
-      description: "One subscription by id.",
-      access: read,
-      params,
-      success: EventSubscription,
-      error: EventSubscriptionNotFound
-    }),
+    subscriptions.get("One subscription by id."),
     endpoint.post("create", "/", {
       summary: "Subscribe to events",
       description:
@@ -54,13 +53,9 @@ export class EventSubscriptionsApi extends HttpApiGroup.make("eventSubscriptions
       success: EventSubscription,
       error: [EventSubscriptionNotFound, ValidationFailed]
     }),
-    endpoint.delete("delete", "/:id", {
+    subscriptions.delete({
       evaluation: "by-service",
-      summary: "Delete an event subscription",
-      description: "Events that wait are not delivered.",
-      access: write,
-      params,
-      error: EventSubscriptionNotFound
+      description: "Events that wait are not delivered."
     })
   )
   .middleware(Idempotency)

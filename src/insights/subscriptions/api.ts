@@ -3,9 +3,9 @@ import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { FlushSettlements } from "../../budgets/ledger/api.ts"
 import { TenantNotFound } from "../../tenants/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
+import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { TenantId } from "../../kernel/identifier.ts"
-import { Created } from "../../kernel/http/location.ts"
 import { page } from "../../kernel/http/page.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
@@ -23,31 +23,26 @@ import {
 const read = requires("subscriptions:read")
 const write = requires("subscriptions:write")
 const params = { id: SubscriptionId }
+const subscriptions = crudEndpoints("a subscription", {
+  read,
+  write,
+  id: SubscriptionId,
+  view: Subscription,
+  notFound: SubscriptionNotFound
+})
 
 export class SubscriptionsApi extends HttpApiGroup.make("subscriptions")
   .add(
-    endpoint.get("list", "/", {
-      summary: "List subscriptions",
+    subscriptions.list({
       description: "In order of creation.",
-      access: read,
       query: subscriptionListing.query({ tenantId: Schema.optionalKey(TenantId) }),
       success: page(Subscription, subscriptionListing.position)
     }),
-    endpoint.get("get", "/:id", {
-      summary: "Get a subscription",
-      description: "One subscription with the change that waits for its next period.",
-      access: read,
-      params,
-      success: Subscription,
-      error: SubscriptionNotFound
-    }),
-    endpoint.post("create", "/", {
-      summary: "Create a subscription",
+    subscriptions.get("One subscription with the change that waits for its next period."),
+    subscriptions.create({
       description:
         "A quota at a provider that is paid for each period. With the routing strategy `subscription-first` the gateway uses it before targets that are paid by use.",
-      access: write,
       payload: SubscriptionCreation,
-      success: Created(Subscription),
       error: [TenantNotFound, ValidationFailed, Forbidden]
     }),
     endpoint.put("update", "/:id", {
@@ -60,13 +55,7 @@ export class SubscriptionsApi extends HttpApiGroup.make("subscriptions")
       success: Subscription,
       error: [SubscriptionNotFound, ValidationFailed]
     }),
-    endpoint.delete("delete", "/:id", {
-      summary: "Delete a subscription",
-      description: "What was used under it stays in the reports.",
-      access: write,
-      params,
-      error: SubscriptionNotFound
-    }),
+    subscriptions.delete({ description: "What was used under it stays in the reports." }),
     endpoint.get("utilization", "/:id/utilization", {
       summary: "Get the utilization of a subscription",
       description: "What the tenant has used of the quota in the current period, and what that means for its end.",

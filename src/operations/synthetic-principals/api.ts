@@ -3,6 +3,7 @@ import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { ExpiresInThePast, SyntheticKind } from "../../agents/api-keys/domain.ts"
 import { TenantNotFound } from "../../tenants/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
+import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
@@ -23,27 +24,25 @@ import {
 const read = requires("synthetic-principals:read")
 const write = requires("synthetic-principals:write")
 const params = { id: SyntheticPrincipalId }
+const syntheticPrincipals = crudEndpoints("a synthetic principal", {
+  read,
+  write,
+  id: SyntheticPrincipalId,
+  view: SyntheticPrincipalView,
+  notFound: SyntheticPrincipalNotFound
+})
 
 export class SyntheticPrincipalsApi extends HttpApiGroup.make("syntheticPrincipals")
   .add(
-    endpoint.get("list", "/", {
-      summary: "List synthetic principals",
+    syntheticPrincipals.list({
       description: "A tenant's caller sees those of its tenant, a system caller all of them. Never their keys.",
-      access: read,
       query: syntheticPrincipalListing.query({
         tenantId: Schema.optionalKey(TenantId),
         kind: Schema.optionalKey(SyntheticKind)
       }),
       success: page(SyntheticPrincipalView, syntheticPrincipalListing.position)
     }),
-    endpoint.get("get", "/:id", {
-      summary: "Get a synthetic principal",
-      description: "One by id, also when it has expired.",
-      access: read,
-      params,
-      success: SyntheticPrincipalView,
-      error: SyntheticPrincipalNotFound
-    }),
+    syntheticPrincipals.get("One by id, also when it has expired."),
     endpoint
       .post("create", "/", {
         summary: "Create a synthetic principal",
@@ -55,15 +54,11 @@ export class SyntheticPrincipalsApi extends HttpApiGroup.make("syntheticPrincipa
         error: [TenantNotFound, ExpiresInThePast, ValidationFailed]
       })
       .annotate(OneTimeSecrets, ["key"]),
-    endpoint.patch("update", "/:id", {
-      summary: "Change a synthetic principal",
+    syntheticPrincipals.update({
       description:
         "Name, scopes, expiry, labels. The caller needs every scope that it has before and after. It stays of its kind, and synthetic.",
-      access: write,
-      params,
       payload: SyntheticPrincipalPatch,
-      success: SyntheticPrincipalView,
-      error: [SyntheticPrincipalNotFound, ValidationFailed]
+      error: [ValidationFailed]
     }),
     endpoint.post("reset", "/:id/reset", {
       summary: "Reset a synthetic principal",
@@ -74,13 +69,7 @@ export class SyntheticPrincipalsApi extends HttpApiGroup.make("syntheticPrincipa
       success: SyntheticPrincipalView,
       error: SyntheticPrincipalNotFound
     }),
-    endpoint.delete("delete", "/:id", {
-      summary: "Delete a synthetic principal",
-      description: "Ends its key, then ends or deletes what it made, as a reset does.",
-      access: write,
-      params,
-      error: SyntheticPrincipalNotFound
-    })
+    syntheticPrincipals.delete({ description: "Ends its key, then ends or deletes what it made, as a reset does." })
   )
   .middleware(Idempotency)
   .middleware(Access)

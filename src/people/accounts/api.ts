@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
+import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantId } from "../../kernel/identifier.ts"
@@ -21,24 +22,22 @@ import {
 
 const read = requires("accounts:read")
 const write = requires("accounts:write")
+const accounts = crudEndpoints("an account", {
+  read,
+  write,
+  id: AccountId,
+  view: AccountView,
+  notFound: AccountNotFound
+})
 
 export class AccountsApi extends HttpApiGroup.make("accounts")
   .add(
-    endpoint.get("list", "/", {
-      summary: "List accounts",
+    accounts.list({
       description: "A tenant's caller sees the accounts of its tenant, a system caller all of them.",
-      access: read,
       query: accountListing.query({ tenantId: Schema.optionalKey(TenantId) }),
       success: page(AccountView, accountListing.position)
     }),
-    endpoint.get("get", "/:id", {
-      summary: "Get an account",
-      description: "One account by id.",
-      access: read,
-      params: { id: AccountId },
-      success: AccountView,
-      error: AccountNotFound
-    }),
+    accounts.get("One account by id."),
     endpoint.post("create", "/", {
       summary: "Make an account",
       description:
@@ -48,22 +47,15 @@ export class AccountsApi extends HttpApiGroup.make("accounts")
       success: Created(AccountView),
       error: [TenantNotFound, TrialUserNotFound, AccountEmailTaken]
     }),
-    endpoint.patch("update", "/:id", {
-      summary: "Change an account",
+    accounts.update({
       description:
         "Any subset of the members. The caller needs every capability that the account has before and after. A change of roles, password or trial user, and a suspension, end the account's sessions.",
-      access: write,
-      params: { id: AccountId },
       payload: AccountPatch,
-      success: AccountView,
-      error: [AccountNotFound, TrialUserNotFound, AccountEmailTaken, AccountIsCaller]
+      error: [TrialUserNotFound, AccountEmailTaken, AccountIsCaller]
     }),
-    endpoint.delete("delete", "/:id", {
-      summary: "Delete an account",
+    accounts.delete({
       description: "Ends its sessions. The caller needs every capability that the account has.",
-      access: write,
-      params: { id: AccountId },
-      error: [AccountNotFound, AccountIsCaller]
+      error: [AccountIsCaller]
     })
   )
   .middleware(Idempotency)

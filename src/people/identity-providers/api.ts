@@ -1,8 +1,8 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
+import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { Created } from "../../kernel/http/location.ts"
 import { page } from "../../kernel/http/page.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
@@ -22,52 +22,38 @@ import {
 const read = requires("identity-providers:read", { systemOnly: true })
 const write = requires("identity-providers:write", { systemOnly: true })
 const params = { id: IdentityProviderId }
+const identityProviders = crudEndpoints("an identity provider", {
+  read,
+  write,
+  id: IdentityProviderId,
+  view: IdentityProviderView,
+  notFound: IdentityProviderNotFound
+})
 
 export class IdentityProvidersApi extends HttpApiGroup.make("identityProviders")
   .add(
-    endpoint.get("list", "/", {
-      summary: "List identity providers",
+    identityProviders.list({
       description: "In order of creation.",
-      access: read,
       query: identityProviderListing.query({
         kind: Schema.optionalKey(ProviderKind),
         tenantId: Schema.optionalKey(TenantId)
       }),
       success: page(IdentityProviderView, identityProviderListing.position)
     }),
-    endpoint.get("get", "/:id", {
-      summary: "Get an identity provider",
-      description: "One provider by id; never its secret.",
-      access: read,
-      params,
-      success: IdentityProviderView,
-      error: IdentityProviderNotFound
-    }),
-    endpoint.post("create", "/", {
-      summary: "Create an identity provider",
+    identityProviders.get("One provider by id; never its secret."),
+    identityProviders.create({
       description:
         "Reads the OpenID configuration of the issuer, over https and from a public address, and refuses the provider if it cannot be used. The caller needs the capabilities of `defaultRoleIds`.",
-      access: write,
       payload: IdentityProviderCreation,
-      success: Created(IdentityProviderView),
       error: [TenantNotFound, DiscoveryFailed]
     }),
-    endpoint.patch("update", "/:id", {
-      summary: "Change an identity provider",
+    identityProviders.update({
       description:
         "Any subset of the members but kind, issuer and tenant. Existing sessions go on. A disabled provider admits no sign-in, and its tokens are not exchanged.",
-      access: write,
-      params,
-      payload: IdentityProviderPatch,
-      success: IdentityProviderView,
-      error: IdentityProviderNotFound
+      payload: IdentityProviderPatch
     }),
-    endpoint.delete("delete", "/:id", {
-      summary: "Delete an identity provider",
-      description: "The accounts that it made stay, and have no way to sign in until they get a password.",
-      access: write,
-      params,
-      error: IdentityProviderNotFound
+    identityProviders.delete({
+      description: "The accounts that it made stay, and have no way to sign in until they get a password."
     }),
     endpoint.post("test", "/:id/test", {
       evaluation: "ahead",

@@ -1,10 +1,11 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
+import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { booleanParameter, integerParameter } from "../../kernel/http/parameter.ts"
-import { Created, LinkedArray } from "../../kernel/http/location.ts"
+import { LinkedArray } from "../../kernel/http/location.ts"
 import { text } from "../../kernel/text.ts"
 import {
   trialUserListing,
@@ -18,26 +19,24 @@ import {
 
 const read = requires("trial-users:read", { systemOnly: true })
 const write = requires("trial-users:write", { systemOnly: true })
+const trialUsers = crudEndpoints("a trial user", {
+  read,
+  write,
+  id: integerParameter(TrialUserId),
+  view: TrialUser.json,
+  notFound: TrialUserNotFound
+})
 
 export class TrialUsersApi extends HttpApiGroup.make("trialUsers")
   .add(
-    endpoint.get("list", "/", {
-      summary: "List trial users",
+    trialUsers.list({
       description: "In the order of their ids; `active` filters `isActive`.",
-      access: read,
       query: trialUserListing.query({
         active: Schema.optionalKey(booleanParameter)
       }),
       success: LinkedArray(TrialUser.json)
     }),
-    endpoint.get("get", "/:id", {
-      summary: "Get a trial user",
-      description: "One trial user by id.",
-      access: read,
-      params: { id: integerParameter(TrialUserId) },
-      success: TrialUser.json,
-      error: TrialUserNotFound
-    }),
+    trialUsers.get("One trial user by id."),
     endpoint.get("getByEmail", "/by-email/:email", {
       summary: "Find a trial user by e-mail",
       description: "Compared without regard to case.",
@@ -46,29 +45,18 @@ export class TrialUsersApi extends HttpApiGroup.make("trialUsers")
       success: TrialUser.json,
       error: TrialUserNotFound
     }),
-    endpoint.post("create", "/", {
-      summary: "Create a trial user",
+    trialUsers.create({
       description: "Active at once; the trial starts now and ends after `TrialUsers:TrialDays`.",
-      access: write,
       payload: TrialUser.jsonCreate,
-      success: Created(TrialUser.json),
-      error: EmailTaken
+      error: [EmailTaken]
     }),
-    endpoint.patch("update", "/:id", {
-      summary: "Change a trial user",
+    trialUsers.update({
       description: "Any subset of the members. Deactivating ends the user's sessions in the same transaction.",
-      access: write,
-      params: { id: integerParameter(TrialUserId) },
       payload: TrialUserPatch,
-      success: TrialUser.json,
-      error: [TrialUserNotFound, EmailTaken, TrialEndsBeforeStart]
+      error: [EmailTaken, TrialEndsBeforeStart]
     }),
-    endpoint.delete("delete", "/:id", {
-      summary: "Delete a trial user",
-      description: "Ends the user's sessions, which remain for the audit, and frees the e-mail address.",
-      access: write,
-      params: { id: integerParameter(TrialUserId) },
-      error: TrialUserNotFound
+    trialUsers.delete({
+      description: "Ends the user's sessions, which remain for the audit, and frees the e-mail address."
     })
   )
   .middleware(Idempotency)
