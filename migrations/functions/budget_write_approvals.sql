@@ -1,4 +1,4 @@
--- Opens the held reservations that were approved, and returns those of all approvals of the batch as they are now.
+-- Opens the held reservations that were approved, and returns those of all current approvals of the batch.
 CREATE OR REPLACE FUNCTION budget_write_approvals(moment timestamptz, requests budget_request[], verdicts budget_verdict[])
 RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$

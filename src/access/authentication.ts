@@ -1,13 +1,13 @@
 import { Context, Effect, Layer } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { type Refusal } from "../audit/log/service.ts"
+import { Forbidden, type Principal, serviceAccount, Unauthenticated } from "../kernel/authority/principal.ts"
 import { headersOf } from "../platform/http/request.ts"
 import { Settings } from "../platform/settings/settings.ts"
-import { AgentTokenCheck, ApiKeyCheck, SessionTokenCheck } from "./credential-checks.ts"
 import { bearerToken, keyInAuthorization } from "./authorization-header.ts"
-import { isFromAnotherSite, sessionCookie, tokenInCookies } from "./session-cookie.ts"
-import { Forbidden, type Principal, serviceAccount, Unauthenticated } from "../kernel/authority/principal.ts"
+import { AgentTokenCheck, ApiKeyCheck, SessionTokenCheck } from "./credential-checks.ts"
 import { ServiceAccount } from "./service-account.ts"
+import { isFromAnotherSite, sessionCookie, tokenInCookies } from "./session-cookie.ts"
 
 /** Why a request is not authenticated. */
 export interface Rejection {

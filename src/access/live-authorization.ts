@@ -1,10 +1,10 @@
 import { DateTime, Deferred, Duration, Effect, Layer } from "effect"
 import { type HttpServerRequest } from "effect/http"
+import { CurrentPrincipal, type Principal } from "../kernel/authority/principal.ts"
 import { LiveAuthorization } from "../platform/http/event-stream.ts"
 import { Shutdown } from "../platform/http/in-flight.ts"
-import { Authentication } from "./authentication.ts"
 import { AuthCacheInvalidation } from "./auth-cache-invalidation.ts"
-import { CurrentPrincipal, type Principal } from "../kernel/authority/principal.ts"
+import { Authentication } from "./authentication.ts"
 
 const checkEvery = "15 seconds"
 

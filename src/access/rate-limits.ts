@@ -1,9 +1,9 @@
 import { Cause, Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { RateLimiter, Redis } from "effect/persistence"
-import { SharedRedis } from "../platform/redis/shared-redis.ts"
-import { CurrentRequest } from "../platform/http/request.ts"
-import { redisPrefix, Settings } from "../platform/settings/settings.ts"
 import { RateLimited } from "../kernel/authority/principal.ts"
+import { CurrentRequest } from "../platform/http/request.ts"
+import { SharedRedis } from "../platform/redis/shared-redis.ts"
+import { redisPrefix, Settings } from "../platform/settings/settings.ts"
 
 /** What this replica knows of a principal's rate. */
 interface Rate {

@@ -1,7 +1,7 @@
-import { RateLimited } from "../kernel/authority/principal.ts"
 import { Schema, Struct } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Access, requires } from "../kernel/authority/access.ts"
+import { RateLimited } from "../kernel/authority/principal.ts"
 import { endpoint } from "../kernel/http/endpoint.ts"
 import { cursor, page, pageQuery } from "../kernel/http/page.ts"
 import { integerParameter } from "../kernel/http/parameter.ts"

@@ -1,13 +1,13 @@
 import { Effect } from "effect"
-import { Downloads } from "../platform/http/downloads.ts"
-import { groupHandlers } from "../platform/http/served-api.ts"
 import { declaredActions } from "../kernel/authority/audit-action.ts"
 import { pageLimitDefault } from "../kernel/http/page.ts"
+import { Downloads } from "../platform/http/downloads.ts"
+import { groupHandlers } from "../platform/http/served-api.ts"
+import { AuditApi } from "./api.ts"
+import { AuditVerification } from "./chain/verification.ts"
 import { AuditExport } from "./export/export.ts"
 import { entryStream } from "./feed/feed.ts"
 import { Audit } from "./log/service.ts"
-import { AuditVerification } from "./chain/verification.ts"
-import { AuditApi } from "./api.ts"
 
 export const AuditHandlers = groupHandlers(
   AuditApi,

@@ -1,12 +1,12 @@
 import "../platform/runtime/json-parse.ts"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect, Layer } from "effect"
-import { Generation } from "../sandbox/generation/generation.ts"
 import { DatabaseConnection, migrateLayer, OwnerLayer } from "../platform/database/connection.ts"
 import * as Logging from "../platform/observability/logging.ts"
-import { Settings } from "../platform/settings/settings.ts"
-import { runOrHelp } from "./help.ts"
 import { Unusable } from "../platform/runtime/unusable.ts"
+import { Settings } from "../platform/settings/settings.ts"
+import { Generation } from "../sandbox/generation/generation.ts"
+import { runOrHelp } from "./help.ts"
 import { explained } from "./start-failure.ts"
 
 const refuse = (message: string) => Effect.fail(new Unusable({ message }))

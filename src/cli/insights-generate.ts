@@ -1,11 +1,11 @@
 import "../platform/runtime/json-parse.ts"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect, Layer } from "effect"
-import { Generation } from "../sandbox/generation/generation.ts"
 import { DatabaseConnection, migrateLayer, OwnerLayer } from "../platform/database/connection.ts"
 import * as Logging from "../platform/observability/logging.ts"
-import { Settings } from "../platform/settings/settings.ts"
 import { Unusable } from "../platform/runtime/unusable.ts"
+import { Settings } from "../platform/settings/settings.ts"
+import { Generation } from "../sandbox/generation/generation.ts"
 import { explained } from "./start-failure.ts"
 
 const usage = `npm run insights:generate -- --rows N --days D

@@ -1,9 +1,9 @@
-import { type Plugin } from "vite"
-import { promisify } from "node:util"
+import { createHash } from "node:crypto"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
-import { createHash } from "node:crypto"
+import { promisify } from "node:util"
 import { gzip } from "node:zlib"
+import { type Plugin } from "vite"
 
 const root = path.resolve(import.meta.dirname, "../..")
 const sources = path.join(import.meta.dirname, "web")

@@ -1,7 +1,7 @@
 import { Layer } from "effect"
 import { OutboundHttp } from "../platform/outbound/outbound-http.ts"
-import { EventIngestion } from "./cloud-events/ingestion.ts"
 import { CloudEventsHandlers } from "./cloud-events/handlers.ts"
+import { EventIngestion } from "./cloud-events/ingestion.ts"
 import { CloudEvents } from "./cloud-events/service.ts"
 import { DeliveryRepository } from "./deliveries/repository.ts"
 import { Deliveries } from "./deliveries/service.ts"

@@ -1,6 +1,6 @@
-import { LlmApi, LlmCallsApi } from "./wire/native/api.ts"
 import { LlmAdminApi } from "./configuration/api.ts"
 import { TranscriptsApi } from "./transcripts/api.ts"
+import { LlmApi, LlmCallsApi } from "./wire/native/api.ts"
 
 export { withCompatibility } from "./wire/document-api.ts"
 

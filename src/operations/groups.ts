@@ -1,5 +1,5 @@
-import { HealthApi } from "./health/api.ts"
 import { DashboardApi } from "./dashboard/api.ts"
+import { HealthApi } from "./health/api.ts"
 import { SecurityApi } from "./security/api.ts"
 import { SyntheticPrincipalsApi } from "./synthetic-principals/api.ts"
 

@@ -2,9 +2,9 @@ import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../kernel/authority/access.ts"
 import { crudEndpoints } from "../kernel/http/crud-endpoints.ts"
-import { Idempotency } from "../platform/idempotency/api.ts"
-import { TenantId } from "../kernel/identifier.ts"
 import { page } from "../kernel/http/page.ts"
+import { TenantId } from "../kernel/identifier.ts"
+import { Idempotency } from "../platform/idempotency/api.ts"
 import {
   tenantListing,
   Tenant,

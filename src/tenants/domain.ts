@@ -1,12 +1,12 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
 import { auditActions } from "../kernel/authority/audit-action.ts"
+import { listing } from "../kernel/http/listing.ts"
+import { optionalAtCreation, serverSet } from "../kernel/http/server-set.ts"
 import { generatedId, TenantId } from "../kernel/identifier.ts"
 import { CreatedAt, HiddenUpdatedAt } from "../kernel/instant.ts"
-import { listing } from "../kernel/http/listing.ts"
-import { Problem } from "../kernel/problems/problem.ts"
-import { optionalAtCreation, serverSet } from "../kernel/http/server-set.ts"
 import { expectedExactIntegers, hasInexactInteger } from "../kernel/json/parsed-json.ts"
+import { Problem } from "../kernel/problems/problem.ts"
 import { isStorable, name, Slug } from "../kernel/text.ts"
 
 const TenantName = name(100).annotate({ examples: ["Acme Research"] })

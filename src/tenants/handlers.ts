@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../platform/http/served-api.ts"
 import { created } from "../kernel/http/location.ts"
-import { Tenants } from "./service.ts"
+import { groupHandlers } from "../platform/http/served-api.ts"
 import { TenantsApi } from "./api.ts"
+import { Tenants } from "./service.ts"
 
 export const TenantsHandlers = groupHandlers(
   TenantsApi,

@@ -11,9 +11,9 @@ import {
   registration,
   tokenOf
 } from "../support/agents.ts"
-import { make } from "../support/scenarios.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
+import { make } from "../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 

@@ -1,4 +1,3 @@
-import { type Parameters, defaultParameters, detect } from "#src/insights/anomalies/detection.ts"
 import { evaluate, injections, makeSeries } from "./anomaly-series.ts"
 import {
   folderOf,
@@ -10,6 +9,7 @@ import {
   readNab,
   scoreDetections
 } from "./nab.ts"
+import { type Parameters, defaultParameters, detect } from "#src/insights/anomalies/detection.ts"
 
 const print = (text: string) => process.stdout.write(`${text}\n`)
 

@@ -1,4 +1,5 @@
 import * as fs from "node:fs/promises"
+import { type Measured as Seen } from "./clients.ts"
 import {
   call,
   giveWay,
@@ -15,7 +16,6 @@ import {
   startService,
   temporaryDirectory
 } from "./rates.ts"
-import { type Measured as Seen } from "./clients.ts"
 import { readStreams, type Source } from "./streams.ts"
 
 const seconds = Number(process.env.BENCH_SECONDS ?? "2")

@@ -1,5 +1,5 @@
-import { median, print, rate, serviceKey, startFastify, startService, temporaryDirectory } from "./rates.ts"
 import * as fs from "node:fs/promises"
+import { median, print, rate, serviceKey, startFastify, startService, temporaryDirectory } from "./rates.ts"
 
 const rounds = Number(process.env.BENCH_ROUNDS ?? "5")
 const seconds = Number(process.env.BENCH_SECONDS ?? "3")

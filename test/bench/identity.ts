@@ -1,8 +1,8 @@
 import autocannon from "autocannon"
 import { Array as List, Effect } from "effect"
+import * as jose from "jose"
 import * as crypto from "node:crypto"
 import * as fs from "node:fs/promises"
-import * as jose from "jose"
 import { median, print, rate, serviceKey, startService, temporaryDirectory } from "./rates.ts"
 
 const agents = 20

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
-import { benchAudit } from "./audit.ts"
 import { benchAuditChain } from "./audit-chain.ts"
+import { benchAudit } from "./audit.ts"
 import { benchConfiguration } from "./configuration.ts"
 import { benchEvenTime } from "./even-time.ts"
 import { benchHttp } from "./http.ts"

@@ -1,8 +1,8 @@
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as zlib from "node:zlib"
-import { parseSeries } from "#src/insights/anomalies/series-file.ts"
 import { type Point } from "#src/insights/anomalies/detection.ts"
+import { parseSeries } from "#src/insights/anomalies/series-file.ts"
 
 /** The Numenta Anomaly Benchmark, in the form of the README beside it; not a part of the project. */
 export const nabDirectory = process.env.NAB_DIRECTORY ?? path.resolve(import.meta.dirname, "../../../shared/data/nab")

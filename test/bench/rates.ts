@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
-import { load, type Load, type Measured } from "./clients.ts"
 import type manifest from "../../package.json"
+import { load, type Load, type Measured } from "./clients.ts"
 
 export const root = path.resolve(import.meta.dirname, "../..")
 export const serviceKey = "benchmark-service-account-key-0123456789"

@@ -14,11 +14,11 @@ import { GatewayAuthentication } from "../../src/gateway/authentication/gateway-
 import { betasOf } from "../../src/gateway/catalog/betas.ts"
 import { GatewayConfiguration } from "../../src/gateway/configuration/service.ts"
 import { GatewayError } from "../../src/gateway/errors/gateway-error.ts"
+import { openAiChat } from "../../src/gateway/formats/openai-chat/format.ts"
+import { imageTokensOf, writtenBytes } from "../../src/gateway/formats/token-upper-bound.ts"
 import { BudgetReservations, type Settlement } from "../../src/gateway/metering/budget-reservations.ts"
 import { estimateOf } from "../../src/gateway/metering/estimates.ts"
 import { TokenCounts } from "../../src/gateway/metering/token-counts.ts"
-import { openAiChat } from "../../src/gateway/formats/openai-chat/format.ts"
-import { imageTokensOf, writtenBytes } from "../../src/gateway/formats/token-upper-bound.ts"
 import { UsageMeter } from "../../src/gateway/metering/usage-meter.ts"
 import {
   type Call,
@@ -33,11 +33,11 @@ import { ProviderHealth, Router } from "../../src/gateway/routing/router.ts"
 import { responseOf } from "../../src/gateway/wire/http/serve.ts"
 import { CurrentPrincipal } from "../../src/kernel/authority/principal.ts"
 import { DatabaseLayer } from "../../src/platform/database/connection.ts"
-import { Settings } from "../../src/platform/settings/settings.ts"
 import * as Platform from "../../src/platform/layers.ts"
+import { Settings } from "../../src/platform/settings/settings.ts"
 import { ServerLayer } from "../../src/server.ts"
-import { stages } from "./stages.ts"
 import { readableSeals } from "../support/turn-seals.ts"
+import { stages } from "./stages.ts"
 
 const providerUrl = new URL(`${process.env.BENCH_PROVIDER_URL}/v1/chat/completions`)
 const maxBodyBytes = 1 << 20

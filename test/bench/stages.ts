@@ -1,7 +1,7 @@
 import * as fs from "node:fs/promises"
+import { type Measured } from "./clients.ts"
 import { configureModels, load, spender } from "./gateway.ts"
 import { giveWay, median, startProvider, startStages, temporaryDirectory, type Spent } from "./rates.ts"
-import { type Measured } from "./clients.ts"
 
 /** The stages of a gateway call, each with all before it. */
 export const stages = [

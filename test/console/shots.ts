@@ -1,6 +1,6 @@
-import { chromium } from "playwright-core"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
+import { chromium } from "playwright-core"
 import { consolePaths, executablePath } from "../support/browser.ts"
 
 /**

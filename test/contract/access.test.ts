@@ -1,23 +1,22 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Context, Effect, Layer, Schema } from "effect"
+import { HttpRouter, HttpServer } from "effect/http"
+import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+import { AccessLayer } from "../../src/access/access.ts"
+import { Authentication } from "../../src/access/authentication.ts"
+import { CapabilityUses } from "../../src/access/capability-uses.ts"
 import {
   AgentTokenCheck,
   ApiKeyCheck,
   GatewayCredentialCheck,
   SessionTokenCheck
 } from "../../src/access/credential-checks.ts"
-import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Effect, Layer, Schema } from "effect"
-import { HttpRouter, HttpServer } from "effect/http"
-import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
-import { Api } from "../../src/api.ts"
-import { Audit } from "../../src/audit/log/service.ts"
-import { Access, RequiredCapability } from "../../src/kernel/authority/access.ts"
-import { AccessLayer } from "../../src/access/access.ts"
-import { Authentication } from "../../src/access/authentication.ts"
-import { CapabilityUses } from "../../src/access/capability-uses.ts"
 import { RateLimits } from "../../src/access/rate-limits.ts"
 import { Rejections } from "../../src/access/rejections.ts"
 import { ServiceAccount } from "../../src/access/service-account.ts"
-import { Settings } from "../../src/platform/settings/settings.ts"
+import { Api } from "../../src/api.ts"
+import { Audit } from "../../src/audit/log/service.ts"
+import { Access, RequiredCapability } from "../../src/kernel/authority/access.ts"
 import {
   capabilitiesOf,
   Capability,
@@ -27,6 +26,7 @@ import {
   resources,
   Scope
 } from "../../src/kernel/authority/capability.ts"
+import { Settings } from "../../src/platform/settings/settings.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
 import { serviceLayer, TestService } from "../support/service.ts"

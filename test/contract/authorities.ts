@@ -1,7 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
-import { makeRegistration } from "../support/registrations.ts"
 import { makeIssuer } from "../support/issuer.ts"
+import { makeRegistration } from "../support/registrations.ts"
 import { type TestService } from "../support/service.ts"
 import { agentAttempts } from "./agent-authorities.ts"
 

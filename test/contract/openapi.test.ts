@@ -4,6 +4,7 @@ import { Schema } from "effect"
 import { Api } from "../../src/api.ts"
 import { Capability, isOwn } from "../../src/kernel/authority/capability.ts"
 import { problemDefinitions, problemType } from "../../src/kernel/problems/problem.ts"
+import { inlineDocument } from "../../src/platform/openapi/openapi.ts"
 import {
   anonymousOperations,
   componentOf,
@@ -19,7 +20,6 @@ import {
   withoutReferences,
   withParametersOfPaths
 } from "./document.ts"
-import { inlineDocument } from "../../src/platform/openapi/openapi.ts"
 import { exampleOf } from "./examples.ts"
 import { faultsOf } from "./validator.ts"
 

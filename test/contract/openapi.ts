@@ -1,8 +1,8 @@
-import { Api } from "../../src/api.ts"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect } from "effect"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
+import { Api } from "../../src/api.ts"
 import { openApiDocument } from "../../src/platform/openapi/openapi.ts"
 
 const file = path.join(import.meta.dirname, "openapi.json")

@@ -4,13 +4,13 @@ import { HttpServer } from "effect/http"
 import { NetAddress } from "effect/net"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { printBanner } from "../../src/cli/banner.ts"
+import { DatabaseConnection } from "../../src/platform/database/connection.ts"
+import { Settings } from "../../src/platform/settings/settings.ts"
 import { operations } from "./document.ts"
 import { anchorsIn, type Manual, manuals, root } from "./manuals.ts"
 import { mustsMarkdown } from "./musts.ts"
 import { tableIn, tables } from "./tables.ts"
-import { printBanner } from "../../src/cli/banner.ts"
-import { DatabaseConnection } from "../../src/platform/database/connection.ts"
-import { Settings } from "../../src/platform/settings/settings.ts"
 
 const cells = (text: string) =>
   text

@@ -1,8 +1,8 @@
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { clientsMarkdown } from "../support/client-features.ts"
 import { familyReference, gatewayReference } from "./gateway-reference.ts"
 import { manuals, root } from "./manuals.ts"
-import { clientsMarkdown } from "../support/client-features.ts"
 import { settingsMarkdown } from "./settings-reference.ts"
 
 /** The tables of the documentation that are made from the source, by the name of their markers. */

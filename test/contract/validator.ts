@@ -1,5 +1,5 @@
-import { Ajv2020 } from "ajv/dist/2020.js"
 import { default as formats } from "ajv-formats"
+import { Ajv2020 } from "ajv/dist/2020.js"
 import { document, type Json } from "./document.ts"
 
 const componentUri = (name: string): string => `component:${name}`

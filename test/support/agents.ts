@@ -2,8 +2,8 @@ import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import * as jose from "jose"
 import * as crypto from "node:crypto"
-import { type Answer, type TestService } from "./service.ts"
 import { make } from "./scenarios.ts"
+import { type Answer, type TestService } from "./service.ts"
 
 type Service = TestService["Service"]
 type Algorithm = "ES256" | "EdDSA" | "PS256" | "RS256"

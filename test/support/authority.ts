@@ -1,9 +1,9 @@
 import { assert, type Vitest } from "@effect/vitest"
 import { Effect } from "effect"
+import { type TestDatabase } from "./database.ts"
 import { assertProblem } from "./problem.ts"
 import { TestService } from "./service.ts"
 import { asSuperuser } from "./statements.ts"
-import { type TestDatabase } from "./database.ts"
 
 /** A key as its creating answer shows it, as far as tests look. */
 export interface MadeKey {

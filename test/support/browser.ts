@@ -1,5 +1,9 @@
 import { assert } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
+import { execFile } from "node:child_process"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { promisify } from "node:util"
 import {
   type Browser as Chromium,
   type BrowserContext,
@@ -7,10 +11,6 @@ import {
   type Page,
   chromium
 } from "playwright-core"
-import { execFile } from "node:child_process"
-import * as fs from "node:fs"
-import * as path from "node:path"
-import { promisify } from "node:util"
 import { makeAccount, signIn } from "./accounts.ts"
 import { type TestService } from "./service.ts"
 

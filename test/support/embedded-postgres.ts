@@ -1,13 +1,13 @@
-import { assert } from "@effect/vitest"
 import { PgClient } from "@effect/sql-pg"
+import { assert } from "@effect/vitest"
 import { Context, Effect, Layer, Redacted, Schedule } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { type ChildProcess, spawn } from "node:child_process"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
-import { type EmbeddedPostgresError, findProcess } from "../../src/platform/embedded-postgres/system.ts"
 import * as EmbeddedPostgres from "../../src/platform/embedded-postgres/embedded-postgres.ts"
+import { type EmbeddedPostgresError, findProcess } from "../../src/platform/embedded-postgres/system.ts"
 
 export const isRoot = process.geteuid?.() === 0
 export const isLinux = process.platform === "linux"

@@ -1,5 +1,5 @@
-import { assert } from "@effect/vitest"
 import { type PgClient } from "@effect/sql-pg"
+import { assert } from "@effect/vitest"
 import { Effect, String as Text } from "effect"
 import { makeKey, makeTenant } from "./authority.ts"
 import { type ProviderStandIn } from "./provider.ts"

@@ -1,8 +1,8 @@
 import { Effect, Exit, Scope } from "effect"
 import * as fs from "node:fs/promises"
-import { sendSignal } from "../../src/platform/embedded-postgres/system.ts"
-import * as EmbeddedPostgres from "../../src/platform/embedded-postgres/embedded-postgres.ts"
 import { migrate } from "../../src/platform/database/migrations.ts"
+import * as EmbeddedPostgres from "../../src/platform/embedded-postgres/embedded-postgres.ts"
+import { sendSignal } from "../../src/platform/embedded-postgres/system.ts"
 import { type TestDatabase } from "./database.ts"
 import { makeDirectory, postmasterPid, start } from "./embedded-postgres.ts"
 

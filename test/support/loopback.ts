@@ -1,6 +1,6 @@
 import { SecureRandom } from "effect/crypto"
-import { makeLoopback } from "../../src/sandbox/loopback/loopback.ts"
 import { loopbackProvider } from "../../src/gateway/configuration/gateway-snapshot.ts"
+import { makeLoopback } from "../../src/sandbox/loopback/loopback.ts"
 
 /** The provider that needs no account, whose ids come again in every run. */
 export const repeatableLoopback = () => {

@@ -1,9 +1,9 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { registration } from "./agents.ts"
-import { make } from "./scenarios.ts"
 import { makeKey, makeTenant } from "./authority.ts"
 import { type TestDatabase } from "./database.ts"
+import { make } from "./scenarios.ts"
 import { type TestService } from "./service.ts"
 import { asSuperuser } from "./statements.ts"
 

@@ -5,8 +5,8 @@ import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
 import { type TestProject } from "vitest/node"
-import * as EmbeddedPostgres from "../../src/platform/embedded-postgres/embedded-postgres.ts"
 import { migrate } from "../../src/platform/database/migrations.ts"
+import * as EmbeddedPostgres from "../../src/platform/embedded-postgres/embedded-postgres.ts"
 import { type DatabaseServer, onServer } from "./database.ts"
 
 const embeddedServer = Effect.gen(function* () {

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { detect } from "#src/insights/anomalies/detection.ts"
 import { evaluate, makeSeries } from "../bench/anomaly-series.ts"
 import { hasNab, normalised, readNab, scoreDetections } from "../bench/nab.ts"
+import { detect } from "#src/insights/anomalies/detection.ts"
 
 describe("anomalies", () => {
   it("have precision and recall of 0.9 on 600 injected series", () => {

@@ -6,8 +6,8 @@ import * as path from "node:path"
 import { pipeline } from "node:stream/promises"
 import { auditVerify } from "../support/audit-verify.ts"
 import { isLinux, makeDirectory } from "../support/embedded-postgres.ts"
-import { serviceKey } from "../support/service.ts"
 import { type ServiceProcess, startProcess } from "../support/service-process.ts"
+import { serviceKey } from "../support/service.ts"
 import { asSuperuser, countOf } from "../support/statements.ts"
 
 const entries = 1_000_000

@@ -1,5 +1,5 @@
-import { assert, describe, it as itIs, layer } from "@effect/vitest"
 import { PgProtocol } from "@effect/sql-pg"
+import { assert, describe, it as itIs, layer } from "@effect/vitest"
 import { Cause, Effect } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { problemOf } from "../../src/platform/http/failures.ts"

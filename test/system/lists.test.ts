@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { ApiKeysRepository } from "../../src/agents/api-keys/repository.ts"
 import { type ApiKeyId } from "../../src/agents/api-keys/domain.ts"
+import { ApiKeysRepository } from "../../src/agents/api-keys/repository.ts"
 import { type ListRequest, type Place } from "../../src/kernel/http/listing.ts"
 import { applicationRole } from "../../src/platform/database/migrations.ts"
 import { makeDatabase } from "../support/database.ts"

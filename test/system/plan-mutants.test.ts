@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit } from "effect"
-import { diceOf } from "../contract/dice.ts"
 import { plansLayer, runProgram } from "../budgets/plans/programs.ts"
+import { diceOf } from "../contract/dice.ts"
 import { OwnDatabase } from "../support/clock.ts"
 import { asSuperuser } from "../support/statements.ts"
 

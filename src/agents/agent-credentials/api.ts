@@ -1,11 +1,11 @@
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
-import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
 import { Created } from "../../kernel/http/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
+import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
 import {
   AgentCredentialView,
   AgentTokenResponse,

@@ -1,7 +1,7 @@
-import { isStorable } from "../../kernel/text.ts"
 import { Schema } from "effect"
-import { maxAssertionCharacters } from "./domain.ts"
 import { repeatedMember } from "../../kernel/json/json-scanner.ts"
+import { isStorable } from "../../kernel/text.ts"
+import { maxAssertionCharacters } from "./domain.ts"
 
 const maxLifetimeSeconds = 300
 const skewSeconds = 10

@@ -1,12 +1,12 @@
 import { Cache, Context, DateTime, Effect, Exit, Layer, Option, Result, Schema } from "effect"
 import * as jose from "jose"
-import { AgentId, isActiveAt } from "../agents/domain.ts"
-import { type Refusal } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { type Principal, type RateLimited } from "../../kernel/authority/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { Rejections } from "../../access/rejections.ts"
+import { type Refusal } from "../../audit/log/service.ts"
+import { type Principal, type RateLimited } from "../../kernel/authority/principal.ts"
 import { Settings } from "../../platform/settings/settings.ts"
+import { AgentId, isActiveAt } from "../agents/domain.ts"
 import { type AssertionHeader, checkClaims, readAssertion } from "./assertion.ts"
 import { credentialActions, InvalidClient } from "./domain.ts"
 import { type Client, TokensRepository } from "./repository.ts"
@@ -47,7 +47,7 @@ export class AgentClients extends Context.Service<
     /** The client as it was a second ago at most. */
     readonly find: FindClient<Client>
     /** The current client, past the cache. */
-    readonly findAnew: FindClient<Client>
+    readonly refresh: FindClient<Client>
     /** Refuses as every failure of authentication is refused: one answer, and the reason to the audit. */
     refuse(agentId: string, reason: string, client?: Client): Effect.Effect<never, InvalidClient | RateLimited>
     /** The same for a refusal that is already known. */
@@ -105,7 +105,7 @@ export class AgentClients extends Context.Service<
         rules.strictAudience ? [api.publicUrl] : [api.publicUrl, `${api.publicUrl}${endpoint}`]
 
       const find: FindClient<Client> = (agentId, kid) => Cache.get(clients, `${agentId}${kid}`)
-      const findAnew: FindClient<Client> = (agentId, kid) => Cache.refresh(clients, `${agentId}${kid}`)
+      const refresh: FindClient<Client> = (agentId, kid) => Cache.refresh(clients, `${agentId}${kid}`)
 
       const authenticate = Effect.fn("AgentClients.authenticate")(function* <C extends Client>(
         agentId: string,
@@ -142,7 +142,7 @@ export class AgentClients extends Context.Service<
         }
       })
 
-      return AgentClients.of({ authenticate, find, findAnew, refuse, reject })
+      return AgentClients.of({ authenticate, find, refresh, refuse, reject })
     })
   )
 

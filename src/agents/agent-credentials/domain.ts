@@ -1,11 +1,11 @@
 import { Effect, Schema } from "effect"
-import { AgentId } from "../agents/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Capability, Scopes } from "../../kernel/authority/capability.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Fault, Problem } from "../../kernel/problems/problem.ts"
 import { storable } from "../../kernel/text.ts"
+import { AgentId } from "../agents/domain.ts"
 
 export const CredentialId = Uuid.pipe(Schema.brand("CredentialId"))
 export type CredentialId = typeof CredentialId.Type

@@ -1,11 +1,11 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/http/page.ts"
-import { AgentCredentials } from "./service.ts"
+import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { AgentCredentialsApi } from "./api.ts"
 import { type AgentTokenResponse } from "./domain.ts"
 import { TokenIntrospection } from "./introspection.ts"
-import { AgentCredentialsApi } from "./api.ts"
+import { AgentCredentials } from "./service.ts"
 
 const issued = (body: AgentTokenResponse) =>
   HttpApiSchema.withHeaders({ body, headers: { location: `/api/agents/credentials/${body.credentialId}` } })

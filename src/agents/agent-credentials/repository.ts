@@ -1,12 +1,12 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AgentId, BoundedAgent } from "../agents/domain.ts"
-import { KeyAlgorithm } from "../agent-keys/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
-import { DelegationId } from "../delegations/domain.ts"
 import { Capability } from "../../kernel/authority/capability.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
+import { KeyAlgorithm } from "../agent-keys/domain.ts"
+import { AgentId, BoundedAgent } from "../agents/domain.ts"
+import { DelegationId } from "../delegations/domain.ts"
 import { CredentialId } from "./domain.ts"
 
 const Capabilities = Schema.Array(Capability)

@@ -1,13 +1,13 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
-import { type AgentId, AgentNotActive, ceilingOf, isActiveAt } from "../agents/domain.ts"
-import { Agents } from "../agents/service.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority, requireBounds, requireOwnAgent } from "../../kernel/authority/authority.ts"
-import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { slice } from "../../kernel/http/page.ts"
-import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
+import { type AgentId, AgentNotActive, ceilingOf, isActiveAt } from "../agents/domain.ts"
+import { Agents } from "../agents/service.ts"
 import {
   type AgentCredentialView,
   credentialActions,

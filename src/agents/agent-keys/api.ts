@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created } from "../../kernel/http/location.ts"
 import { page } from "../../kernel/http/page.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
 import {
   agentKeyListing,
   AgentKeyId,

@@ -1,12 +1,12 @@
 import { DateTime, Schema, SchemaGetter } from "effect"
 import { Model } from "effect/schema"
-import { AgentId } from "../agents/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
-import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { name, text } from "../../kernel/text.ts"
+import { AgentId } from "../agents/domain.ts"
 
 export const AgentKeyId = Uuid.pipe(Schema.brand("AgentKeyId"))
 export type AgentKeyId = typeof AgentKeyId.Type

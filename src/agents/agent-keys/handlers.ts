@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { AgentKeys } from "./service.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { AgentKeysApi } from "./api.ts"
+import { AgentKeys } from "./service.ts"
 
 export const AgentKeysHandlers = groupHandlers(
   AgentKeysApi,

@@ -1,9 +1,9 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { type AgentId } from "../agents/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
-import { agentKeyListing, AgentKey, AgentKeyId, AgentKeyNotFound, AgentKeyTaken } from "./domain.ts"
 import { makeTable } from "../../platform/database/table.ts"
+import { type AgentId } from "../agents/domain.ts"
+import { agentKeyListing, AgentKey, AgentKeyId, AgentKeyNotFound, AgentKeyTaken } from "./domain.ts"
 
 export class AgentKeysRepository extends Context.Service<AgentKeysRepository>()("app/agent-keys/AgentKeysRepository", {
   make: Effect.gen(function* () {

@@ -1,14 +1,15 @@
-import * as jose from "jose"
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
-import { type AgentId, AgentNotActive } from "../agents/domain.ts"
-import { Agents } from "../agents/service.ts"
+import * as jose from "jose"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { requireBounds, untilCallerEnds } from "../../kernel/authority/authority.ts"
-import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { Database } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
+import { type AgentId, AgentNotActive } from "../agents/domain.ts"
+import { Agents } from "../agents/service.ts"
 import {
   AgentKey,
   agentKeyActions,
@@ -21,7 +22,6 @@ import {
 import { validateProof } from "./proof.ts"
 import { readPublicKey } from "./public-key.ts"
 import { AgentKeysRepository } from "./repository.ts"
-import { type ListRequest } from "../../kernel/http/listing.ts"
 
 const maxLive = 5
 

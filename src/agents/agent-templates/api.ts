@@ -2,11 +2,10 @@ import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
-import { TenantId } from "../../kernel/identifier.ts"
 import { page } from "../../kernel/http/page.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantNotFound } from "../../tenants/domain.ts"
-import { AgentLimitsInvalid } from "./limits-domain.ts"
 import {
   agentTemplateListing,
   AgentTemplate,
@@ -17,6 +16,7 @@ import {
   AgentTemplateNotFound,
   AgentTemplatePatch
 } from "./domain.ts"
+import { AgentLimitsInvalid } from "./limits-domain.ts"
 
 const read = requires("agents:read")
 const write = requires("agents:write")

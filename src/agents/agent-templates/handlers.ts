@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { AgentTemplates } from "./service.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { AgentTemplatesApi } from "./api.ts"
+import { AgentTemplates } from "./service.ts"
 
 export const AgentTemplatesHandlers = groupHandlers(
   AgentTemplatesApi,

@@ -1,9 +1,9 @@
 import { Effect, Schema } from "effect"
 import { Model } from "effect/schema"
 import { distinct, missing, Scopes } from "../../kernel/authority/capability.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
 import { name, text } from "../../kernel/text.ts"
 import { Usd } from "../../kernel/usd.ts"
-import { Problem } from "../../kernel/problems/problem.ts"
 
 export const maxCredentialTtlSecondsDefault = 3600
 

@@ -1,6 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
+import { makeTable } from "../../platform/database/table.ts"
 import { TenantNotFound } from "../../tenants/domain.ts"
 import {
   agentTemplateListing,
@@ -10,7 +11,6 @@ import {
   AgentTemplateNameTaken,
   AgentTemplateNotFound
 } from "./domain.ts"
-import { makeTable } from "../../platform/database/table.ts"
 
 export class AgentTemplatesRepository extends Context.Service<AgentTemplatesRepository>()(
   "app/agents/AgentTemplatesRepository",

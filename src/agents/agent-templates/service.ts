@@ -1,12 +1,14 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { Model } from "effect/schema"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
+import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority, requireBounds } from "../../kernel/authority/authority.ts"
-import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database } from "../../platform/database/database.ts"
-import { limitsFrom, noLimitsGiven, validateLimits } from "./limits-domain.ts"
+import { Tenants } from "../../tenants/service.ts"
 import {
   AgentTemplate,
   agentTemplateActions,
@@ -14,10 +16,8 @@ import {
   type AgentTemplateId,
   type AgentTemplatePatch
 } from "./domain.ts"
+import { limitsFrom, noLimitsGiven, validateLimits } from "./limits-domain.ts"
 import { AgentTemplatesRepository } from "./repository.ts"
-import { Tenants } from "../../tenants/service.ts"
-import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
-import { type ListRequest } from "../../kernel/http/listing.ts"
 
 export class AgentTemplates extends Context.Service<AgentTemplates>()("app/agents/AgentTemplates", {
   make: Effect.gen(function* () {

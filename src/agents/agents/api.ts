@@ -3,11 +3,12 @@ import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
-import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
 import { page } from "../../kernel/http/page.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantNotFound } from "../../tenants/domain.ts"
+import { AgentTemplateNotFound } from "../agent-templates/domain.ts"
 import { AgentLimitsInvalid } from "../agent-templates/limits-domain.ts"
 import {
   agentListing,
@@ -21,7 +22,6 @@ import {
   AgentStatus,
   OwnerUserId
 } from "./domain.ts"
-import { AgentTemplateNotFound } from "../agent-templates/domain.ts"
 
 const read = requires("agents:read")
 const write = requires("agents:write")

@@ -1,12 +1,14 @@
 import { DateTime, Schema } from "effect"
 import { Model } from "effect/schema"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { Capability, intersection, missing } from "../../kernel/authority/capability.ts"
+import { listing } from "../../kernel/http/listing.ts"
+import { serverSet } from "../../kernel/http/server-set.ts"
 import { generatedId, IntegerId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate, UpdatedAt } from "../../kernel/instant.ts"
-import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { serverSet } from "../../kernel/http/server-set.ts"
 import { name } from "../../kernel/text.ts"
+import { AgentTemplateId } from "../agent-templates/domain.ts"
 import {
   AgentDescription,
   AgentName,
@@ -17,8 +19,6 @@ import {
   ScopeCeiling,
   TaskTypes
 } from "../agent-templates/limits-domain.ts"
-import { AgentTemplateId } from "../agent-templates/domain.ts"
-import { Capability, intersection, missing } from "../../kernel/authority/capability.ts"
 
 export const AgentId = Uuid.pipe(Schema.brand("AgentId"))
 export type AgentId = typeof AgentId.Type

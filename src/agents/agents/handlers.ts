@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { Agents } from "./service.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { AgentsApi } from "./api.ts"
+import { Agents } from "./service.ts"
 
 export const AgentsHandlers = groupHandlers(
   AgentsApi,

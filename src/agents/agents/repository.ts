@@ -1,10 +1,10 @@
 import { Context, Effect, Layer, type Option } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
-import { TenantNotFound } from "../../tenants/domain.ts"
-import { agentListing, Agent, AgentId, AgentNameTaken, AgentNotFound, BoundedAgent } from "./domain.ts"
 import { indexedText } from "../../platform/database/list.ts"
 import { makeTable } from "../../platform/database/table.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
+import { agentListing, Agent, AgentId, AgentNameTaken, AgentNotFound, BoundedAgent } from "./domain.ts"
 
 export type AgentFilter = { readonly [Key in "status" | "ownerUserId" | "tenantId"]?: Agent[Key] | undefined }
 

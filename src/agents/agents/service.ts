@@ -1,5 +1,7 @@
 import { Cache, Context, DateTime, Effect, Exit, Layer } from "effect"
 import { Model } from "effect/schema"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
+import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 import { Audit } from "../../audit/log/service.ts"
 import {
   callerBounds,
@@ -8,10 +10,15 @@ import {
   requireBounds,
   requireOwnAgent
 } from "../../kernel/authority/authority.ts"
-import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database } from "../../platform/database/database.ts"
+import { makeLastUses } from "../../platform/database/last-use.ts"
+import { Tenants } from "../../tenants/service.ts"
+import { type AgentTemplateId, AgentTemplateNotFound } from "../agent-templates/domain.ts"
+import { limitMembers, limitsFrom, noLimitsGiven, validateLimits } from "../agent-templates/limits-domain.ts"
+import { AgentTemplatesRepository } from "../agent-templates/repository.ts"
 import {
   Agent,
   agentActions,
@@ -22,14 +29,7 @@ import {
   type AgentRegistration,
   isActiveAt
 } from "./domain.ts"
-import { limitMembers, limitsFrom, noLimitsGiven, validateLimits } from "../agent-templates/limits-domain.ts"
 import { type AgentFilter, AgentsRepository } from "./repository.ts"
-import { type AgentTemplateId, AgentTemplateNotFound } from "../agent-templates/domain.ts"
-import { AgentTemplatesRepository } from "../agent-templates/repository.ts"
-import { Tenants } from "../../tenants/service.ts"
-import { makeLastUses } from "../../platform/database/last-use.ts"
-import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
-import { type ListRequest } from "../../kernel/http/listing.ts"
 
 export class Agents extends Context.Service<Agents>()("app/agents/Agents", {
   make: Effect.gen(function* () {

@@ -4,12 +4,12 @@ import { ApplicationId, ApplicationNotFound } from "../../applications/applicati
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
-import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
-import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
 import { page } from "../../kernel/http/page.ts"
 import { integerParameter } from "../../kernel/http/parameter.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
 import { TenantNotFound } from "../../tenants/domain.ts"
 import {
   ApiKeyCreation,

@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { ApiKeys } from "./service.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { ApiKeysApi } from "./api.ts"
+import { ApiKeys } from "./service.ts"
 
 export const ApiKeysHandlers = groupHandlers(
   ApiKeysApi,

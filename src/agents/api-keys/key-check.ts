@@ -1,13 +1,13 @@
 import { Cache, Clock, Effect, Exit, Layer, Option } from "effect"
 import { Digest, Mac } from "effect/crypto"
-import { type Refusal } from "../../audit/log/service.ts"
-import { ApiKeyCheck, type ApiKeyRefusalReason, apiKeyRefusals } from "../../access/credential-checks.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
+import { ApiKeyCheck, type ApiKeyRefusalReason, apiKeyRefusals } from "../../access/credential-checks.ts"
+import { type Refusal } from "../../audit/log/service.ts"
 import { type Principal } from "../../kernel/authority/principal.ts"
+import { makeLastUses } from "../../platform/database/last-use.ts"
 import { canaryActions } from "./domain.ts"
 import { digestOf, parse, publicPartOf, start } from "./key-format.ts"
 import { ApiKeysRepository, type StoredKey } from "./repository.ts"
-import { makeLastUses } from "../../platform/database/last-use.ts"
 
 /** The check of presented keys: cached for a second, emptied by any change of authority. */
 const layerNoDeps = Layer.effect(

@@ -5,10 +5,10 @@ import { Change } from "../../audit/log/domain.ts"
 import { Capability } from "../../kernel/authority/capability.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
-import { TenantNotFound } from "../../tenants/domain.ts"
-import { ApiKey, ApiKeyId, apiKeyListing, ApiKeyNotFound, SyntheticKind } from "./domain.ts"
 import { indexedText } from "../../platform/database/list.ts"
 import { makeTable } from "../../platform/database/table.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
+import { ApiKey, ApiKeyId, apiKeyListing, ApiKeyNotFound, SyntheticKind } from "./domain.ts"
 
 /** What authentication needs of a key; read past row-level security, since the tenant is not known yet. */
 export const StoredKey = Schema.Struct({

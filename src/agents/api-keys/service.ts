@@ -1,11 +1,12 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { Model } from "effect/schema"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
+import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { callerBounds, requireAuthority, requireBounds } from "../../kernel/authority/authority.ts"
-import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
 import { type Capability, distinct, intersection } from "../../kernel/authority/capability.ts"
+import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database } from "../../platform/database/database.ts"
@@ -24,7 +25,6 @@ import {
 } from "./domain.ts"
 import { generate, start } from "./key-format.ts"
 import { ApiKeysRepository } from "./repository.ts"
-import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 
 const graceSecondsDefault = 86_400
 

@@ -1,13 +1,13 @@
 import { DateTime, Schema } from "effect"
 import { Model } from "effect/schema"
-import { AgentId } from "../agents/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Scopes } from "../../kernel/authority/capability.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
-import { listing } from "../../kernel/http/listing.ts"
 import { Fault, Problem } from "../../kernel/problems/problem.ts"
 import { name, text } from "../../kernel/text.ts"
+import { AgentId } from "../agents/domain.ts"
 
 export const DelegationId = Uuid.pipe(Schema.brand("DelegationId"))
 export type DelegationId = typeof DelegationId.Type

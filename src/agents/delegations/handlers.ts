@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { Delegations } from "./service.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { DelegationsApi } from "./api.ts"
+import { Delegations } from "./service.ts"
 
 export const DelegationsHandlers = groupHandlers(
   DelegationsApi,

@@ -2,8 +2,8 @@ import { Context, type DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
-import { delegationListing, Delegation, DelegationId, DelegationNotFound } from "./domain.ts"
 import { makeTable } from "../../platform/database/table.ts"
+import { delegationListing, Delegation, DelegationId, DelegationNotFound } from "./domain.ts"
 
 export class DelegationsRepository extends Context.Service<DelegationsRepository>()(
   "app/delegations/DelegationsRepository",

@@ -1,16 +1,19 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { Model } from "effect/schema"
-import { AgentId, AgentNotActive } from "../agents/domain.ts"
-import { Agents } from "../agents/service.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
+import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority, requireBounds, requireOwnAgent } from "../../kernel/authority/authority.ts"
-import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { distinct, missing } from "../../kernel/authority/capability.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { Database } from "../../platform/database/database.ts"
 import { IdentityProviders } from "../../people/identity-providers/service.ts"
+import { Database } from "../../platform/database/database.ts"
+import { makeLastUses } from "../../platform/database/last-use.ts"
 import { Settings } from "../../platform/settings/settings.ts"
+import { AgentId, AgentNotActive } from "../agents/domain.ts"
+import { Agents } from "../agents/service.ts"
 import {
   Delegation,
   delegationActions,
@@ -20,9 +23,6 @@ import {
   DelegationView
 } from "./domain.ts"
 import { DelegationsRepository } from "./repository.ts"
-import { makeLastUses } from "../../platform/database/last-use.ts"
-import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
-import { type ListRequest } from "../../kernel/http/listing.ts"
 
 export class Delegations extends Context.Service<Delegations>()("app/delegations/Delegations", {
   make: Effect.gen(function* () {

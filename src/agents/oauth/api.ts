@@ -1,6 +1,6 @@
 import { HttpApiGroup, HttpApiMiddleware, OpenApi } from "effect/http-api"
-import { endpoint } from "../../kernel/http/endpoint.ts"
 import { RateLimited } from "../../kernel/authority/principal.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
 import {
   AgentTokenResponse,
   InvalidClient,

@@ -1,5 +1,4 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
-import { type AgentId, ceilingOf } from "../agents/domain.ts"
 import { AttestationKeys } from "../../audit/signing-keys/service.ts"
 import { type Capability, intersection, missing } from "../../kernel/authority/capability.ts"
 import { Uuid } from "../../kernel/identifier.ts"
@@ -25,6 +24,7 @@ import {
   TokensRepository
 } from "../agent-credentials/repository.ts"
 import { namedScopes } from "../agent-credentials/scopes.ts"
+import { type AgentId, ceilingOf } from "../agents/domain.ts"
 import { SubjectTokens } from "../subject-tokens/service.ts"
 import { WorkloadTokens } from "./workload-tokens.ts"
 

@@ -3,9 +3,9 @@ import { HttpApiSchema } from "effect/http-api"
 import { keysFreshSeconds } from "../../audit/signing-keys/domain.ts"
 import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { groupHandlers } from "../../platform/http/served-api.ts"
+import { AgentTokensApi, TokenMetadataApi } from "./api.ts"
 import { TokenMetadata } from "./metadata.ts"
 import { AgentGrants } from "./service.ts"
-import { AgentTokensApi, TokenMetadataApi } from "./api.ts"
 
 export const AgentTokensHandlers = groupHandlers(
   AgentTokensApi,

@@ -1,8 +1,8 @@
 import { Effect, Layer, type Types } from "effect"
 import { HttpApiError } from "effect/http-api"
 import { toProblem } from "../../platform/http/validation.ts"
-import { OAuthRequests } from "./api.ts"
 import { InvalidRequest } from "../agent-credentials/domain.ts"
+import { OAuthRequests } from "./api.ts"
 
 const isPayloadError = (error: unknown): error is HttpApiError.HttpApiSchemaError & Types.unhandled =>
   HttpApiError.HttpApiSchemaError.is(error) && error.kind === "Payload"

@@ -1,5 +1,4 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
-import { ceilingOf } from "../agents/domain.ts"
 import { CurrentPrincipal, type RateLimited } from "../../kernel/authority/principal.ts"
 import { AgentClients, type AuthenticatedClient, type FindClient } from "../agent-credentials/clients.ts"
 import {
@@ -13,10 +12,11 @@ import {
   type TokenExchangeRequest,
   type TokenRequest
 } from "../agent-credentials/domain.ts"
-import { Exchanges, type PreparedExchange } from "./exchange.ts"
 import { CredentialMint, type MintFault, MintRefused, type MintRequest } from "../agent-credentials/mint.ts"
 import { type Client, type ExchangeClient } from "../agent-credentials/repository.ts"
 import { scopesWithin } from "../agent-credentials/scopes.ts"
+import { ceilingOf } from "../agents/domain.ts"
+import { Exchanges, type PreparedExchange } from "./exchange.ts"
 
 /** The grants by which an agent gets a token for its assertion: its own, and on behalf of a subject. */
 export class AgentGrants extends Context.Service<AgentGrants>()("app/agents/AgentGrants", {
@@ -28,12 +28,12 @@ export class AgentGrants extends Context.Service<AgentGrants>()("app/agents/Agen
     /** Mints for the client as it was seen, and once more as it is when it has changed meanwhile. */
     const mintFor = <C extends Client>(
       known: AuthenticatedClient<C>,
-      findAnew: FindClient<C>,
+      refresh: FindClient<C>,
       prepare: (client: C) => Effect.Effect<MintRequest, InvalidScope | InvalidRequest>
     ) => {
       const attempt = (client: C) => Effect.flatMap(prepare(client), minting.mint)
       const again = Effect.gen(function* () {
-        const client = Option.getOrUndefined(yield* findAnew(known.client.id, known.kid))
+        const client = Option.getOrUndefined(yield* refresh(known.client.id, known.kid))
         return client === undefined ? yield* clients.refuse(known.client.id, "unknown-agent") : yield* attempt(client)
       })
       const answer = ({ fault }: MintRefused): Effect.Effect<never, InvalidClient | InvalidRequest | RateLimited> =>
@@ -50,7 +50,7 @@ export class AgentGrants extends Context.Service<AgentGrants>()("app/agents/Agen
       const known = yield* clients.authenticate(request.agentId, request.clientAssertion, endpoint, clients.find)
       return yield* mintFor(
         known,
-        clients.findAnew,
+        clients.refresh,
         Effect.fnUntraced(function* (client: Client) {
           const scopes = yield* scopesWithin(request.requestedScopes, ceilingOf(client))
           const now = yield* DateTime.now

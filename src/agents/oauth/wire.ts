@@ -2,7 +2,6 @@ import { ByteSize, Effect, Layer, Option, Redacted } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Settings } from "../../platform/settings/settings.ts"
 import { AccessTokens } from "../agent-credentials/access-tokens.ts"
-import { AgentCredentials } from "../agent-credentials/service.ts"
 import {
   accessTokenUrn,
   type AgentTokenResponse,
@@ -10,10 +9,11 @@ import {
   jwtUrn,
   maxTokenRequestBytes
 } from "../agent-credentials/domain.ts"
-import { type Form, readForm, required } from "./form.ts"
 import { TokenIntrospection } from "../agent-credentials/introspection.ts"
-import { OAuthError, toWire, type WireFailure } from "./oauth-error.ts"
 import { TokensRepository } from "../agent-credentials/repository.ts"
+import { AgentCredentials } from "../agent-credentials/service.ts"
+import { type Form, readForm, required } from "./form.ts"
+import { OAuthError, toWire, type WireFailure } from "./oauth-error.ts"
 import { AgentGrants } from "./service.ts"
 import { makeWireCallers } from "./wire-callers.ts"
 

@@ -1,11 +1,11 @@
 import { Context, Data, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { text } from "../../kernel/text.ts"
+import { ProviderMetadata } from "../../people/identity-providers/metadata.ts"
+import { IdentityProviders } from "../../people/identity-providers/service.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { claimsIn } from "../agent-credentials/assertion.ts"
 import { type ExchangeSubject } from "../agent-credentials/repository.ts"
-import { ProviderMetadata } from "../../people/identity-providers/metadata.ts"
-import { IdentityProviders } from "../../people/identity-providers/service.ts"
 
 const decodeNamed = Schema.decodeUnknownOption(Schema.Struct({ iss: text(1, 512), sub: text(1, 255) }))
 

@@ -1,9 +1,9 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { generatedId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
-import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 
 export const RegistrationTokenId = Uuid.pipe(Schema.brand("RegistrationTokenId"))

@@ -5,6 +5,7 @@ import { changesOf } from "../../audit/log/change-entries.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { untilCallerEnds } from "../../kernel/authority/authority.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { generate, sha256Of } from "../../platform/crypto/opaque-tokens.ts"
 import {
@@ -15,7 +16,6 @@ import {
   RegistrationTokenView
 } from "./domain.ts"
 import { RegistrationTokensRepository } from "./repository.ts"
-import { type ListRequest } from "../../kernel/http/listing.ts"
 
 const lifetimeSecondsDefault = 86_400
 

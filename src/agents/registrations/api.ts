@@ -2,11 +2,11 @@ import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { ApplicationId, ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { PreconditionRequired } from "../../kernel/http/precondition.ts"
 import { integerParameter } from "../../kernel/http/parameter.ts"
+import { PreconditionRequired } from "../../kernel/http/precondition.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
-import { ApiKeyInactive, ApiKeyRotated } from "../api-keys/domain.ts"
 import { TenantNotFound } from "../../tenants/domain.ts"
+import { ApiKeyInactive, ApiKeyRotated } from "../api-keys/domain.ts"
 import { ApplicationNotPending, RegistrationApproval, RegistrationNotFound, RegistrationView } from "./domain.ts"
 
 const read = requires("applications:read", { systemOnly: true })

@@ -12,14 +12,14 @@ import { type Capability, distinct, missing } from "../../kernel/authority/capab
 import { requireSeen } from "../../kernel/http/precondition.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { slugFrom } from "../../kernel/slug.ts"
+import { generate, sha256Of } from "../../platform/crypto/opaque-tokens.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Settings } from "../../platform/settings/settings.ts"
+import { Tenants } from "../../tenants/service.ts"
 import { type ApiKeyId, type ApiKeyView } from "../api-keys/domain.ts"
 import { ApiKeys } from "../api-keys/service.ts"
 import { OAuthError } from "../oauth/oauth-error.ts"
 import { RegistrationTokens } from "../registration-tokens/service.ts"
-import { generate, sha256Of } from "../../platform/crypto/opaque-tokens.ts"
-import { Tenants } from "../../tenants/service.ts"
 import {
   ApplicationNotPending,
   Registration,

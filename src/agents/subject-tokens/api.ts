@@ -1,7 +1,7 @@
 import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { AgentNotFound } from "../agents/domain.ts"
 import { Access, requiresCredential } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
+import { AgentNotFound } from "../agents/domain.ts"
 import { SubjectToken, SubjectTokenRequest } from "./domain.ts"
 
 export class SubjectTokensApi extends HttpApiGroup.make("subjectTokens")

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
-import { AgentId } from "../agents/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Instant } from "../../kernel/instant.ts"
+import { AgentId } from "../agents/domain.ts"
 
 /** The `typ` of a subject token: it is no access token, and authenticates no caller. */
 export const subjectTokenType = "subject+jwt"

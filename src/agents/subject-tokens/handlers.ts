@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
-import { SubjectTokens } from "./service.ts"
 import { SubjectTokensApi } from "./api.ts"
+import { SubjectTokens } from "./service.ts"
 
 export const SubjectTokensHandlers = groupHandlers(
   SubjectTokensApi,

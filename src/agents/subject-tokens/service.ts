@@ -1,13 +1,13 @@
 import { Context, DateTime, Effect, Layer, Option, Redacted, Result, Schema } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { AgentId } from "../agents/domain.ts"
-import { Agents } from "../agents/service.ts"
-import { AttestationKeys } from "../../audit/signing-keys/service.ts"
 import { Audit } from "../../audit/log/service.ts"
+import { AttestationKeys } from "../../audit/signing-keys/service.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { Uuid } from "../../kernel/identifier.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { TokensRepository } from "../agent-credentials/repository.ts"
+import { AgentId } from "../agents/domain.ts"
+import { Agents } from "../agents/service.ts"
 import { subjectTokenActions, type SubjectTokenRequest, subjectTokenSeconds, subjectTokenType } from "./domain.ts"
 
 const Claims = Schema.Struct({ iss: Schema.String, sub: Schema.String, aud: AgentId, exp: Schema.Int, sid: Uuid })

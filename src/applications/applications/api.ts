@@ -2,9 +2,9 @@ import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
 import { page } from "../../kernel/http/page.ts"
 import { integerParameter } from "../../kernel/http/parameter.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
 import {
   applicationListing,
   Application,

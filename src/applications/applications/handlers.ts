@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { Applications } from "./service.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { ApplicationsApi } from "./api.ts"
+import { Applications } from "./service.ts"
 
 export const ApplicationsHandlers = groupHandlers(
   ApplicationsApi,

@@ -1,6 +1,7 @@
 import { Cache, Context, DateTime, Effect, Exit, Layer, Option } from "effect"
 import { Model } from "effect/schema"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
+import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { patched } from "../../kernel/http/server-set.ts"
@@ -16,7 +17,6 @@ import {
   builtInApplications
 } from "./domain.ts"
 import { ApplicationsRepository } from "./repository.ts"
-import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 
 /** What happens to an application's configuration when the application goes; provided by the configuration. */
 export class ApplicationConfiguration extends Context.Service<

@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { ApplicationId, ApplicationNotFound } from "../applications/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
 import { LinkedArray } from "../../kernel/http/location.ts"
 import { integerParameter } from "../../kernel/http/parameter.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { ApplicationId, ApplicationNotFound } from "../applications/domain.ts"
 import { roleListing, Role, RoleBuiltIn, RoleId, RoleInUse, RoleNameTaken, RoleNotFound, RolePatch } from "./domain.ts"
 
 const read = requires("roles:read", { systemOnly: true })

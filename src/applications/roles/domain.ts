@@ -1,14 +1,14 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
-import { ApplicationId } from "../applications/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { capabilitiesOf, Capability, resources } from "../../kernel/authority/capability.ts"
+import { listing } from "../../kernel/http/listing.ts"
+import { optionalAtCreation, serverSet } from "../../kernel/http/server-set.ts"
 import { generatedId, IntegerId } from "../../kernel/identifier.ts"
 import { HiddenCreatedAt, HiddenUpdatedAt } from "../../kernel/instant.ts"
-import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { optionalAtCreation, serverSet } from "../../kernel/http/server-set.ts"
 import { name, text } from "../../kernel/text.ts"
+import { ApplicationId } from "../applications/domain.ts"
 
 export const RoleId = IntegerId.pipe(Schema.brand("RoleId"))
 export type RoleId = typeof RoleId.Type

@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created, linkedPage } from "../../kernel/http/location.ts"
-import { Roles } from "./service.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { RolesApi } from "./api.ts"
+import { Roles } from "./service.ts"
 
 export const RolesHandlers = groupHandlers(
   RolesApi,

@@ -1,8 +1,8 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { ApplicationId, ApplicationNotFound } from "../applications/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
 import { makeTable } from "../../platform/database/table.ts"
+import { ApplicationId, ApplicationNotFound } from "../applications/domain.ts"
 import { roleListing, Role, RoleId, RoleInUse, RoleNameTaken, RoleNotFound } from "./domain.ts"
 
 export class RolesRepository extends Context.Service<RolesRepository>()("app/roles/RolesRepository", {

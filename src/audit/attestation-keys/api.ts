@@ -2,10 +2,10 @@ import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created } from "../../kernel/http/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
 import {
   AttestationKeyCreation,
   AttestationKeyEnding,

@@ -1,9 +1,9 @@
-import * as jose from "jose"
 import { Context, DateTime, Effect, Layer, Result } from "effect"
 import { Model } from "effect/schema"
+import * as jose from "jose"
+import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { type Changed } from "../log/domain.ts"
 import { Audit } from "../log/service.ts"
-import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import {
   announcedSeconds,
   attestationActions,

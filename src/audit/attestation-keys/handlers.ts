@@ -1,12 +1,12 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
 import { pageLimitDefault } from "../../kernel/http/page.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
+import { AttestationKeys } from "../signing-keys/service.ts"
+import { AttestationApi, AttestationKeysApi } from "./api.ts"
 import { AttestationKeyCreations } from "./creation.ts"
 import { AttestationKeyRevocation } from "./revocation.ts"
 import { AttestationKeyRotations } from "./rotation.ts"
-import { AttestationKeys } from "../signing-keys/service.ts"
-import { AttestationApi, AttestationKeysApi } from "./api.ts"
 
 export const AttestationHandlers = groupHandlers(
   AttestationApi,

@@ -1,8 +1,8 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { type Change } from "../log/domain.ts"
-import { Audit } from "../log/service.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
+import { type Change } from "../log/domain.ts"
+import { Audit } from "../log/service.ts"
 import {
   attestationActions,
   type AttestationKey,

@@ -1,9 +1,9 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { asSystem, Audit } from "../log/service.ts"
 import { slice } from "../../kernel/http/page.ts"
-import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
+import { asSystem, Audit } from "../log/service.ts"
 import {
   announcedSeconds,
   attestationActions,

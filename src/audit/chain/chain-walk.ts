@@ -1,6 +1,6 @@
 import { AuditEntryId, type ProofFault, type ProofProblem, type RetiredRun } from "../log/domain.ts"
-import { canonicalEntry, genesisHash, linkHash } from "./link.ts"
 import { type StoredEntry, withId } from "./chain-repository.ts"
+import { canonicalEntry, genesisHash, linkHash } from "./link.ts"
 import { type LinkedRow } from "./proof-repository.ts"
 
 /** How many bad links are kept to distinguish a swap from two changes. */

@@ -3,12 +3,12 @@ import { SqlClient } from "effect/sql"
 import { DatabaseConnection } from "../../platform/database/connection.ts"
 import { sessionLayer } from "../../platform/database/database.ts"
 import { Notifications } from "../../platform/database/notifications.ts"
-import { type UnlinkedEntry, ChainRepository, type ChainState, type Link, passStart } from "./chain-repository.ts"
-import { isDue, makeCheckpoints } from "./checkpoints.ts"
 import { chainGrowth, checkpointEvery } from "../log/domain.ts"
-import { CheckpointRepository } from "./checkpoint-repository.ts"
-import { canonicalEntry, linkHash } from "./link.ts"
 import { AuditRepository, UnlinkedEntries } from "../log/repository.ts"
+import { type UnlinkedEntry, ChainRepository, type ChainState, type Link, passStart } from "./chain-repository.ts"
+import { CheckpointRepository } from "./checkpoint-repository.ts"
+import { isDue, makeCheckpoints } from "./checkpoints.ts"
+import { canonicalEntry, linkHash } from "./link.ts"
 
 /** How many entries are linked in one transaction. */
 export const batchSize = 1000

@@ -1,5 +1,4 @@
 import { DateTime, Duration, Effect, Option, Schema } from "effect"
-import { AttestationKeys } from "../signing-keys/service.ts"
 import {
   AuditCheckpoint,
   checkpointActions,
@@ -7,9 +6,10 @@ import {
   CheckpointStatement,
   checkpointType
 } from "../log/domain.ts"
-import { CheckpointRepository } from "./checkpoint-repository.ts"
 import { AuditRepository } from "../log/repository.ts"
 import { asSystem, rowsOf } from "../log/service.ts"
+import { AttestationKeys } from "../signing-keys/service.ts"
+import { CheckpointRepository } from "./checkpoint-repository.ts"
 
 const longest = Duration.hours(1)
 

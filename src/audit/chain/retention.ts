@@ -1,12 +1,12 @@
 import { Context, DateTime, Effect, Exit, Layer, Schedule, Schema } from "effect"
-import { AttestationKeys } from "../signing-keys/service.ts"
-import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Database } from "../../platform/database/database.ts"
 import { problemOf } from "../../platform/http/failures.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { retirementActions, RetirementStatement, retirementType } from "../log/domain.ts"
-import { RetentionRepository } from "./retention-repository.ts"
 import { asSystem, Audit } from "../log/service.ts"
+import { AttestationKeys } from "../signing-keys/service.ts"
+import { RetentionRepository } from "./retention-repository.ts"
 
 const statement = Schema.encodeSync(RetirementStatement)
 

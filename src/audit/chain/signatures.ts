@@ -1,5 +1,4 @@
 import { Effect, Option, Result, Schema } from "effect"
-import { AttestationKeys } from "../signing-keys/service.ts"
 import {
   type AuditCheckpoint,
   AuditEntryId,
@@ -10,6 +9,7 @@ import {
   RetirementStatement,
   retirementType
 } from "../log/domain.ts"
+import { AttestationKeys } from "../signing-keys/service.ts"
 import { CheckpointRepository } from "./checkpoint-repository.ts"
 import { type LinkedRow, type Retirement } from "./proof-repository.ts"
 

@@ -1,8 +1,8 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { type AuditFilter } from "../log/domain.ts"
 import { storedColumns } from "../chain/chain-repository.ts"
 import { linkedRow, type LinkedRow, type EntryPlace } from "../chain/proof-repository.ts"
+import { type AuditFilter } from "../log/domain.ts"
 import { filterConditions } from "../log/repository.ts"
 
 /** One read of entries in the order of their time. */

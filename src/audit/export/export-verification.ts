@@ -1,7 +1,6 @@
 import { DateTime, Effect, FileSystem, Option, Schema, Stream } from "effect"
 import * as jose from "jose"
 import { Unusable } from "../../platform/runtime/unusable.ts"
-import { PublicKeys } from "../signing-keys/domain.ts"
 import {
   CheckpointStatement,
   checkpointType,
@@ -10,6 +9,7 @@ import {
   RetirementStatement,
   retirementType
 } from "../log/domain.ts"
+import { PublicKeys } from "../signing-keys/domain.ts"
 import { ExportedLog, type LineFault, type Recorded, type Run } from "./exported-log.ts"
 
 const usage = `npm run audit:verify -- FILE [--keys attestation-keys.json] [--checkpoints checkpoints.json] [--filtered]

@@ -1,15 +1,15 @@
 import { Context, DateTime, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"
 import * as crypto from "node:crypto"
-import { AttestationKeys } from "../signing-keys/service.ts"
-import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { scopeOf, Database, type TenantScope } from "../../platform/database/database.ts"
-import { type AuditFilter, ExportStatement, exportType } from "../log/domain.ts"
-import { csvHeader, csvLine, isWhole, jsonLine, type WholeRow } from "./exported-line.ts"
 import { makeChainReader } from "../chain/chain-reader.ts"
-import { ExportRepository } from "./export-repository.ts"
 import { type EntryPlace, type LinkedRow, ProofRepository } from "../chain/proof-repository.ts"
+import { type AuditFilter, ExportStatement, exportType } from "../log/domain.ts"
 import { Audit } from "../log/service.ts"
+import { AttestationKeys } from "../signing-keys/service.ts"
+import { ExportRepository } from "./export-repository.ts"
+import { csvHeader, csvLine, isWhole, jsonLine, type WholeRow } from "./exported-line.ts"
 
 export const exportActions = auditActions("AuditLog", ["AuditLogExported"])
 

@@ -1,7 +1,7 @@
 import { csvLine as lineOf } from "../../kernel/csv.ts"
 import { canonicalJson } from "../../kernel/json/canonical-json.ts"
-import { canonicalEntry } from "../chain/link.ts"
 import { type StoredEntry, storedMembers } from "../chain/chain-repository.ts"
+import { canonicalEntry } from "../chain/link.ts"
 import { type LinkedRow } from "../chain/proof-repository.ts"
 
 /** A link with its entry. */

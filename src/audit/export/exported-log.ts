@@ -1,4 +1,5 @@
 import { Option, Schema } from "effect"
+import * as crypto from "node:crypto"
 import {
   canonicalObject,
   type ExactJson,
@@ -6,9 +7,8 @@ import {
   hasRepeatedMember,
   parseExact
 } from "../../kernel/json/canonical-json.ts"
-import { checkpointActions, type ExportStatement, retirementActions } from "../log/domain.ts"
 import { genesisHash, linkHash } from "../chain/link.ts"
-import * as crypto from "node:crypto"
+import { checkpointActions, type ExportStatement, retirementActions } from "../log/domain.ts"
 
 /** How many recent links are remembered, to compare neighbours and checkpoints that come a little out of order. */
 const remembered = 20_000

@@ -4,9 +4,9 @@ import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { Notifications } from "../../platform/database/notifications.ts"
 import { eventStream, LiveAuthorization, OpenStreams, type ServerSentEvent } from "../../platform/http/event-stream.ts"
+import { ProofRepository } from "../chain/proof-repository.ts"
 import { AuditEntry, type AuditFilter, chainGrowth } from "../log/domain.ts"
 import { FeedRepository } from "./repository.ts"
-import { ProofRepository } from "../chain/proof-repository.ts"
 
 /** The most entries that are read from the database at once; one may have 64 KiB. */
 const atOnce = 500

@@ -1,8 +1,8 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
+import { readRows } from "../../platform/database/table.ts"
 import { AuditEntry, type AuditFilter } from "../log/domain.ts"
 import { entryColumns, filterConditions } from "../log/repository.ts"
-import { readRows } from "../../platform/database/table.ts"
 
 /** What a feed of the log reads; whose rows it sees is up to the transaction. */
 export class FeedRepository extends Context.Service<

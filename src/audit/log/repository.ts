@@ -1,5 +1,9 @@
 import { Context, DateTime, Effect, Latch, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
+import { declaredActions } from "../../kernel/authority/audit-action.ts"
+import { planningWithout, tenantInScope } from "../../platform/database/database.ts"
+import { containing, inIndexOrder } from "../../platform/database/list.ts"
+import { readRows } from "../../platform/database/table.ts"
 import {
   type AuditCursor,
   AuditEntry,
@@ -9,10 +13,6 @@ import {
   type AuditSearch,
   StoredEntryDetail
 } from "./domain.ts"
-import { declaredActions } from "../../kernel/authority/audit-action.ts"
-import { planningWithout, tenantInScope } from "../../platform/database/database.ts"
-import { containing, inIndexOrder } from "../../platform/database/list.ts"
-import { readRows } from "../../platform/database/table.ts"
 
 /** A row as it is written: the draft with everything that the request and the principal add to it. */
 export interface AuditRow extends AuditOrigin {

@@ -1,12 +1,12 @@
 import { Clock, Context, DateTime, Effect, Layer } from "effect"
-import { CurrentPrincipal, system } from "../../kernel/authority/principal.ts"
 import { type AuditAction } from "../../kernel/authority/audit-action.ts"
-import { type TenantId } from "../../kernel/identifier.ts"
-import { CurrentPrecondition } from "../../kernel/http/precondition.ts"
+import { CurrentPrincipal, system } from "../../kernel/authority/principal.ts"
 import { type Slice, slice } from "../../kernel/http/page.ts"
-import { repeatJob } from "../../platform/runtime/background-jobs.ts"
+import { CurrentPrecondition } from "../../kernel/http/precondition.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import {
   type AuditCursor,
   type AuditDraft,
@@ -19,8 +19,8 @@ import {
   type AuditOrigin,
   type Changed
 } from "./domain.ts"
-import { AuditRepository, type AuditRow } from "./repository.ts"
 import { makeRefusals } from "./refusals.ts"
+import { AuditRepository, type AuditRow } from "./repository.ts"
 
 /** Something that was refused: what, to whom is known from the request, and why. */
 export interface Refusal {

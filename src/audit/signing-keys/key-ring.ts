@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Notifications } from "../../platform/database/notifications.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { type AttestationKey, type KeyPurpose } from "./domain.ts"
 import { AttestationKeysRepository } from "./repository.ts"
 

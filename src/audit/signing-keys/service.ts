@@ -1,8 +1,8 @@
-import * as jose from "jose"
 import { Context, DateTime, Effect, Layer, Option, Redacted, Result, type Schema } from "effect"
-import { asSystem, Audit } from "../log/service.ts"
-import { Settings } from "../../platform/settings/settings.ts"
+import * as jose from "jose"
 import { type SealBroken, Sealing } from "../../platform/crypto/sealing.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { asSystem, Audit } from "../log/service.ts"
 import {
   attestationActions,
   type AttestationKey,

@@ -1,11 +1,11 @@
-import { FlushSettlements } from "../ledger/api.ts"
-import { CapId } from "../ledger/domain.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { TenantId } from "../../kernel/identifier.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { FlushSettlements } from "../ledger/api.ts"
+import { CapId } from "../ledger/domain.ts"
 import { AlertId, BudgetAlert } from "./domain.ts"
 
 const position = cursor(AlertId)

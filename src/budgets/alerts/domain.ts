@@ -1,8 +1,8 @@
 import { Schema } from "effect"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { AlertThreshold, CapId } from "../ledger/domain.ts"
 import { CapName, CountedScope } from "../caps/domain.ts"
+import { AlertThreshold, CapId } from "../ledger/domain.ts"
 import { Total, Unit } from "../ledger/quantity-domain.ts"
 
 export const AlertId = Uuid.pipe(Schema.brand("AlertId"))

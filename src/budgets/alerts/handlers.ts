@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/http/served-api.ts"
 import { pageLimitDefault } from "../../kernel/http/page.ts"
-import { BudgetAlerts } from "./service.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { BudgetAlertsApi } from "./api.ts"
+import { BudgetAlerts } from "./service.ts"
 
 export const BudgetAlertsHandlers = groupHandlers(
   BudgetAlertsApi,

@@ -2,9 +2,9 @@ import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
-import { AlertId } from "./domain.ts"
 import { AlertThreshold, CapId, CapScope } from "../ledger/domain.ts"
 import { Unit } from "../ledger/quantity-domain.ts"
+import { AlertId } from "./domain.ts"
 
 /** An alert as it is stored, with the cap and the counter that it is of. */
 export const StoredAlert = Schema.Struct({

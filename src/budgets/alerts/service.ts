@@ -2,12 +2,12 @@ import { Context, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { emptySlice, slice } from "../../kernel/http/page.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
+import { seesCounted, withinTenant } from "../attribution/service.ts"
+import { countedScope } from "../ledger/cap-index.ts"
+import { allTenants } from "../ledger/domain.ts"
+import { totalOf } from "../ledger/quantity-domain.ts"
 import { type AlertId, type BudgetAlert } from "./domain.ts"
 import { type AlertFilter, AlertsRepository, type StoredAlert } from "./repository.ts"
-import { seesCounted, withinTenant } from "../attribution/service.ts"
-import { allTenants } from "../ledger/domain.ts"
-import { countedScope } from "../ledger/cap-index.ts"
-import { totalOf } from "../ledger/quantity-domain.ts"
 
 /** Thresholds of caps that were passed, each once in a period. */
 export class BudgetAlerts extends Context.Service<BudgetAlerts>()("app/budgets/BudgetAlerts", {

@@ -1,5 +1,14 @@
+import { Schema } from "effect"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { AgentId, AgentNotActive } from "../../agents/agents/domain.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { Forbidden } from "../../kernel/authority/principal.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { page } from "../../kernel/http/page.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { HandlesIdempotency, IdempotencyKeyReused } from "../../platform/idempotency/domain.ts"
 import { FlushSettlements } from "../ledger/api.ts"
-import { Approval, Denial, PendingApproval } from "./domain.ts"
 import {
   PlanNotActive,
   ReservationId,
@@ -8,16 +17,7 @@ import {
   StillNoHeadroom
 } from "../ledger/domain.ts"
 import { Reservation, reservationListing } from "../reservations/domain.ts"
-import { Schema } from "effect"
-import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { AgentId, AgentNotActive } from "../../agents/agents/domain.ts"
-import { Access, requires } from "../../kernel/authority/access.ts"
-import { endpoint } from "../../kernel/http/endpoint.ts"
-import { Forbidden } from "../../kernel/authority/principal.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
-import { HandlesIdempotency, IdempotencyKeyReused } from "../../platform/idempotency/domain.ts"
-import { TenantId } from "../../kernel/identifier.ts"
-import { page } from "../../kernel/http/page.ts"
+import { Approval, Denial, PendingApproval } from "./domain.ts"
 
 const approve = requires("budgets:approve")
 const id = { reservationId: ReservationId }

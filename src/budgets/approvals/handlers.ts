@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
-import { Approvals } from "./service.ts"
 import { ApprovalsApi } from "./api.ts"
+import { Approvals } from "./service.ts"
 
 export const ApprovalsHandlers = groupHandlers(
   ApprovalsApi,

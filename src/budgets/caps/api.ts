@@ -1,4 +1,21 @@
+import { Schema } from "effect"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { AgentId, AgentNotFound } from "../../agents/agents/domain.ts"
+import { ApiKeyId, ApiKeyNotFound } from "../../agents/api-keys/domain.ts"
+import { ApplicationId, ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { Forbidden } from "../../kernel/authority/principal.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { Created } from "../../kernel/http/location.ts"
+import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { integerParameter } from "../../kernel/http/parameter.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { ValidationFailed } from "../../kernel/problems/problems.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
 import { FlushSettlements } from "../ledger/api.ts"
+import { CapId } from "../ledger/domain.ts"
 import {
   capListing,
   Cap,
@@ -16,23 +33,6 @@ import {
   UtilizationKey,
   UtilizationSort
 } from "./domain.ts"
-import { CapId } from "../ledger/domain.ts"
-import { Schema } from "effect"
-import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentId, AgentNotFound } from "../../agents/agents/domain.ts"
-import { ApiKeyId, ApiKeyNotFound } from "../../agents/api-keys/domain.ts"
-import { ApplicationId, ApplicationNotFound } from "../../applications/applications/domain.ts"
-import { Access, requires } from "../../kernel/authority/access.ts"
-import { endpoint } from "../../kernel/http/endpoint.ts"
-import { Forbidden } from "../../kernel/authority/principal.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
-import { TenantId } from "../../kernel/identifier.ts"
-import { Instant } from "../../kernel/instant.ts"
-import { Created } from "../../kernel/http/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
-import { integerParameter } from "../../kernel/http/parameter.ts"
-import { ValidationFailed } from "../../kernel/problems/problems.ts"
-import { TenantNotFound } from "../../tenants/domain.ts"
 
 const read = requires("budgets:read")
 const write = requires("budgets:write")

@@ -5,10 +5,10 @@ import { slice } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { type CapId, type StoredCap } from "../ledger/domain.ts"
-import { type Grant, grantActions, type GrantCreation, type GrantId, GrantNotFound } from "./domain.ts"
-import { AgentCapPolicy, BudgetCaps, recordedIn } from "./service.ts"
-import { GrantsRepository, type StoredGrant } from "./grant-repository.ts"
 import { amountOf, quantityFault, quantityOf } from "../ledger/quantity-domain.ts"
+import { type Grant, grantActions, type GrantCreation, type GrantId, GrantNotFound } from "./domain.ts"
+import { GrantsRepository, type StoredGrant } from "./grant-repository.ts"
+import { AgentCapPolicy, BudgetCaps, recordedIn } from "./service.ts"
 
 /** Grants: temporary raises of caps. */
 export class Grants extends Context.Service<Grants>()("app/budgets/Grants", {

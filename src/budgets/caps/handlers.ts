@@ -1,14 +1,14 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
 import { pageLimitDefault } from "../../kernel/http/page.ts"
-import { type Cap } from "./domain.ts"
-import { BudgetCaps, tagOf } from "./service.ts"
-import { Grants } from "./grants.ts"
-import { type UsePlace, type UtilizationKey } from "./domain.ts"
-import { CapUtilizations } from "./utilization.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { BudgetCapsApi } from "./api.ts"
+import { type Cap } from "./domain.ts"
+import { type UsePlace, type UtilizationKey } from "./domain.ts"
+import { Grants } from "./grants.ts"
+import { BudgetCaps, tagOf } from "./service.ts"
+import { CapUtilizations } from "./utilization.ts"
 
 const tagged = (body: Cap) => HttpApiSchema.withHeaders({ body, headers: { etag: tagOf(body) } })
 const createdCap = (body: Cap) =>

@@ -1,18 +1,19 @@
-import { ModelNames } from "../attribution/service.ts"
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { Audit } from "../../audit/log/service.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
-import { type TenantId } from "../../kernel/identifier.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
 import { emptySlice } from "../../kernel/http/page.ts"
 import { entityTag } from "../../kernel/http/precondition.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { TenantNotFound } from "../../tenants/domain.ts"
 import { Tenants } from "../../tenants/service.ts"
+import { ModelNames } from "../attribution/service.ts"
 import { withinTenant } from "../attribution/service.ts"
 import { allTenants, CapId, type StoredCap } from "../ledger/domain.ts"
+import { amountOf, quantityFault, quantityOf } from "../ledger/quantity-domain.ts"
 import {
   type Cap,
   capActions,
@@ -23,7 +24,6 @@ import {
   naturalAnchor
 } from "./domain.ts"
 import { type CapFilter, CapsRepository } from "./repository.ts"
-import { amountOf, quantityFault, quantityOf } from "../ledger/quantity-domain.ts"
 
 /** Budget caps: created, changed and deleted by callers with `budgets:write`. */
 export class BudgetCaps extends Context.Service<BudgetCaps>()("app/budgets/BudgetCaps", {

@@ -5,8 +5,8 @@ import { InstantFromDate } from "../../kernel/instant.ts"
 import { type Moment, momentText } from "../../platform/database/database.ts"
 import { readRows } from "../../platform/database/table.ts"
 import { AlertThreshold, CapId, CapScope, Sum } from "../ledger/domain.ts"
-import { type UsePlace, UtilizationKey, type UtilizationSort } from "./domain.ts"
 import { Unit } from "../ledger/quantity-domain.ts"
+import { type UsePlace, UtilizationKey, type UtilizationSort } from "./domain.ts"
 
 /** A counter of a cap with its current use. */
 export const CounterUtilization = Schema.Struct({

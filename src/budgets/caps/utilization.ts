@@ -1,14 +1,14 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
-import { type TenantId } from "../../kernel/identifier.ts"
 import { emptySlice, slice } from "../../kernel/http/page.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { Database, type Moment, scopeOf, statementMoment } from "../../platform/database/database.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { seesCounted, withinTenant } from "../attribution/service.ts"
 import { countedDimensions, countedScope } from "../ledger/cap-index.ts"
 import { allTenants } from "../ledger/domain.ts"
-import { type CapUtilization, type UsePlace, type UtilizationKey, type UtilizationSort } from "./domain.ts"
 import { exhaustionOf, forecastOf, quantityOf, totalOf } from "../ledger/quantity-domain.ts"
+import { type CapUtilization, type UsePlace, type UtilizationKey, type UtilizationSort } from "./domain.ts"
 import { type CounterUtilization, type UtilizationFilter, UtilizationRepository } from "./utilization-repository.ts"
 
 /** The use of each cap, read from the counters themselves: it includes every reservation that was answered. */

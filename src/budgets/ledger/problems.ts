@@ -1,8 +1,8 @@
 import { type DateTime } from "effect"
 import { type Refusal } from "../../audit/log/service.ts"
 import { covers } from "../../kernel/authority/capability.ts"
-import { instantAt } from "../../kernel/instant.ts"
 import { Forbidden, type Principal } from "../../kernel/authority/principal.ts"
+import { instantAt } from "../../kernel/instant.ts"
 import {
   allTenants,
   BudgetDenied,

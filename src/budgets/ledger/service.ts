@@ -1,11 +1,11 @@
 import { Array as Arr, type Cause, Context, Effect, Exit, FiberSet, Layer, Schedule, type Scope } from "effect"
-import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { makeBatcher } from "../../platform/database/batcher.ts"
 import { statementMoment } from "../../platform/database/database.ts"
-import { problemOf } from "../../platform/http/failures.ts"
 import { databaseDeadline } from "../../platform/http/deadline.ts"
+import { problemOf } from "../../platform/http/failures.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { FlushSettlements } from "./api.ts"
@@ -28,6 +28,7 @@ import {
   type TransferItem,
   type TransferResult
 } from "./protocol-domain.ts"
+import { forecastOf } from "./quantity-domain.ts"
 import {
   type DenyOutcome,
   type Drift,
@@ -37,7 +38,6 @@ import {
   type RefundOutcome,
   sqlStateOf
 } from "./repository.ts"
-import { forecastOf } from "./quantity-domain.ts"
 
 const maxBatchSize = 200
 const maxSweptAtOnce = 2000

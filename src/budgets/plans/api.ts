@@ -1,16 +1,16 @@
-import { FlushSettlements } from "../ledger/api.ts"
-import { BudgetDenied, PlanId, PlanNotActive, PlanNotFound, PlanStatus } from "../ledger/domain.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../../agents/agents/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
-import { IdempotencyKeyReused, HandlesIdempotency } from "../../platform/idempotency/domain.ts"
-import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
 import { page } from "../../kernel/http/page.ts"
+import { TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { IdempotencyKeyReused, HandlesIdempotency } from "../../platform/idempotency/domain.ts"
+import { FlushSettlements } from "../ledger/api.ts"
+import { BudgetDenied, PlanId, PlanNotActive, PlanNotFound, PlanStatus } from "../ledger/domain.ts"
 import {
   Heartbeat,
   Plan,

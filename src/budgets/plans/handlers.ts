@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { Plans } from "./service.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { AllPlansApi, PlansApi } from "./api.ts"
+import { Plans } from "./service.ts"
 
 export const PlansHandlers = groupHandlers(
   PlansApi,

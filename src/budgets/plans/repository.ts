@@ -1,15 +1,15 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AgentId } from "../../agents/agents/domain.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { type Moment, momentText, noteVersionOf } from "../../platform/database/database.ts"
 import { makeList } from "../../platform/database/list.ts"
 import { readRows } from "../../platform/database/table.ts"
-import { type ListRequest } from "../../kernel/http/listing.ts"
-import { planListing } from "./domain.ts"
 import { type CallKeySlot } from "../../platform/idempotency/domain.ts"
 import { PlanId, PlanStatus, Sum } from "../ledger/domain.ts"
+import { planListing } from "./domain.ts"
 
 /** A plan at the moment of a statement. */
 export const StoredPlan = Schema.Struct({

@@ -1,3 +1,16 @@
+import { Schema } from "effect"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { AgentId, AgentNotActive, AgentNotFound } from "../../agents/agents/domain.ts"
+import { ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { Access, LimitedByCaps, requires } from "../../kernel/authority/access.ts"
+import { Forbidden } from "../../kernel/authority/principal.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { Created } from "../../kernel/http/location.ts"
+import { page } from "../../kernel/http/page.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { ValidationFailed } from "../../kernel/problems/problems.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { IdempotencyKeyReused, HandlesIdempotency } from "../../platform/idempotency/domain.ts"
 import { FlushSettlements } from "../ledger/api.ts"
 import {
   BudgetDenied,
@@ -28,19 +41,6 @@ import {
   reservationListing,
   ReserveRequest
 } from "./domain.ts"
-import { Schema } from "effect"
-import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentId, AgentNotActive, AgentNotFound } from "../../agents/agents/domain.ts"
-import { ApplicationNotFound } from "../../applications/applications/domain.ts"
-import { Access, LimitedByCaps, requires } from "../../kernel/authority/access.ts"
-import { endpoint } from "../../kernel/http/endpoint.ts"
-import { Forbidden } from "../../kernel/authority/principal.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
-import { IdempotencyKeyReused, HandlesIdempotency } from "../../platform/idempotency/domain.ts"
-import { TenantId } from "../../kernel/identifier.ts"
-import { Created } from "../../kernel/http/location.ts"
-import { page } from "../../kernel/http/page.ts"
-import { ValidationFailed } from "../../kernel/problems/problems.ts"
 
 const read = requires("spend:read")
 const write = requires("spend:write")

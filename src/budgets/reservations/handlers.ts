@@ -1,9 +1,9 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
-import { ReservationService, type Reserved } from "./service.ts"
-import { ReservationQueries } from "./queries.ts"
 import { SpendApi } from "./api.ts"
+import { ReservationQueries } from "./queries.ts"
+import { ReservationService, type Reserved } from "./service.ts"
 
 const answered = (reserved: Reserved) => {
   const headers = { location: `/api/spend/reservations/${reserved.id}` }

@@ -1,8 +1,7 @@
-import { isStorable } from "../../kernel/text.ts"
 import { Effect, Schema } from "effect"
+import { Instant } from "../../kernel/instant.ts"
 import { repeatedMember } from "../../kernel/json/json-scanner.ts"
 import { expectedExactIntegers, hasInexactInteger, isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
-import { Instant } from "../../kernel/instant.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import {
   MalformedJson,
@@ -10,6 +9,7 @@ import {
   UnsupportedMediaType,
   ValidationFailed
 } from "../../kernel/problems/problems.ts"
+import { isStorable } from "../../kernel/text.ts"
 import { batchType, type CloudEvent, structuredType } from "./domain.ts"
 
 /** What an event may have at most. */

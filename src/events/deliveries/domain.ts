@@ -1,10 +1,10 @@
 import { DateTime, Schema } from "effect"
 import { type AuditEntry, AuditEntryId } from "../../audit/log/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { listing } from "../../kernel/http/listing.ts"
 
 export const TargetId = Uuid.pipe(Schema.brand("EventTargetId"))
 export type TargetId = typeof TargetId.Type

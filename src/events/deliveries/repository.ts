@@ -1,9 +1,10 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AuditEntry } from "../../audit/log/domain.ts"
-import { type TenantId } from "../../kernel/identifier.ts"
 import { slice } from "../../kernel/http/page.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { type Moment, momentText } from "../../platform/database/database.ts"
+import { readRows } from "../../platform/database/table.ts"
 import {
   DeliveryAttempt,
   type AttemptResult,
@@ -13,7 +14,6 @@ import {
   type TakenDelivery,
   TargetId
 } from "./domain.ts"
-import { readRows } from "../../platform/database/table.ts"
 
 /** How long a replica has for an attempt that it took, longer than one can last. */
 export const leaseSeconds = 30

@@ -17,6 +17,7 @@ import { type AuditEntry, type Changed } from "../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { type AuditAction } from "../../kernel/authority/audit-action.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
+import { makeBatcher } from "../../platform/database/batcher.ts"
 import { Database, statementMoment } from "../../platform/database/database.ts"
 import { type OutboundFailure, OutboundHttp } from "../../platform/outbound/outbound-http.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
@@ -38,7 +39,6 @@ import {
 import { DeliveryRepository, type NewDelivery, type TenantRoom } from "./repository.ts"
 import { deliveryRequest } from "./request.ts"
 import { type DeliverableTarget, type SealedSecrets, TargetRepository } from "./target-repository.ts"
-import { makeBatcher } from "../../platform/database/batcher.ts"
 
 /** How many entries are dispatched in one transaction, unless they make so many deliveries that it ends before. */
 const maxDispatched = 500

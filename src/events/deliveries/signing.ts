@@ -1,6 +1,6 @@
-import { createHmac } from "node:crypto"
 import { Effect } from "effect"
 import { type SecureRandom } from "effect/crypto"
+import { createHmac } from "node:crypto"
 
 const prefix = "whsec_"
 const secretBytes = 32

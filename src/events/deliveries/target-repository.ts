@@ -1,12 +1,12 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
-import { TenantNotFound } from "../../tenants/domain.ts"
-import { type TenantId } from "../../kernel/identifier.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { rowLock } from "../../platform/database/database.ts"
 import { makeList } from "../../platform/database/list.ts"
 import { readRows, violations } from "../../platform/database/table.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
 import { maxTargets, Target, TargetId, type TargetKind, targetListing, TooManyEventTargets } from "./domain.ts"
 
 const columns =

@@ -1,6 +1,5 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { TenantNotFound } from "../../tenants/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
 import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
@@ -11,6 +10,7 @@ import { TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
 import {
   Delivery,
   DeliveryId,

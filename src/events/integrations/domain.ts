@@ -1,7 +1,7 @@
 import { Schema, Struct } from "effect"
+import { serverSet } from "../../kernel/http/server-set.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { serverSet } from "../../kernel/http/server-set.ts"
 import { HttpUrl, name } from "../../kernel/text.ts"
 import { EventTypePattern } from "../cloud-events/domain.ts"
 import { DeliveryAttempt, type Target, TargetId } from "../deliveries/domain.ts"

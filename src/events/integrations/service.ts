@@ -3,13 +3,14 @@ import { SecureRandom } from "effect/crypto"
 import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 import { type Changed } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { Tenants } from "../../tenants/service.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { requireUnchanged } from "../../kernel/http/precondition.ts"
 import { patched } from "../../kernel/http/server-set.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database, statementMoment } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
+import { Tenants } from "../../tenants/service.ts"
 import { type CloudEvent, matchesType, ownTypes, ownTypePrefix, sourceOf } from "../cloud-events/domain.ts"
 import {
   type DeliveryId,
@@ -37,7 +38,6 @@ import {
   type TestResult,
   toIntegration
 } from "./domain.ts"
-import { type ListRequest } from "../../kernel/http/listing.ts"
 
 export class Integrations extends Context.Service<Integrations>()("app/events/Integrations", {
   make: Effect.gen(function* () {

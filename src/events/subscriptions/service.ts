@@ -2,13 +2,15 @@ import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { changesOf } from "../../audit/log/change-entries.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { Tenants } from "../../tenants/service.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
+import { requireUnchanged } from "../../kernel/http/precondition.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database } from "../../platform/database/database.ts"
 import { OutboundHttp } from "../../platform/outbound/outbound-http.ts"
 import { Settings } from "../../platform/settings/settings.ts"
+import { Tenants } from "../../tenants/service.ts"
 import {
   eventSubscriptionActions,
   EventSubscriptionNotFound,
@@ -27,8 +29,6 @@ import {
   type EventSubscriptionUpdate,
   toSubscription
 } from "./domain.ts"
-import { type ListRequest } from "../../kernel/http/listing.ts"
-import { requireUnchanged } from "../../kernel/http/precondition.ts"
 
 const kinds = ["subscription"] as const
 const timeoutSeconds = 5

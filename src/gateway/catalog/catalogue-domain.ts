@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { text } from "../../kernel/text.ts"
-import { traitFields } from "../formats/traits-domain.ts"
 import { ProviderApi } from "../formats/domain.ts"
+import { traitFields } from "../formats/traits-domain.ts"
 import { mediaClasses, PriceFactor, Prices, ToolFees } from "./rate-domain.ts"
 
 const optional = Schema.optionalKey

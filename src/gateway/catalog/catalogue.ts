@@ -1,10 +1,10 @@
 import { Schema } from "effect"
+import { type ProviderApi } from "../formats/domain.ts"
 import { type BetaFact, CatalogueDocument, type CatalogueFact as Fact, type FactorFact } from "./catalogue-domain.ts"
-import { type PriceFactor, type Prices, servedWhen, serviceKey, type ToolFees } from "./rate-domain.ts"
 import { type TraitsOf, traitsByFamily } from "./families.ts"
 import families from "./model-families.json" with { type: "json" }
-import { type ProviderApi } from "../formats/domain.ts"
 import facts from "./model-prices.json" with { type: "json" }
+import { type PriceFactor, type Prices, servedWhen, serviceKey, type ToolFees } from "./rate-domain.ts"
 
 /** Known facts about a vendor's model. */
 export interface ModelFacts {

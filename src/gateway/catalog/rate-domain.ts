@@ -1,6 +1,6 @@
 import { Schema } from "effect"
-import { UsdOrZero } from "../../kernel/usd.ts"
 import { text } from "../../kernel/text.ts"
+import { UsdOrZero } from "../../kernel/usd.ts"
 import { type BilledTool, type MediaClass, type Served } from "../formats/domain.ts"
 import { servedName } from "../formats/served-domain.ts"
 

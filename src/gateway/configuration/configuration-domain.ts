@@ -2,9 +2,9 @@ import { Schema } from "effect"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Uuid } from "../../kernel/identifier.ts"
 import { HttpUrl, text } from "../../kernel/text.ts"
-import { ApiKey, BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"
 import { Prices } from "../catalog/rate-domain.ts"
 import { Dialect, PromptCache, ProviderApi } from "../formats/domain.ts"
+import { ApiKey, BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"
 
 export const SecretId = Uuid.pipe(Schema.brand("GatewaySecretId"))
 export type SecretId = typeof SecretId.Type

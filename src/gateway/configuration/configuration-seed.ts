@@ -1,9 +1,9 @@
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { Context, Effect, FileSystem, Layer, Option, Schema } from "effect"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
+import { faultsOf } from "../../platform/http/validation.ts"
 import { SettingsError } from "../../platform/settings/settings-reader.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { faultsOf } from "../../platform/http/validation.ts"
 import { GatewayDocument } from "./configuration-domain.ts"
 
 /** Providers for which a key in the environment is enough. */

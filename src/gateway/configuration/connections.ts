@@ -1,15 +1,15 @@
 import { Context, Effect, Layer, Redacted } from "effect"
-import { bearsCredential } from "./validate.ts"
-import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
-import { ProviderKeys } from "./provider-keys.ts"
+import { lookupTable } from "../../kernel/lookup-table.ts"
+import { type Dialect, type ProviderApi } from "../formats/domain.ts"
+import { dialects, spoken } from "../formats/registry/formats.ts"
 import { ProviderClients } from "../providers/clients.ts"
 import { makeHttpProvider } from "../providers/http-provider.ts"
 import { LoopbackProvider } from "../providers/loopback.ts"
 import { type Provider } from "../providers/provider.ts"
+import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { loopbackProvider, type ConnectedProvider } from "./gateway-snapshot.ts"
-import { type Dialect, type ProviderApi } from "../formats/domain.ts"
-import { dialects, spoken } from "../formats/registry/formats.ts"
-import { lookupTable } from "../../kernel/lookup-table.ts"
+import { ProviderKeys } from "./provider-keys.ts"
+import { bearsCredential } from "./validate.ts"
 
 /** Reasoning models may send nothing for minutes; this is half of a call's time, so that another target has the rest. */
 const timeoutSecondsDefault = 300

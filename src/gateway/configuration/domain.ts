@@ -1,10 +1,10 @@
 import { Schema } from "effect"
-import { Dialect } from "../formats/domain.ts"
 import { Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { text } from "../../kernel/text.ts"
 import { Prices } from "../catalog/rate-domain.ts"
+import { Dialect } from "../formats/domain.ts"
 
 /** The name of a provider in the gateway's configuration. */
 export const ProviderId = Schema.String.pipe(

@@ -1,14 +1,14 @@
+import { builtInCatalogue, type Catalogue, type ModelFacts } from "../catalog/catalogue.ts"
+import { rateTable } from "../catalog/cost.ts"
+import { type Prices, type RateTable } from "../catalog/rate-domain.ts"
 import { type PromptCache, type ProviderApi } from "../formats/domain.ts"
 import { type VendorDialect } from "../formats/format.ts"
-import { type ModelTraits, noTraits } from "../formats/traits-domain.ts"
 import { openAiDialect } from "../formats/openai-chat/format.ts"
-import { builtInCatalogue, type Catalogue, type ModelFacts } from "../catalog/catalogue.ts"
-import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./configuration-domain.ts"
-import { rateTable } from "../catalog/cost.ts"
+import { type ModelTraits, noTraits } from "../formats/traits-domain.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
-import { type AllowedMcpServer } from "./configuration-domain.ts"
 import { type Provider } from "../providers/provider.ts"
-import { type Prices, type RateTable } from "../catalog/rate-domain.ts"
+import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./configuration-domain.ts"
+import { type AllowedMcpServer } from "./configuration-domain.ts"
 
 /** A provider that calls can be sent to. */
 export interface ConnectedProvider {

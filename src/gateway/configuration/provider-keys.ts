@@ -1,13 +1,13 @@
-import { Context, Effect, FileSystem, Layer, Option, Path, Redacted } from "effect"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
+import { Context, Effect, FileSystem, Layer, Option, Path, Redacted } from "effect"
 import { Change } from "../../audit/log/domain.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { type KeyReference, referenceOf } from "./validate.ts"
 import { SecretId } from "./configuration-domain.ts"
 import { SecretRepository } from "./secret-repository.ts"
+import { type KeyReference, referenceOf } from "./validate.ts"
 
 /** A key, or the reason why it is missing. */
 export type ReadKey =

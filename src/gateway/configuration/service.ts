@@ -1,15 +1,14 @@
 import { Context, Effect, Layer, Option, Record, Schedule, Schema, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
-import { asSystem, Audit } from "../../audit/log/service.ts"
-import { type ConfigurationVersionNotFound, type ShownVersion } from "../../applications/configuration/model/domain.ts"
 import { type SystemOwnedContent, SystemOwnedFiles } from "../../applications/configuration/files/system-owned-files.ts"
-import { type Fault } from "../../kernel/problems/problem.ts"
+import { type ConfigurationVersionNotFound, type ShownVersion } from "../../applications/configuration/model/domain.ts"
+import { asSystem, Audit } from "../../audit/log/service.ts"
 import { type Slice } from "../../kernel/http/page.ts"
 import { type VersionMismatch } from "../../kernel/http/precondition.ts"
+import { type Fault } from "../../kernel/problems/problem.ts"
 import { type PayloadTooLarge, ValidationFailed } from "../../kernel/problems/problems.ts"
-import { type CatalogueDocument } from "../catalog/catalogue-domain.ts"
 import { Notifications } from "../../platform/database/notifications.ts"
-import { bearsCredential, credentialsOf, faultsIn, referenceOf } from "./validate.ts"
+import { type CatalogueDocument } from "../catalog/catalogue-domain.ts"
 import {
   configurationActions,
   type ConfiguredProvider,
@@ -18,9 +17,10 @@ import {
 } from "./configuration-domain.ts"
 import { ConfigurationSeed } from "./configuration-seed.ts"
 import { Connections } from "./connections.ts"
-import { ProviderKeys } from "./provider-keys.ts"
 import { type GatewaySnapshot, gatewaySnapshot } from "./gateway-snapshot.ts"
+import { ProviderKeys } from "./provider-keys.ts"
 import { StoredCatalogue, topic as catalogueTopic, type VersionedCatalogue } from "./stored-catalogue.ts"
+import { bearsCredential, credentialsOf, faultsIn, referenceOf } from "./validate.ts"
 
 const topic = "gateway_configuration"
 const resyncEvery = "15 seconds"

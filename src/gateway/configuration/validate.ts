@@ -1,10 +1,10 @@
-import { isUuid } from "../../kernel/identifier.ts"
 import { X509Certificate } from "node:crypto"
+import { isUuid } from "../../kernel/identifier.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type ProviderApi } from "../formats/domain.ts"
-import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { spoken } from "../formats/registry/formats.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
+import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 
 /** What a provider's key reference points to. */
 export type KeyReference =

@@ -1,8 +1,8 @@
 import { Context, Effect, Layer } from "effect"
 import { LRUCache } from "lru-cache"
 import { createHmac, hash, timingSafeEqual } from "node:crypto"
-import { type TenantId } from "../../kernel/identifier.ts"
 import { type Principal } from "../../kernel/authority/principal.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 
 /** What an id of the gateway says. */

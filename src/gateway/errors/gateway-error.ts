@@ -1,6 +1,7 @@
 import { Data, Effect } from "effect"
-import { type Refusal } from "../../audit/log/service.ts"
 import { type AgentNotActive, type AgentNotFound } from "../../agents/agents/domain.ts"
+import { type Refusal } from "../../audit/log/service.ts"
+import { type TransferError } from "../../budgets/reservations/transfers.ts"
 import { RateLimited, type Unauthenticated } from "../../kernel/authority/principal.ts"
 import { type Fault, problemType } from "../../kernel/problems/problem.ts"
 import {
@@ -13,7 +14,6 @@ import {
   type UnsupportedMediaType,
   ValidationFailed
 } from "../../kernel/problems/problems.ts"
-import { type TransferError } from "../../budgets/reservations/transfers.ts"
 import {
   type IdempotencyInProgress,
   type IdempotencyKeyInvalid,
@@ -29,8 +29,8 @@ import {
   ProviderUnavailable,
   type TurnBudgetExceeded
 } from "../configuration/domain.ts"
-import { type ProviderFailure } from "../providers/provider.ts"
 import { type DialectError, type Quota } from "../formats/errors.ts"
+import { type ProviderFailure } from "../providers/provider.ts"
 import { type AlreadyCompleted } from "./domain.ts"
 
 /** Why a call fails, as the native API reports it. */

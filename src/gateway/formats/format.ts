@@ -1,16 +1,16 @@
 import { type Result } from "effect"
-import { type Fault } from "../../kernel/problems/problem.ts"
 import { type Json } from "../../kernel/json/parsed-json.ts"
+import { type Fault } from "../../kernel/problems/problem.ts"
 import { type IdScope, type Renaming } from "../json/kept-ids.ts"
-import { type MemberNames, type Omissions } from "./omissions.ts"
 import { type Dialect, type Operation, type PromptCache, type ProviderApi, type TokenUsage } from "./domain.ts"
 import { type ErrorWriter } from "./error-writer.ts"
 import { type DialectError, type ProviderError } from "./errors.ts"
 import { type ServerEvent } from "./event-reader.ts"
-import { type ServedNames } from "./served-domain.ts"
-import { type ModelTraits } from "./traits-domain.ts"
+import { type MemberNames, type Omissions } from "./omissions.ts"
 import { type ToolTerms } from "./provider-tools.ts"
+import { type ServedNames } from "./served-domain.ts"
 import { type TokenUpperBound } from "./token-upper-bound.ts"
+import { type ModelTraits } from "./traits-domain.ts"
 
 /** The body of a request, and the bytes that it was parsed from. */
 export interface GivenBody {

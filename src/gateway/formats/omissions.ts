@@ -1,7 +1,6 @@
 import { type Schema } from "effect"
 import { type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
-
 import { isGiven, unreadMembers } from "./unread-members.ts"
 
 /** What a header may name; a caller chose it. */

@@ -1,6 +1,6 @@
 import { Result, Schema } from "effect"
-import { type Fault } from "../../kernel/problems/problem.ts"
 import { isJson, type Json, listIn } from "../../kernel/json/parsed-json.ts"
+import { type Fault } from "../../kernel/problems/problem.ts"
 import { faultOptions, faultsOf } from "../../platform/http/validation.ts"
 import { maxMessages } from "./domain.ts"
 

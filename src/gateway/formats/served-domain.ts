@@ -1,5 +1,5 @@
-import { lookupTable } from "../../kernel/lookup-table.ts"
 import { type Json } from "../../kernel/json/parsed-json.ts"
+import { lookupTable } from "../../kernel/lookup-table.ts"
 import { type Served } from "./domain.ts"
 
 /** What an answer says of how it was served, unread. */

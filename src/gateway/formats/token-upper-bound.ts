@@ -2,9 +2,9 @@ import { isUtf8 } from "node:buffer"
 import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { media } from "./domain.ts"
-import { type ModelTraits } from "./traits-domain.ts"
 import { type ProviderTools, type Unbounded } from "./provider-tools.ts"
 import { type ServedNames, servedName, serviceMembers } from "./served-domain.ts"
+import { type ModelTraits } from "./traits-domain.ts"
 
 /**
  * What the model reads besides the bytes of a request. `stored`: what its provider keeps under an id or unpacks, which is

@@ -1,5 +1,5 @@
-import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { isBlank, JsonScanner, tokens } from "../../kernel/json/json-scanner.ts"
+import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
 
 /** The position of an object member or array element in the text. */
 export interface Place {

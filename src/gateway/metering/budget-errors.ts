@@ -1,8 +1,6 @@
 import { type Refusal } from "../../audit/log/service.ts"
-import { type Principal } from "../../kernel/authority/principal.ts"
-import { type Quota } from "../formats/errors.ts"
-import { type TransferError } from "../../budgets/reservations/transfers.ts"
 import { allTenants, type BudgetDenied, type ReservationId } from "../../budgets/ledger/domain.ts"
+import { problemOfRefusal, refusalOf } from "../../budgets/ledger/problems.ts"
 import {
   type AvailableBudget,
   type BudgetSubject,
@@ -10,7 +8,8 @@ import {
   type InsufficientBudget,
   type ReserveResult
 } from "../../budgets/ledger/protocol-domain.ts"
-import { problemOfRefusal, refusalOf } from "../../budgets/ledger/problems.ts"
+import { type TransferError } from "../../budgets/reservations/transfers.ts"
+import { type Principal } from "../../kernel/authority/principal.ts"
 import { ApprovalRequired, ProviderRefused } from "../configuration/domain.ts"
 import {
   gatewayError,
@@ -20,6 +19,7 @@ import {
   rateLimited,
   retryAfter
 } from "../errors/gateway-error.ts"
+import { type Quota } from "../formats/errors.ts"
 
 /** What the caps leave; null if no cap of that kind applies. */
 export interface RemainingBudget {

@@ -1,8 +1,6 @@
 import { Clock, Context, Effect, Exit, Fiber, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
-import { type TenantId } from "../../kernel/identifier.ts"
-import { ReservationTransfers } from "../../budgets/reservations/transfers.ts"
+import { requester } from "../../budgets/attribution/service.ts"
 import { applicableCaps, CapIndexes, type CapIndexesByTenant } from "../../budgets/ledger/cap-index.ts"
 import { type ChargeId, type ReservationId } from "../../budgets/ledger/domain.ts"
 import {
@@ -12,14 +10,16 @@ import {
   releaseOf,
   type Requester
 } from "../../budgets/ledger/protocol-domain.ts"
-import { requester } from "../../budgets/attribution/service.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
+import { ReservationTransfers } from "../../budgets/reservations/transfers.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type ExistingReservation } from "../authentication/gateway-authentication.ts"
+import { ledgerUnreachable } from "../errors/gateway-error.ts"
 import { budgetClosed, budgetHeld, budgetLeft } from "../telemetry/metrics.ts"
 import { leastAvailable, type AdmissionDenied, admissionDenied, transferError } from "./budget-errors.ts"
-import { repeatJob } from "../../platform/runtime/background-jobs.ts"
-import { ledgerUnreachable } from "../errors/gateway-error.ts"
 
 /** The actual cost of a call. */
 export interface Settlement {

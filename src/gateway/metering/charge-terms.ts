@@ -1,9 +1,9 @@
+import { nanoUsdUp } from "../../kernel/usd.ts"
 import { type ReportedCost, type Served, type TokenUsage, type UsageExtras } from "../formats/domain.ts"
 import { type WireFormat } from "../formats/format.ts"
 import { type ProviderTools } from "../formats/provider-tools.ts"
 import { servedName } from "../formats/served-domain.ts"
 import { member } from "../formats/usage.ts"
-import { nanoUsdUp } from "../../kernel/usd.ts"
 import { ToolUseReader } from "./tool-uses.ts"
 
 /** What is read of an answer besides its tokens. */

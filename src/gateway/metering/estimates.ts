@@ -1,13 +1,9 @@
 import { Effect } from "effect"
-import { elsewhereAt, type TokenUpperBound } from "../formats/token-upper-bound.ts"
 import { anyService, costBound, isPriced, type MaybeServed } from "../catalog/cost.ts"
-import { possibleNames, type ServedNames } from "../formats/served-domain.ts"
-import { type Unbounded } from "../formats/provider-tools.ts"
-import { type RemainingBudget } from "./budget-errors.ts"
-import { type CapConstraints } from "./budget-reservations.ts"
 import { CostUnbounded, ModelUnpriced, TurnBudgetExceeded } from "../configuration/domain.ts"
-import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
+import { type Unbounded } from "../formats/provider-tools.ts"
 import {
   inputWithTools,
   maxResultTokens,
@@ -16,6 +12,10 @@ import {
   toolLimits,
   usualResultTokens
 } from "../formats/provider-tools.ts"
+import { possibleNames, type ServedNames } from "../formats/served-domain.ts"
+import { elsewhereAt, type TokenUpperBound } from "../formats/token-upper-bound.ts"
+import { type RemainingBudget } from "./budget-errors.ts"
+import { type CapConstraints } from "./budget-reservations.ts"
 
 /** The amounts that a call is admitted with. */
 export interface Estimate {

@@ -1,10 +1,10 @@
 import { Effect, Layer } from "effect"
-import { PriceUnknown } from "../../budgets/ledger/domain.ts"
 import { ModelNames } from "../../budgets/attribution/service.ts"
+import { PriceUnknown } from "../../budgets/ledger/domain.ts"
 import { Prices } from "../../budgets/reservations/service.ts"
-import { GatewayConfiguration } from "../configuration/service.ts"
 import { costBound, costOf } from "../catalog/cost.ts"
 import { type RateTable } from "../catalog/rate-domain.ts"
+import { GatewayConfiguration } from "../configuration/service.ts"
 
 /** The models that names and aliases stand for, as calls resolve them. */
 export const ModelNamesLayer = Layer.effect(

@@ -1,9 +1,9 @@
-import { createHash } from "node:crypto"
 import { Clock, Context, Effect, Layer, Option } from "effect"
+import { createHash } from "node:crypto"
 import { isJson, listIn, parsedJson, type Json } from "../../kernel/json/parsed-json.ts"
+import { utf8Text } from "../../kernel/utf8.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type Counting, type WireFormat } from "../formats/format.ts"
-import { utf8Text } from "../../kernel/utf8.ts"
 
 /** A request as a target would get it, in a format whose providers count. */
 export interface CountableRequest {

@@ -1,5 +1,5 @@
-import { createRequire } from "node:module"
 import type * as Encoding from "gpt-tokenizer/encoding/o200k_base"
+import { createRequire } from "node:module"
 import { replyWith } from "../../platform/runtime/worker-process-body.ts"
 import type { CountRequest } from "./token-counts.ts"
 

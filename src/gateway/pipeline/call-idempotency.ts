@@ -1,7 +1,12 @@
 import { Context, Effect, Exit, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
+import { ReservationId } from "../../budgets/ledger/domain.ts"
+import { ledgerLate } from "../../budgets/ledger/problems.ts"
+import { Ledger } from "../../budgets/ledger/service.ts"
+import { ReservationQueries } from "../../budgets/reservations/queries.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { usdText } from "../../kernel/usd.ts"
+import { databaseDeadline } from "../../platform/http/deadline.ts"
 import { CallKeys } from "../../platform/idempotency/call-keys.ts"
 import {
   type CallKeyClaim,
@@ -10,11 +15,6 @@ import {
   IdempotencyKeyReused,
   isIdempotencyKey
 } from "../../platform/idempotency/domain.ts"
-import { ReservationId } from "../../budgets/ledger/domain.ts"
-import { ReservationQueries } from "../../budgets/reservations/queries.ts"
-import { ledgerLate } from "../../budgets/ledger/problems.ts"
-import { databaseDeadline } from "../../platform/http/deadline.ts"
-import { Ledger } from "../../budgets/ledger/service.ts"
 import { AlreadyCompleted } from "../errors/domain.ts"
 import {
   gatewayError,

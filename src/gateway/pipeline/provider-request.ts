@@ -4,11 +4,11 @@ import { type Fault } from "../../kernel/problems/problem.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
-import { namedAs, Omissions } from "../formats/omissions.ts"
 import { openedIn } from "../formats/common-form/turn-state.ts"
-import { formatAt } from "../routing/resolve-model.ts"
 import { type SentLimits, type WireFormat } from "../formats/format.ts"
+import { namedAs, Omissions } from "../formats/omissions.ts"
 import { type CountableRequest } from "../metering/provider-counts.ts"
+import { formatAt } from "../routing/resolve-model.ts"
 import { type FormatRequest } from "./call-request.ts"
 
 const untranslated: Result.Result<Json, ReadonlyArray<Fault>> = Result.fail([

@@ -1,14 +1,14 @@
 import { Clock, Context, Effect, Layer, Metric, Stream } from "effect"
 import { LRUCache } from "lru-cache"
 import { hash } from "node:crypto"
-import { type TokenUsage } from "../formats/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { type Call } from "./call-request.ts"
-import { type CallAnswer } from "./response-relay.ts"
 import { parsedJson } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
-import { type UsageMeter } from "../metering/usage-meter.ts"
 import { type GatewaySnapshot, type ServedModel } from "../configuration/gateway-snapshot.ts"
+import { type TokenUsage } from "../formats/domain.ts"
+import { type UsageMeter } from "../metering/usage-meter.ts"
+import { type Call } from "./call-request.ts"
+import { type CallAnswer } from "./response-relay.ts"
 
 /** The part of a call that the cache depends on. */
 type CacheableCall = Omit<Call, "caller" | "states" | "writeError">

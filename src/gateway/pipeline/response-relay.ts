@@ -1,30 +1,30 @@
 import { Cause, Effect, type Pull, Stream } from "effect"
-import { noUsage, type TokenUsage } from "../formats/domain.ts"
-import { type DialectError, readError } from "../formats/errors.ts"
-import { type WireFormat } from "../formats/format.ts"
-import { WholeFacts } from "../telemetry/answer-facts.ts"
-import { type UsageMeter, type Progress } from "../metering/usage-meter.ts"
-import { answeredNothing, answerJson } from "../providers/readable-answers.ts"
-import { type Bytes, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts"
+import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
+import { usdText } from "../../kernel/usd.ts"
+import { utf8Text } from "../../kernel/utf8.ts"
+import { withoutDeadline } from "../../platform/http/deadline.ts"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import {
   forwardedResponseHeaders,
   type GatewayError,
   providerError,
   unreadableAnswer
 } from "../errors/gateway-error.ts"
-import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { sealedIn } from "../formats/common-form/turn-state.ts"
+import { noUsage, type TokenUsage } from "../formats/domain.ts"
+import { type DialectError, readError } from "../formats/errors.ts"
+import { type WireFormat } from "../formats/format.ts"
+import { renaming, renamingBoth } from "../json/kept-ids.ts"
+import { type ChargeTerms } from "../metering/charge-terms.ts"
+import { type UsageMeter, type Progress } from "../metering/usage-meter.ts"
+import { type Bytes, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts"
+import { answeredNothing, answerJson } from "../providers/readable-answers.ts"
+import { formatAt } from "../routing/resolve-model.ts"
 import { type Attempt } from "../routing/router.ts"
-import { withoutDeadline } from "../../platform/http/deadline.ts"
-import { usdText } from "../../kernel/usd.ts"
+import { WholeFacts } from "../telemetry/answer-facts.ts"
 import { type Call } from "./call-request.ts"
 import { GatheredStream } from "./gathered-stream.ts"
-import { formatAt } from "../routing/resolve-model.ts"
 import { brokenOff, maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
-import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
-import { sealedIn } from "../formats/common-form/turn-state.ts"
-import { type ChargeTerms } from "../metering/charge-terms.ts"
-import { utf8Text } from "../../kernel/utf8.ts"
-import { renaming, renamingBoth } from "../json/kept-ids.ts"
 
 const utf8 = new TextEncoder()
 

@@ -1,6 +1,8 @@
+import { isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
+import { utf8Text } from "../../kernel/utf8.ts"
+import { sealedIn } from "../formats/common-form/turn-state.ts"
 import { type TokenUsage } from "../formats/domain.ts"
 import { type DialectError } from "../formats/errors.ts"
-import { sealedIn } from "../formats/common-form/turn-state.ts"
 import { EventEnds, EventReader, isComment, isTerminator, type ServerEvent } from "../formats/event-reader.ts"
 import {
   type AnswerHead,
@@ -11,11 +13,9 @@ import {
   type WireFormat
 } from "../formats/format.ts"
 import { plausibleUsage } from "../formats/usage.ts"
-import { StreamFacts } from "../telemetry/answer-facts.ts"
-import { isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
-import { type ChargeTerms } from "../metering/charge-terms.ts"
 import { type Renaming } from "../json/kept-ids.ts"
-import { utf8Text } from "../../kernel/utf8.ts"
+import { type ChargeTerms } from "../metering/charge-terms.ts"
+import { StreamFacts } from "../telemetry/answer-facts.ts"
 import { RenamedStream } from "./renamed-stream.ts"
 
 const utf8 = new TextEncoder()

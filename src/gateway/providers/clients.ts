@@ -1,5 +1,5 @@
-import { type Dispatcher } from "@effect/platform-node/Undici"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
+import { type Dispatcher } from "@effect/platform-node/Undici"
 import { Context, Effect, Layer, Scope } from "effect"
 import { makeGuardedDispatcher } from "../../platform/outbound/guarded-dispatcher.ts"
 import { Settings } from "../../platform/settings/settings.ts"

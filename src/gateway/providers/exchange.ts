@@ -1,10 +1,10 @@
 import { type Dispatcher } from "@effect/platform-node/Undici"
 import { Cause, Clock, Effect, Schedule, Scope } from "effect"
 import * as zlib from "node:zlib"
+import { lookupTable } from "../../kernel/lookup-table.ts"
 import { type Slotted, Slots } from "../../kernel/slots.ts"
 import { type Bytes, type ProviderAnswer, type ProviderFailure } from "./provider.ts"
 import { bad, failure, fromTransport, transportError } from "./transport-failures.ts"
-import { lookupTable } from "../../kernel/lookup-table.ts"
 
 /** What has a deadline. */
 interface Limited extends Slotted {

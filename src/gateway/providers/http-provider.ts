@@ -1,14 +1,14 @@
 import { Clock, Effect, Redacted } from "effect"
-import { type VendorDialect, type WireFormat } from "../formats/format.ts"
+import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
+import { lookupTable } from "../../kernel/lookup-table.ts"
+import { utf8Text } from "../../kernel/utf8.ts"
 import { errorAlone, type ProviderError, readErrorIn } from "../formats/errors.ts"
+import { type VendorDialect, type WireFormat } from "../formats/format.ts"
 import { type ProviderClient } from "./clients.ts"
-import { answeredNothing, answerJson, untilItSays } from "./readable-answers.ts"
 import { type ExchangeRequest } from "./exchange.ts"
 import { type Provider, type ProviderAnswer, providerCredentials, type ProviderFailure } from "./provider.ts"
+import { answeredNothing, answerJson, untilItSays } from "./readable-answers.ts"
 import { bad, failure } from "./transport-failures.ts"
-import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
-import { utf8Text } from "../../kernel/utf8.ts"
-import { lookupTable } from "../../kernel/lookup-table.ts"
 
 /** The options of a vendor's HTTP client. */
 export interface HttpProviderOptions {

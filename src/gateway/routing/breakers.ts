@@ -3,9 +3,9 @@ import { CircuitBreaker, Redis } from "effect/persistence"
 import { SharedRedis } from "../../platform/redis/shared-redis.ts"
 import { redisPrefix, Settings } from "../../platform/settings/settings.ts"
 import { type BreakerState } from "../configuration/domain.ts"
+import { type GatewaySnapshot } from "../configuration/gateway-snapshot.ts"
 import { ProviderFailure } from "../providers/provider.ts"
 import { breakerSeen } from "./routing-metrics.ts"
-import { type GatewaySnapshot } from "../configuration/gateway-snapshot.ts"
 
 const longestOpen = "1 hour"
 /** How long a breaker counts as closed after a successful call; another replica may have opened it meanwhile. */

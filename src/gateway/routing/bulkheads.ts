@@ -1,6 +1,6 @@
 import { Clock, Context, Effect, Layer } from "effect"
-import { ProviderFailure } from "../providers/provider.ts"
 import { type ConnectedProvider } from "../configuration/gateway-snapshot.ts"
+import { ProviderFailure } from "../providers/provider.ts"
 
 const full = new ProviderFailure({
   reason: "busy",

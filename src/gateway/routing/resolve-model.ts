@@ -1,10 +1,10 @@
 import { isStorable } from "../../kernel/text.ts"
-import { type PrepaidQuota } from "./prepaid-quotas.ts"
-import { ModelNotFound } from "../configuration/domain.ts"
 import { type Strategy } from "../configuration/configuration-domain.ts"
+import { ModelNotFound } from "../configuration/domain.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
 import { gatewayError, type GatewayError, invalidMember } from "../errors/gateway-error.ts"
 import { type WireFormat } from "../formats/format.ts"
+import { type PrepaidQuota } from "./prepaid-quotas.ts"
 import { type CallSession, type SessionOrder } from "./sessions.ts"
 
 /** The error for an unknown model name. */

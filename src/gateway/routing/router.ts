@@ -1,18 +1,18 @@
 import { Cause, Clock, Context, Effect, Exit, Layer, Option, References, Scope, type Tracer } from "effect"
 import { withoutDeadline } from "../../platform/http/deadline.ts"
-import { Breakers } from "./breakers.ts"
-import { Bulkheads } from "./bulkheads.ts"
-import { attemptSpan } from "../telemetry/call-spans.ts"
+import { type ConnectedProvider, type GatewaySnapshot, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import {
   type ProviderAnswer,
   providerCredentials,
   type ProviderFailure,
   type ProviderRequest
 } from "../providers/provider.ts"
+import { attemptSpan } from "../telemetry/call-spans.ts"
 import { attemptMeasured } from "../telemetry/metrics.ts"
 import { boundedName, rememberAnswered } from "../telemetry/model-names.ts"
+import { Breakers } from "./breakers.ts"
+import { Bulkheads } from "./bulkheads.ts"
 import { attemptFailed } from "./routing-metrics.ts"
-import { type ConnectedProvider, type GatewaySnapshot, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
 /** An attempt, as responses and usage rows list it. */
 export interface Attempt {

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { createHmac, hash } from "node:crypto"
-import { type TenantId } from "../../kernel/identifier.ts"
 import { type Principal } from "../../kernel/authority/principal.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { type Json } from "../../kernel/json/parsed-json.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"

@@ -1,12 +1,12 @@
-import { type Json } from "../../kernel/json/parsed-json.ts"
 import { Exit, type Tracer } from "effect"
-import { type TokenUsage } from "../formats/domain.ts"
+import { type Json } from "../../kernel/json/parsed-json.ts"
+import { lookupTable } from "../../kernel/lookup-table.ts"
 import { usdText } from "../../kernel/usd.ts"
-import { type AnswerFacts } from "./answer-facts.ts"
+import { type ConnectedProvider, type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { type TokenUsage } from "../formats/domain.ts"
 import { type Operation } from "../formats/domain.ts"
 import { ProviderFailure } from "../providers/provider.ts"
-import { type ConnectedProvider, type ModelTarget } from "../configuration/gateway-snapshot.ts"
-import { lookupTable } from "../../kernel/lookup-table.ts"
+import { type AnswerFacts } from "./answer-facts.ts"
 
 /** Operation names of OpenTelemetry's conventions for generative AI. */
 export const operationNames: Readonly<Record<Operation, string>> = {

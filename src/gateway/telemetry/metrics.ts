@@ -1,9 +1,9 @@
 import { Context, Metric } from "effect"
 import { type AvailableBudget } from "../../budgets/ledger/protocol-domain.ts"
-import { type TokenUsage } from "../formats/domain.ts"
-import { operationNames, providerName } from "./call-spans.ts"
-import { type Operation } from "../formats/domain.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { type TokenUsage } from "../formats/domain.ts"
+import { type Operation } from "../formats/domain.ts"
+import { operationNames, providerName } from "./call-spans.ts"
 import { boundedName } from "./model-names.ts"
 
 /** How the settled amount was determined. */

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
-import { Transcripts } from "./service.ts"
 import { TranscriptsApi } from "./api.ts"
+import { Transcripts } from "./service.ts"
 
 export const TranscriptsHandlers = groupHandlers(
   TranscriptsApi,

@@ -1,6 +1,6 @@
 import { Effect, Stream } from "effect"
-import { type Said } from "./domain.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
+import { type Said } from "./domain.ts"
 
 const maxBytes = 1_048_576
 

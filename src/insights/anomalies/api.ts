@@ -1,10 +1,10 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
-import { endpoint } from "../../kernel/http/endpoint.ts"
-import { TenantId } from "../../kernel/identifier.ts"
-import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import {

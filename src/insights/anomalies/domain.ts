@@ -1,9 +1,9 @@
 import { Schema } from "effect"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { serverSet } from "../../kernel/http/server-set.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { serverSet } from "../../kernel/http/server-set.ts"
 import { name } from "../../kernel/text.ts"
 import { NetUsd } from "../usage/domain.ts"
 

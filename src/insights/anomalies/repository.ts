@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
-import { Change } from "../../audit/log/domain.ts"
 import { type AgentId } from "../../agents/agents/domain.ts"
+import { Change } from "../../audit/log/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { rowLock } from "../../platform/database/database.ts"

@@ -1,11 +1,11 @@
 import { Schema } from "effect"
-import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { StatementEnvelope } from "../../audit/statements/domain.ts"
-import { NetUsd } from "../usage/domain.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { ReportDimension } from "../reports/domain.ts"
+import { NetUsd } from "../usage/domain.ts"
 import { focusColumnIds } from "./columns-domain.ts"
 
 export const BillingFormat = Schema.Literals(["json", "csv", "focus"])

@@ -3,12 +3,12 @@ import { SqlClient, type Statement } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { StatementEnvelope } from "../../audit/statements/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
+import { readRows } from "../../platform/database/table.ts"
+import { type ReportDimension } from "../reports/domain.ts"
 import { type UsageFilter } from "../usage/domain.ts"
 import { usageConditions } from "../usage/repository.ts"
 import { BilledRow } from "./columns-domain.ts"
-import { type ReportDimension } from "../reports/domain.ts"
 import { BillingStatementNotFound, type StatementId } from "./domain.ts"
-import { readRows } from "../../platform/database/table.ts"
 
 /** The charges that a report is about; times are epoch milliseconds. */
 export interface Billed {

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { CapUtilization, UtilizationKey } from "../../budgets/caps/domain.ts"
-import { Instant } from "../../kernel/instant.ts"
 import { cursor, page } from "../../kernel/http/page.ts"
+import { Instant } from "../../kernel/instant.ts"
 import { text } from "../../kernel/text.ts"
 import { dayMillis, NetUsd, type UsageDimension, usageDimensions } from "../usage/domain.ts"
 

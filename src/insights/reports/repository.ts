@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
-import { readRows } from "../../platform/database/table.ts"
 import { instantAt } from "../../kernel/instant.ts"
+import { readRows } from "../../platform/database/table.ts"
 import { dayMillis, noValue, type UsageDimension, usageDimensions, type UsageFilter } from "../usage/domain.ts"
 import { CellSums, type Columns, Histograms, Keys, type Part, type Wanted } from "./cells-domain.ts"
 import {

@@ -1,15 +1,15 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { FlushSettlements } from "../../budgets/ledger/api.ts"
-import { TenantNotFound } from "../../tenants/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
+import { Forbidden } from "../../kernel/authority/principal.ts"
 import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { TenantId } from "../../kernel/identifier.ts"
 import { page } from "../../kernel/http/page.ts"
-import { Forbidden } from "../../kernel/authority/principal.ts"
+import { TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
 import {
   Subscription,
   SubscriptionCreation,

@@ -3,13 +3,13 @@ import { naturalAnchor, TimeZone } from "../../budgets/caps/domain.ts"
 import { Label } from "../../budgets/ledger/domain.ts"
 import { Quantity, quantityFault, Total, Unit } from "../../budgets/ledger/quantity-domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { listing } from "../../kernel/http/listing.ts"
+import { serverSet } from "../../kernel/http/server-set.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { serverSet } from "../../kernel/http/server-set.ts"
 import { name } from "../../kernel/text.ts"
 import { UsdOrZero } from "../../kernel/usd.ts"
-import { listing } from "../../kernel/http/listing.ts"
 
 export const SubscriptionId = Uuid.pipe(Schema.brand("SubscriptionId"))
 export type SubscriptionId = typeof SubscriptionId.Type

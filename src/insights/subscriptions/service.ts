@@ -1,13 +1,13 @@
 import { Context, DateTime, Effect, Equal, Layer, Option } from "effect"
-import { amountOf, exhaustionOf, forecastOf, totalOf } from "../../budgets/ledger/quantity-domain.ts"
 import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { Tenants } from "../../tenants/service.ts"
-import { type TenantId } from "../../kernel/identifier.ts"
-import { type ListRequest } from "../../kernel/http/listing.ts"
+import { amountOf, exhaustionOf, forecastOf, totalOf } from "../../budgets/ledger/quantity-domain.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
+import { Tenants } from "../../tenants/service.ts"
 import { hourMillis } from "../reports/domain.ts"
 import { ReportsRepository, source } from "../reports/repository.ts"
 import {
@@ -101,11 +101,12 @@ export class Subscriptions extends Context.Service<Subscriptions>()("app/insight
       const { ends } = yield* periodOf(rest, now)
       const differs = input.priceUsd !== before.price || !Equal.equals(input.quota, before.quota)
       // The quota of one period is none of another, which applies at once.
-      const isAnew = rest.period !== before.period || rest.anchor !== before.anchor || rest.timeZone !== before.timeZone
+      const restarts =
+        rest.period !== before.period || rest.anchor !== before.anchor || rest.timeZone !== before.timeZone
       const pending =
         input.pending === null || before.pending === null ? null : { ...before.pending, effectiveAt: ends }
       const terms =
-        input.effective === "immediate" || (isAnew && differs)
+        input.effective === "immediate" || (restarts && differs)
           ? { price: input.priceUsd, quota: input.quota, pending: null }
           : {
               price: before.price,

@@ -1,15 +1,15 @@
 import { type DateTime, Option, Schema } from "effect"
+import { AgentId } from "../../agents/agents/domain.ts"
+import { ApiKeyId } from "../../agents/api-keys/domain.ts"
 import { ApplicationId } from "../../applications/applications/domain.ts"
 import { TimeZone } from "../../budgets/caps/domain.ts"
 import { ChargeId, Label, PlanId, ReservationId } from "../../budgets/ledger/domain.ts"
-import { AgentId } from "../../agents/agents/domain.ts"
-import { ApiKeyId } from "../../agents/api-keys/domain.ts"
-import { exactNumber } from "../../kernel/json/exact-number.ts"
+import { booleanParameter, integerParameter } from "../../kernel/http/parameter.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { UsdOrZero } from "../../kernel/usd.ts"
+import { exactNumber } from "../../kernel/json/exact-number.ts"
 import { name } from "../../kernel/text.ts"
-import { booleanParameter, integerParameter } from "../../kernel/http/parameter.ts"
+import { UsdOrZero } from "../../kernel/usd.ts"
 
 /** What usage can be grouped by beside time and tenant: its number in roll-ups, its column, and the filter on it. */
 export const usageDimensions = {

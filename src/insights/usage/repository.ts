@@ -4,8 +4,8 @@ import { ChargeId } from "../../budgets/ledger/domain.ts"
 import { formulaStarts } from "../../kernel/csv.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { containing, inIndexOrder } from "../../platform/database/list.ts"
-import { type Range, usageDimensions, type UsageFilter, type UsagePlace, UsageRow, usageTexts } from "./domain.ts"
 import { readRows } from "../../platform/database/table.ts"
+import { type Range, usageDimensions, type UsageFilter, type UsagePlace, UsageRow, usageTexts } from "./domain.ts"
 
 /** A row as a list has it, and its place there. */
 const ListedRow = Schema.Struct({

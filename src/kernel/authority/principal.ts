@@ -1,7 +1,7 @@
 import { Context, type DateTime, Schema } from "effect"
-import { Capability } from "./capability.ts"
 import { type TenantId } from "../identifier.ts"
 import { Problem } from "../problems/problem.ts"
+import { Capability } from "./capability.ts"
 
 /** The identity that a request acts as. An undefined `tenantId` means all tenants (a system principal). */
 export interface Principal {

@@ -1,7 +1,7 @@
 import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { withSynthetic } from "../../insights/usage/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { withSynthetic } from "../../insights/usage/domain.ts"
 import { DashboardHealth, DashboardMetrics, EffectiveSettings } from "./domain.ts"
 
 const read = requires("dashboard:read", { systemOnly: true })

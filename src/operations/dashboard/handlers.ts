@@ -1,8 +1,8 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
+import { DashboardApi } from "./api.ts"
 import { DetailedHealth } from "./detailed-health.ts"
 import { Dashboard } from "./service.ts"
-import { DashboardApi } from "./api.ts"
 
 export const DashboardHandlers = groupHandlers(
   DashboardApi,

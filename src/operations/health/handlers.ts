@@ -1,9 +1,9 @@
 import { DateTime, Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { HealthApi } from "./api.ts"
 import { type Health } from "./domain.ts"
 import { HealthChecks } from "./service.ts"
-import { HealthApi } from "./api.ts"
 
 export const HealthHandlers = fastGroupHandlers(
   HealthApi,

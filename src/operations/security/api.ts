@@ -2,11 +2,11 @@ import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
-import { TenantNotFound } from "../../tenants/domain.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
 import {
   contentTypes,
   exportFormats,

@@ -1,10 +1,10 @@
 import { Schema } from "effect"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Capability } from "../../kernel/authority/capability.ts"
+import { serverSet } from "../../kernel/http/server-set.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { serverSet } from "../../kernel/http/server-set.ts"
 import { name } from "../../kernel/text.ts"
 
 /** The kinds of identities that are no people. */

@@ -4,9 +4,9 @@ import { Change } from "../../audit/log/domain.ts"
 import { Capability } from "../../kernel/authority/capability.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
-import { TenantNotFound } from "../../tenants/domain.ts"
 import { rowLock } from "../../platform/database/database.ts"
 import { readRows, violations } from "../../platform/database/table.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
 import {
   FindingId,
   type FindingStatus,

@@ -1,16 +1,16 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { ExpiresInThePast, SyntheticKind } from "../../agents/api-keys/domain.ts"
-import { TenantNotFound } from "../../tenants/domain.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/http/location.ts"
 import { page } from "../../kernel/http/page.ts"
+import { TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
+import { TenantNotFound } from "../../tenants/domain.ts"
 import {
   syntheticPrincipalListing,
   NewSyntheticPrincipalView,

@@ -3,11 +3,11 @@ import { Model } from "effect/schema"
 import { Labels, StoredLabels, SyntheticKind } from "../../agents/api-keys/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Scopes } from "../../kernel/authority/capability.ts"
+import { listing } from "../../kernel/http/listing.ts"
+import { serverSet } from "../../kernel/http/server-set.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
-import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { serverSet } from "../../kernel/http/server-set.ts"
 import { name } from "../../kernel/text.ts"
 
 export const SyntheticPrincipalId = Uuid.pipe(Schema.brand("SyntheticPrincipalId"))

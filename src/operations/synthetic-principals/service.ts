@@ -1,5 +1,10 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
+import { AgentId } from "../../agents/agents/domain.ts"
+import { Agents } from "../../agents/agents/service.ts"
+import { type SyntheticKind } from "../../agents/api-keys/domain.ts"
+import { start } from "../../agents/api-keys/key-format.ts"
+import { ApiKeys } from "../../agents/api-keys/service.ts"
 import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { BudgetCaps } from "../../budgets/caps/service.ts"
@@ -9,20 +14,16 @@ import { ReservationService } from "../../budgets/reservations/service.ts"
 import { TargetId } from "../../events/deliveries/domain.ts"
 import { Integrations } from "../../events/integrations/service.ts"
 import { EventSubscriptions } from "../../events/subscriptions/service.ts"
-import { AgentId } from "../../agents/agents/domain.ts"
-import { Agents } from "../../agents/agents/service.ts"
-import { type SyntheticKind } from "../../agents/api-keys/domain.ts"
-import { start } from "../../agents/api-keys/key-format.ts"
-import { ApiKeys } from "../../agents/api-keys/service.ts"
-import { Tenants } from "../../tenants/service.ts"
 import { SubscriptionId } from "../../insights/subscriptions/domain.ts"
 import { Subscriptions } from "../../insights/subscriptions/service.ts"
 import { requireAuthority, requireBounds } from "../../kernel/authority/authority.ts"
 import { distinct } from "../../kernel/authority/capability.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database } from "../../platform/database/database.ts"
+import { Tenants } from "../../tenants/service.ts"
 import {
   faultOfEnd,
   statusOf,
@@ -35,7 +36,6 @@ import {
   SyntheticPrincipalView
 } from "./domain.ts"
 import { SyntheticPrincipalsRepository } from "./repository.ts"
-import { type ListRequest } from "../../kernel/http/listing.ts"
 
 /** Monitors, tests and canaries: API keys of a tenant that are no customers of it. */
 export class SyntheticPrincipals extends Context.Service<SyntheticPrincipals>()(

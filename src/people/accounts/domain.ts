@@ -1,12 +1,12 @@
 import { Schema } from "effect"
+import { RoleId } from "../../applications/roles/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { listing } from "../../kernel/http/listing.ts"
+import { serverSet } from "../../kernel/http/server-set.ts"
 import { IntegerId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { serverSet } from "../../kernel/http/server-set.ts"
 import { name, text } from "../../kernel/text.ts"
-import { RoleId } from "../../applications/roles/domain.ts"
 import { Email, TrialUserId } from "../../trials/users/domain.ts"
 
 export const AccountId = Uuid.pipe(Schema.brand("AccountId"))

@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/http/location.ts"
-import { Accounts } from "./service.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { AccountsApi } from "./api.ts"
+import { Accounts } from "./service.ts"
 
 export const AccountsHandlers = groupHandlers(
   AccountsApi,

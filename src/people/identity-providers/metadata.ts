@@ -180,11 +180,11 @@ export class ProviderMetadata extends Context.Service<ProviderMetadata>()("app/p
       /** The provider's configuration, as it was ten minutes ago at most. */
       configuration: (provider: Trusted) =>
         Effect.flatMap(Cache.get(configurations, provider.issuer), (found) => usable(provider, found)),
-      /** The same as it is now. */
-      configurationAnew: (provider: Trusted) =>
+      /** The current configuration. */
+      currentConfiguration: (provider: Trusted) =>
         Effect.flatMap(Cache.refresh(configurations, provider.issuer), (found) => usable(provider, found)),
-      /** The keys as they are now. */
-      keysAnew: Effect.fnUntraced(function* (configuration: Configuration) {
+      /** The current keys. */
+      refreshedKeys: Effect.fnUntraced(function* (configuration: Configuration) {
         const entry = known(configuration.jwks_uri)
         entry.set = yield* fetchKeys(configuration.jwks_uri)
         return entry.set.keys

@@ -9,6 +9,7 @@ import { Audit } from "../../audit/log/service.ts"
 import { onlyStops, requireAuthority, requireBounds } from "../../kernel/authority/authority.ts"
 import { distinct } from "../../kernel/authority/capability.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { type ListRequest } from "../../kernel/http/listing.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
@@ -27,7 +28,6 @@ import {
 } from "./domain.ts"
 import { ProviderMetadata } from "./metadata.ts"
 import { IdentityProvidersRepository } from "./repository.ts"
-import { type ListRequest } from "../../kernel/http/listing.ts"
 
 /** The providers that the installation trusts, as its administrators entered them. */
 export class IdentityProviders extends Context.Service<IdentityProviders>()("app/people/IdentityProviders", {
@@ -77,7 +77,7 @@ export class IdentityProviders extends Context.Service<IdentityProviders>()("app
       const { clientSecret, ...given } = input
       const wanted = { ...defaultsOf(input.kind), ...given }
       yield* requireConsistent({ ...wanted, hasClientSecret: clientSecret != null })
-      yield* metadata.configurationAnew(wanted)
+      yield* metadata.currentConfiguration(wanted)
       return yield* Effect.gen(function* () {
         yield* requireNoEnd
         yield* requireRoles([], wanted.defaultRoleIds)
@@ -144,25 +144,25 @@ export class IdentityProviders extends Context.Service<IdentityProviders>()("app
       return changes.deleted(identityProviderActions.IdentityProviderDeleted, toResponse(before))
     }, audit.change)
 
-    /** Fetches configuration and keys as they are now, and notes whether that was possible. */
-    const fetchAnew = Effect.fnUntraced(function* (provider: IdentityProvider) {
+    /** Fetches the current configuration and keys, and notes whether that was possible. */
+    const refetch = Effect.fnUntraced(function* (provider: IdentityProvider) {
       const at = DateTime.toDateUtc(yield* DateTime.now)
       const note = (isFetched: boolean) =>
         database.transaction("all", repository.keysFetched(provider.id, isFetched, at))
-      return yield* metadata.configurationAnew(provider).pipe(
-        Effect.flatMap((found) => Effect.map(metadata.keysAnew(found), (keys) => ({ found, keys }))),
+      return yield* metadata.currentConfiguration(provider).pipe(
+        Effect.flatMap((found) => Effect.map(metadata.refreshedKeys(found), (keys) => ({ found, keys }))),
         Effect.tap(() => note(true)),
         Effect.tapError(() => note(false))
       )
     })
     const checkAll = Effect.flatMap(database.read("all", repository.active), (providers) =>
-      Effect.forEach(providers, (provider) => Effect.ignore(fetchAnew(provider)), { concurrency: 4, discard: true })
+      Effect.forEach(providers, (provider) => Effect.ignore(refetch(provider)), { concurrency: 4, discard: true })
     )
     yield* repeatJob("fetch the keys of identity providers", "1 hour", checkAll)
 
     const test = Effect.fn("IdentityProviders.test")(function* (id: IdentityProviderId) {
       const provider = yield* find(id)
-      const { found, keys } = yield* fetchAnew(provider)
+      const { found, keys } = yield* refetch(provider)
       return {
         issuer: found.issuer,
         authorizationEndpoint: found.authorization_endpoint ?? null,

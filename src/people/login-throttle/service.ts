@@ -2,8 +2,8 @@ import { Context, DateTime, Effect, Layer } from "effect"
 import { Digest } from "effect/crypto"
 import { type Change } from "../../audit/log/domain.ts"
 import { RateLimited } from "../../kernel/authority/principal.ts"
-import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Database } from "../../platform/database/database.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { type Failures, LoginThrottleRepository } from "./repository.ts"
 
 /** A try to sign in, as it is counted. */

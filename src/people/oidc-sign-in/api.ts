@@ -1,9 +1,9 @@
 import { Schema } from "effect"
-import { storable } from "../../kernel/text.ts"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { RateLimited, Unauthenticated } from "../../kernel/authority/principal.ts"
-import { TenantId } from "../../kernel/identifier.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { storable } from "../../kernel/text.ts"
 import {
   IdentityProviderId,
   IdentityProviderNotFound,

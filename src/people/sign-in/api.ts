@@ -1,10 +1,10 @@
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AccountEmailTaken } from "../accounts/domain.ts"
 import { Access, requiresCredential } from "../../kernel/authority/access.ts"
-import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Forbidden, RateLimited, Unauthenticated } from "../../kernel/authority/principal.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { AccountEmailTaken } from "../accounts/domain.ts"
 import {
   AccountSession,
   AccountSessionId,

@@ -1,5 +1,4 @@
 import { Schema } from "effect"
-import { AccountName, AccountView, GivenPassword, NewPassword } from "../accounts/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Capability } from "../../kernel/authority/capability.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
@@ -7,6 +6,7 @@ import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { text } from "../../kernel/text.ts"
 import { Email } from "../../trials/users/domain.ts"
+import { AccountName, AccountView, GivenPassword, NewPassword } from "../accounts/domain.ts"
 
 export const AccountSessionId = Uuid.pipe(Schema.brand("AccountSessionId"))
 export type AccountSessionId = typeof AccountSessionId.Type

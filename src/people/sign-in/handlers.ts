@@ -1,12 +1,12 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/http/page.ts"
+import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { SignInApi } from "./api.ts"
 import { InitialAdminSetup } from "./initial-admin-setup.ts"
-import { type Issued } from "./session-issuer.ts"
 import { OwnAccount } from "./own-account.ts"
 import { SignIn } from "./service.ts"
-import { SignInApi } from "./api.ts"
+import { type Issued } from "./session-issuer.ts"
 
 const answered = ({ cookie, signedIn }: Issued) =>
   HttpApiSchema.withHeaders({ body: signedIn, headers: { "set-cookie": cookie } })

@@ -1,11 +1,11 @@
 import { Context, DateTime, Effect, Layer, Schema, Struct } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AccountId } from "../accounts/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
 import { Capability } from "../../kernel/authority/capability.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { SessionId } from "../../trials/sessions/domain.ts"
+import { AccountId } from "../accounts/domain.ts"
 import { AccountSessionId } from "./domain.ts"
 
 /** What a token says of its bearer; read past row-level security, since the tenant is not known yet. */

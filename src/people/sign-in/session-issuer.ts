@@ -1,14 +1,14 @@
 import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
-import { type AccountView } from "../accounts/domain.ts"
 import { sessionCookie, setSessionCookie } from "../../access/session-cookie.ts"
+import { generate, sha256Of } from "../../platform/crypto/opaque-tokens.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Sessions } from "../../trials/sessions/service.ts"
 import { type TrialUserId } from "../../trials/users/domain.ts"
+import { type AccountView } from "../accounts/domain.ts"
 import { type SignedIn } from "./domain.ts"
 import { AccountSessionsRepository, type NewSession, type StoredSession } from "./repository.ts"
-import { generate, sha256Of } from "../../platform/crypto/opaque-tokens.ts"
 
 /** A sign-in as it is answered: the body, and the cookie that goes with it. */
 export interface Issued {

@@ -1,17 +1,17 @@
 import { Cache, Clock, Context, DateTime, Duration, Effect, Exit, Layer, Option, Redacted, Schedule } from "effect"
 import { Digest } from "effect/crypto"
-import { asSystem, Audit } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { type Principal } from "../../kernel/authority/principal.ts"
 import { SessionTokenCheck, sessionTokenActions } from "../../access/credential-checks.ts"
-import { repeatJob } from "../../platform/runtime/background-jobs.ts"
+import { asSystem, Audit } from "../../audit/log/service.ts"
+import { type Principal } from "../../kernel/authority/principal.ts"
+import { sha256Of } from "../../platform/crypto/opaque-tokens.ts"
 import { Database } from "../../platform/database/database.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Sessions } from "../../trials/sessions/service.ts"
 import { signInActions } from "./domain.ts"
-import { AccountSessionTermination } from "./termination.ts"
 import { AccountSessionsRepository, type TokenOwner } from "./repository.ts"
-import { sha256Of } from "../../platform/crypto/opaque-tokens.ts"
+import { AccountSessionTermination } from "./termination.ts"
 
 /** Why a session token was refused: recorded in the audit log, never sent to the caller. */
 type RefusalReason =

@@ -1,9 +1,9 @@
 import { Array, Context, DateTime, Effect, Layer, Option } from "effect"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
+import { type AuditDraft } from "../../audit/log/domain.ts"
+import { Sessions } from "../../trials/sessions/service.ts"
 import { type AccountId } from "../accounts/domain.ts"
 import { AccountSessions } from "../accounts/service.ts"
-import { type AuditDraft } from "../../audit/log/domain.ts"
-import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { Sessions } from "../../trials/sessions/service.ts"
 import { type AccountSessionId, signInActions } from "./domain.ts"
 import { AccountSessionsRepository, type EndedSession } from "./repository.ts"
 

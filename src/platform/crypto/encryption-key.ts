@@ -4,8 +4,8 @@ import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { DatabaseConnection } from "../database/connection.ts"
 import { makeDirectory } from "../runtime/directory.ts"
-import { noEncryptionKey, Settings } from "../settings/settings.ts"
 import { SettingsError } from "../settings/settings-reader.ts"
+import { noEncryptionKey, Settings } from "../settings/settings.ts"
 
 const fileName = "encryption.key"
 const keyBytes = 32

@@ -2,8 +2,8 @@ import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import { Context, Data, Effect, Layer, Redacted } from "effect"
 import { Aead, Digest, SecureRandom } from "effect/crypto"
 import { createHmac } from "node:crypto"
-import { EncryptionKey } from "./encryption-key.ts"
 import { SettingsError } from "../settings/settings-reader.ts"
+import { EncryptionKey } from "./encryption-key.ts"
 
 /** Why a sealed secret cannot be opened: another key sealed it, or its bytes or its owner were changed. */
 export class SealBroken extends Data.TaggedError("SealBroken")<{ readonly reason: "other-key" | "damaged" }> {

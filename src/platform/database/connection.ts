@@ -2,10 +2,10 @@ import { type PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Option, Predicate, Schedule } from "effect"
 import { SqlError } from "effect/sql"
 import { connection as embeddedConnection, join, start } from "../embedded-postgres/embedded-postgres.ts"
+import { Settings, type SettingsValues } from "../settings/settings.ts"
 import { maxMessageSize, poolLayer } from "./database.ts"
 import { migrate } from "./migrations.ts"
 import { sessionPoolLayer } from "./sessions.ts"
-import { Settings, type SettingsValues } from "../settings/settings.ts"
 
 /** Where the database is: the one that `Database:Url` names, or an embedded one that lives as long as the service. */
 export class DatabaseConnection extends Context.Service<

@@ -1,8 +1,9 @@
-import { Clock, Context, DateTime, Effect, Layer, Option, Predicate, String as Text } from "effect"
 import { type PgClient } from "@effect/sql-pg"
+import { Clock, Context, DateTime, Effect, Layer, Option, Predicate, String as Text } from "effect"
 import { SqlClient, type SqlError, type Statement } from "effect/sql"
-import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
+import { makeTurns } from "../runtime/turns.ts"
 import { applicationRole } from "./migrations.ts"
 import {
   CurrentStatementScope,
@@ -13,7 +14,6 @@ import {
   singleSessionLayer,
   type StatementScope
 } from "./sessions.ts"
-import { makeTurns } from "../runtime/turns.ts"
 
 /** The moment that a statement judges time by; undefined for that of the database. */
 export type Moment = DateTime.Utc | undefined

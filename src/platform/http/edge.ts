@@ -1,18 +1,18 @@
 import { type Cause, Clock, Context, Effect, type Fiber, Layer, LogLevel, Tracer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { Headers, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { readExact } from "../../kernel/json/exact-number.ts"
+import { IncomingMessage } from "node:http"
 import { anonymous } from "../../kernel/authority/principal.ts"
+import { readExact } from "../../kernel/json/exact-number.ts"
 import { problemType, statusPhrase } from "../../kernel/problems/problem.ts"
 import { BadRequest, InternalError, PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems/problems.ts"
+import * as Metrics from "../observability/metrics.ts"
+import { Settings, type SettingsValues } from "../settings/settings.ts"
 import { makeAllowedMethods } from "./allowed-methods.ts"
 import { isClientAbort, isRouteNotFound, type ProblemBody, problemOf } from "./failures.ts"
 import { InFlight, Shutdown } from "./in-flight.ts"
 import { securityHeaders } from "./negotiation.ts"
-import * as Metrics from "../observability/metrics.ts"
 import { CurrentRequest, headersOf, RequestInfo, routeOf } from "./request.ts"
-import { Settings, type SettingsValues } from "../settings/settings.ts"
-import { IncomingMessage } from "node:http"
 
 type Response = HttpServerResponse.HttpServerResponse
 

@@ -1,8 +1,8 @@
 import { Clock, Context, Effect, type Fiber, Latch, Layer, Schedule } from "effect"
 import { Slots, type Slotted } from "../../kernel/slots.ts"
 import { Settings } from "../settings/settings.ts"
-import { Deadline } from "./time-limit.ts"
 import { tookTooLong } from "./request.ts"
+import { Deadline } from "./time-limit.ts"
 
 /** A request that is being served. */
 export interface ActiveRequest extends Deadline {

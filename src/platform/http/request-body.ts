@@ -1,9 +1,9 @@
 import { ByteSize, Context, Effect } from "effect"
 import { Headers, HttpIncomingMessage, type HttpServerError, HttpServerRequest } from "effect/http"
-import { excessIn, repeatedMember } from "../../kernel/json/json-scanner.ts"
-import { headersOf } from "./request.ts"
 import { isUtf8 } from "node:buffer"
 import { IncomingMessage } from "node:http"
+import { excessIn, repeatedMember } from "../../kernel/json/json-scanner.ts"
+import { headersOf } from "./request.ts"
 
 /**
  * Whether Content-Length exceeds the largest accepted body, so that the request is rejected before its body is sent.

@@ -1,9 +1,9 @@
 import { Context, Effect, Option } from "effect"
 import { type Headers, HttpRouter, type HttpServerRequest, HttpTraceContext } from "effect/http"
 import { ParentSpan } from "effect/Tracer"
-import { randomBytes } from "../crypto/node-crypto.ts"
 import { IncomingMessage } from "node:http"
 import { isIPv6 } from "node:net"
+import { randomBytes } from "../crypto/node-crypto.ts"
 import { type Deadline } from "./time-limit.ts"
 
 /**

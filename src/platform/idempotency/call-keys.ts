@@ -1,7 +1,7 @@
 import { Context, Effect, Fiber, Layer, Option, Schedule } from "effect"
 import { Mac } from "effect/crypto"
-import { repeatJob } from "../runtime/background-jobs.ts"
 import { Sealing } from "../crypto/sealing.ts"
+import { repeatJob } from "../runtime/background-jobs.ts"
 import { CallKeyRepository } from "./call-key-repository.ts"
 import { type CallKeyClaim, type CallKeySlot } from "./domain.ts"
 

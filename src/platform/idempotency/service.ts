@@ -2,10 +2,10 @@ import { Context, DateTime, Effect, Layer, type Types } from "effect"
 import { Mac } from "effect/crypto"
 import { Headers, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
-import { repeatJob } from "../runtime/background-jobs.ts"
+import { Sealing } from "../crypto/sealing.ts"
 import { Database } from "../database/database.ts"
 import { headersOf } from "../http/request.ts"
-import { Sealing } from "../crypto/sealing.ts"
+import { repeatJob } from "../runtime/background-jobs.ts"
 import { Idempotency } from "./api.ts"
 import {
   CurrentRepeatable,

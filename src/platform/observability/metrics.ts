@@ -1,9 +1,9 @@
 import { Effect, Layer, Clock, Context, Metric } from "effect"
-import { HttpRouter, HttpServerResponse } from "effect/http"
-import { Settings } from "../settings/settings.ts"
 import { constVoid } from "effect/Function"
+import { HttpRouter, HttpServerResponse } from "effect/http"
 import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import { monitorEventLoopDelay, performance } from "node:perf_hooks"
+import { Settings } from "../settings/settings.ts"
 import { scrub } from "./logging.ts"
 
 /** The media type of {@link prometheus}. */

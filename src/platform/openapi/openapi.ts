@@ -3,14 +3,14 @@ import { type HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { anyCredential } from "../../kernel/authority/access.ts"
 import { answersResource, makeResources } from "../../kernel/http/resources.ts"
 import { statusPhrase } from "../../kernel/problems/problem.ts"
+import { untyped } from "../http/served-api.ts"
+import { serviceVersion } from "../runtime/version.ts"
 import { withSharedComponents, sorted } from "./components.ts"
 import { attachment, entityTag, headersOf, idempotencyKey, ifMatch, ifNoneMatch } from "./headers.ts"
-import { withoutVariants } from "./variants.ts"
 import { withPages } from "./pages.ts"
 import { anyProblem, keepProblems, problemSchema } from "./problems.ts"
 import { type Json, mapSchemas, simplified } from "./schemas.ts"
-import { untyped } from "../http/served-api.ts"
-import { serviceVersion } from "../runtime/version.ts"
+import { withoutVariants } from "./variants.ts"
 
 /** Component names as a reader knows them: `TrialUser`, `NewTrialUser`, problems without `Encoded`. */
 const componentName = (name: string): string =>

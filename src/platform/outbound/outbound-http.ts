@@ -1,5 +1,5 @@
-import { type Dispatcher } from "@effect/platform-node/Undici"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
+import { type Dispatcher } from "@effect/platform-node/Undici"
 import { Context, Data, Effect, Layer } from "effect"
 import { codesOf, isTlsError } from "./connection-errors.ts"
 import { addressRefused, isPrivateHost, makeGuardedDispatcher, publicLookup, refusal } from "./guarded-dispatcher.ts"

@@ -1,9 +1,9 @@
 import { Context, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, HttpClientResponse } from "effect/http"
-import { Generation } from "../generation/generation.ts"
 import { OwnerLayer } from "../../platform/database/connection.ts"
 import { Unusable } from "../../platform/runtime/unusable.ts"
 import { Settings } from "../../platform/settings/settings.ts"
+import { Generation } from "../generation/generation.ts"
 
 const rows = 24_000
 const days = 60

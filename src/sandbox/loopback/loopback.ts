@@ -1,16 +1,16 @@
-import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
-import { type Operation } from "../../gateway/formats/domain.ts"
 import { Cause, Clock, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
+import { type Operation } from "../../gateway/formats/domain.ts"
 import { loopbackId, loopbackModel, LoopbackProvider } from "../../gateway/providers/loopback.ts"
-import { LoopbackResponses } from "./responses.ts"
 import {
   type Provider,
   type ProviderAnswer,
   ProviderFailure,
   type ProviderRequest
 } from "../../gateway/providers/provider.ts"
+import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
+import { LoopbackResponses } from "./responses.ts"
 
 const dimensions = 8
 

@@ -1,12 +1,12 @@
 import { Effect, Option, Result, Schema } from "effect"
 import { LRUCache } from "lru-cache"
-import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
-import { type TokenUsage, noUsage } from "../../gateway/formats/domain.ts"
 import { type ChatChunk } from "../../gateway/formats/common-form/domain.ts"
+import { type TokenUsage, noUsage } from "../../gateway/formats/domain.ts"
 import { ChunksToResponse, type ResponseEvent } from "../../gateway/formats/openai-responses/chunks-to-events.ts"
 import { type ResponseItem, ResponsesRequest } from "../../gateway/formats/openai-responses/domain.ts"
 import { responsesToChat } from "../../gateway/formats/openai-responses/to-chat.ts"
 import { ProviderFailure, type StoredRequest } from "../../gateway/providers/provider.ts"
+import { isJson, listIn, type Json } from "../../kernel/json/parsed-json.ts"
 
 /** What the model answers to a chat. */
 interface Said {

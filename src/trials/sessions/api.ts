@@ -2,9 +2,9 @@ import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created, LinkedArray } from "../../kernel/http/location.ts"
 import { booleanParameter, integerParameter } from "../../kernel/http/parameter.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TrialUserId, TrialUserNotFound } from "../users/domain.ts"
 import {
   NewSession,

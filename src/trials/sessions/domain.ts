@@ -1,13 +1,13 @@
 import { Schema } from "effect"
+import { Result } from "effect"
 import { NetAddress } from "effect/net"
 import { Model } from "effect/schema"
-import { Result } from "effect"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { listing } from "../../kernel/http/listing.ts"
 import { generatedId, IntegerId } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { TrialUserId } from "../users/domain.ts"
-import { listing } from "../../kernel/http/listing.ts"
 
 export const SessionId = IntegerId.pipe(Schema.brand("SessionId"))
 export type SessionId = typeof SessionId.Type

@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created, linkedPage } from "../../kernel/http/location.ts"
-import { Sessions } from "./service.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { SessionsApi } from "./api.ts"
+import { Sessions } from "./service.ts"
 
 export const SessionsHandlers = groupHandlers(
   SessionsApi,

@@ -1,11 +1,11 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
-import { type TrialUserId } from "../users/domain.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
 import { rowLock } from "../../platform/database/database.ts"
 import { makeList } from "../../platform/database/list.ts"
 import { readRows } from "../../platform/database/table.ts"
+import { type TrialUserId } from "../users/domain.ts"
 import { Session, SessionId, sessionListing, SessionNotFound } from "./domain.ts"
 
 export class SessionsRepository extends Context.Service<SessionsRepository>()("app/sessions/SessionsRepository", {

@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
-import { Audit } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
+import { Audit } from "../../audit/log/service.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { type TrialUserId } from "../users/domain.ts"
@@ -13,8 +13,8 @@ import {
   SessionInactive,
   TrialUserInactive
 } from "./domain.ts"
-import { ended } from "./termination.ts"
 import { SessionsRepository } from "./repository.ts"
+import { ended } from "./termination.ts"
 
 export class Sessions extends Context.Service<Sessions>()("app/sessions/Sessions", {
   make: Effect.gen(function* () {

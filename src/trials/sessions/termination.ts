@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type AuditDraft } from "../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
-import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type AuditAction } from "../../kernel/authority/audit-action.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"

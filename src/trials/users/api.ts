@@ -3,10 +3,10 @@ import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { Idempotency } from "../../platform/idempotency/api.ts"
-import { booleanParameter, integerParameter } from "../../kernel/http/parameter.ts"
 import { LinkedArray } from "../../kernel/http/location.ts"
+import { booleanParameter, integerParameter } from "../../kernel/http/parameter.ts"
 import { text } from "../../kernel/text.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
 import {
   trialUserListing,
   EmailTaken,

@@ -1,11 +1,11 @@
 import { DateTime, Schema } from "effect"
 import { Model } from "effect/schema"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { listing } from "../../kernel/http/listing.ts"
+import { serverSet } from "../../kernel/http/server-set.ts"
 import { generatedId, IntegerId } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
-import { listing } from "../../kernel/http/listing.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { serverSet } from "../../kernel/http/server-set.ts"
 import { name, text } from "../../kernel/text.ts"
 
 export const TrialUserId = IntegerId.pipe(Schema.brand("TrialUserId"))

@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created, linkedPage } from "../../kernel/http/location.ts"
-import { TrialUsers } from "./service.ts"
+import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { TrialUsersApi } from "./api.ts"
+import { TrialUsers } from "./service.ts"
 
 export const TrialUsersHandlers = fastGroupHandlers(
   TrialUsersApi,

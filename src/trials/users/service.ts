@@ -1,5 +1,6 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { Model } from "effect/schema"
+import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { patched } from "../../kernel/http/server-set.ts"
@@ -7,7 +8,6 @@ import { withSpan } from "../../kernel/with-span.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { TrialEndsBeforeStart, TrialUser, trialUserActions, type TrialUserId, type TrialUserPatch } from "./domain.ts"
 import { TrialUsersRepository } from "./repository.ts"
-import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 
 /** Ends the sessions of a trial user whose trial ends; provided by the trial sessions. */
 export class TrialUserSessions extends Context.Service<

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import * as crypto from "node:crypto"
 import * as jose from "jose"
+import * as crypto from "node:crypto"
 import { issuerOf, makeAgent, makeKeyPair, registerKey, sign, tokenOf } from "../../support/agents.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"

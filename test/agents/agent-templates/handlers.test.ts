@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { registration } from "../../support/agents.ts"
-import { make } from "../../support/scenarios.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
+import { make } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/agents/templates"

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
+import { makeAccount } from "../../support/accounts.ts"
 import {
   askToken,
   assertInvalidClient,
@@ -10,7 +11,6 @@ import {
   makeAgent,
   tokenOf
 } from "../../support/agents.ts"
-import { makeAccount } from "../../support/accounts.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { faults, read, refuses, type Refusal, type Sent } from "../../support/scenarios.ts"

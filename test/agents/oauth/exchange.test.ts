@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as jose from "jose"
+import { makeAccount, signIn } from "../../support/accounts.ts"
 import {
   askExchange,
   askToken,
@@ -17,9 +18,8 @@ import {
   type TestAgent,
   tokenOf
 } from "../../support/agents.ts"
-import { make } from "../../support/scenarios.ts"
-import { makeAccount, signIn } from "../../support/accounts.ts"
 import { makeTenant } from "../../support/authority.ts"
+import { make } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 

@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
+import { bearer, makeAccount, signIn } from "../../support/accounts.ts"
 import {
   askToken,
   assertionOf,
@@ -12,9 +13,8 @@ import {
   type TestAgent,
   tokenOf
 } from "../../support/agents.ts"
-import { make } from "../../support/scenarios.ts"
-import { bearer, makeAccount, signIn } from "../../support/accounts.ts"
 import { makeTenant } from "../../support/authority.ts"
+import { make } from "../../support/scenarios.ts"
 import { serviceLayer, startService, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]

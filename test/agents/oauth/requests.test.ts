@@ -1,8 +1,8 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Effect, Tracer } from "effect"
 import { askToken, assertionOf, assertOAuthError, makeAgent, registration, tokenOf } from "../../support/agents.ts"
-import { make } from "../../support/scenarios.ts"
 import { makeDatabase } from "../../support/database.ts"
+import { make } from "../../support/scenarios.ts"
 import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { makeSpans } from "../../support/spans.ts"
 

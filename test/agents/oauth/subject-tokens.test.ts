@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
+import { makeOwnRole } from "../../support/accounts.ts"
 import {
   askExchange,
   assertOAuthError,
@@ -11,10 +12,9 @@ import {
   makeAgent,
   type TestAgent
 } from "../../support/agents.ts"
-import { make } from "../../support/scenarios.ts"
-import { makeOwnRole } from "../../support/accounts.ts"
 import { makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
+import { make } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]

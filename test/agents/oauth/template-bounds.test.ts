@@ -12,10 +12,10 @@ import {
   registration,
   tokenOf
 } from "../../support/agents.ts"
-import { make } from "../../support/scenarios.ts"
 import { makeKey } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { during } from "../../support/races.ts"
+import { make } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const templates = "/api/agents/templates"

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import * as oauth from "oauth4webapi"
 import * as jose from "jose"
+import * as oauth from "oauth4webapi"
 import { assertionOf, grant, isActive, issuerOf, makeAgent, type TestAgent, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"

@@ -12,10 +12,10 @@ import {
   makeAgent,
   type TestAgent
 } from "../../support/agents.ts"
-import { make } from "../../support/scenarios.ts"
 import { makeTenant } from "../../support/authority.ts"
 import { makeIssuer, type TestIssuer } from "../../support/issuer.ts"
 import { assertProblem } from "../../support/problem.ts"
+import { make } from "../../support/scenarios.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]

@@ -15,8 +15,8 @@ import {
   withToken
 } from "../../support/registrations.ts"
 import { type Answer, serviceLayer, sharedServiceLayer, startService, TestService } from "../../support/service.ts"
-import { eventually } from "../../support/waiting.ts"
 import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 type Service = TestService["Service"]
 

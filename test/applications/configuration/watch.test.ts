@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Scope } from "effect"
-import { makeApplication, makeFile, makeFolder, save } from "../../support/configuration.ts"
 import { makeKey } from "../../support/authority.ts"
+import { makeApplication, makeFile, makeFolder, save } from "../../support/configuration.ts"
 import { type EventSource, gaugeIn, listenTo } from "../../support/event-source.ts"
 import { serviceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"

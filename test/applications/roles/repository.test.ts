@@ -2,10 +2,10 @@ import { assert, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { ApplicationId } from "../../../src/applications/applications/domain.ts"
-import { Change } from "../../../src/audit/log/domain.ts"
-import { poolLayer } from "../../../src/platform/database/database.ts"
 import { Role } from "../../../src/applications/roles/domain.ts"
 import { RolesRepository } from "../../../src/applications/roles/repository.ts"
+import { Change } from "../../../src/audit/log/domain.ts"
+import { poolLayer } from "../../../src/platform/database/database.ts"
 import { makeDatabase } from "../../support/database.ts"
 
 const repositoryLayer = Layer.unwrap(

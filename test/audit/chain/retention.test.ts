@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Exit, Fiber, Layer } from "effect"
 import { type SqlClient } from "effect/sql"
+import { inspect } from "node:util"
 import { AuditRetention } from "../../../src/audit/chain/retention.ts"
 import { verifyExport } from "../../support/audit-verify.ts"
 import { chainOf, tampering, untilAllLinked } from "../../support/chain.ts"
@@ -8,7 +9,6 @@ import { copyOf, makeDatabase, type TestDatabase } from "../../support/database.
 import { startServer, startService, type TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
-import { inspect } from "node:util"
 
 /** The first day of the month that lies so many months back, as `2026-01-01`. */
 const monthsAgo = (months: number): string => {

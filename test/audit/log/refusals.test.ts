@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { type AuditRow } from "../../../src/audit/log/repository.ts"
 import { makeRefusals } from "../../../src/audit/log/refusals.ts"
+import { type AuditRow } from "../../../src/audit/log/repository.ts"
 
 const refusal = (members: Partial<AuditRow> = {}): AuditRow => ({
   occurred_at: "2026-01-01T00:00:00.000Z",

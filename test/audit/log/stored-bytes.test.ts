@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
-import { canonicalEntry } from "../../../src/audit/chain/link.ts"
 import { storedColumns, type StoredEntry } from "../../../src/audit/chain/chain-repository.ts"
+import { canonicalEntry } from "../../../src/audit/chain/link.ts"
 import { AuditRepository, type AuditRow } from "../../../src/audit/log/repository.ts"
 import { canonicalJson } from "../../../src/kernel/json/canonical-json.ts"
 import { Database } from "../../../src/platform/database/database.ts"

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeAgent, tokenOf } from "../../support/agents.ts"
-import { make } from "../../support/scenarios.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
+import { make } from "../../support/scenarios.ts"
 import { type Call, sharedServiceLayer, TestService } from "../../support/service.ts"
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("what agents spend", (it) => {

@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make } from "../../support/scenarios.ts"
 import { makeKey } from "../../support/authority.ts"
 import { repeatRow } from "../../support/ledger.ts"
 import { assertNoDrift, makeSetting } from "../../support/plans.ts"
 import { assertProblem } from "../../support/problem.ts"
+import { make } from "../../support/scenarios.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 
 const most = 8_388_607.999999999

@@ -1,6 +1,5 @@
 import { Clock, Context, Effect, Layer } from "effect"
 import * as crypto from "node:crypto"
-import { TenantId } from "../../../src/kernel/identifier.ts"
 import { type CapCreation } from "../../../src/budgets/caps/domain.ts"
 import { CapId } from "../../../src/budgets/ledger/domain.ts"
 import {
@@ -11,6 +10,7 @@ import {
 } from "../../../src/budgets/ledger/protocol-domain.ts"
 import { amountOf } from "../../../src/budgets/ledger/quantity-domain.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
+import { TenantId } from "../../../src/kernel/identifier.ts"
 import { LedgerWorld } from "./conformance.ts"
 import { LedgerModel, type ModelCap } from "./model.ts"
 

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeAgent } from "../../support/agents.ts"
-import { make } from "../../support/scenarios.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { newKey, post } from "../../support/repeatable.ts"
+import { make } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 

@@ -11,16 +11,16 @@ import { DeliveryRepository } from "../../../src/events/deliveries/repository.ts
 import { deliveryRequest } from "../../../src/events/deliveries/request.ts"
 import { Deliveries } from "../../../src/events/deliveries/service.ts"
 import { TargetRepository } from "../../../src/events/deliveries/target-repository.ts"
-import { Sealing } from "../../../src/platform/crypto/sealing.ts"
 import { CurrentPrincipal, serviceAccount } from "../../../src/kernel/authority/principal.ts"
 import { TenantId } from "../../../src/kernel/identifier.ts"
+import { Sealing } from "../../../src/platform/crypto/sealing.ts"
 import { Database } from "../../../src/platform/database/database.ts"
 import { OutboundHttp } from "../../../src/platform/outbound/outbound-http.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
+import { makeTenant } from "../../support/authority.ts"
 import { HandClock, OwnDatabase, poolOnOwnDatabase } from "../../support/clock.ts"
 import { type TestDatabase } from "../../support/database.ts"
 import { asSuperuser } from "../../support/statements.ts"
-import { makeTenant } from "../../support/authority.ts"
 import { eventually, untilBlocked } from "../../support/waiting.ts"
 
 describe("retries", () => {

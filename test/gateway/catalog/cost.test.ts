@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { type TokenUsage } from "../../../src/gateway/formats/domain.ts"
 import { builtInCatalogue } from "../../../src/gateway/catalog/catalogue.ts"
 import { costBound, costOf, ratesFor, rateTable } from "../../../src/gateway/catalog/cost.ts"
 import { Prices } from "../../../src/gateway/catalog/rate-domain.ts"
+import { type TokenUsage } from "../../../src/gateway/formats/domain.ts"
 
 const { factsOf, modelsOf } = builtInCatalogue
 

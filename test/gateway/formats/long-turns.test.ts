@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result } from "effect"
+import { chatToMessages } from "../../../src/gateway/formats/anthropic-messages/chat-to-messages.ts"
+import { type ChatMessage } from "../../../src/gateway/formats/common-form/domain.ts"
 import { turnsOf } from "../../../src/gateway/formats/common-form/turn-order.ts"
 import { sealedPrefix } from "../../../src/gateway/formats/common-form/turn-state.ts"
-import { type ChatMessage } from "../../../src/gateway/formats/common-form/domain.ts"
-import { chatToMessages } from "../../../src/gateway/formats/anthropic-messages/chat-to-messages.ts"
 import { chatToRequest } from "../../../src/gateway/formats/gemini/chat-to-request.ts"
-import { knownModel } from "../../support/formats.ts"
 import { responsesToChat } from "../../../src/gateway/formats/openai-responses/to-chat.ts"
+import { knownModel } from "../../support/formats.ts"
 
 // oxlint-disable-next-line typescript/no-explicit-any -- requests of every format
 type Any = any

@@ -3,8 +3,8 @@ import { Struct } from "effect"
 import { sealedPrefix } from "../../../src/gateway/formats/common-form/turn-state.ts"
 import { type Dialect } from "../../../src/gateway/formats/domain.ts"
 import { openAiResponses } from "../../../src/gateway/formats/openai-responses/format.ts"
-import { type Dice, diceOf } from "../../contract/dice.ts"
 import { noTraits } from "../../../src/gateway/formats/traits-domain.ts"
+import { type Dice, diceOf } from "../../contract/dice.ts"
 import { chatFormats } from "../../support/formats.ts"
 
 // oxlint-disable-next-line typescript/no-explicit-any -- requests of every shape

@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { configure, model, provider } from "../../support/gateway.ts"
-import { make } from "../../support/scenarios.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
+import { configure, model, provider } from "../../support/gateway.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { startProvider } from "../../support/provider.ts"
+import { make } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type WireFormat } from "../../../src/gateway/formats/format.ts"
 import { anthropicMessages } from "../../../src/gateway/formats/anthropic-messages/format.ts"
+import { type WireFormat } from "../../../src/gateway/formats/format.ts"
 import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { openAiCompletions } from "../../../src/gateway/formats/openai-completions/format.ts"
 import { openAiEmbeddings } from "../../../src/gateway/formats/openai-embeddings/format.ts"

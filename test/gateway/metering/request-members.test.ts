@@ -6,11 +6,11 @@ import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { openAiCompletions } from "../../../src/gateway/formats/openai-completions/format.ts"
 import { openAiEmbeddings } from "../../../src/gateway/formats/openai-embeddings/format.ts"
 import { openAiResponses } from "../../../src/gateway/formats/openai-responses/format.ts"
+import { noTraits } from "../../../src/gateway/formats/traits-domain.ts"
 import { boundOf, knownModel } from "../../support/formats.ts"
 import { configure, model, prices, provider, spender } from "../../support/gateway.ts"
 import { type Answerer, json, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
-import { noTraits } from "../../../src/gateway/formats/traits-domain.ts"
 
 const messages = [{ role: "user", content: "Hi" }]
 const requests: Readonly<Record<string, readonly [WireFormat, object]>> = {

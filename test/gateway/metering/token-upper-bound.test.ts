@@ -2,9 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { type Dialect } from "../../../src/gateway/formats/domain.ts"
 import { openAiEmbeddings } from "../../../src/gateway/formats/openai-embeddings/format.ts"
 import { imageTokensOf, writtenBytes } from "../../../src/gateway/formats/token-upper-bound.ts"
-import { boundOf, chatFormats, knownModel } from "../../support/formats.ts"
-import { maxDepth } from "../../../src/kernel/json/json-scanner.ts"
 import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
+import { maxDepth } from "../../../src/kernel/json/json-scanner.ts"
+import { boundOf, chatFormats, knownModel } from "../../support/formats.ts"
 
 const bound = (dialect: Dialect, body: Record<string, unknown>) => boundOf(chatFormats[dialect], body)
 

@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { countChatCompletionTokens, countTokens } from "gpt-tokenizer/model/gpt-4o"
-import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
 import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
+import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
 import { boundOf } from "../../support/formats.ts"
 
 const text = (description: string) => ({ type: "string", description })

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { costNanoUsd, model, spender } from "../../support/gateway.ts"
 import { configureVendors, holdBack, reservationsOf } from "../../support/gateway-vendors.ts"
+import { costNanoUsd, model, spender } from "../../support/gateway.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { json, sse } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"

@@ -1,12 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { charges, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { reservationsOf } from "../../support/gateway-vendors.ts"
+import { charges, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { type ProviderStandIn, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
-import { eventually, untilBlocked } from "../../support/waiting.ts"
 import { openAiVendor } from "../../support/vendors.ts"
+import { eventually, untilBlocked } from "../../support/waiting.ts"
 
 const call = ({ url }: TestService["Service"], key: string, signal: AbortSignal | null = null) =>
   fetch(`${url}/v1/chat/completions`, {

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "vitest"
 import { anthropicMessages } from "../../../src/gateway/formats/anthropic-messages/format.ts"
-import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
-import { StreamTransformer, type StreamOptions } from "../../../src/gateway/pipeline/stream-transformer.ts"
-import { answerScope, renaming } from "../../../src/gateway/json/kept-ids.ts"
 import { noUsage } from "../../../src/gateway/formats/domain.ts"
+import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
+import { answerScope, renaming } from "../../../src/gateway/json/kept-ids.ts"
+import { StreamTransformer, type StreamOptions } from "../../../src/gateway/pipeline/stream-transformer.ts"
 import { readableSeal } from "../../support/turn-seals.ts"
 
 const relayed = (options: Partial<StreamOptions>, ...parts: ReadonlyArray<Uint8Array>): string => {

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "vitest"
+import { noUsage } from "../../../src/gateway/formats/domain.ts"
 import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { StreamTransformer } from "../../../src/gateway/pipeline/stream-transformer.ts"
-import { noUsage } from "../../../src/gateway/formats/domain.ts"
 import { readableSeal } from "../../support/turn-seals.ts"
 
 const chunk = (content: string, finish_reason: string | null = null) =>

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
+import { usageOfMessage, toMessageUsage } from "../../../src/gateway/formats/anthropic-messages/usage.ts"
+import { usageOfCompletion, toCompletionUsage } from "../../../src/gateway/formats/common-form/usage.ts"
 import { readError, readErrorIn } from "../../../src/gateway/formats/errors.ts"
 import { plausibleUsage } from "../../../src/gateway/formats/usage.ts"
-import { usageOfCompletion, toCompletionUsage } from "../../../src/gateway/formats/common-form/usage.ts"
-import { usageOfMessage, toMessageUsage } from "../../../src/gateway/formats/anthropic-messages/usage.ts"
 
 describe("usage", () => {
   it("cached tokens are not counted twice: OpenAI has them within the prompt, Anthropic beside it", () => {

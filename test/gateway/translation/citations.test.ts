@@ -5,14 +5,14 @@ import { citedTexts } from "../../../src/gateway/formats/common-form/citations.t
 import { readCompletion, readChunk } from "../../../src/gateway/formats/common-form/domain.ts"
 import { sealedIn } from "../../../src/gateway/formats/common-form/turn-state.ts"
 import { noUsage } from "../../../src/gateway/formats/domain.ts"
+import { EventReader } from "../../../src/gateway/formats/event-reader.ts"
 import { type WireFormat } from "../../../src/gateway/formats/format.ts"
 import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { ChunksToResponse } from "../../../src/gateway/formats/openai-responses/chunks-to-events.ts"
-import { EventReader } from "../../../src/gateway/formats/event-reader.ts"
 import { GatheredStream } from "../../../src/gateway/pipeline/gathered-stream.ts"
 import { parsedJson } from "../../../src/kernel/json/parsed-json.ts"
-import { readableSeal } from "../../support/turn-seals.ts"
 import { translated } from "../../support/translations.ts"
+import { readableSeal } from "../../support/turn-seals.ts"
 
 // oxlint-disable-next-line typescript/no-explicit-any -- answers of every format
 type Any = any

@@ -4,9 +4,9 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { configure, model, provider, readAll, spender } from "../../support/gateway.ts"
 import { json, type ProviderStandIn, startProvider } from "../../support/provider.ts"
+import { makeResponsesVendor } from "../../support/responses-vendor.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, openAiVendor } from "../../support/vendors.ts"
-import { makeResponsesVendor } from "../../support/responses-vendor.ts"
 import {
   type DestinationName,
   destinations,

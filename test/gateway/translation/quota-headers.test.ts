@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Quota } from "../../../src/gateway/formats/errors.ts"
 import { anthropicErrors } from "../../../src/gateway/formats/anthropic-messages/errors.ts"
+import { type Quota } from "../../../src/gateway/formats/errors.ts"
 import { openAiErrors } from "../../../src/gateway/formats/openai-chat/errors.ts"
 
 const now = Date.UTC(2026, 0, 31, 9, 30, 0, 400)

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
-import { MessagesRequest } from "../../../src/gateway/formats/anthropic-messages/domain.ts"
 import { chatToMessages } from "../../../src/gateway/formats/anthropic-messages/chat-to-messages.ts"
+import { MessagesRequest } from "../../../src/gateway/formats/anthropic-messages/domain.ts"
 import { messagesToChat } from "../../../src/gateway/formats/anthropic-messages/messages-to-chat.ts"
 import { ChatRequest } from "../../../src/gateway/formats/common-form/domain.ts"
 import { type ResponseItem, ResponsesRequest } from "../../../src/gateway/formats/openai-responses/domain.ts"

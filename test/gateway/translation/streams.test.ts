@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { readEvent } from "../../../src/gateway/formats/anthropic-messages/domain.ts"
 import { ChunksToEvents } from "../../../src/gateway/formats/anthropic-messages/chunks-to-events.ts"
+import { readEvent } from "../../../src/gateway/formats/anthropic-messages/domain.ts"
 import { EventsToChunks } from "../../../src/gateway/formats/anthropic-messages/events-to-chunks.ts"
-import { noUsage } from "../../../src/gateway/formats/domain.ts"
 import { readChunk, readCompletion } from "../../../src/gateway/formats/common-form/domain.ts"
-import { chatTranslation } from "../../../src/gateway/formats/openai-chat/translation.ts"
+import { noUsage } from "../../../src/gateway/formats/domain.ts"
 import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
+import { chatTranslation } from "../../../src/gateway/formats/openai-chat/translation.ts"
 import { GatheredStream } from "../../../src/gateway/pipeline/gathered-stream.ts"
 
 const head = { model: "asked", id: "made", createdSeconds: 17 }

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { configure, model, spender } from "../../support/gateway.ts"
 import { configureVendors } from "../../support/gateway-vendors.ts"
-import { exchange, requestText } from "../../support/raw-http.ts"
+import { configure, model, spender } from "../../support/gateway.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { exchange, requestText } from "../../support/raw-http.ts"
 import { type Answer, type Call, serviceLayer, TestService } from "../../support/service.ts"
 
 const messages = [{ role: "user", content: "What time is it?" }]

@@ -1,7 +1,7 @@
-import Anthropic from "@anthropic-ai/sdk"
 import { createAnthropic } from "@ai-sdk/anthropic"
 import { createOpenAI } from "@ai-sdk/openai"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
+import Anthropic from "@anthropic-ai/sdk"
 import { assert, layer } from "@effect/vitest"
 import { ChatAnthropic } from "@langchain/anthropic"
 import { ChatOpenAI } from "@langchain/openai"
@@ -14,8 +14,8 @@ import { z } from "zod"
 import { clientFeatures, type ClientName, servedBy } from "../../support/client-features.ts"
 import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
-import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { makeResponsesVendor } from "../../support/responses-vendor.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, openAiVendor, said } from "../../support/vendors.ts"
 
 interface Connection {

@@ -1,5 +1,5 @@
-import { GoogleGenAI } from "@google/genai"
 import { assert, layer } from "@effect/vitest"
+import { GoogleGenAI } from "@google/genai"
 import { Effect } from "effect"
 import { configure, model, provider, readAll, spender, usageRows } from "../../support/gateway.ts"
 import { json, sse, startProvider } from "../../support/provider.ts"

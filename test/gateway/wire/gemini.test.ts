@@ -1,9 +1,9 @@
-import { GoogleGenAI } from "@google/genai"
 import { assert, layer } from "@effect/vitest"
+import { GoogleGenAI } from "@google/genai"
 import { Effect } from "effect"
 import { configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
-import { json, startProvider } from "../../support/provider.ts"
 import { assertNoDrift } from "../../support/plans.ts"
+import { json, startProvider } from "../../support/provider.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, openAiVendor, said } from "../../support/vendors.ts"
 

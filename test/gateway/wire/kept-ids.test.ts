@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { registration } from "../../support/agents.ts"
-import { make } from "../../support/scenarios.ts"
 import { makeKey } from "../../support/authority.ts"
 import { charges, configure, model, provider, spender } from "../../support/gateway.ts"
 import { type Answerer, json, type ProviderStandIn, sse, startProvider } from "../../support/provider.ts"
 import { responseEvents } from "../../support/responses-vendor.ts"
+import { make } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 // oxlint-disable-next-line typescript/no-explicit-any -- answers of every shape

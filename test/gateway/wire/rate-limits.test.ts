@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { ask, configure, counters, model, provider, spender } from "../../support/gateway.ts"
 import { holdBack } from "../../support/gateway-vendors.ts"
+import { ask, configure, counters, model, provider, spender } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
 import { type Answer, serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor, used } from "../../support/vendors.ts"

@@ -7,9 +7,9 @@ import { Api } from "../../../src/api.ts"
 import { gatewayRoutes } from "../../../src/gateway/wire/vendor/routes.ts"
 import { configure, model, provider } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
+import { makeResponsesVendor } from "../../support/responses-vendor.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { countOf } from "../../support/statements.ts"
-import { makeResponsesVendor } from "../../support/responses-vendor.ts"
 import { anthropicVendor } from "../../support/vendors.ts"
 
 /** The routes in the gateway's own words that ask a provider for something. */

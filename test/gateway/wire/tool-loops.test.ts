@@ -1,8 +1,8 @@
-// oxlint-disable eslint/no-await-in-loop -- each turn follows from the one before
-import Anthropic from "@anthropic-ai/sdk"
 import { createAnthropic } from "@ai-sdk/anthropic"
 import { createOpenAI } from "@ai-sdk/openai"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
+// oxlint-disable eslint/no-await-in-loop -- each turn follows from the one before
+import Anthropic from "@anthropic-ai/sdk"
 import { assert, layer } from "@effect/vitest"
 import { GoogleGenAI } from "@google/genai"
 import { ChatAnthropic } from "@langchain/anthropic"

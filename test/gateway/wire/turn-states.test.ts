@@ -1,6 +1,6 @@
 import Anthropic from "@anthropic-ai/sdk"
-import { GoogleGenAI } from "@google/genai"
 import { assert, layer } from "@effect/vitest"
+import { GoogleGenAI } from "@google/genai"
 import { Effect } from "effect"
 import OpenAI from "openai"
 import { configure, model, provider, spender } from "../../support/gateway.ts"

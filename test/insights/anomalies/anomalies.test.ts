@@ -1,12 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
-import { Anomalies } from "#src/insights/anomalies/service.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { makeDatabase } from "../../support/database.ts"
 import { type MadeUsage, writeUsage } from "../../support/insights.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { startServer } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
+import { Anomalies } from "#src/insights/anomalies/service.ts"
 
 const hour = 3_600_000
 const steady = "0198a5b0-7c00-7000-8000-00000000000a"

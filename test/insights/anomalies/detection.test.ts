@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { defaultParameters, detect, type Episode, type Point } from "#src/insights/anomalies/detection.ts"
-import { burnRate, planLimit } from "#src/insights/anomalies/rules.ts"
 import { evaluate, makeSeries } from "../../bench/anomaly-series.ts"
 import { hasNab, nabDirectory, normalised, readNab, scoreDetections } from "../../bench/nab.ts"
+import { defaultParameters, detect, type Episode, type Point } from "#src/insights/anomalies/detection.ts"
+import { burnRate, planLimit } from "#src/insights/anomalies/rules.ts"
 
 const hour = 3_600_000
 const start = Date.UTC(2026, 0, 5)

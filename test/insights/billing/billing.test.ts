@@ -1,12 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
-import { type StatementEnvelope } from "#src/audit/statements/domain.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { focusFaults, parseCsv } from "./focus.ts"
+import { type StatementEnvelope } from "#src/audit/statements/domain.ts"
 
 const path = "/api/insights/billing-report"
 const agent = "0198a5b0-7c00-7000-8000-00000000000a"

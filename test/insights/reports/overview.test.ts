@@ -1,6 +1,5 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
-import { Usage } from "#src/insights/usage/service.ts"
 import { type Untyped } from "../../support/answers.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { makeDatabase } from "../../support/database.ts"
@@ -9,6 +8,7 @@ import { faultPaths } from "../../support/problem.ts"
 import { sharedServiceLayer, startServer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
+import { Usage } from "#src/insights/usage/service.ts"
 
 const setting = Effect.gen(function* () {
   const service = yield* TestService

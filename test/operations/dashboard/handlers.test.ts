@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import { inject } from "vitest"
 import { DashboardRepository } from "../../../src/operations/dashboard/repository.ts"
 import { refusesStrangers } from "../../support/authority.ts"
 import { makeDatabase, onServer } from "../../support/database.ts"
@@ -7,7 +8,6 @@ import { makeExplaining } from "../../support/explaining.ts"
 import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
-import { inject } from "vitest"
 
 const read = { capability: "dashboard:read", systemOnly: true }
 const metricsPath = "/api/dashboard/metrics"

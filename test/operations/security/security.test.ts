@@ -1,5 +1,5 @@
-import { assert, layer } from "@effect/vitest"
 import { type PgClient } from "@effect/sql-pg"
+import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeAgent } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"

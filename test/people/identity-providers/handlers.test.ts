@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make } from "../../support/scenarios.ts"
 import { makeKey } from "../../support/authority.ts"
 import { makeIssuer, type TestIssuer } from "../../support/issuer.ts"
 import { assertProblem } from "../../support/problem.ts"
+import { make } from "../../support/scenarios.ts"
 import { serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 

@@ -2,9 +2,9 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Exit, Layer, DateTime } from "effect"
 import { TestClock } from "effect/testing"
 import { Audit } from "../../../src/audit/log/service.ts"
-import { DigestLayer } from "../../../src/platform/crypto/node-crypto.ts"
 import { delaySeconds } from "../../../src/people/login-throttle/service.ts"
 import { LoginThrottle } from "../../../src/people/login-throttle/service.ts"
+import { DigestLayer } from "../../../src/platform/crypto/node-crypto.ts"
 import { poolOnOwnDatabase, realClock } from "../../support/clock.ts"
 
 describe("the delay after failures", () => {

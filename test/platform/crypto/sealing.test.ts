@@ -4,9 +4,9 @@ import { Effect, Exit, Layer, Option, Redacted } from "effect"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
-import { DatabaseConnection } from "../../../src/platform/database/connection.ts"
 import { EncryptionKey } from "../../../src/platform/crypto/encryption-key.ts"
 import { Sealing } from "../../../src/platform/crypto/sealing.ts"
+import { DatabaseConnection } from "../../../src/platform/database/connection.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 
 const key = Buffer.alloc(32, 7).toString("base64")

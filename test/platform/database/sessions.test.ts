@@ -1,5 +1,5 @@
-import { assert, describe, it } from "@effect/vitest"
 import { type PgClient } from "@effect/sql-pg"
+import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer, Option, Redacted, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { DatabaseConnection, OwnerLayer } from "../../../src/platform/database/connection.ts"

@@ -3,10 +3,10 @@ import { Arbitrary, DateTime, Effect, Exit, Option, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { type HttpApiEndpoint, HttpApiSchema } from "effect/http-api"
 import { Api } from "../../../src/api.ts"
-import { responseWriter } from "../../../src/platform/fast-path/response-writer.ts"
-import { invalid, installReader, readerOf } from "../../../src/platform/fast-path/schema-reader.ts"
 import { Instant } from "../../../src/kernel/instant.ts"
 import { Usd } from "../../../src/kernel/usd.ts"
+import { responseWriter } from "../../../src/platform/fast-path/response-writer.ts"
+import { invalid, installReader, readerOf } from "../../../src/platform/fast-path/schema-reader.ts"
 
 type Codec = Schema.Codec<unknown>
 

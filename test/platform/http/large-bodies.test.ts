@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { assertProblem } from "../../support/problem.ts"
 import { chunked, declared, inChunks, json, mebibyte, plain, withHead } from "../../support/large-bodies.ts"
+import { assertProblem } from "../../support/problem.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 

@@ -1,13 +1,13 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeAgent } from "../../support/agents.ts"
-import { make } from "../../support/scenarios.ts"
 import { changesByOperation, withoutEntry } from "../../contract/changes.ts"
 import { operations, pathOf } from "../../contract/document.ts"
-import { during, type Sql } from "../../support/races.ts"
-import { asSuperuser } from "../../support/statements.ts"
+import { makeAgent } from "../../support/agents.ts"
 import { assertProblem } from "../../support/problem.ts"
+import { during, type Sql } from "../../support/races.ts"
+import { make } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 type Service = TestService["Service"]
 type Parameters = Readonly<Record<string, string | number>>

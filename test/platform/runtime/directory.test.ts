@@ -1,7 +1,7 @@
-import { afterAll, assert, beforeAll, describe, it } from "vitest"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
+import { afterAll, assert, beforeAll, describe, it } from "vitest"
 import { makeDirectory } from "../../../src/platform/runtime/directory.ts"
 
 const codeOf = (directory: string) =>

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { EventReader } from "../../../src/gateway/formats/event-reader.ts"
 import { type Operation } from "../../../src/gateway/formats/domain.ts"
+import { EventReader } from "../../../src/gateway/formats/event-reader.ts"
 import { openAiChat } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { type Provider } from "../../../src/gateway/providers/provider.ts"
 import { repeatableLoopback } from "../../support/loopback.ts"

@@ -1,14 +1,14 @@
-import { RateLimited } from "../../../kernel/authority/principal.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { ApplicationId, ApplicationNotFound } from "../../applications/domain.ts"
 import { Access, requires } from "../../../kernel/authority/access.ts"
+import { RateLimited } from "../../../kernel/authority/principal.ts"
 import { endpoint } from "../../../kernel/http/endpoint.ts"
-import { Idempotency } from "../../../platform/idempotency/api.ts"
+import { LinkedArray } from "../../../kernel/http/location.ts"
 import { arrayQuery } from "../../../kernel/http/page.ts"
 import { integerParameter } from "../../../kernel/http/parameter.ts"
-import { LinkedArray } from "../../../kernel/http/location.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems/problems.ts"
+import { Idempotency } from "../../../platform/idempotency/api.ts"
+import { ApplicationId, ApplicationNotFound } from "../../applications/domain.ts"
 import {
   ConfigurationContent,
   ConfigurationCycle,

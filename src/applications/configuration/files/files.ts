@@ -1,8 +1,9 @@
 import { Context, Effect, Layer } from "effect"
 import { asSystem, Audit, auditOrigin } from "../../../audit/log/service.ts"
-import { makeBatcher } from "../../../platform/database/batcher.ts"
 import { CurrentPrecondition, type Precondition } from "../../../kernel/http/precondition.ts"
-import { Contents, type Passed, requireValid } from "../schema-validation/contents.ts"
+import { makeBatcher } from "../../../platform/database/batcher.ts"
+import { Diffs } from "../diffs/diffs.ts"
+import { entryOf, shown, shownVersion } from "../model/audit-entries.ts"
 import {
   configurationActions,
   type ConfigurationId,
@@ -10,11 +11,10 @@ import {
   type ConfigurationVersion,
   versionTag
 } from "../model/domain.ts"
-import { Diffs } from "../diffs/diffs.ts"
 import { ConfigurationLocks, stamp } from "../model/locks.ts"
-import { entryOf, shown, shownVersion } from "../model/audit-entries.ts"
 import { ConfigurationRepository } from "../model/repository.ts"
 import { type StoredContent } from "../model/row-domain.ts"
+import { Contents, type Passed, requireValid } from "../schema-validation/contents.ts"
 import { type Save, VersionRepository } from "./version-repository.ts"
 import { ConfigurationWatch } from "./watch.ts"
 

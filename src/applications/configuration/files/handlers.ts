@@ -1,14 +1,14 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../../platform/http/served-api.ts"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApiSchema } from "effect/http-api"
 import { linkedPage } from "../../../kernel/http/location.ts"
+import { prefers } from "../../../platform/http/negotiation.ts"
+import { groupHandlers } from "../../../platform/http/served-api.ts"
+import { type ConfigurationDiff, tagOf, type TaggedFile } from "../model/domain.ts"
+import { ConfigurationApi } from "./api.ts"
 import { ConfigurationFiles } from "./files.ts"
 import { Configuration } from "./service.ts"
 import { versionStream } from "./watch.ts"
-import { ConfigurationApi } from "./api.ts"
-import { type HttpServerRequest, HttpServerResponse } from "effect/http"
-import { HttpApiSchema } from "effect/http-api"
-import { prefers } from "../../../platform/http/negotiation.ts"
-import { type ConfigurationDiff, tagOf, type TaggedFile } from "../model/domain.ts"
 
 const versionsLimitDefault = 100
 

@@ -1,10 +1,10 @@
 import { Context, Effect, Layer } from "effect"
+import { Audit } from "../../../audit/log/service.ts"
+import { given } from "../../../kernel/http/server-set.ts"
+import { ValidationFailed } from "../../../kernel/problems/problems.ts"
 import { type ApplicationId } from "../../applications/domain.ts"
 import { Applications } from "../../applications/service.ts"
-import { Audit } from "../../../audit/log/service.ts"
-import { ValidationFailed } from "../../../kernel/problems/problems.ts"
-import { given } from "../../../kernel/http/server-set.ts"
-import { Contents, type Passed, requireValid } from "../schema-validation/contents.ts"
+import { deletedEntry, entryOf, restoredEntry, shown } from "../model/audit-entries.ts"
 import {
   configurationActions,
   ConfigurationCycle,
@@ -20,10 +20,10 @@ import {
 } from "../model/domain.ts"
 import { ConfigurationLocks, requireLive, requireMatch } from "../model/locks.ts"
 import { maximumDepth, namesIn } from "../model/path-domain.ts"
-import { deletedEntry, entryOf, restoredEntry, shown } from "../model/audit-entries.ts"
 import { PlacementRepository } from "../model/placement-repository.ts"
 import { ConfigurationRepository } from "../model/repository.ts"
 import { type NodeDepth, type NodeWithContent, type StoredContent, type TreeRow } from "../model/row-domain.ts"
+import { Contents, type Passed, requireValid } from "../schema-validation/contents.ts"
 import { ConfigurationWatch } from "./watch.ts"
 
 const maxDeletedShown = 1000

@@ -1,8 +1,8 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { type ApplicationId } from "../../applications/domain.ts"
 import { type AuditOrigin, Change } from "../../../audit/log/domain.ts"
 import { InstantFromDate } from "../../../kernel/instant.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
 import { ConfigurationId, ConfigurationVersion, ConfigurationVersionNotFound } from "../model/domain.ts"
 import {
   heldColumns,

@@ -1,13 +1,13 @@
 import { type Cause, Context, Effect, Layer, Metric, Queue, Schedule, Stream } from "effect"
+import { type HttpServerRequest } from "effect/http"
 import { SqlClient } from "effect/sql"
 import { Change } from "../../../audit/log/domain.ts"
 import { entityTag } from "../../../kernel/http/precondition.ts"
 import { Notifications } from "../../../platform/database/notifications.ts"
+import { eventStream, LiveAuthorization, OpenStreams } from "../../../platform/http/event-stream.ts"
 import { type ConfigurationEvent, ConfigurationId, ConfigurationNoFile } from "../model/domain.ts"
 import { ConfigurationRepository } from "../model/repository.ts"
 import { VersionRepository } from "./version-repository.ts"
-import { type HttpServerRequest } from "effect/http"
-import { eventStream, LiveAuthorization, OpenStreams } from "../../../platform/http/event-stream.ts"
 
 const topic = "configuration_version"
 const maxWaitingEvents = 64

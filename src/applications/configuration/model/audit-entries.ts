@@ -1,7 +1,7 @@
 import { DateTime } from "effect"
-import { type ApplicationId } from "../../applications/domain.ts"
 import { type AuditDraft, type AuditOrigin } from "../../../audit/log/domain.ts"
 import { type AuditAction } from "../../../kernel/authority/audit-action.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
 import { configurationActions, type ConfigurationNode, type ConfigurationVersion, type ShownVersion } from "./domain.ts"
 import { contentTypeOf } from "./path-domain.ts"
 import { type LockedNode, type WrittenNode } from "./row-domain.ts"

@@ -1,14 +1,14 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
-import { ApplicationId } from "../../applications/domain.ts"
 import { auditActions } from "../../../kernel/authority/audit-action.ts"
-import { generatedId, IntegerId } from "../../../kernel/identifier.ts"
-import { Instant, InstantFromDate } from "../../../kernel/instant.ts"
 import { entityTag } from "../../../kernel/http/precondition.ts"
 import { serverSet } from "../../../kernel/http/server-set.ts"
-import { storable } from "../../../kernel/text.ts"
-import { NodeName } from "./path-domain.ts"
+import { generatedId, IntegerId } from "../../../kernel/identifier.ts"
+import { Instant, InstantFromDate } from "../../../kernel/instant.ts"
 import { Problem } from "../../../kernel/problems/problem.ts"
+import { storable } from "../../../kernel/text.ts"
+import { ApplicationId } from "../../applications/domain.ts"
+import { NodeName } from "./path-domain.ts"
 
 /** The most that a file may hold, in bytes of UTF-8. */
 export const maximumContentBytes = 1_048_576

@@ -1,5 +1,5 @@
-import { lookupTable } from "../../../kernel/lookup-table.ts"
 import { Schema } from "effect"
+import { lookupTable } from "../../../kernel/lookup-table.ts"
 import { text } from "../../../kernel/text.ts"
 
 const nameBytes = 255

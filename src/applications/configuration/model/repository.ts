@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { type ApplicationId } from "../../applications/domain.ts"
 import { Change } from "../../../audit/log/domain.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
 import { ConfigurationId, ConfigurationNotFound } from "./domain.ts"
 import { maximumDepth } from "./path-domain.ts"
 import { heldColumns, LockedNode, nodeColumns, NodeDepth, NodeWithContent, pathColumn, TreeRow } from "./row-domain.ts"

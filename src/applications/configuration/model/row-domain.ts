@@ -1,6 +1,6 @@
 import { Schema } from "effect"
-import { type ApplicationId } from "../../applications/domain.ts"
 import { InstantFromDate } from "../../../kernel/instant.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
 import { ConfigurationId, ConfigurationNode, NodeType } from "./domain.ts"
 
 /** A node, with a digest of where it was placed; null of a file that is where it was created. */

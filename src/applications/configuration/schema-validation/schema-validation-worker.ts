@@ -1,7 +1,7 @@
 import { Ajv, type ErrorObject } from "ajv"
+import { default as formats } from "ajv-formats"
 import { Ajv2019 } from "ajv/dist/2019.js"
 import { Ajv2020 } from "ajv/dist/2020.js"
-import { default as formats } from "ajv-formats"
 import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml"
 import { replyWith } from "../../../platform/runtime/worker-process-body.ts"
 import type { ValidationReply, ValidationRequest, SourceFile } from "./messages.ts"

@@ -1,8 +1,8 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { ApplicationId } from "../../applications/domain.ts"
 import { Change } from "../../../audit/log/domain.ts"
 import { InstantFromDate } from "../../../kernel/instant.ts"
+import { ApplicationId } from "../../applications/domain.ts"
 import { ConfigurationId, NodeType } from "../model/domain.ts"
 
 /** A node that was removed for good. */

@@ -1,9 +1,9 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { type ApplicationId } from "../../applications/domain.ts"
-import { ApplicationConfiguration } from "../../applications/service.ts"
 import { type AuditDraft } from "../../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../../audit/log/service.ts"
 import { repeatJob } from "../../../platform/runtime/background-jobs.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
+import { ApplicationConfiguration } from "../../applications/service.ts"
 import { configurationActions } from "../model/domain.ts"
 import { type PurgedNode, SoftDeleteRepository } from "./repository.ts"
 

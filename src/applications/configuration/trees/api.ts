@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { ApplicationId, ApplicationNotFound } from "../../applications/domain.ts"
 import { Access, requires } from "../../../kernel/authority/access.ts"
 import { endpoint } from "../../../kernel/http/endpoint.ts"
-import { Idempotency } from "../../../platform/idempotency/api.ts"
 import { booleanParameter, integerParameter } from "../../../kernel/http/parameter.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems/problems.ts"
+import { Idempotency } from "../../../platform/idempotency/api.ts"
+import { ApplicationId, ApplicationNotFound } from "../../applications/domain.ts"
 import {
   ConfigurationArchiveUnreadable,
   ConfigurationHistoryGone,

@@ -1,11 +1,11 @@
 import { Context, DateTime, Effect, Layer, Stream } from "effect"
 import { Zip } from "effect/encoding"
+import { type Download } from "../../../platform/http/downloads.ts"
 import { type ApplicationId, type ApplicationNotFound } from "../../applications/domain.ts"
 import { Applications } from "../../applications/service.ts"
-import { type Download } from "../../../platform/http/downloads.ts"
 import { ConfigurationNotPortable } from "../model/domain.ts"
-import { type ArchiveNode } from "./domain.ts"
 import { inBatchesOf, type StandingNode } from "../model/row-domain.ts"
+import { type ArchiveNode } from "./domain.ts"
 import { TreeRepository } from "./repository.ts"
 import { isPortable, manifestName, nodesOfZip } from "./zip-archive.ts"
 

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { type ApplicationId } from "../../applications/domain.ts"
 import { Change } from "../../../audit/log/domain.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
 import { ConfigurationId } from "../model/domain.ts"
 import {
   inBatchesOf,

@@ -1,8 +1,8 @@
 import { Schema } from "effect"
-import { ApplicationId } from "../../applications/domain.ts"
-import { Instant } from "../../../kernel/instant.ts"
 import { serverSet } from "../../../kernel/http/server-set.ts"
+import { Instant } from "../../../kernel/instant.ts"
 import { PayloadTooLarge } from "../../../kernel/problems/problems.ts"
+import { ApplicationId } from "../../applications/domain.ts"
 import { ConfigurationId, Content, NodeType } from "../model/domain.ts"
 import { NodePath } from "../model/path-domain.ts"
 

@@ -1,12 +1,12 @@
 import { Effect } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Downloads } from "../../../platform/http/downloads.ts"
-import { groupHandlers } from "../../../platform/http/served-api.ts"
-import { ConfigurationArchives } from "./archives.ts"
-import { Configuration } from "../files/service.ts"
-import { ConfigurationTrees } from "./service.ts"
-import { ConfigurationTreesApi } from "./api.ts"
 import { prefers } from "../../../platform/http/negotiation.ts"
+import { groupHandlers } from "../../../platform/http/served-api.ts"
+import { Configuration } from "../files/service.ts"
+import { ConfigurationTreesApi } from "./api.ts"
+import { ConfigurationArchives } from "./archives.ts"
+import { ConfigurationTrees } from "./service.ts"
 
 export const ConfigurationTreesHandlers = groupHandlers(
   ConfigurationTreesApi,

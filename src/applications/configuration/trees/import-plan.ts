@@ -2,8 +2,8 @@ import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type ConfigurationId, type NodeType } from "../model/domain.ts"
 import { nameOf, namesIn, parentPath } from "../model/path-domain.ts"
 import { type StandingNode, type StoredContent } from "../model/row-domain.ts"
-import { type ConfigurationTreeChange, type ImportMode, maximumArchiveNodes, type TreeChangeKind } from "./domain.ts"
 import { type Validation } from "../schema-validation/contents.ts"
+import { type ConfigurationTreeChange, type ImportMode, maximumArchiveNodes, type TreeChangeKind } from "./domain.ts"
 
 /** A node of an archive with its content measure; `schema` undefined says nothing of it. */
 export interface ArchivedNode {

@@ -1,11 +1,17 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { type ApplicationId } from "../../applications/domain.ts"
 import { Audit } from "../../../audit/log/service.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { ValidationFailed } from "../../../kernel/problems/problems.ts"
-import { Contents, type Passed, requirePassed } from "../schema-validation/contents.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
+import { ConfigurationWatch } from "../files/watch.ts"
 import { ConfigurationHistoryGone, type ConfigurationId, configurationTreeActions } from "../model/domain.ts"
 import { ConfigurationLocks } from "../model/locks.ts"
+import { nameOf, parentPath } from "../model/path-domain.ts"
+import { type Stamp, type StandingNode, type WrittenNode } from "../model/row-domain.ts"
+import { Contents, type Passed, requirePassed } from "../schema-validation/contents.ts"
+import { treeEntries } from "./audit-entries.ts"
+import { TreeChangeRepository } from "./change-repository.ts"
+import { type ArchiveNode, type ImportMode, tooManyNodes, type TreeRollback } from "./domain.ts"
 import {
   type Archive,
   type ArchivedNode,
@@ -14,14 +20,8 @@ import {
   validationsOf,
   type WantedNode
 } from "./import-plan.ts"
-import { nameOf, parentPath } from "../model/path-domain.ts"
-import { treeEntries } from "./audit-entries.ts"
-import { type Stamp, type StandingNode, type WrittenNode } from "../model/row-domain.ts"
-import { planRollback } from "./rollback-plan.ts"
-import { type ArchiveNode, type ImportMode, tooManyNodes, type TreeRollback } from "./domain.ts"
-import { TreeChangeRepository } from "./change-repository.ts"
 import { TreeRepository } from "./repository.ts"
-import { ConfigurationWatch } from "../files/watch.ts"
+import { planRollback } from "./rollback-plan.ts"
 
 /** With `dryRun` nothing is changed. */
 export interface ImportOptions {

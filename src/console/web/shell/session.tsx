@@ -1,6 +1,6 @@
-import installationOnly from "virtual:installation-only"
 import { useQuery } from "@tanstack/react-query"
 import { createContext, useContext } from "react"
+import installationOnly from "virtual:installation-only"
 import { call, Failure } from "../api/client.ts"
 import { queries } from "../api/hooks.ts"
 import { type Answer } from "../api/operations.ts"

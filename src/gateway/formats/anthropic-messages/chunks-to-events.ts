@@ -1,13 +1,13 @@
-import { type AnswerHead } from "../format.ts"
-import { noUsage, type TokenUsage } from "../domain.ts"
-import { toStopReason } from "./finish.ts"
-import { type CallFragment, type ChatChunk, thoughtOf } from "../common-form/domain.ts"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Citation, citationsIn } from "../common-form/citations.ts"
-import { toCitation } from "./answers.ts"
-import { ArgumentsEnd, StreamedCalls } from "../streams/streamed-calls.ts"
-import { toMessageUsage } from "./usage.ts"
+import { type CallFragment, type ChatChunk, thoughtOf } from "../common-form/domain.ts"
 import { usageOfCompletion } from "../common-form/usage.ts"
+import { noUsage, type TokenUsage } from "../domain.ts"
+import { type AnswerHead } from "../format.ts"
+import { ArgumentsEnd, StreamedCalls } from "../streams/streamed-calls.ts"
+import { toCitation } from "./answers.ts"
+import { toStopReason } from "./finish.ts"
+import { toMessageUsage } from "./usage.ts"
 
 type Event = Readonly<Record<string, unknown>> & { readonly type: string }
 

@@ -1,6 +1,6 @@
 import { DateTime } from "effect"
-import { contextLengthExceeded, type DialectError, originalMembers, type Quota } from "../errors.ts"
 import { type ErrorWriter } from "../error-writer.ts"
+import { contextLengthExceeded, type DialectError, originalMembers, type Quota } from "../errors.ts"
 
 const types: Readonly<Record<number, string>> = {
   400: "invalid_request_error",

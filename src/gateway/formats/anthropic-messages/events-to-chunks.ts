@@ -1,11 +1,11 @@
-import { type AnsweredBlock, type AnsweredCitation, type MessageEvent } from "./domain.ts"
-import { citationsOf, searchOf } from "./answers.ts"
-import { annotationOf } from "../common-form/citations.ts"
-import { chunkOf } from "../common-form/answers.ts"
-import { type AnswerHead } from "../format.ts"
 import { type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
-import { TurnThoughts } from "./thinking.ts"
+import { chunkOf } from "../common-form/answers.ts"
+import { annotationOf } from "../common-form/citations.ts"
+import { type AnswerHead } from "../format.ts"
+import { citationsOf, searchOf } from "./answers.ts"
+import { type AnsweredBlock, type AnsweredCitation, type MessageEvent } from "./domain.ts"
 import { nativeReason, toFinishReason } from "./finish.ts"
+import { TurnThoughts } from "./thinking.ts"
 
 interface Call {
   readonly index: number

@@ -1,5 +1,5 @@
-import { type FinishReason } from "../domain.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
+import { type FinishReason } from "../domain.ts"
 
 const finishReasons = lookupTable<FinishReason>({
   end_turn: "stop",

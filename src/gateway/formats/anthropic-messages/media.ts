@@ -1,8 +1,8 @@
 import { Option, Schema } from "effect"
 import { isJson, listIn } from "../../../kernel/json/parsed-json.ts"
-import { MessageBlock, type Source } from "./domain.ts"
 import { type ChatPart } from "../common-form/domain.ts"
 import { contentsOf, embeddedIn, textIn, titledText } from "../common-form/files.ts"
+import { MessageBlock, type Source } from "./domain.ts"
 
 type Part = Readonly<Record<string, unknown>>
 

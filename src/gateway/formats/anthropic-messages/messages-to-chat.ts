@@ -1,14 +1,14 @@
-import { hash } from "node:crypto"
 import { Option, Result, Schema } from "effect"
+import { hash } from "node:crypto"
+import { lookupTable } from "../../../kernel/lookup-table.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
-import { type MessageBlock, type MessageParam, type MessagesRequest, ToolContent } from "./domain.ts"
-import { type Untranslatable } from "../domain.ts"
 import { markOf, withMark } from "../common-form/cache-marks.ts"
-import { Omissions } from "../omissions.ts"
 import { isStrict } from "../common-form/strict-schema.ts"
 import { isSealedState } from "../common-form/turn-state.ts"
+import { type Untranslatable } from "../domain.ts"
+import { Omissions } from "../omissions.ts"
+import { type MessageBlock, type MessageParam, type MessagesRequest, ToolContent } from "./domain.ts"
 import { toChatParts } from "./media.ts"
-import { lookupTable } from "../../../kernel/lookup-table.ts"
 
 type Part = Readonly<Record<string, unknown>>
 type Refuse = (path: Fault["path"], message: string) => void

@@ -1,6 +1,6 @@
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
-import { isSealedState } from "../common-form/turn-state.ts"
 import { cuts, type Edit, edited, editsAt, mergePatch, placesIn } from "../../json/json-edits.ts"
+import { isSealedState } from "../common-form/turn-state.ts"
 import { type BoundTerms, type FormatTarget, type GivenRequest, type SentLimits, type Unserved } from "../format.ts"
 import { compactsByEdits, type MessageForm, messageBound } from "../message-bound.ts"
 import { type Unbounded } from "../provider-tools.ts"

@@ -3,8 +3,8 @@ import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { readError } from "../errors.ts"
 import { hasType, type ServerEvent, typeOf } from "../event-reader.ts"
 import { type StreamProgress, type StreamReader } from "../format.ts"
-import { isCount, laterUsage } from "../usage.ts"
 import { namedEvents } from "../streams/written-events.ts"
+import { isCount, laterUsage } from "../usage.ts"
 import { usageOfMessage } from "./usage.ts"
 
 const lastTypes = new Set(["message_stop"])

@@ -1,10 +1,10 @@
 import { Option, Schema } from "effect"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
-import { type ChatRequest } from "../common-form/domain.ts"
-import { type ModelTraits } from "../traits-domain.ts"
-import { TurnPlaces } from "../common-form/turn-order.ts"
-import { type AnsweredBlock } from "./domain.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
+import { type ChatRequest } from "../common-form/domain.ts"
+import { TurnPlaces } from "../common-form/turn-order.ts"
+import { type ModelTraits } from "../traits-domain.ts"
+import { type AnsweredBlock } from "./domain.ts"
 
 /** Whether a model decides for itself how much to think: it takes an effort, and no budget. */
 const thinksAdaptively = ({ thinkingBy }: ModelTraits): boolean => thinkingBy === "adaptive"

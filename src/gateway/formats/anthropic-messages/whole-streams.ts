@@ -2,10 +2,10 @@ import { isJson, type Json, listIn, parsedJson } from "../../../kernel/json/pars
 import { type DialectError, readError } from "../errors.ts"
 import { type ServerEvent, typeOf } from "../event-reader.ts"
 import { type Gathering } from "../format.ts"
-import { endsMessage } from "./stream.ts"
 import { addPieces, type Members } from "../streams/gathered-members.ts"
-import { laterUsage } from "../usage.ts"
 import { namedEvents } from "../streams/written-events.ts"
+import { laterUsage } from "../usage.ts"
+import { endsMessage } from "./stream.ts"
 
 /** Assembles the events of a message. */
 export class MessageGathering implements Gathering {

@@ -1,7 +1,7 @@
 import { Struct } from "effect"
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
-import { type ChatMessage } from "./domain.ts"
 import { type Omissions } from "../omissions.ts"
+import { type ChatMessage } from "./domain.ts"
 import { partsOf } from "./turn-order.ts"
 
 /** The most marks that Anthropic takes in a request. */

@@ -1,5 +1,5 @@
-import { type ChatMessage, type ChatPart } from "./domain.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
+import { type ChatMessage, type ChatPart } from "./domain.ts"
 
 /** So many UTF-16 code units of a turn's text. */
 export interface TextPlace {

@@ -3,9 +3,9 @@ import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { list, members, object, type Reader } from "../../../kernel/json/readers.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { noUsage, type TokenUsage, type Untranslatable } from "../domain.ts"
-import { count, member } from "../usage.ts"
 import { camelCased, Content } from "../gemini/domain.ts"
 import { modelNameOf } from "../gemini/paths.ts"
+import { count, member } from "../usage.ts"
 
 const optional = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 

@@ -1,5 +1,8 @@
 import { isJson, listIn, textIn, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
+import { messagesTools } from "../anthropic-messages/tools.ts"
+import { maxMessages } from "../domain.ts"
+import { type ToolTerms } from "../provider-tools.ts"
 import { askedIn } from "../served-domain.ts"
 import {
   asksForText,
@@ -15,9 +18,6 @@ import {
   type TokenUpperBound,
   withTools
 } from "../token-upper-bound.ts"
-import { messagesTools } from "../anthropic-messages/tools.ts"
-import { type ToolTerms } from "../provider-tools.ts"
-import { maxMessages } from "../domain.ts"
 import { camelCasedRequest } from "./domain.ts"
 
 type Path = Fault["path"]

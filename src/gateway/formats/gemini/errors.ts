@@ -1,7 +1,7 @@
 import { isJson, type Json, listIn, textIn } from "../../../kernel/json/parsed-json.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
-import { contextLengthExceeded, type DialectError, type ProviderError, type Quota, readError } from "../errors.ts"
 import { type ErrorWriter } from "../error-writer.ts"
+import { contextLengthExceeded, type DialectError, type ProviderError, type Quota, readError } from "../errors.ts"
 
 const statuses: Readonly<Record<number, string>> = {
   400: "INVALID_ARGUMENT",

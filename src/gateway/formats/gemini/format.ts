@@ -1,8 +1,7 @@
 import { Result } from "effect"
-import { cacheKeyChange } from "../sent-changes.ts"
 import { isJson, type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
-import { answerScope, type IdScope } from "../../json/kept-ids.ts"
 import { edited, editsAt, mergePatch } from "../../json/json-edits.ts"
+import { answerScope, type IdScope } from "../../json/kept-ids.ts"
 import { type TokenUsage } from "../domain.ts"
 import { comment } from "../event-reader.ts"
 import {
@@ -13,15 +12,16 @@ import {
   type VendorDialect,
   type WireFormat
 } from "../format.ts"
-import { usualMetered } from "../request-faults.ts"
 import { renamedAnswer } from "../passed-answer.ts"
+import { usualMetered } from "../request-faults.ts"
+import { cacheKeyChange } from "../sent-changes.ts"
 import { plausibleUsage } from "../usage.ts"
 import { answerSays, candidatesOf, wordsInAnswer } from "./answers.ts"
+import { hasEnded, isIncomplete } from "./answers.ts"
 import { generateBound, generateFaults } from "./bound.ts"
 import { countedRequest, readCount, toCountAnswer, toCountRequest } from "./counts.ts"
 import { type Answer, readAnswer } from "./domain.ts"
 import { errorInAnswer, geminiErrors, readGeminiError } from "./errors.ts"
-import { hasEnded, isIncomplete } from "./answers.ts"
 import { geminiModel, geminiModels, readModels } from "./models.ts"
 import { isGooglePath, modelNameOf, providerPath } from "./paths.ts"
 import { ElementGathering, ElementReader, streamedAnswer } from "./reader.ts"

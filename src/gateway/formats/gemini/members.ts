@@ -1,8 +1,8 @@
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
-import { type ModelTraits } from "../traits-domain.ts"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
-import { type InlineData, type ThinkingConfig } from "./domain.ts"
 import { type ChatPart } from "../common-form/domain.ts"
+import { type ModelTraits } from "../traits-domain.ts"
+import { type InlineData, type ThinkingConfig } from "./domain.ts"
 import { type WrittenPart } from "./turn-parts.ts"
 
 /** Members that Gemini's schemas write as text where JSON Schema has a number. */

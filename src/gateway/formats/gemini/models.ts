@@ -1,9 +1,9 @@
-import { type Fault } from "../../../kernel/problems/problem.ts"
+import { Result } from "effect"
 import { list, members, place, text } from "../../../kernel/json/readers.ts"
+import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type ShownModel } from "../format.ts"
 import { camelCased } from "./domain.ts"
 import { modelNameOf } from "./paths.ts"
-import { Result } from "effect"
 
 type Listed = Pick<ShownModel, "contextTokens" | "id" | "kind" | "maxOutputTokens">
 

@@ -1,8 +1,8 @@
-import { unsignedCall } from "../common-form/turn-state.ts"
 import { Option, Schema } from "effect"
 import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { argumentsIn } from "../common-form/call-arguments.ts"
 import { inTurnOrder, type OrderedTurn } from "../common-form/turn-order.ts"
+import { unsignedCall } from "../common-form/turn-state.ts"
 import { type AnsweredPart } from "./domain.ts"
 
 /** A part as it is written. */

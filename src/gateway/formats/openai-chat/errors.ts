@@ -1,5 +1,5 @@
-import { type DialectError, originalMembers, type Quota } from "../errors.ts"
 import { type ErrorWriter } from "../error-writer.ts"
+import { type DialectError, originalMembers, type Quota } from "../errors.ts"
 
 const types: Readonly<Record<number, string>> = {
   400: "invalid_request_error",

@@ -3,8 +3,8 @@ import { type DialectError, readError } from "../errors.ts"
 import { type ServerEvent, typeOf } from "../event-reader.ts"
 import { type Gathering } from "../format.ts"
 import { addPieces, type Members } from "../streams/gathered-members.ts"
-import { withTextIn } from "./vendor-messages.ts"
 import { StreamedCalls } from "../streams/streamed-calls.ts"
+import { withTextIn } from "./vendor-messages.ts"
 
 interface Choice {
   readonly message: Members

@@ -8,8 +8,8 @@ import { Faults, maxChoices } from "../request-faults.ts"
 import { cacheKeyChange, serviceChanges } from "../sent-changes.ts"
 import { perVendorTool, perVendorToolset, positive, thoughtsBeyond } from "../token-upper-bound.ts"
 import { chatMembers } from "./bounded-members.ts"
-import { asModelTakes } from "./vendor-messages.ts"
 import { callsWithoutThoughts, noThoughts, requiresThoughts, withoutSealedStates } from "./turn-state.ts"
+import { asModelTakes } from "./vendor-messages.ts"
 
 /** The faults of a chat completion's members that metering reads. */
 export const chatFaults = (body: Json) => {

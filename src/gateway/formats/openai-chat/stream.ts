@@ -4,9 +4,9 @@ import { toCompletionUsage, usageInCompletion } from "../common-form/usage.ts"
 import { type TokenUsage } from "../domain.ts"
 import { errorInEvent } from "../errors.ts"
 import { type ServerEvent } from "../event-reader.ts"
-import { largerUsage } from "../usage.ts"
 import { type StreamProgress, type StreamReader, type StreamTerms } from "../format.ts"
 import { dataEvents, dataText, terminator } from "../streams/written-events.ts"
+import { largerUsage } from "../usage.ts"
 import { wordsIn } from "./words.ts"
 
 /** A longer id is none of a provider's. */

@@ -1,20 +1,19 @@
 import { Result } from "effect"
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../../kernel/problems/problem.ts"
+import { hasMarks, withMarksInParts, withoutMarks } from "../common-form/cache-marks.ts"
 import { argumentsText } from "../common-form/call-arguments.ts"
 import { withCallResults } from "../common-form/call-results.ts"
-import { hasMarks, withMarksInParts, withoutMarks } from "../common-form/cache-marks.ts"
 import { type ChatMessage, type ChatPart, ChatRequest } from "../common-form/domain.ts"
 import { embeddedIn, textIn, titledText } from "../common-form/files.ts"
-import { turnsOf } from "../common-form/turn-order.ts"
 import { withImagesBesideTools } from "../common-form/tool-images.ts"
+import { turnsOf } from "../common-form/turn-order.ts"
 import { toCompletionUsage } from "../common-form/usage.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type CommonWriter, type FormatTarget, type Translation } from "../format.ts"
 import { decoding } from "../request-faults.ts"
 import { dataEvents, terminator } from "../streams/written-events.ts"
 import { chatChanges } from "./request.ts"
-import { asModelTakes } from "./vendor-messages.ts"
 import {
   callsWithoutThoughts,
   noThoughts,
@@ -25,6 +24,7 @@ import {
   withState,
   withStateGivenBack
 } from "./turn-state.ts"
+import { asModelTakes } from "./vendor-messages.ts"
 
 const decode = decoding(ChatRequest)
 

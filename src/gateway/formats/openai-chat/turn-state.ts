@@ -1,6 +1,6 @@
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
-import { thoughtsInContent } from "../common-form/domain.ts"
 import { type Change } from "../../json/json-edits.ts"
+import { thoughtsInContent } from "../common-form/domain.ts"
 import { isSealedState, sealedPrefix } from "../common-form/turn-state.ts"
 import { type CommonReader, type FormatTarget } from "../format.ts"
 import { isEmpty } from "../token-upper-bound.ts"

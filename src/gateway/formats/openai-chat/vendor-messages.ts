@@ -1,11 +1,11 @@
 import { isJson, type Json, listIn, textIn } from "../../../kernel/json/parsed-json.ts"
+import { type Renaming } from "../../json/kept-ids.ts"
 import { withCallIds } from "../common-form/call-ids.ts"
 import { textAndThoughtIn } from "../common-form/domain.ts"
-import { type Renaming } from "../../json/kept-ids.ts"
+import { isSealedState, unsignedCall } from "../common-form/turn-state.ts"
 import { isEmpty } from "../token-upper-bound.ts"
 import { type ModelTraits } from "../traits-domain.ts"
 import { signatureOf, signed, withThinking } from "./turn-state.ts"
-import { isSealedState, unsignedCall } from "../common-form/turn-state.ts"
 
 /** Calls of which the first has a signature: its own, or what Google takes for one that is lost. */
 const signedCalls = (calls: ReadonlyArray<unknown>): ReadonlyArray<unknown> =>

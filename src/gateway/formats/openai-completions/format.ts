@@ -1,14 +1,14 @@
-import { askedIn } from "../served-domain.ts"
 import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { edited, mergePatch } from "../../json/json-edits.ts"
 import { messagesTools } from "../anthropic-messages/tools.ts"
 import { type BoundTerms, type WireFormat } from "../format.ts"
-import { openAiChat } from "../openai-chat/format.ts"
 import { completionMembers } from "../openai-chat/bounded-members.ts"
+import { openAiChat } from "../openai-chat/format.ts"
 import { ChunkReader } from "../openai-chat/stream.ts"
 import { type Unbounded } from "../provider-tools.ts"
 import { Faults, isTexts, maxChoices } from "../request-faults.ts"
 import { cacheKeyChange, serviceChanges } from "../sent-changes.ts"
+import { askedIn } from "../served-domain.ts"
 import { BoundWalk, perMessage, perRequest, positive, type TokenUpperBound } from "../token-upper-bound.ts"
 
 /** The maximum usage of a text completion: each prompt has its choices. */

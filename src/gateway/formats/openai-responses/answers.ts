@@ -1,9 +1,9 @@
 import { Struct } from "effect"
+import { parsedJson, isJson, type Json } from "../../../kernel/json/parsed-json.ts"
+import { lookupTable } from "../../../kernel/lookup-table.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type ResponsesRequest } from "./domain.ts"
 import { customInput, type ToolNames } from "./to-chat.ts"
-import { parsedJson, isJson, type Json } from "../../../kernel/json/parsed-json.ts"
-import { lookupTable } from "../../../kernel/lookup-table.ts"
 
 /** What a response says besides the model's output. */
 export interface ResponseHead {

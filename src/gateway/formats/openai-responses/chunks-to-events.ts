@@ -1,7 +1,7 @@
 import { type Json } from "../../../kernel/json/parsed-json.ts"
-import { type TokenUsage } from "../domain.ts"
-import { type CallFragment, type ChatChunk, type ChatCompletion, thoughtOf } from "../common-form/domain.ts"
 import { type Citation, citationsIn } from "../common-form/citations.ts"
+import { type CallFragment, type ChatChunk, type ChatCompletion, thoughtOf } from "../common-form/domain.ts"
+import { type TokenUsage } from "../domain.ts"
 import { StreamedCalls } from "../streams/streamed-calls.ts"
 import {
   callItem,

@@ -3,7 +3,6 @@ import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type BoundTerms } from "../format.ts"
 import { freeTiers } from "../openai-chat/bounded-members.ts"
 import { askedIn } from "../served-domain.ts"
-import { responsesTools } from "./tools.ts"
 import {
   boundMembers,
   BoundWalk,
@@ -18,6 +17,7 @@ import {
   type TokenUpperBound,
   withTools
 } from "../token-upper-bound.ts"
+import { responsesTools } from "./tools.ts"
 
 /** The types of items, and of their parts, whose text stands in the request. Others may refer to something. */
 const texts: ReadonlySet<string> = new Set(

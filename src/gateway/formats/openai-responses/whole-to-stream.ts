@@ -1,5 +1,5 @@
-import { lookupTable } from "../../../kernel/lookup-table.ts"
 import { isJson, listIn, parsedJson, textIn, type Json } from "../../../kernel/json/parsed-json.ts"
+import { lookupTable } from "../../../kernel/lookup-table.ts"
 
 /** The texts that a model wrote in a response, with the names of the functions that it calls. */
 export const textsOfResponse = (response: unknown): ReadonlyArray<string> =>

@@ -5,8 +5,8 @@ import { geminiBatchEmbed } from "../gemini-embeddings/format.ts"
 import { geminiDialect } from "../gemini/format.ts"
 import { openAiChat, openAiDialect } from "../openai-chat/format.ts"
 import { openAiCompletions } from "../openai-completions/format.ts"
-import { responsesAlone } from "../openai-responses/provider/format.ts"
 import { openAiEmbeddings } from "../openai-embeddings/format.ts"
+import { responsesAlone } from "../openai-responses/provider/format.ts"
 
 /** The formats that have a path of their own; a service of its own serves the Responses API. */
 export const routedFormats: ReadonlyArray<WireFormat> = [

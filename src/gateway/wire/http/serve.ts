@@ -1,12 +1,13 @@
 import { Cause, Clock, Context, Effect, Option, Result, type Scope } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { InternalError, Overloaded } from "../../../kernel/problems/problems.ts"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
+import { InternalError, Overloaded } from "../../../kernel/problems/problems.ts"
 import { withoutDeadline } from "../../../platform/http/deadline.ts"
 import { isClientAbort, problemOf } from "../../../platform/http/failures.ts"
 import { CurrentRequest, headersOf, type RequestInfo, tookTooLong } from "../../../platform/http/request.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
+import { TurnStates } from "../../conversations/turn-states.ts"
 import {
   GatewayError,
   gatewayError,
@@ -14,14 +15,13 @@ import {
   invalidMember,
   overloaded
 } from "../../errors/gateway-error.ts"
-import { type Call, parseRequest, withoutBetaMembers } from "../../pipeline/call-request.ts"
+import { type ErrorWriter } from "../../formats/error-writer.ts"
+import { type WireFormat } from "../../formats/format.ts"
 import { CallPipeline } from "../../pipeline/call-pipeline.ts"
+import { type Call, parseRequest, withoutBetaMembers } from "../../pipeline/call-request.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
 import { Sessions } from "../../routing/sessions.ts"
-import { TurnStates } from "../../conversations/turn-states.ts"
-import { type WireFormat } from "../../formats/format.ts"
-import { type ErrorWriter } from "../../formats/error-writer.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 

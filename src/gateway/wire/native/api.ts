@@ -1,14 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentNotActive, AgentNotFound } from "../../../agents/agents/domain.ts"
-import { Access, LimitedByCaps, requires } from "../../../kernel/authority/access.ts"
-import { endpoint } from "../../../kernel/http/endpoint.ts"
-import {
-  IdempotencyInProgress,
-  IdempotencyKeyInvalid,
-  IdempotencyKeyReused
-} from "../../../platform/idempotency/domain.ts"
-import { Overloaded, ValidationFailed } from "../../../kernel/problems/problems.ts"
 import {
   BudgetDenied,
   PlanNotActive,
@@ -18,8 +10,14 @@ import {
   ReservationNotOpen,
   ReservationTooSmall
 } from "../../../budgets/ledger/domain.ts"
-import { AlreadyCompleted } from "../../errors/domain.ts"
-import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmEstimate, LlmRequest } from "./request-domain.ts"
+import { Access, LimitedByCaps, requires } from "../../../kernel/authority/access.ts"
+import { endpoint } from "../../../kernel/http/endpoint.ts"
+import { Overloaded, ValidationFailed } from "../../../kernel/problems/problems.ts"
+import {
+  IdempotencyInProgress,
+  IdempotencyKeyInvalid,
+  IdempotencyKeyReused
+} from "../../../platform/idempotency/domain.ts"
 import {
   ApprovalRequired,
   CostUnbounded,
@@ -36,6 +34,8 @@ import {
   ProviderUnavailable,
   TurnBudgetExceeded
 } from "../../configuration/domain.ts"
+import { AlreadyCompleted } from "../../errors/domain.ts"
+import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmEstimate, LlmRequest } from "./request-domain.ts"
 
 const anyUse = requires("llm:read", { or: ["llm:complete", "llm:embed", "llm:admin", "llm:write"] })
 const admin = requires("llm:admin", { systemOnly: true })

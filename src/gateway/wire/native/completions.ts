@@ -1,29 +1,28 @@
-import { type WireFormat } from "../../formats/format.ts"
-import { TurnStates } from "../../conversations/turn-states.ts"
-import { openAiChat } from "../../formats/openai-chat/format.ts"
-import { openAiEmbeddings } from "../../formats/openai-embeddings/format.ts"
 import { Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { RateLimits } from "../../../access/rate-limits.ts"
-import { CurrentPrincipal, type Principal } from "../../../kernel/authority/principal.ts"
-import { type TokenUsage } from "../../formats/domain.ts"
-import { usdText } from "../../../kernel/usd.ts"
 import { type PlanId } from "../../../budgets/ledger/domain.ts"
 import { toGoverningCaps } from "../../../budgets/ledger/problems.ts"
+import { CurrentPrincipal, type Principal } from "../../../kernel/authority/principal.ts"
+import { usdText } from "../../../kernel/usd.ts"
 import { CurrentRequest } from "../../../platform/http/request.ts"
 import {
   type DeclaredCall,
   GatewayAuthentication,
   principalRateReached
 } from "../../authentication/gateway-authentication.ts"
-import { type CallAnswer } from "../../pipeline/response-relay.ts"
+import { TurnStates } from "../../conversations/turn-states.ts"
+import { type CallProblem, GatewayError, unreadableAnswer } from "../../errors/gateway-error.ts"
+import { type TokenUsage } from "../../formats/domain.ts"
+import { type WireFormat } from "../../formats/format.ts"
+import { openAiErrors } from "../../formats/openai-chat/errors.ts"
+import { openAiChat } from "../../formats/openai-chat/format.ts"
+import { openAiEmbeddings } from "../../formats/openai-embeddings/format.ts"
 import { CallPipeline, type EstimatedCall } from "../../pipeline/call-pipeline.ts"
 import { type Call } from "../../pipeline/call-request.ts"
+import { type CallAnswer } from "../../pipeline/response-relay.ts"
 import { Sessions } from "../../routing/sessions.ts"
-import { chatOf, embeddingsOf, saidIn, usageOf, vectorsIn } from "./translation.ts"
 import { NativeEvents } from "./native-events.ts"
-import { type CallProblem, GatewayError, unreadableAnswer } from "../../errors/gateway-error.ts"
-import { openAiErrors } from "../../formats/openai-chat/errors.ts"
 import {
   type EmbeddingAnswer,
   type EmbeddingRequest,
@@ -31,6 +30,7 @@ import {
   type LlmEstimate,
   type LlmRequest
 } from "./request-domain.ts"
+import { chatOf, embeddingsOf, saidIn, usageOf, vectorsIn } from "./translation.ts"
 
 const utf8 = new TextEncoder()
 const routes = { chat: "complete", embedding: "embed" }

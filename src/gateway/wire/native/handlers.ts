@@ -1,9 +1,9 @@
 import { Effect } from "effect"
 import { fastGroupHandlers } from "../../../platform/fast-path/group-handlers.ts"
 import { groupHandlers } from "../../../platform/http/served-api.ts"
+import { LlmApi, LlmCallsApi } from "./api.ts"
 import { Completions } from "./completions.ts"
 import { Gateway } from "./service.ts"
-import { LlmApi, LlmCallsApi } from "./api.ts"
 
 export const LlmHandlers = groupHandlers(
   LlmApi,

@@ -1,10 +1,10 @@
-import { type TokenUsage } from "../../formats/domain.ts"
 import { parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { readChunk } from "../../formats/common-form/domain.ts"
+import { usageOfCompletion } from "../../formats/common-form/usage.ts"
+import { type TokenUsage } from "../../formats/domain.ts"
 import { errorInEvent } from "../../formats/errors.ts"
 import { comment, EventReader, isComment } from "../../formats/event-reader.ts"
-import { readChunk } from "../../formats/common-form/domain.ts"
 import { StreamedCalls } from "../../formats/streams/streamed-calls.ts"
-import { usageOfCompletion } from "../../formats/common-form/usage.ts"
 import { finishOf, usageOf } from "./translation.ts"
 
 const written = (event: string, data: object): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`

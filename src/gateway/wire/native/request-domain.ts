@@ -1,8 +1,8 @@
 import { Schema } from "effect"
-import { UsdOrZero } from "../../../kernel/usd.ts"
 import { AgentId } from "../../../agents/agents/domain.ts"
-import { storable, text } from "../../../kernel/text.ts"
 import { GoverningCap, Metadata, PlanId, ReservationId } from "../../../budgets/ledger/domain.ts"
+import { storable, text } from "../../../kernel/text.ts"
+import { UsdOrZero } from "../../../kernel/usd.ts"
 import { ModelName } from "../../configuration/domain.ts"
 
 const optional = Schema.optionalKey
@@ -110,7 +110,9 @@ export const LlmRequest = Schema.Struct({
   ),
   metadata: optional(Metadata),
   dryRun: optional(Schema.Boolean).pipe(
-    Schema.annotateKey({ description: "Answers what the call may cost at most and under which caps, and calls no provider" })
+    Schema.annotateKey({
+      description: "Answers what the call may cost at most and under which caps, and calls no provider"
+    })
   ),
   fallbacks: optional(Schema.Array(ModelName).pipe(Schema.check(Schema.isMaxLength(10)))).pipe(
     Schema.annotateKey({ description: "Models to be asked in turn where every target of the first one fails" })

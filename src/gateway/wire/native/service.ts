@@ -1,9 +1,6 @@
 import { Clock, Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { CurrentPrincipal, Forbidden } from "../../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../../kernel/problems/problems.ts"
-import { Breakers } from "../../routing/breakers.ts"
-import { referenceOf } from "../../configuration/validate.ts"
-import { GatewayConfiguration } from "../../configuration/service.ts"
 import { Connections } from "../../configuration/connections.ts"
 import {
   type BreakerState,
@@ -17,8 +14,11 @@ import {
   ProviderTimeout,
   ProviderUnavailable
 } from "../../configuration/domain.ts"
-import { type Provider, type ProviderFailure } from "../../providers/provider.ts"
 import { type ServedModel, type ConnectedProvider } from "../../configuration/gateway-snapshot.ts"
+import { GatewayConfiguration } from "../../configuration/service.ts"
+import { referenceOf } from "../../configuration/validate.ts"
+import { type Provider, type ProviderFailure } from "../../providers/provider.ts"
+import { Breakers } from "../../routing/breakers.ts"
 import { ProviderHealth } from "../../routing/router.ts"
 
 /** A provider that was not called for this long is tested before it is reported as healthy. */

@@ -1,12 +1,12 @@
-import { type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { Option, Schema } from "effect"
-import { type TokenUsage } from "../../formats/domain.ts"
+import { type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { utf8Text } from "../../../kernel/utf8.ts"
 import { withCallResults } from "../../formats/common-form/call-results.ts"
 import { type ChatMessage, readCompletion } from "../../formats/common-form/domain.ts"
 import { isStrict } from "../../formats/common-form/strict-schema.ts"
 import { withImagesBesideTools } from "../../formats/common-form/tool-images.ts"
+import { type TokenUsage } from "../../formats/domain.ts"
 import { type EmbeddingRequest, type LlmMessage, type LlmPart, type LlmRequest } from "./request-domain.ts"
-import { utf8Text } from "../../../kernel/utf8.ts"
 
 const partOf = (part: LlmPart): Json => {
   switch (part.type) {

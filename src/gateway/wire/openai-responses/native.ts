@@ -1,14 +1,15 @@
-import { openAiResponses } from "../../formats/openai-responses/format.ts"
-import { type WireFormat } from "../../formats/format.ts"
 import { Context, Effect, Layer, Option, type Scope } from "effect"
-import { RouteNotFound } from "../../../kernel/problems/problems.ts"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
-import { parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { type TenantId } from "../../../kernel/identifier.ts"
-import { GatewayConfiguration } from "../../configuration/service.ts"
+import { parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { RouteNotFound } from "../../../kernel/problems/problems.ts"
+import { utf8Text } from "../../../kernel/utf8.ts"
+import { withoutDeadline } from "../../../platform/http/deadline.ts"
+import { Settings } from "../../../platform/settings/settings.ts"
 import { type ServedModel } from "../../configuration/gateway-snapshot.ts"
-import { keptElsewhere, RequestIds } from "../../conversations/request-ids.ts"
+import { GatewayConfiguration } from "../../configuration/service.ts"
 import { referencesIn } from "../../conversations/opened-request.ts"
+import { keptElsewhere, RequestIds } from "../../conversations/request-ids.ts"
 import { type Holder } from "../../conversations/sealed-ids.ts"
 import {
   type GatewayError,
@@ -18,13 +19,12 @@ import {
   providerError,
   unreadableAnswer
 } from "../../errors/gateway-error.ts"
+import { type WireFormat } from "../../formats/format.ts"
+import { openAiResponses } from "../../formats/openai-responses/format.ts"
 import { renaming, responsesScope } from "../../json/kept-ids.ts"
 import { type Call } from "../../pipeline/call-request.ts"
 import { type StoredRequest } from "../../providers/provider.ts"
 import { speaks } from "../../routing/resolve-model.ts"
-import { utf8Text } from "../../../kernel/utf8.ts"
-import { withoutDeadline } from "../../../platform/http/deadline.ts"
-import { Settings } from "../../../platform/settings/settings.ts"
 
 type Failure = GatewayError<GatewayProblem>
 type Incoming = Omit<Call, "format">

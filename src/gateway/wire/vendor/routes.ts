@@ -1,12 +1,12 @@
 import { Effect, Layer } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { MethodNotAllowed, RouteNotFound } from "../../../kernel/problems/problems.ts"
-import { dialectOf, dialects, routedFormats } from "../../formats/registry/formats.ts"
-import { gatewayError, type GatewayError, invalidMember } from "../../errors/gateway-error.ts"
-import { makeCallRoutes, vendorRoute } from "../http/serve.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
-import { OpenAiResponsesLayer, responsesPaths } from "../openai-responses/routes.ts"
+import { gatewayError, type GatewayError, invalidMember } from "../../errors/gateway-error.ts"
+import { dialectOf, dialects, routedFormats } from "../../formats/registry/formats.ts"
 import { GeminiLayer, modelsAllow } from "../gemini/routes.ts"
+import { makeCallRoutes, vendorRoute } from "../http/serve.ts"
+import { OpenAiResponsesLayer, responsesPaths } from "../openai-responses/routes.ts"
 import { ModelsLayer } from "./models.ts"
 
 export const gatewayRoutes = routedFormats.flatMap(({ operation, route }) =>

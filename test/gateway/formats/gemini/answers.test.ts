@@ -1,5 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Struct } from "effect"
+import { readCompletion } from "../../../../src/gateway/formats/common-form/domain.ts"
+import { sealedIn } from "../../../../src/gateway/formats/common-form/turn-state.ts"
+import { toCompletionUsage, usageOfCompletion } from "../../../../src/gateway/formats/common-form/usage.ts"
 import {
   answerSays,
   answerTells,
@@ -7,13 +10,10 @@ import {
   completionToAnswer,
   wordsInAnswer
 } from "../../../../src/gateway/formats/gemini/answers.ts"
+import { isIncomplete, toFinishReason } from "../../../../src/gateway/formats/gemini/answers.ts"
 import { readAnswer } from "../../../../src/gateway/formats/gemini/domain.ts"
 import { geminiErrors, errorInAnswer, readGeminiError } from "../../../../src/gateway/formats/gemini/errors.ts"
-import { isIncomplete, toFinishReason } from "../../../../src/gateway/formats/gemini/answers.ts"
-import { readCompletion } from "../../../../src/gateway/formats/common-form/domain.ts"
 import { tierOf, toAnswerUsage, usageOfAnswer } from "../../../../src/gateway/formats/gemini/usage.ts"
-import { toCompletionUsage, usageOfCompletion } from "../../../../src/gateway/formats/common-form/usage.ts"
-import { sealedIn } from "../../../../src/gateway/formats/common-form/turn-state.ts"
 import { readableSeal } from "../../../support/turn-seals.ts"
 import { type Any, calling, signedText, usage } from "./forms.ts"
 

@@ -1,13 +1,13 @@
 import { assert } from "@effect/vitest"
 import { Result, Schema } from "effect"
-import { chatToRequest } from "../../../../src/gateway/formats/gemini/chat-to-request.ts"
-import { camelCasedRequest, GenerateRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
 import { ChatRequest } from "../../../../src/gateway/formats/common-form/domain.ts"
 import { openedIn } from "../../../../src/gateway/formats/common-form/turn-state.ts"
-import { readableSeals } from "../../../support/turn-seals.ts"
+import { chatToRequest } from "../../../../src/gateway/formats/gemini/chat-to-request.ts"
+import { camelCasedRequest, GenerateRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
 import { requestToChat } from "../../../../src/gateway/formats/gemini/request-to-chat.ts"
 import { type Json } from "../../../../src/kernel/json/parsed-json.ts"
 import { knownModel } from "../../../support/formats.ts"
+import { readableSeals } from "../../../support/turn-seals.ts"
 
 // oxlint-disable-next-line typescript/no-explicit-any -- requests of every shape
 export type Any = any

@@ -1,13 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
 import {
-  countedRequest,
-  readCount,
-  toCountAnswer,
-  toCountRequest
-} from "../../../../src/gateway/formats/gemini/counts.ts"
-import { camelCasedRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
-import {
   BatchEmbedRequest,
   embedAnswerToCommon,
   embedToCommon,
@@ -15,6 +8,13 @@ import {
   commonToEmbedAnswer,
   usageOfEmbedAnswer
 } from "../../../../src/gateway/formats/gemini-embeddings/translation.ts"
+import {
+  countedRequest,
+  readCount,
+  toCountAnswer,
+  toCountRequest
+} from "../../../../src/gateway/formats/gemini/counts.ts"
+import { camelCasedRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
 import { geminiModels, readModels } from "../../../../src/gateway/formats/gemini/models.ts"
 import { isGooglePath, providerPath, readPath } from "../../../../src/gateway/formats/gemini/paths.ts"
 import { type Any } from "./forms.ts"

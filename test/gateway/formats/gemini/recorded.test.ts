@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
+import { ChatRequest, readChunk, readCompletion } from "../../../../src/gateway/formats/common-form/domain.ts"
+import { EventReader } from "../../../../src/gateway/formats/event-reader.ts"
 import { answerToCompletion, completionToAnswer } from "../../../../src/gateway/formats/gemini/answers.ts"
 import { chatToRequest } from "../../../../src/gateway/formats/gemini/chat-to-request.ts"
 import { camelCasedRequest, GenerateRequest, readAnswer } from "../../../../src/gateway/formats/gemini/domain.ts"
-import { ChatRequest, readChunk, readCompletion } from "../../../../src/gateway/formats/common-form/domain.ts"
 import { requestToChat } from "../../../../src/gateway/formats/gemini/request-to-chat.ts"
 import {
   AnswerReader,
@@ -11,13 +12,12 @@ import {
   AnswerWriter,
   ChunksToAnswers
 } from "../../../../src/gateway/formats/gemini/stream.ts"
-import { EventReader } from "../../../../src/gateway/formats/event-reader.ts"
 import { openAiChat } from "../../../../src/gateway/formats/openai-chat/format.ts"
 import { GatheredStream } from "../../../../src/gateway/pipeline/gathered-stream.ts"
 import { parsedJson } from "../../../../src/kernel/json/parsed-json.ts"
+import { knownModel } from "../../../support/formats.ts"
 import { hasRecorded, readRecorded, recordedFile } from "../../../support/recorded.ts"
 import { type Any } from "./forms.ts"
-import { knownModel } from "../../../support/formats.ts"
 
 const exchanges = hasRecorded ? readRecorded().filter(({ dialect }) => dialect === "openai-chat") : []
 const head = { model: "m", id: "id", createdSeconds: 17, includesThoughts: true }

@@ -1,9 +1,9 @@
-import { readableSeal } from "../../../support/turn-seals.ts"
 import { assert, describe, it } from "@effect/vitest"
-import { camelCasedRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
-import { toJsonSchema } from "../../../../src/gateway/formats/gemini/members.ts"
 import { answerToCompletion } from "../../../../src/gateway/formats/gemini/answers.ts"
+import { camelCasedRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
 import { readAnswer } from "../../../../src/gateway/formats/gemini/domain.ts"
+import { toJsonSchema } from "../../../../src/gateway/formats/gemini/members.ts"
+import { readableSeal } from "../../../support/turn-seals.ts"
 import {
   type Any,
   calling,

@@ -1,16 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ApiError, FunctionCallingConfigMode, GoogleGenAI, Type } from "@google/genai"
 import { Effect, Result, Schema } from "effect"
-import { completionToAnswer } from "../../../../src/gateway/formats/gemini/answers.ts"
-import { countedRequest, toCountAnswer } from "../../../../src/gateway/formats/gemini/counts.ts"
-import { camelCasedRequest, GenerateRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
+import { readChunk, readCompletion } from "../../../../src/gateway/formats/common-form/domain.ts"
+import { sealedPrefix } from "../../../../src/gateway/formats/common-form/turn-state.ts"
 import {
   BatchEmbedRequest,
   embedToCommon,
   commonToEmbedAnswer
 } from "../../../../src/gateway/formats/gemini-embeddings/translation.ts"
+import { completionToAnswer } from "../../../../src/gateway/formats/gemini/answers.ts"
+import { countedRequest, toCountAnswer } from "../../../../src/gateway/formats/gemini/counts.ts"
+import { camelCasedRequest, GenerateRequest } from "../../../../src/gateway/formats/gemini/domain.ts"
 import { geminiErrors } from "../../../../src/gateway/formats/gemini/errors.ts"
-import { readChunk, readCompletion } from "../../../../src/gateway/formats/common-form/domain.ts"
 import { geminiModel, geminiModels } from "../../../../src/gateway/formats/gemini/models.ts"
 import { readPath } from "../../../../src/gateway/formats/gemini/paths.ts"
 import { asksForThoughts, requestToChat } from "../../../../src/gateway/formats/gemini/request-to-chat.ts"
@@ -21,7 +22,6 @@ import {
   framingTypes
 } from "../../../../src/gateway/formats/gemini/stream.ts"
 import { type Answerer, json, startProvider } from "../../../support/provider.ts"
-import { sealedPrefix } from "../../../../src/gateway/formats/common-form/turn-state.ts"
 import { type Any } from "./forms.ts"
 
 const models = ["vendor/model:free", "m"].map(

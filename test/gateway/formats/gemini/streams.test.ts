@@ -1,15 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
+import { readChunk } from "../../../../src/gateway/formats/common-form/domain.ts"
+import { sealedIn } from "../../../../src/gateway/formats/common-form/turn-state.ts"
+import { noUsage } from "../../../../src/gateway/formats/domain.ts"
 import { answerToCompletion } from "../../../../src/gateway/formats/gemini/answers.ts"
 import { readAnswer } from "../../../../src/gateway/formats/gemini/domain.ts"
-import { readChunk } from "../../../../src/gateway/formats/common-form/domain.ts"
 import {
   AnswerReader,
   AnswersToChunks,
   AnswerWriter,
   ChunksToAnswers
 } from "../../../../src/gateway/formats/gemini/stream.ts"
-import { noUsage } from "../../../../src/gateway/formats/domain.ts"
-import { sealedIn } from "../../../../src/gateway/formats/common-form/turn-state.ts"
 import { readableSeal } from "../../../support/turn-seals.ts"
 import { type Any, calling, signedText, toChat, toGemini, usage } from "./forms.ts"
 

@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result } from "effect"
 import { readChunk } from "../../../../src/gateway/formats/common-form/domain.ts"
-import { openAiResponses } from "../../../../src/gateway/formats/openai-responses/format.ts"
 import { Omissions } from "../../../../src/gateway/formats/omissions.ts"
-import { knownModel } from "../../../support/formats.ts"
 import { openAiChat } from "../../../../src/gateway/formats/openai-chat/format.ts"
+import { openAiResponses } from "../../../../src/gateway/formats/openai-responses/format.ts"
 import { providerTranslation } from "../../../../src/gateway/formats/openai-responses/provider/format.ts"
 import { type Json } from "../../../../src/kernel/json/parsed-json.ts"
+import { knownModel } from "../../../support/formats.ts"
 
 // oxlint-disable-next-line typescript/no-explicit-any -- requests and answers of every shape
 type Any = any

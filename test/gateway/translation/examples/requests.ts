@@ -1,6 +1,6 @@
+import { type Json } from "../../../../src/kernel/json/parsed-json.ts"
 import { readableSeal } from "../../../support/turn-seals.ts"
 import { type Examples } from "./domain.ts"
-import { type Json } from "../../../../src/kernel/json/parsed-json.ts"
 
 const hello = { role: "user", content: "Hello" }
 const image = "data:image/png;base64,iVBORw=="

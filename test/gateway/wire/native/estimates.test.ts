@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { estimateOf, fitting, type EstimateTerms } from "../../../../src/gateway/metering/estimates.ts"
 import { gatewaySnapshot } from "../../../../src/gateway/configuration/gateway-snapshot.ts"
+import { estimateOf, fitting, type EstimateTerms } from "../../../../src/gateway/metering/estimates.ts"
 import { runningLoopback } from "../../../support/loopback.ts"
 
 const [model] = gatewaySnapshot({}, null, runningLoopback, [], []).models

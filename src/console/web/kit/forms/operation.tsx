@@ -1,5 +1,5 @@
-import declared from "virtual:members"
 import { createContext, useContext } from "react"
+import declared from "virtual:members"
 import { call } from "../../api/client.ts"
 import { type Answer, type Input, type Operation, type Payload } from "../../api/operations.ts"
 import { AskDialog, type Asked } from "./ask.tsx"

@@ -1,6 +1,6 @@
 import { useState } from "react"
-import { useHas } from "../../shell/session.tsx"
 import capabilities from "virtual:capabilities"
+import { useHas } from "../../shell/session.tsx"
 import { words } from "../format.tsx"
 
 /** Chooses capabilities, by resource, for a member of a body; what the caller lacks cannot be granted. */

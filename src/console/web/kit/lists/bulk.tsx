@@ -1,6 +1,6 @@
 import { type ReactNode } from "react"
-import { AskDialog, type Asked } from "../forms/ask.tsx"
 import { count } from "../format.tsx"
+import { AskDialog, type Asked } from "../forms/ask.tsx"
 import { type Selection } from "./table.tsx"
 
 /** How many rows are chosen, and what can be done with them together. */

@@ -1,6 +1,6 @@
 import { useMemo, useState } from "react"
-import { Choice, useFilters } from "./filters.tsx"
 import { ownTimeZone, timeZones } from "../format.tsx"
+import { Choice, useFilters } from "./filters.tsx"
 
 /** A range of time with the zone of its days, as operations of usage take it; without `to` it lasts until now. */
 export interface Range {

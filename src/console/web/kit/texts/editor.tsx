@@ -1,7 +1,7 @@
 import { memo, type RefObject, useCallback, useEffect, useId, useImperativeHandle, useRef, useState } from "react"
 import { Act } from "../actions.tsx"
-import { textOf } from "../forms/form.tsx"
 import { count } from "../format.tsx"
+import { textOf } from "../forms/form.tsx"
 import { Icon } from "../icons.tsx"
 import { announce } from "../toast.tsx"
 import { withLineEndsOf, withLineFeeds } from "./line-ends.ts"

@@ -1,7 +1,7 @@
 import { type Row } from "../../api/operations.ts"
 import { Act } from "../../kit/actions.tsx"
-import { Confirm, formOf } from "../../kit/forms/operation.tsx"
 import { Moment } from "../../kit/format.tsx"
+import { Confirm, formOf } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { TenantField, TenantName, useTenantFilter } from "../../kit/names/tenants.tsx"
 import { Tag } from "../../kit/parts.tsx"

@@ -1,7 +1,7 @@
 import { call } from "../../api/client.ts"
 import { type Row } from "../../api/operations.ts"
-import { formOf } from "../../kit/forms/operation.tsx"
 import { TextField } from "../../kit/forms/form.tsx"
+import { formOf } from "../../kit/forms/operation.tsx"
 import { Tag } from "../../kit/parts.tsx"
 
 export type User = Row<"trialUsers.list">

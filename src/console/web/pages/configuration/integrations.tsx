@@ -1,9 +1,9 @@
 import { type Row } from "../../api/operations.ts"
 import { Act } from "../../kit/actions.tsx"
 import { useDialogs } from "../../kit/dialog.tsx"
+import { Cut, Moment } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { SigningSecret } from "../../kit/forms/secret.tsx"
-import { Cut, Moment } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { NameLink, Tag } from "../../kit/parts.tsx"
 

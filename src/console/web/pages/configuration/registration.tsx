@@ -1,9 +1,9 @@
 import { useCall } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
 import { Act } from "../../kit/actions.tsx"
+import { Moment } from "../../kit/format.tsx"
 import { Confirm, formOf } from "../../kit/forms/operation.tsx"
 import { Chips, ScopePicker } from "../../kit/forms/scopes.tsx"
-import { Moment } from "../../kit/format.tsx"
 import { TenantField } from "../../kit/names/tenants.tsx"
 import { Card, Facts, Soft, Tag } from "../../kit/parts.tsx"
 

@@ -2,13 +2,13 @@ import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
-import { Chips } from "../../kit/forms/scopes.tsx"
 import { shortCount, usd } from "../../kit/format.tsx"
+import { Chips } from "../../kit/forms/scopes.tsx"
 import { FilterChoices, Search, useFilters } from "../../kit/lists/filters.tsx"
 import { Table } from "../../kit/lists/table.tsx"
-import { Answered, Empty } from "../../kit/states.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Soft, Tag } from "../../kit/parts.tsx"
+import { Answered, Empty } from "../../kit/states.tsx"
 
 type Model = Answer<"llm.models">[number]
 

@@ -5,8 +5,8 @@ import { queries, useCall } from "../../api/hooks.ts"
 import { type Payload } from "../../api/operations.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
 import { count, usd } from "../../kit/format.tsx"
-import { useCan } from "../../shell/session.tsx"
 import { Page } from "../../kit/page.tsx"
+import { useCan } from "../../shell/session.tsx"
 
 type Request = Payload<"llmCalls.complete">
 

@@ -1,9 +1,9 @@
 import { type ReactNode, useState } from "react"
 import { useCall } from "../../api/hooks.ts"
 import { type Payload, type Row } from "../../api/operations.ts"
+import { timeZones } from "../../kit/format.tsx"
 import { SelectField, TextField, textOf } from "../../kit/forms/form.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
-import { timeZones } from "../../kit/format.tsx"
 import { useAgents, useApiKeys, useApplications } from "../../kit/names/names.tsx"
 import { TenantField } from "../../kit/names/tenants.tsx"
 

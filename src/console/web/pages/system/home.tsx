@@ -5,10 +5,10 @@ import { CapBar } from "../../kit/charts/cap-bar.tsx"
 import { Bars } from "../../kit/charts/chart.tsx"
 import { count, Moment, percent, ownTimeZone, short, usd, words } from "../../kit/format.tsx"
 import { Icon } from "../../kit/icons.tsx"
-import { Answered, Empty } from "../../kit/states.tsx"
-import { useCan } from "../../shell/session.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Card, PercentChange, Tag, Tile } from "../../kit/parts.tsx"
+import { Answered, Empty } from "../../kit/states.tsx"
+import { useCan } from "../../shell/session.tsx"
 import { useRefusals } from "../usage/refusals.tsx"
 
 /** Rows without a head. */

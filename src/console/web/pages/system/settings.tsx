@@ -4,10 +4,10 @@ import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { save } from "../../kit/download.ts"
 import { Search, useFilters } from "../../kit/lists/filters.tsx"
 import { Table } from "../../kit/lists/table.tsx"
-import { Answered, Empty } from "../../kit/states.tsx"
-import { announce } from "../../kit/toast.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Soft, Tag } from "../../kit/parts.tsx"
+import { Answered, Empty } from "../../kit/states.tsx"
+import { announce } from "../../kit/toast.tsx"
 
 /** Saves what a question about this installation needs as answer: version, health, figures and settings, without secrets. */
 const saveBundle = async () => {

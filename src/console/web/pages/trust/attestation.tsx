@@ -1,8 +1,8 @@
 import { type Row } from "../../api/operations.ts"
 import { Act } from "../../kit/actions.tsx"
+import { Moment } from "../../kit/format.tsx"
 import { CheckField, TextArea, textOf } from "../../kit/forms/form.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
-import { Moment } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { Tag } from "../../kit/parts.tsx"
 

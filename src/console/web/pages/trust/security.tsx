@@ -1,8 +1,8 @@
 import { Link } from "wouter"
 import { type Row } from "../../api/operations.ts"
 import { Act } from "../../kit/actions.tsx"
-import { formOf } from "../../kit/forms/operation.tsx"
 import { count, Moment, short, words } from "../../kit/format.tsx"
+import { formOf } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { Soft, Tag } from "../../kit/parts.tsx"
 

@@ -4,13 +4,13 @@ import { addressOf, send } from "../../api/client.ts"
 import { useCall } from "../../api/hooks.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
 import { save } from "../../kit/download.ts"
-import { CheckField, Form, SelectField, textOf } from "../../kit/forms/form.tsx"
 import { count, usd } from "../../kit/format.tsx"
+import { CheckField, Form, SelectField, textOf } from "../../kit/forms/form.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { TenantName, useTenants } from "../../kit/names/tenants.tsx"
+import { Page } from "../../kit/page.tsx"
 import { Answered, Empty } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
-import { Page } from "../../kit/page.tsx"
 
 type Line = Readonly<Record<string, string | number | null>>
 interface Report {

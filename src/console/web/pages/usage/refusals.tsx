@@ -4,14 +4,14 @@ import { type Row } from "../../api/operations.ts"
 import { TabLinks, useNow } from "../../kit/actions.tsx"
 import { count, Moment, short } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
-import { type Column } from "../../kit/lists/table.tsx"
 import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
+import { type Column } from "../../kit/lists/table.tsx"
 import { AgentName, CapName, PrincipalName, shortId } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
-import { NotAllowed } from "../../kit/states.tsx"
-import { useRefusal } from "../../shell/session.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Soft } from "../../kit/parts.tsx"
+import { NotAllowed } from "../../kit/states.tsx"
+import { useRefusal } from "../../shell/session.tsx"
 
 type Entry = Row<"auditLogs.list">
 

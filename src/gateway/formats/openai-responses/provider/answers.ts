@@ -1,7 +1,7 @@
 import { type Json, textIn } from "../../../../kernel/json/parsed-json.ts"
 import { lookupTable } from "../../../../kernel/lookup-table.ts"
-import { type Citation } from "../../common-form/citations.ts"
 import { completionOf, messageOf } from "../../common-form/answers.ts"
+import { type Citation } from "../../common-form/citations.ts"
 import { type FinishReason, noUsage } from "../../domain.ts"
 import { type AnswerHead } from "../../format.ts"
 import { member } from "../../usage.ts"

@@ -1,10 +1,10 @@
-import { lookupTable } from "../../../../kernel/lookup-table.ts"
 import { isJson, type Json, textIn } from "../../../../kernel/json/parsed-json.ts"
+import { lookupTable } from "../../../../kernel/lookup-table.ts"
 import { chunkOf } from "../../common-form/answers.ts"
+import { annotationOf } from "../../common-form/citations.ts"
 import { type ServerEvent, typeOf } from "../../event-reader.ts"
 import { type AnswerHead, type CommonReader } from "../../format.ts"
 import { endsResponse } from "../stream.ts"
-import { annotationOf } from "../../common-form/citations.ts"
 import { betweenSummaries, callOfItem, citationOf, finishReasonOf, logprobsOf, wordsOf } from "./answers.ts"
 import { objectsIn, TurnItems } from "./turn-items.ts"
 

@@ -1,10 +1,10 @@
 import { type Answer, type Row } from "../../../api/operations.ts"
 import { Act } from "../../../kit/actions.tsx"
 import { useDialogs } from "../../../kit/dialog.tsx"
+import { Moment } from "../../../kit/format.tsx"
 import { Confirm, formOf } from "../../../kit/forms/operation.tsx"
 import { ScopeChips, ScopePicker } from "../../../kit/forms/scopes.tsx"
 import { SecretDialog } from "../../../kit/forms/secret.tsx"
-import { Moment } from "../../../kit/format.tsx"
 import { List } from "../../../kit/lists/list.tsx"
 import { type OfAgent, rowClass, Status, write } from "./status.tsx"
 
