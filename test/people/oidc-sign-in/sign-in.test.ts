@@ -81,7 +81,7 @@ const assertRefused = Effect.fnUntraced(function* (service: Service, id: string,
   assertProblem(answer, 401, "unauthenticated")
   assert.strictEqual(
     answer.body.detail,
-    "The sign-in with the identity provider failed. Begin anew; the audit log has the reason."
+    "The sign-in with the identity provider failed. Start again; the audit log has the reason."
   )
   assert.notInclude(answer.headers.get("set-cookie") ?? "", "am_session")
   assert.include(yield* reasonsOf(service, id), reason)
