@@ -27,8 +27,8 @@ import * as Tenants from "./tenants/layers.ts"
 import * as Trials from "./trials/layers.ts"
 
 /**
- * The floors from the top: an area needs those below it. Some areas have a second line, for what a lower area declares as a
- * port and a higher one provides.
+ * The floors from the top: a line needs those below it. Some areas have a second line, and the sandbox its only one, where a
+ * higher area provides what a lower one declares as a port.
  */
 const Services = Operations.layer.pipe(
   Layer.provideMerge(Events.layer),

@@ -15,16 +15,7 @@ const sourceOf = (file: string): string => sources.get(file) ?? ""
 
 const composition = new Set(["main.ts", "server.ts"])
 
-type Kind =
-  | "composition"
-  | "root api"
-  | "kernel"
-  | "platform"
-  | "domain"
-  | "api"
-  | "repository"
-  | "handlers"
-  | "service"
+type Kind = "composition" | "groups" | "kernel" | "platform" | "domain" | "api" | "repository" | "handlers" | "service"
 
 const areaOf = (file: string): string => (file.includes("/") ? (file.split("/")[0] ?? "") : "")
 const folderOf = (file: string): string => path.dirname(file)
@@ -33,7 +24,7 @@ const floorOf = (file: string): number => (areaOf(file) === "" ? floors.length :
 /** What a file is, by its name; in a feature whatever is none of the named four is a service. */
 const kindOf = (file: string): Kind => {
   if (composition.has(file) || areaOf(file) === "cli" || path.basename(file) === "layers.ts") return "composition"
-  if (file === "api.ts" || path.basename(file) === "groups.ts") return "root api"
+  if (file === "api.ts" || path.basename(file) === "groups.ts") return "groups"
   const area = areaOf(file)
   // A second repository or API of a folder is named after what it keeps: `tree-repository.ts`.
   const name = path.basename(file, ".ts").split("-").at(-1)
@@ -67,8 +58,8 @@ const mayImport = (from: string, to: string): boolean => {
   switch (kindOf(from)) {
     case "composition":
       return true
-    case "root api":
-      return kind === "api" || (from === "api.ts" && kind === "root api")
+    case "groups":
+      return kind === "api" || (from === "api.ts" && kind === "groups")
     case "kernel":
       return false
     case "platform":
@@ -105,7 +96,7 @@ const packages: Partial<Record<Kind, RegExp>> = {
   kernel: pure,
   domain: pure,
   api: pure,
-  "root api": pure,
+  groups: pure,
   handlers: pure,
   // A repository may keep what it has read.
   repository: /^(?:effect(?:$|\/)|lru-cache$)/
@@ -334,5 +325,16 @@ describe("src/console", () => {
       "build.ts declarations.ts"
     ]
     for (const edge of kinds) assert.isTrue(edges.has(edge), edge)
+  })
+})
+
+describe("a service", () => {
+  it("has a key that begins with its area", () => {
+    const others = files.flatMap((file) =>
+      Array.from(sourceOf(file).matchAll(/"app\/([\w-]+)\/[\w-]+"/g))
+        .filter(([, area]) => area !== areaOf(file))
+        .map(([key]) => `${file}: ${key}`)
+    )
+    assert.deepStrictEqual(others, [])
   })
 })

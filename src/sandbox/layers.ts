@@ -1,4 +1,4 @@
 import { LoopbackLayer } from "./loopback/loopback.ts"
 
-/** The model that works without an account. */
+/** The provider `loopback`, which needs no account. */
 export const layer = LoopbackLayer

@@ -5,7 +5,7 @@ import { makeTable } from "../../platform/database/table.ts"
 import { type AgentId } from "../agents/domain.ts"
 import { agentKeyListing, AgentKey, AgentKeyId, AgentKeyNotFound, AgentKeyTaken } from "./domain.ts"
 
-export class AgentKeysRepository extends Context.Service<AgentKeysRepository>()("app/agent-keys/AgentKeysRepository", {
+export class AgentKeysRepository extends Context.Service<AgentKeysRepository>()("app/agents/AgentKeysRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const table = yield* makeTable(AgentKey, {

@@ -25,7 +25,7 @@ import { AgentKeysRepository } from "./repository.ts"
 
 const maxLive = 5
 
-export class AgentKeys extends Context.Service<AgentKeys>()("app/agent-keys/AgentKeys", {
+export class AgentKeys extends Context.Service<AgentKeys>()("app/agents/AgentKeys", {
   make: Effect.gen(function* () {
     const agents = yield* Agents
     const audit = yield* Audit

@@ -25,7 +25,7 @@ export const StoredKey = Schema.Struct({
 })
 export type StoredKey = typeof StoredKey.Type
 
-export class ApiKeysRepository extends Context.Service<ApiKeysRepository>()("app/api-keys/ApiKeysRepository", {
+export class ApiKeysRepository extends Context.Service<ApiKeysRepository>()("app/agents/ApiKeysRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const table = yield* makeTable(ApiKey, {

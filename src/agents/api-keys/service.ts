@@ -34,7 +34,7 @@ interface WantedKey extends Pick<ApiKey, "name" | "scopes" | "tenantId" | "appli
   readonly labels?: ApiKey["labels"]
 }
 
-export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", {
+export class ApiKeys extends Context.Service<ApiKeys>()("app/agents/ApiKeys", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
     const authCaches = yield* AuthCacheInvalidation

@@ -6,7 +6,7 @@ import { makeTable } from "../../platform/database/table.ts"
 import { delegationListing, Delegation, DelegationId, DelegationNotFound } from "./domain.ts"
 
 export class DelegationsRepository extends Context.Service<DelegationsRepository>()(
-  "app/delegations/DelegationsRepository",
+  "app/agents/DelegationsRepository",
   {
     make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -24,7 +24,7 @@ import {
 } from "./domain.ts"
 import { DelegationsRepository } from "./repository.ts"
 
-export class Delegations extends Context.Service<Delegations>()("app/delegations/Delegations", {
+export class Delegations extends Context.Service<Delegations>()("app/agents/Delegations", {
   make: Effect.gen(function* () {
     const agents = yield* Agents
     const audit = yield* Audit

@@ -5,7 +5,7 @@ import { makeTable } from "../../platform/database/table.ts"
 import { ApplicationId, ApplicationNotFound } from "../applications/domain.ts"
 import { roleListing, Role, RoleId, RoleInUse, RoleNameTaken, RoleNotFound } from "./domain.ts"
 
-export class RolesRepository extends Context.Service<RolesRepository>()("app/roles/RolesRepository", {
+export class RolesRepository extends Context.Service<RolesRepository>()("app/applications/RolesRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const table = yield* makeTable(Role, {

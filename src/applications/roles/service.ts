@@ -13,7 +13,7 @@ import { Applications } from "../applications/service.ts"
 import { builtInRoles, Role, roleActions, RoleBuiltIn, type RoleId, type RolePatch } from "./domain.ts"
 import { RolesRepository } from "./repository.ts"
 
-export class Roles extends Context.Service<Roles>()("app/roles/Roles", {
+export class Roles extends Context.Service<Roles>()("app/applications/Roles", {
   /** Brings the built-in roles up to date before the first request. */
   make: Effect.gen(function* () {
     const applications = yield* Applications

@@ -20,7 +20,7 @@ import { AttestationKeysRepository } from "../signing-keys/repository.ts"
 
 /** Adds keys: generated ones to sign with, and those of others to trust. */
 export class AttestationKeyCreations extends Context.Service<AttestationKeyCreations>()(
-  "app/attestation/AttestationKeyCreations",
+  "app/audit/AttestationKeyCreations",
   {
     make: Effect.gen(function* () {
       const audit = yield* Audit

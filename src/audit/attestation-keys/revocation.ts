@@ -25,7 +25,7 @@ export class KeyRevocations extends Context.Service<
 
 /** Revokes keys immediately: a leaked key gets no overlap period. */
 export class AttestationKeyRevocation extends Context.Service<AttestationKeyRevocation>()(
-  "app/attestation/AttestationKeyRevocation",
+  "app/audit/AttestationKeyRevocation",
   {
     make: Effect.gen(function* () {
       const audit = yield* Audit

@@ -22,7 +22,7 @@ import { AttestationKeys } from "../signing-keys/service.ts"
 
 /** The signing keys for operators: listed, and rotated by hand or by age. */
 export class AttestationKeyRotations extends Context.Service<AttestationKeyRotations>()(
-  "app/attestation/AttestationKeyRotations",
+  "app/audit/AttestationKeyRotations",
   {
     make: Effect.gen(function* () {
       const audit = yield* Audit

@@ -7,7 +7,7 @@ import { AttestationKeysRepository } from "./repository.ts"
 const topic = "attestation_keys_changed"
 
 /** The keys of the service's own as this replica knows them; from when to when each counts is for the time to decide. */
-export class KeyRing extends Context.Service<KeyRing>()("app/attestation/KeyRing", {
+export class KeyRing extends Context.Service<KeyRing>()("app/audit/KeyRing", {
   make: Effect.gen(function* () {
     const notifications = yield* Notifications
     const repository = yield* AttestationKeysRepository

@@ -15,7 +15,7 @@ const Ended = Schema.Struct({
 const Retired = Schema.Struct({ ...Ending.fields, sealedPrivateKey: Schema.Uint8Array })
 
 export class AttestationKeysRepository extends Context.Service<AttestationKeysRepository>()(
-  "app/attestation/AttestationKeysRepository",
+  "app/audit/AttestationKeysRepository",
   {
     make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

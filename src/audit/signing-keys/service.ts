@@ -62,7 +62,7 @@ export class AttestationKeys extends Context.Service<
     /** The keys of others that the service trusts, or trusted: each says whether it counts. */
     readonly trusted: Effect.Effect<ReadonlyArray<AttestationKey>>
   }
->()("app/attestation/AttestationKeys") {
+>()("app/audit/AttestationKeys") {
   static readonly layerNoDeps = Layer.effect(
     AttestationKeys,
     Effect.gen(function* () {

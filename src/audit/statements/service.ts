@@ -29,7 +29,7 @@ export interface SignedStatement {
 const purpose = "sign-statements"
 
 /** Statements in DSSE envelopes: signed with the installation's key, and verified with its keys and those it trusts. */
-export class Statements extends Context.Service<Statements>()("app/attestation/Statements", {
+export class Statements extends Context.Service<Statements>()("app/audit/Statements", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
     const keys = yield* AttestationKeys

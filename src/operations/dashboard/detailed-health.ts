@@ -28,7 +28,7 @@ const degraded = (detail: string): Finding => ({ status: "Degraded", detail })
 const unhealthy = (detail: string): Finding => ({ status: "Unhealthy", detail })
 
 /** How the service is in detail: every check with what it found and how long it took. */
-export class DetailedHealth extends Context.Service<DetailedHealth>()("app/dashboard/DetailedHealth", {
+export class DetailedHealth extends Context.Service<DetailedHealth>()("app/operations/DetailedHealth", {
   make: Effect.gen(function* () {
     const audit = yield* AuditVerification
     const deliveries = yield* Deliveries

@@ -21,7 +21,7 @@ export type Arrivals = typeof Arrivals.Type
 const Spending = Schema.Struct({ date: Schema.String, cost: Schema.BigInt })
 
 /** Counts over the tables of the features, each from an index alone. */
-export class DashboardRepository extends Context.Service<DashboardRepository>()("app/dashboard/DashboardRepository", {
+export class DashboardRepository extends Context.Service<DashboardRepository>()("app/operations/DashboardRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const totals = SqlSchema.findOne({

@@ -8,7 +8,7 @@ import { type Arrivals, DashboardRepository } from "./repository.ts"
 
 const days = 7
 
-export class Dashboard extends Context.Service<Dashboard>()("app/dashboard/Dashboard", {
+export class Dashboard extends Context.Service<Dashboard>()("app/operations/Dashboard", {
   make: Effect.gen(function* () {
     const database = yield* Database
     const repository = yield* DashboardRepository

@@ -10,7 +10,7 @@ const AppliedSchema = Schema.Struct({
 /** The number of the newest migration, which build's functions the database has, and its time. */
 export type AppliedSchema = typeof AppliedSchema.Type
 
-export class HealthRepository extends Context.Service<HealthRepository>()("app/health/HealthRepository", {
+export class HealthRepository extends Context.Service<HealthRepository>()("app/operations/HealthRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const select = SqlSchema.findOne({

@@ -8,7 +8,7 @@ import { serviceName, serviceVersion } from "../../platform/runtime/version.ts"
 import { type Health, NotReady, type ReadinessCheck } from "./domain.ts"
 import { type AppliedSchema, HealthRepository } from "./repository.ts"
 
-export class HealthChecks extends Context.Service<HealthChecks>()("app/health/HealthChecks", {
+export class HealthChecks extends Context.Service<HealthChecks>()("app/operations/HealthChecks", {
   make: Effect.gen(function* () {
     const clock = yield* Clock.Clock
     const repository = yield* HealthRepository

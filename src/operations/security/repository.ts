@@ -116,7 +116,7 @@ export type PendingReport = typeof PendingReport.Type
  * The inventory of identities that are no people, reports on them, and what was decided about their findings. Each feature has
  * a function of the database for its own kind of identity (`migrations/functions/*_identities.sql`).
  */
-export class SecurityRepository extends Context.Service<SecurityRepository>()("app/security/SecurityRepository", {
+export class SecurityRepository extends Context.Service<SecurityRepository>()("app/operations/SecurityRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const identities = readRows(StoredIdentity)

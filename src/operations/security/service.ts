@@ -51,7 +51,7 @@ const fault = (member: string, message: string) =>
 const pageSize = 1000
 
 /** Identities that are no people, and what is wrong with them. */
-export class Security extends Context.Service<Security>()("app/security/Security", {
+export class Security extends Context.Service<Security>()("app/operations/Security", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
     const database = yield* Database

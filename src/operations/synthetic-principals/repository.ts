@@ -7,7 +7,7 @@ import { syntheticPrincipalListing, Made, SyntheticPrincipal, SyntheticPrincipal
 
 /** Reads the view of those API keys that are synthetic principals, and what these made in the tables of other features. */
 export class SyntheticPrincipalsRepository extends Context.Service<SyntheticPrincipalsRepository>()(
-  "app/synthetic-principals/SyntheticPrincipalsRepository",
+  "app/operations/SyntheticPrincipalsRepository",
   {
     make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -12,7 +12,7 @@ export interface PasswordCost {
 }
 
 /** The least that OWASP recommends, so that two at a time leave a small machine its memory. */
-export const PasswordCost = Context.Reference<PasswordCost>("app/accounts/PasswordCost", {
+export const PasswordCost = Context.Reference<PasswordCost>("app/people/PasswordCost", {
   defaultValue: () => ({ memory: 19_456, passes: 2, parallelism: 1 })
 })
 
@@ -23,7 +23,7 @@ const atOnce = 2
 const maxWaiting = 100
 
 /** Passwords as they are stored: argon2id in the PHC string form, such as `$argon2id$v=19$m=19456,t=2,p=1$…$…`. */
-export class Passwords extends Context.Service<Passwords>()("app/accounts/Passwords", {
+export class Passwords extends Context.Service<Passwords>()("app/people/Passwords", {
   make: Effect.gen(function* () {
     const kdf = yield* Kdf.Kdf
     const random = yield* SecureRandom.SecureRandom

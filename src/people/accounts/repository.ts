@@ -53,7 +53,7 @@ export type SignInCandidate = typeof SignInCandidate.Type
 const accountColumns =
   "t.*, ARRAY(SELECT r.role_id FROM account_roles r WHERE r.account_id = t.id ORDER BY r.role_id) AS role_ids"
 
-export class AccountsRepository extends Context.Service<AccountsRepository>()("app/accounts/AccountsRepository", {
+export class AccountsRepository extends Context.Service<AccountsRepository>()("app/people/AccountsRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const columns = sql.literal(accountColumns)

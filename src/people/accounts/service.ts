@@ -31,9 +31,9 @@ export class AccountSessions extends Context.Service<
     /** Ends every sign-in of an account within the caller's change, and answers the entries that record it. */
     endAllOf(accountId: AccountId): Effect.Effect<ReadonlyArray<AuditDraft>, never, Change>
   }
->()("app/accounts/AccountSessions") {}
+>()("app/people/AccountSessions") {}
 
-export class Accounts extends Context.Service<Accounts>()("app/accounts/Accounts", {
+export class Accounts extends Context.Service<Accounts>()("app/people/Accounts", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
     const database = yield* Database

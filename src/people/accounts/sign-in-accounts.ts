@@ -6,7 +6,7 @@ import { type AccountId } from "./domain.ts"
 import { AccountsRepository, toResponse } from "./repository.ts"
 
 /** What sign-in needs of accounts; password hashes stay within identity. */
-export class SignInAccounts extends Context.Service<SignInAccounts>()("app/accounts/SignInAccounts", {
+export class SignInAccounts extends Context.Service<SignInAccounts>()("app/people/SignInAccounts", {
   make: Effect.gen(function* () {
     const database = yield* Database
     const repository = yield* AccountsRepository

@@ -14,7 +14,7 @@ export type Failures = typeof Failures.Type
 
 /** Failed sign-ins, shared by the replicas. They are no audit entries: the refusals themselves are. */
 export class LoginThrottleRepository extends Context.Service<LoginThrottleRepository>()(
-  "app/sign-in/LoginThrottleRepository",
+  "app/people/LoginThrottleRepository",
   {
     make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

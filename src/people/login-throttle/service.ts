@@ -18,7 +18,7 @@ export interface LoginAttempt {
  * Slows guessing: by account and address together, by address alone, and a little by account alone; whether the account
  * exists makes no difference. Each attempt counts as failed before it is judged, so that many at once are no way around.
  */
-export class LoginThrottle extends Context.Service<LoginThrottle>()("app/sign-in/LoginThrottle", {
+export class LoginThrottle extends Context.Service<LoginThrottle>()("app/people/LoginThrottle", {
   make: Effect.gen(function* () {
     const database = yield* Database
     const digest = yield* Digest.Digest

@@ -4,7 +4,7 @@ import { Change } from "../../audit/log/domain.ts"
 
 /** The claim links that create the first account; stored as the SHA-256 of the token. */
 export class InitialAdminRepository extends Context.Service<InitialAdminRepository>()(
-  "app/sign-in/InitialAdminRepository",
+  "app/people/InitialAdminRepository",
   {
     make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

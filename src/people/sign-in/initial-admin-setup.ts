@@ -18,7 +18,7 @@ import { SessionIssuer } from "./session-issuer.ts"
 const lifetimeMinutes = 30
 
 /** The links that create the first administrator, each for half an hour. */
-export class ClaimLinks extends Context.Service<ClaimLinks>()("app/sign-in/ClaimLinks", {
+export class ClaimLinks extends Context.Service<ClaimLinks>()("app/people/ClaimLinks", {
   make: Effect.gen(function* () {
     const signInAccounts = yield* SignInAccounts
     const audit = yield* Audit
@@ -49,7 +49,7 @@ export class ClaimLinks extends Context.Service<ClaimLinks>()("app/sign-in/Claim
 }
 
 /** The first run: a claim link creates the first administrator. */
-export class InitialAdminSetup extends Context.Service<InitialAdminSetup>()("app/sign-in/InitialAdminSetup", {
+export class InitialAdminSetup extends Context.Service<InitialAdminSetup>()("app/people/InitialAdminSetup", {
   make: Effect.gen(function* () {
     const accounts = yield* Accounts
     const signInAccounts = yield* SignInAccounts

@@ -19,7 +19,7 @@ import { SessionIssuer } from "./session-issuer.ts"
 import { AccountSessionTermination } from "./termination.ts"
 
 /** What callers may see and change of themselves. */
-export class OwnAccount extends Context.Service<OwnAccount>()("app/sign-in/OwnAccount", {
+export class OwnAccount extends Context.Service<OwnAccount>()("app/people/OwnAccount", {
   make: Effect.gen(function* () {
     const accounts = yield* Accounts
     const signInAccounts = yield* SignInAccounts

@@ -58,7 +58,7 @@ export interface TokenRow {
 }
 
 export class AccountSessionsRepository extends Context.Service<AccountSessionsRepository>()(
-  "app/sign-in/AccountSessionsRepository",
+  "app/people/AccountSessionsRepository",
   {
     make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

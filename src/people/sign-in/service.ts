@@ -25,12 +25,12 @@ import { AccountSessionTermination } from "./termination.ts"
 type Request = HttpServerRequest.HttpServerRequest
 
 /** Sign-in, refresh and sign-out of accounts. */
-export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
+export class SignIn extends Context.Service<SignIn>()("app/people/SignIn", {
   make: Effect.gen(function* () {
     const accounts = yield* Accounts
     const signInAccounts = yield* SignInAccounts
     const audit = yield* Audit
-    const credentials = yield* SessionTokens
+    const sessions = yield* SessionTokens
     const delays = yield* LoginThrottle
     const digest = yield* Digest.Digest
     const termination = yield* AccountSessionTermination
@@ -99,7 +99,7 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
     const refresh = Effect.fn("SignIn.refresh")(function* (request: Request) {
       const token = yield* presented(request)
       if (token === undefined) return yield* Effect.andThen(rejections.reject(undefined), Effect.fail(notSignedIn))
-      const { owner, reason } = yield* credentials.judge(token)
+      const { owner, reason } = yield* sessions.judge(token)
       if (owner === undefined || reason !== undefined) {
         yield* rejections.reject(refusalOf(undefined, owner?.tenantId, reason ?? "unknown"))
         return yield* notSignedIn
@@ -122,7 +122,7 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
 
     const logout = Effect.fn("SignIn.logout")(function* (request: Request) {
       const token = yield* presented(request)
-      const { owner } = token === undefined ? { owner: undefined } : yield* credentials.judge(token)
+      const { owner } = token === undefined ? { owner: undefined } : yield* sessions.judge(token)
       if (token !== undefined && owner === undefined) yield* rejections.reject(undefined)
       if (owner !== undefined && !owner.isEnded) {
         yield* Effect.map(termination.end(owner.sessionId), (entries) => ({ value: undefined, entries })).pipe(

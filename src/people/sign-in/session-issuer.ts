@@ -17,7 +17,7 @@ export interface Issued {
 }
 
 /** Sign-ins and their tokens as they are given out. */
-export class SessionIssuer extends Context.Service<SessionIssuer>()("app/sign-in/SessionIssuer", {
+export class SessionIssuer extends Context.Service<SessionIssuer>()("app/people/SessionIssuer", {
   make: Effect.gen(function* () {
     const digest = yield* Digest.Digest
     const random = yield* SecureRandom.SecureRandom

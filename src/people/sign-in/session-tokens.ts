@@ -37,7 +37,7 @@ const overlapMillis = 10_000
 const kept = { days: 7 } as const
 
 /** The check of session tokens: cached for a second, emptied by any change of authority. */
-export class SessionTokens extends Context.Service<SessionTokens>()("app/sign-in/SessionTokens", {
+export class SessionTokens extends Context.Service<SessionTokens>()("app/people/SessionTokens", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
     const authCaches = yield* AuthCacheInvalidation

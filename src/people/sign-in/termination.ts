@@ -12,7 +12,7 @@ import { AccountSessionsRepository, type EndedSession } from "./repository.ts"
  * They answer the entries that record it.
  */
 export class AccountSessionTermination extends Context.Service<AccountSessionTermination>()(
-  "app/sign-in/AccountSessionTermination",
+  "app/people/AccountSessionTermination",
   {
     make: Effect.gen(function* () {
       const authCaches = yield* AuthCacheInvalidation

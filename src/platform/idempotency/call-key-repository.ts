@@ -22,7 +22,7 @@ export class CallKeyRepository extends Context.Service<
     /** Removes the keys of a day ago. */
     readonly purge: Effect.Effect<void>
   }
->()("app/idempotency/CallKeyRepository") {
+>()("app/platform/CallKeyRepository") {
   static readonly layer = Layer.effect(
     CallKeyRepository,
     Effect.gen(function* () {

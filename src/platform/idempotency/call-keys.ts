@@ -31,7 +31,7 @@ export class CallKeys extends Context.Service<
     /** Frees the key of a call that has ended, at the latest when the database is back; waits a second at most. */
     free(slot: CallKeyClaim): Effect.Effect<void>
   }
->()("app/idempotency/CallKeys") {
+>()("app/platform/CallKeys") {
   static readonly layerNoDeps = Layer.effect(
     CallKeys,
     Effect.gen(function* () {

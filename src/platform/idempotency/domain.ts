@@ -34,12 +34,12 @@ export class IdempotencyInProgress extends Problem<IdempotencyInProgress>()("Ide
 }) {}
 
 /** Members of a response that are shown once: masked when the response is stored for replay. */
-export const OneTimeSecrets = Context.Reference<ReadonlyArray<string>>("app/idempotency/OneTimeSecrets", {
+export const OneTimeSecrets = Context.Reference<ReadonlyArray<string>>("app/platform/OneTimeSecrets", {
   defaultValue: () => []
 })
 
 /** An endpoint whose service stores the key with its change itself, without a transaction around it. */
-export const HandlesIdempotency = Context.Reference<boolean>("app/idempotency/HandlesIdempotency", {
+export const HandlesIdempotency = Context.Reference<boolean>("app/platform/HandlesIdempotency", {
   defaultValue: () => false
 })
 
@@ -54,7 +54,7 @@ export interface RepeatableRequest {
 }
 
 /** The current request, where it has a key and its endpoint declares {@link HandlesIdempotency}. */
-export const CurrentRepeatable = Context.Reference<RepeatableRequest | undefined>("app/idempotency/CurrentRepeatable", {
+export const CurrentRepeatable = Context.Reference<RepeatableRequest | undefined>("app/platform/CurrentRepeatable", {
   defaultValue: () => undefined
 })
 

@@ -24,7 +24,7 @@ export class IdempotencyRepository extends Context.Service<
     store(slot: Slot, response: StoredResponse, at: DateTime.Utc): Effect.Effect<void>
     purge(before: DateTime.Utc): Effect.Effect<void>
   }
->()("app/idempotency/IdempotencyRepository") {
+>()("app/platform/IdempotencyRepository") {
   static readonly layer = Layer.effect(
     IdempotencyRepository,
     Effect.gen(function* () {

@@ -8,7 +8,7 @@ import { readRows } from "../../platform/database/table.ts"
 import { type TrialUserId } from "../users/domain.ts"
 import { Session, SessionId, sessionListing, SessionNotFound } from "./domain.ts"
 
-export class SessionsRepository extends Context.Service<SessionsRepository>()("app/sessions/SessionsRepository", {
+export class SessionsRepository extends Context.Service<SessionsRepository>()("app/trials/SessionsRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const model = yield* SqlModel.makeRepository(Session, {

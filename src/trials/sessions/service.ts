@@ -16,7 +16,7 @@ import {
 import { SessionsRepository } from "./repository.ts"
 import { ended } from "./termination.ts"
 
-export class Sessions extends Context.Service<Sessions>()("app/sessions/Sessions", {
+export class Sessions extends Context.Service<Sessions>()("app/trials/Sessions", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
     const authCaches = yield* AuthCacheInvalidation

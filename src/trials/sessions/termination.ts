@@ -12,7 +12,7 @@ import { SessionsRepository } from "./repository.ts"
 
 /** Ends sessions without a request to do so: together with their user, or after inactivity. */
 export class TrialSessionTermination extends Context.Service<TrialSessionTermination>()(
-  "app/sessions/TrialSessionTermination",
+  "app/trials/TrialSessionTermination",
   {
     make: Effect.gen(function* () {
       const audit = yield* Audit

@@ -16,9 +16,9 @@ export class TrialUserSessions extends Context.Service<
     /** Ends every session of a user within the caller's change, and answers the entries that record it. */
     endAllOf(userId: TrialUserId): Effect.Effect<ReadonlyArray<AuditDraft>, never, Change>
   }
->()("app/trial-users/TrialUserSessions") {}
+>()("app/trials/TrialUserSessions") {}
 
-export class TrialUsers extends Context.Service<TrialUsers>()("app/trial-users/TrialUsers", {
+export class TrialUsers extends Context.Service<TrialUsers>()("app/trials/TrialUsers", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
     const repository = yield* TrialUsersRepository

@@ -14,7 +14,7 @@ const isSmall = (request: DiffRequest): boolean =>
   lineCountOf(request) <= maxAtOnce.lines
 
 /** Compares versions: all but small ones in a process of its own. */
-export class Diffs extends Context.Service<Diffs>()("app/configuration/Diffs", {
+export class Diffs extends Context.Service<Diffs>()("app/applications/Diffs", {
   make: Effect.gen(function* () {
     const ask = yield* makeWorkerProcess<DiffRequest, string>({
       module: new URL("diff-worker.ts", import.meta.url),

@@ -19,7 +19,7 @@ import { type Save, VersionRepository } from "./version-repository.ts"
 import { ConfigurationWatch } from "./watch.ts"
 
 /** The contents of files: versions that are only ever added. */
-export class ConfigurationFiles extends Context.Service<ConfigurationFiles>()("app/configuration/ConfigurationFiles", {
+export class ConfigurationFiles extends Context.Service<ConfigurationFiles>()("app/applications/ConfigurationFiles", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
     const contents = yield* Contents

@@ -29,7 +29,7 @@ import { ConfigurationWatch } from "./watch.ts"
 const maxDeletedShown = 1000
 
 /** The tree of an application: its folders and files, and where they are. */
-export class Configuration extends Context.Service<Configuration>()("app/configuration/Configuration", {
+export class Configuration extends Context.Service<Configuration>()("app/applications/Configuration", {
   make: Effect.gen(function* () {
     const applications = yield* Applications
     const audit = yield* Audit

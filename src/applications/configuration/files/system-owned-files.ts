@@ -37,7 +37,7 @@ export interface SystemOwnedFile {
 }
 
 /** Files that a feature of this service owns: versioned, watched and read like all configuration. */
-export class SystemOwnedFiles extends Context.Service<SystemOwnedFiles>()("app/configuration/SystemOwnedFiles", {
+export class SystemOwnedFiles extends Context.Service<SystemOwnedFiles>()("app/applications/SystemOwnedFiles", {
   make: Effect.gen(function* () {
     const applications = yield* Applications
     const contents = yield* Contents

@@ -34,7 +34,7 @@ const plainSave = ({ id, origin, stored, versions }: Save) => ({
 })
 
 /** The contents of files, each of their versions. */
-export class VersionRepository extends Context.Service<VersionRepository>()("app/configuration/VersionRepository", {
+export class VersionRepository extends Context.Service<VersionRepository>()("app/applications/VersionRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const columns = sql.literal(nodeColumns)

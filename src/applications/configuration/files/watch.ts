@@ -25,7 +25,7 @@ type Watcher = Queue.Queue<number, Cause.Done>
  * Notifies watching clients of new versions from any replica. A notification may be lost, so watched files are also
  * looked up every 15 seconds.
  */
-export class ConfigurationWatch extends Context.Service<ConfigurationWatch>()("app/configuration/ConfigurationWatch", {
+export class ConfigurationWatch extends Context.Service<ConfigurationWatch>()("app/applications/ConfigurationWatch", {
   make: Effect.gen(function* () {
     const notifications = yield* Notifications
     const repository = yield* ConfigurationRepository

@@ -14,7 +14,7 @@ import { type LockedNode, type Stamp } from "./row-domain.ts"
  * The locks of a change, always taken in this order: the application, its tree, the node. Saving a file locks only
  * its own row.
  */
-export class ConfigurationLocks extends Context.Service<ConfigurationLocks>()("app/configuration/ConfigurationLocks", {
+export class ConfigurationLocks extends Context.Service<ConfigurationLocks>()("app/applications/ConfigurationLocks", {
   make: Effect.gen(function* () {
     const applications = yield* Applications
     const repository = yield* ConfigurationRepository

@@ -13,7 +13,7 @@ import {
 
 /** Inserts, moves, deletes and restores nodes of the tree. */
 export class PlacementRepository extends Context.Service<PlacementRepository>()(
-  "app/configuration/PlacementRepository",
+  "app/applications/PlacementRepository",
   {
     make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -8,7 +8,7 @@ import { heldColumns, LockedNode, nodeColumns, NodeDepth, NodeWithContent, pathC
 
 /** How nodes are found and locked. */
 export class ConfigurationRepository extends Context.Service<ConfigurationRepository>()(
-  "app/configuration/ConfigurationRepository",
+  "app/applications/ConfigurationRepository",
   {
     make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

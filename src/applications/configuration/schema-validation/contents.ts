@@ -75,7 +75,7 @@ export class Contents extends Context.Service<
       schemaId: ConfigurationId | null
     ): Effect.Effect<LockedNode | null, ConfigurationSchemaUnfit>
   }
->()("app/configuration/Contents") {
+>()("app/applications/Contents") {
   static readonly layerNoDeps = Layer.effect(
     Contents,
     Effect.gen(function* () {

@@ -12,7 +12,7 @@ const megabytes = 128
  * the processor and 128 MiB for each: an expression that never ends, or a document that unfolds without bound, ends with its
  * process and leaves the service alone. References to other files are not followed.
  */
-export class SchemaValidator extends Context.Service<SchemaValidator>()("app/configuration/SchemaValidator", {
+export class SchemaValidator extends Context.Service<SchemaValidator>()("app/applications/SchemaValidator", {
   make: Effect.gen(function* () {
     const module = new URL("schema-validation-worker.ts", import.meta.url)
     const ask = yield* makeWorkerProcess<ValidationRequest, ValidationReply>({ module, seconds, megabytes })

@@ -18,7 +18,7 @@ export const PurgedNode = Schema.Struct({
 export type PurgedNode = typeof PurgedNode.Type
 
 export class SoftDeleteRepository extends Context.Service<SoftDeleteRepository>()(
-  "app/configuration/SoftDeleteRepository",
+  "app/applications/SoftDeleteRepository",
   {
     make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -12,7 +12,7 @@ const groupsAtOnce = 50
 
 /** What was deleted: it can be restored for 30 days, and is then removed for good. */
 export class ConfigurationSoftDelete extends Context.Service<ConfigurationSoftDelete>()(
-  "app/configuration/ConfigurationSoftDelete",
+  "app/applications/ConfigurationSoftDelete",
   {
     make: Effect.gen(function* () {
       const audit = yield* Audit

@@ -11,7 +11,7 @@ import { isPortable, manifestName, nodesOfZip } from "./zip-archive.ts"
 
 /** Whole trees as one document: JSON or a zip archive. */
 export class ConfigurationArchives extends Context.Service<ConfigurationArchives>()(
-  "app/configuration/ConfigurationArchives",
+  "app/applications/ConfigurationArchives",
   {
     make: Effect.gen(function* () {
       const applications = yield* Applications

@@ -21,7 +21,7 @@ const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex")
  * these statements are planned each time.
  */
 export class TreeChangeRepository extends Context.Service<TreeChangeRepository>()(
-  "app/configuration/TreeChangeRepository",
+  "app/applications/TreeChangeRepository",
   {
     make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

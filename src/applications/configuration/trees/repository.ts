@@ -6,7 +6,7 @@ import { pathsBy } from "../model/path-domain.ts"
 import { NodeThenAndNow, type StandingNode, StandingRow, type VersionOf } from "../model/row-domain.ts"
 
 /** What is read of a whole tree at once. */
-export class TreeRepository extends Context.Service<TreeRepository>()("app/configuration/TreeRepository", {
+export class TreeRepository extends Context.Service<TreeRepository>()("app/applications/TreeRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
 

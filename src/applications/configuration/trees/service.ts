@@ -32,7 +32,7 @@ export interface ImportOptions {
 }
 
 /** Changes of a whole tree, each in one transaction. */
-export class ConfigurationTrees extends Context.Service<ConfigurationTrees>()("app/configuration/ConfigurationTrees", {
+export class ConfigurationTrees extends Context.Service<ConfigurationTrees>()("app/applications/ConfigurationTrees", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
     const contents = yield* Contents

@@ -105,7 +105,7 @@ const run = async (): Promise<void> => {
       open.push(await rate(service.url, ["/.well-known/oauth-authorization-server"], seconds))
     }
     const ratio = median(checked) / median(open)
-    print("Identity", [
+    print("Agents", [
       {
         what: "POST /api/agents/token: 24 at a time, EdDSA",
         measured: perSecond(grants.perSecond),
@@ -132,6 +132,6 @@ const run = async (): Promise<void> => {
 }
 
 /** Rates of the token endpoint, of introspection, and of a checked key beside an open endpoint of the same server. */
-export const benchIdentity = Effect.promise(run)
+export const benchAgents = Effect.promise(run)
 
-if (import.meta.main) await Effect.runPromise(benchIdentity)
+if (import.meta.main) await Effect.runPromise(benchAgents)
