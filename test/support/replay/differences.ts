@@ -142,7 +142,7 @@ export const meantInRequests: ReadonlyArray<Meant<RequestDifference>> = [
   },
   {
     why: "Functions that OpenAI replaced, choices, penalties, stops and log probabilities have no form elsewhere",
-    is: refused(/functions|n: |penalty|stop: |logprobs/)
+    is: refused(/functions|n: |candidateCount: |penalty|stop(?:_sequences|Sequences)?: |logprobs/i)
   },
   {
     why: "Media and documents that an API does not read are refused by their place",

@@ -61,18 +61,19 @@ export const setUpReplay = Effect.fnUntraced(function* (exchanges: ReadonlyArray
       provider("anthropic", standIn, { dialect: "anthropic", baseUrl: standIn.url })
     ],
     [
+      // The prices of a model are those of the first that has it as its target.
+      ...Array.from(advisors, (name) =>
+        model(`advisor-${name}`, [], {
+          targets: [{ provider: "anthropic", model: name }],
+          prices: advisorPrices
+        })
+      ),
       ...Array.from(models, ([name, { dialect, request }]) =>
         model(name, [], {
           kind: dialect === "openai-embeddings" ? "embedding" : "chat",
           targets: [{ provider: apiOf(dialect), model: String(request?.model ?? "none") }],
           prices: replayPrices,
           ...(dialect === "openai-embeddings" ? {} : { contextTokens: 1_000_000 })
-        })
-      ),
-      ...Array.from(advisors, (name) =>
-        model(`advisor-${name}`, [], {
-          targets: [{ provider: "anthropic", model: name }],
-          prices: advisorPrices
         })
       )
     ]
