@@ -1,6 +1,4 @@
 import { Layer } from "effect"
-import { AvailableBudgets } from "../budgets/caps/available-budget.ts"
-import { ReservationTransfers } from "../budgets/reservations/transfers.ts"
 import { GatewayAuthentication, GatewayCredentialCheckLayer } from "./authentication/gateway-authentication.ts"
 import { LlmAdminHandlers } from "./configuration/handlers.ts"
 import { GatewayConfiguration } from "./configuration/service.ts"
@@ -37,7 +35,7 @@ export const layerCatalogue = Layer.merge(CataloguePricesLayer, ModelNamesLayer)
 
 const Metered = Admission.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(BudgetReservations.layer, TokenCounts.layer, ProviderCounts.layer)),
-  Layer.provide(Layer.merge(ReservationRenewal.layer, ReservationTransfers.layer))
+  Layer.provide(ReservationRenewal.layer)
 )
 
 /** The gateway's calls, which depend on the ledger. */
@@ -48,12 +46,7 @@ export const layer = Layer.mergeAll(
   GatewayCredentialCheckLayer
 ).pipe(
   Layer.provideMerge(
-    Layer.mergeAll(
-      CallPipeline.layer.pipe(Layer.provide(AvailableBudgets.layer)),
-      GatewayAuthentication.layer,
-      MessageCounts.layer,
-      Conversations.layer
-    )
+    Layer.mergeAll(CallPipeline.layer, GatewayAuthentication.layer, MessageCounts.layer, Conversations.layer)
   ),
   Layer.provideMerge(
     Layer.mergeAll(
