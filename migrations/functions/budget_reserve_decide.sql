@@ -15,7 +15,8 @@ DECLARE
   replayed integer[] := '{}'; refused integer[]; approved json := '[]';
   verdicts budget_verdict[]; states budget_counter_state[];
 BEGIN
-  -- 1. Compare the revision of the caps.
+  -- 1. Compare the revision of the caps. Their limits are read again below, once the counters are locked; a cap that is
+  -- created meanwhile binds the requests after it.
   IF NOT budget_is_current(tenants, revision) THEN RETURN json_build_object('stale', true); END IF;
 
   -- 2. Claim keys, and pair requests with counters; then lock held reservations, then plans.
