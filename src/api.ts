@@ -1,4 +1,4 @@
-import { Context, flow } from "effect"
+import { Context } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
 import * as Agents from "./agents/groups.ts"
 import * as Applications from "./applications/groups.ts"
@@ -31,6 +31,8 @@ export class Api extends HttpApi.make("application-manager")
     ...Operations.groups
   )
   .middleware(Validation)
+  // They write errors in the formats of their standards.
+  .add(...Agents.standards)
   .annotateMerge(
     Context.make(HttpApi.ParamsParseOptions, strict).pipe(
       Context.add(HttpApi.QueryParseOptions, strict),
@@ -40,7 +42,7 @@ export class Api extends HttpApi.make("application-manager")
       Context.add(HttpApi.SuccessParseOptions, { disableChecks: true })
     )
   )
-  .annotate(OpenApi.Transform, flow(Agents.withStandards, Gateway.withCompatibility))
+  .annotate(OpenApi.Transform, Gateway.withCompatibility)
   .annotateMerge(
     OpenApi.annotations({
       title: "Application Manager",

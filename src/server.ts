@@ -71,7 +71,7 @@ const Handlers = Layer.mergeAll(
 
 const Middleware = Layer.mergeAll(Platform.middleware, Access.middleware, Agents.middleware, Budgets.middleware)
 
-const Routes = Layer.mergeAll(HttpApiBuilder.layer(Api), Console.routes, Gateway.routes, Agents.routes, Platform.routes)
+const Routes = Layer.mergeAll(HttpApiBuilder.layer(Api), Console.routes, Gateway.routes, Platform.routes)
 
 const Served = Layer.unwrap(
   Effect.map(Settings, ({ api }) =>

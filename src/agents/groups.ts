@@ -1,4 +1,3 @@
-import { flow } from "effect"
 import { AgentCredentialsApi } from "./agent-credentials/api.ts"
 import { AgentKeysApi } from "./agent-keys/api.ts"
 import { AgentTemplatesApi } from "./agent-templates/api.ts"
@@ -6,10 +5,10 @@ import { AgentsApi } from "./agents/api.ts"
 import { ApiKeysApi } from "./api-keys/api.ts"
 import { DelegationsApi } from "./delegations/api.ts"
 import { AgentTokensApi, TokenMetadataApi } from "./oauth/api.ts"
-import { withOAuth } from "./oauth/wire-api.ts"
+import { OAuthApi } from "./oauth/wire-api.ts"
 import { RegistrationTokensApi } from "./registration-tokens/api.ts"
 import { RegistrationsApi } from "./registrations/api.ts"
-import { withRegistration } from "./registrations/wire-api.ts"
+import { RegistrationApi } from "./registrations/wire-api.ts"
 import { SubjectTokensApi } from "./subject-tokens/api.ts"
 
 export const groups = [
@@ -26,5 +25,5 @@ export const groups = [
   SubjectTokensApi
 ] as const
 
-/** The paths of the RFCs, in the document beside the groups. */
-export const withStandards = flow(withOAuth, withRegistration)
+/** The endpoints of RFCs, whose errors are not those of the API. */
+export const standards = [OAuthApi, RegistrationApi] as const

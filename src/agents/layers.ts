@@ -4,6 +4,7 @@ import { AgentClients } from "./agent-credentials/clients.ts"
 import { AgentCredentialsHandlers } from "./agent-credentials/handlers.ts"
 import { TokenIntrospection } from "./agent-credentials/introspection.ts"
 import { CredentialMint } from "./agent-credentials/mint.ts"
+import { TokensRepository } from "./agent-credentials/repository.ts"
 import { AgentCredentials } from "./agent-credentials/service.ts"
 import { AgentKeysHandlers } from "./agent-keys/handlers.ts"
 import { AgentKeys } from "./agent-keys/service.ts"
@@ -17,17 +18,15 @@ import { ApiKeys } from "./api-keys/service.ts"
 import { DelegationsHandlers } from "./delegations/handlers.ts"
 import { Delegations } from "./delegations/service.ts"
 import { Exchanges } from "./oauth/exchange.ts"
-import { AgentTokensHandlers, TokenMetadataHandlers } from "./oauth/handlers.ts"
+import { AgentTokensHandlers, OAuthHandlers, TokenMetadataHandlers } from "./oauth/handlers.ts"
 import { TokenMetadata } from "./oauth/metadata.ts"
 import { OAuthRequestsLayer } from "./oauth/oauth-requests.ts"
 import { AgentGrants } from "./oauth/service.ts"
-import { OAuthWireLayer } from "./oauth/wire.ts"
 import { WorkloadTokens } from "./oauth/workload-tokens.ts"
 import { RegistrationTokensHandlers } from "./registration-tokens/handlers.ts"
 import { RegistrationTokens } from "./registration-tokens/service.ts"
-import { RegistrationsHandlers } from "./registrations/handlers.ts"
+import { RegistrationHandlers, RegistrationsHandlers } from "./registrations/handlers.ts"
 import { Registrations } from "./registrations/service.ts"
-import { RegistrationWireLayer } from "./registrations/wire.ts"
 import { SubjectTokensHandlers } from "./subject-tokens/handlers.ts"
 import { SubjectTokens } from "./subject-tokens/service.ts"
 
@@ -70,7 +69,7 @@ export const handlers = Layer.mergeAll(
   AgentCredentialsHandlers,
   AgentTokensHandlers,
   TokenMetadataHandlers,
-  SubjectTokensHandlers
+  SubjectTokensHandlers,
+  OAuthHandlers.pipe(Layer.provide(TokensRepository.layer)),
+  RegistrationHandlers
 )
-
-export const routes = Layer.merge(OAuthWireLayer, RegistrationWireLayer)

@@ -38,7 +38,8 @@ import {
   type Operation,
   operations,
   ownOperations,
-  pathOf
+  pathOf,
+  standardOperations
 } from "./document.ts"
 
 type Service = TestService["Service"]
@@ -153,14 +154,14 @@ describe("a capability", () => {
 })
 
 describe("every endpoint", () => {
-  it("asks for a capability, or is known to be anonymous", () => {
+  it("asks for a capability, or is known to be anonymous, or to authenticate its callers itself", () => {
     HttpApi.reflect(Api, {
       onGroup: () => {},
       onEndpoint: ({ endpoint, group, middleware }) => {
         const name = `${group.identifier}.${endpoint.identifier}`
         const required = Context.getOrUndefined(endpoint.annotations, RequiredCapability)
         const checked = [...middleware].some(({ key }) => key === Access.key)
-        const anonymous = anonymousOperations.includes(name)
+        const anonymous = anonymousOperations.includes(name) || standardOperations.includes(name)
         assert.strictEqual(checked, !anonymous, `${name} and the middleware Access: its api.ts declares \`access\``)
         assert.strictEqual(
           required !== undefined,

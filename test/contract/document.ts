@@ -138,6 +138,17 @@ export const anonymousOperations: ReadonlyArray<string> = [
   "tokenMetadata.gatewayResource"
 ]
 
+/** The operations that authenticate their callers themselves, as their standards have it. */
+export const standardOperations: ReadonlyArray<string> = [
+  "oauth.token",
+  "oauth.introspect",
+  "oauth.revoke",
+  "registration.register",
+  "registration.read",
+  "registration.update",
+  "registration.delete"
+]
+
 /** The operations that do not reveal whether the resource exists. */
 export const silentOperations: ReadonlyArray<string> = ["agentCredentials.revoke", "insights.by", "insights.spend"]
 

@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 import { keysFreshSeconds, PublicKeys } from "../../audit/signing-keys/domain.ts"
+import { text } from "../../kernel/http/foreign-endpoint.ts"
 
 export const JsonWebKeys = HttpApiSchema.WithHeaders(PublicKeys, {
   "cache-control": Schema.String.annotate({ examples: [`public, max-age=${keysFreshSeconds}`] })
@@ -45,3 +46,10 @@ export const ProtectedResource = Schema.Struct({
   bearer_methods_supported: words("header"),
   resource_name: Schema.String.annotate({ examples: ["Application Manager: gateway"] })
 }).annotate({ identifier: "ProtectedResource" })
+
+/** An error of OAuth (RFC 6749 §5.2), with examples. */
+export const oauthError = (component: string, description: string, error: string, error_description: string) =>
+  Schema.Struct({
+    error: text("What went wrong, for the client", error),
+    error_description: text("The same for people", error_description)
+  }).annotate({ component, description, additionalProperties: null })

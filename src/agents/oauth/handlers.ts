@@ -6,6 +6,8 @@ import { groupHandlers } from "../../platform/http/served-api.ts"
 import { AgentTokensApi, TokenMetadataApi } from "./api.ts"
 import { TokenMetadata } from "./metadata.ts"
 import { AgentGrants } from "./service.ts"
+import { OAuthApi } from "./wire-api.ts"
+import { makeOAuthWire } from "./wire.ts"
 
 export const AgentTokensHandlers = groupHandlers(
   AgentTokensApi,
@@ -31,5 +33,13 @@ export const TokenMetadataHandlers = fastGroupHandlers(
       apiResource: () => Effect.succeed(metadata.apiResource),
       gatewayResource: () => Effect.succeed(metadata.gatewayResource)
     })
+  })
+)
+
+export const OAuthHandlers = groupHandlers(
+  OAuthApi,
+  Effect.fn(function* (handlers) {
+    const { introspect, revoke, token } = yield* makeOAuthWire
+    return handlers.handleRaw("token", token).handleRaw("introspect", introspect).handleRaw("revoke", revoke)
   })
 )

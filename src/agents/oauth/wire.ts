@@ -1,5 +1,5 @@
-import { ByteSize, Effect, Layer, Option, Redacted } from "effect"
-import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { ByteSize, Effect, Option, Redacted } from "effect"
+import { HttpIncomingMessage, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Settings } from "../../platform/settings/settings.ts"
 import { AccessTokens } from "../agent-credentials/access-tokens.ts"
 import {
@@ -10,7 +10,6 @@ import {
   maxTokenRequestBytes
 } from "../agent-credentials/domain.ts"
 import { TokenIntrospection } from "../agent-credentials/introspection.ts"
-import { TokensRepository } from "../agent-credentials/repository.ts"
 import { AgentCredentials } from "../agent-credentials/service.ts"
 import { type Form, readForm, required } from "./form.ts"
 import { OAuthError, toWire, type WireFailure } from "./oauth-error.ts"
@@ -59,82 +58,71 @@ const checkTarget = (form: Form, issuer: string) => {
     : Effect.void
 }
 
-/** Serves a form at a path, and every failure in the form that clients of OAuth read. */
-const post = (
-  path: `/${string}`,
-  serve: (
-    form: Form,
-    request: HttpServerRequest.HttpServerRequest
-  ) => Effect.Effect<HttpServerResponse.HttpServerResponse, WireFailure>
-) =>
-  HttpRouter.add(
-    "POST",
-    path,
-    Effect.gen(function* () {
-      const request = yield* HttpServerRequest.HttpServerRequest
-      return yield* serve(yield* readForm(request), request)
-    }).pipe(
+/** Serves a form, and every failure in the form that clients of OAuth read. */
+const serving =
+  (
+    serve: (
+      form: Form,
+      request: HttpServerRequest.HttpServerRequest
+    ) => Effect.Effect<HttpServerResponse.HttpServerResponse, WireFailure>
+  ) =>
+  ({ request }: { readonly request: HttpServerRequest.HttpServerRequest }) =>
+    Effect.flatMap(readForm(request), (form) => serve(form, request)).pipe(
       Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxTokenRequestBytes)),
       Effect.catch((failure) => Effect.succeed(toWire(failure)))
     )
-  )
 
 /** `/oauth2/*`: the same grants as standard clients speak them, with forms and plain JSON errors (RFC 6749). */
-export const OAuthWireLayer = Layer.unwrap(
-  Effect.gen(function* () {
-    const callers = yield* makeWireCallers
-    const credentials = yield* AgentCredentials
-    const grants = yield* AgentGrants
-    const introspection = yield* TokenIntrospection
-    const tokens = yield* AccessTokens
-    const { publicUrl } = (yield* Settings).api
+export const makeOAuthWire = Effect.gen(function* () {
+  const callers = yield* makeWireCallers
+  const credentials = yield* AgentCredentials
+  const grants = yield* AgentGrants
+  const introspection = yield* TokenIntrospection
+  const tokens = yield* AccessTokens
+  const { publicUrl } = (yield* Settings).api
 
-    const token = post(
-      "/oauth2/token",
-      Effect.fnUntraced(function* (form, request) {
-        const grantType = yield* required(form, "grant_type")
-        const isExchange = grantType === exchangeGrant
-        if (!isExchange && grantType !== "client_credentials") {
-          return yield* refuse("unsupported_grant_type", "client_credentials and token exchange are supported.")
-        }
-        const { agentId, assertion: clientAssertion } = yield* callers.clientIn(request, form)
-        const asked = { agentId, clientAssertion, ...requestedScopes(form) }
-        if (!isExchange) {
-          yield* checkTarget(form, publicUrl)
-          return tokenAnswer(yield* grants.token(asked, "/oauth2/token"))
-        }
-        const subjectToken = yield* required(form, "subject_token")
-        yield* checkExchange(form)
+  const token = serving(
+    Effect.fnUntraced(function* (form, request) {
+      const grantType = yield* required(form, "grant_type")
+      const isExchange = grantType === exchangeGrant
+      if (!isExchange && grantType !== "client_credentials") {
+        return yield* refuse("unsupported_grant_type", "client_credentials and token exchange are supported.")
+      }
+      const { agentId, assertion: clientAssertion } = yield* callers.clientIn(request, form)
+      const asked = { agentId, clientAssertion, ...requestedScopes(form) }
+      if (!isExchange) {
         yield* checkTarget(form, publicUrl)
-        return tokenAnswer(yield* grants.exchange({ ...asked, subjectToken }, "/oauth2/token"))
-      })
-    )
+        return tokenAnswer(yield* grants.token(asked, "/oauth2/token"))
+      }
+      const subjectToken = yield* required(form, "subject_token")
+      yield* checkExchange(form)
+      yield* checkTarget(form, publicUrl)
+      return tokenAnswer(yield* grants.exchange({ ...asked, subjectToken }, "/oauth2/token"))
+    })
+  )
 
-    const introspect = post(
-      "/oauth2/introspect",
-      Effect.fnUntraced(function* (form, request) {
-        const presented = yield* required(form, "token")
-        const introspected = introspection.introspect(presented)
-        return answer(
-          yield* callers.as(request, form, "/oauth2/introspect", ["agents:introspect", "agents:read"], introspected)
-        )
-      })
-    )
+  const introspect = serving(
+    Effect.fnUntraced(function* (form, request) {
+      const presented = yield* required(form, "token")
+      const introspected = introspection.introspect(presented)
+      return answer(
+        yield* callers.as(request, form, "/oauth2/introspect", ["agents:introspect", "agents:read"], introspected)
+      )
+    })
+  )
 
-    const revoke = post(
-      "/oauth2/revoke",
-      Effect.fnUntraced(function* (form, request) {
-        const presented = yield* required(form, "token")
-        // An unknown token needs no revocation (RFC 7009 §2.2). An invalid one does: it could become valid again.
-        const ended = Effect.flatMap(
-          tokens.credentialOf(presented),
-          Option.match({ onNone: () => Effect.void, onSome: credentials.revoke })
-        )
-        yield* callers.as(request, form, "/oauth2/revoke", ["agents:write"], ended)
-        return answer({})
-      })
-    )
+  const revoke = serving(
+    Effect.fnUntraced(function* (form, request) {
+      const presented = yield* required(form, "token")
+      // An unknown token needs no revocation (RFC 7009 §2.2). An invalid one does: it could become valid again.
+      const ended = Effect.flatMap(
+        tokens.credentialOf(presented),
+        Option.match({ onNone: () => Effect.void, onSome: credentials.revoke })
+      )
+      yield* callers.as(request, form, "/oauth2/revoke", ["agents:write"], ended)
+      return answer({})
+    })
+  )
 
-    return Layer.mergeAll(token, introspect, revoke)
-  })
-).pipe(Layer.provide(TokensRepository.layer))
+  return { token, introspect, revoke }
+})

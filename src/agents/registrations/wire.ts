@@ -1,5 +1,5 @@
-import { ByteSize, Effect, Layer, Option, Redacted, Schema } from "effect"
-import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { ByteSize, Effect, Option, Redacted, Schema } from "effect"
+import { HttpIncomingMessage, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { bearerToken } from "../../access/authorization-header.ts"
 import { type RateLimited } from "../../kernel/authority/principal.ts"
 import { declaresMoreThan, inStrictJson } from "../../platform/http/request-body.ts"
@@ -8,7 +8,6 @@ import { maxRegistrationBytes } from "./domain.ts"
 import { invalidMetadata } from "./metadata.ts"
 import { Registrations } from "./service.ts"
 
-const path = "/api/applications/register"
 const jsonType = /^application\/json(?:\s*;.*)?$/i
 const decodeObject = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Unknown)))
 
@@ -41,46 +40,28 @@ const tokenOf = ({ headers }: HttpServerRequest.HttpServerRequest): Redacted.Red
 const answer = (body: object, status = 200) =>
   HttpServerResponse.jsonUnsafe(body, { status, headers: { pragma: "no-cache" } })
 
-const route = (
-  method: "GET" | "POST" | "PUT" | "DELETE",
-  at: `/${string}`,
-  serve: (
-    request: HttpServerRequest.HttpServerRequest,
-    clientId: string
-  ) => Effect.Effect<HttpServerResponse.HttpServerResponse, OAuthError | RateLimited>
-) =>
-  HttpRouter.add(
-    method,
-    at,
-    inStrictJson(
-      Effect.gen(function* () {
-        const request = yield* HttpServerRequest.HttpServerRequest
-        const { clientId = "" } = yield* HttpRouter.params
-        return yield* serve(request, clientId)
-      })
-    ).pipe(
-      Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxRegistrationBytes)),
-      Effect.catch((failure) => Effect.succeed(toWire(failure)))
-    )
+/** Every failure in the form that RFC 7591 has. */
+const served = (work: Effect.Effect<HttpServerResponse.HttpServerResponse, OAuthError | RateLimited>) =>
+  inStrictJson(work).pipe(
+    Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxRegistrationBytes)),
+    Effect.catch((failure) => Effect.succeed(toWire(failure)))
   )
 
+interface Asked {
+  readonly params: { readonly clientId: string }
+  readonly request: HttpServerRequest.HttpServerRequest
+}
+
 /** `/api/applications/register`: registration as RFC 7591 and RFC 7592 have it, in their JSON and with their errors. */
-export const RegistrationWireLayer = Layer.unwrap(
-  Effect.gen(function* () {
-    const registrations = yield* Registrations
-    return Layer.mergeAll(
-      route("POST", path, (request) =>
-        Effect.map(registrations.register(bodyOf(request), tokenOf(request)), (body) => answer(body, 201))
-      ),
-      route("GET", `${path}/:clientId`, (request, clientId) =>
-        Effect.map(registrations.read(clientId, tokenOf(request), request.method !== "HEAD"), (body) => answer(body))
-      ),
-      route("PUT", `${path}/:clientId`, (request, clientId) =>
-        Effect.map(registrations.update(clientId, bodyOf(request), tokenOf(request)), (body) => answer(body))
-      ),
-      route("DELETE", `${path}/:clientId`, (request, clientId) =>
-        Effect.as(registrations.delete(clientId, tokenOf(request)), HttpServerResponse.empty({ status: 204 }))
-      )
-    )
-  })
-)
+export const makeRegistrationWire = Effect.map(Registrations, (registrations) => ({
+  register: ({ request }: Pick<Asked, "request">) =>
+    served(Effect.map(registrations.register(bodyOf(request), tokenOf(request)), (body) => answer(body, 201))),
+  read: ({ params: { clientId }, request }: Asked) =>
+    served(
+      Effect.map(registrations.read(clientId, tokenOf(request), request.method !== "HEAD"), (body) => answer(body))
+    ),
+  update: ({ params: { clientId }, request }: Asked) =>
+    served(Effect.map(registrations.update(clientId, bodyOf(request), tokenOf(request)), (body) => answer(body))),
+  delete: ({ params: { clientId }, request }: Asked) =>
+    served(Effect.as(registrations.delete(clientId, tokenOf(request)), HttpServerResponse.empty({ status: 204 })))
+}))

@@ -18,15 +18,6 @@ const pages = [
   "/console/assets/:file"
 ]
 
-/** The paths whose format is that of OAuth, beside the groups of the API. */
-const oauth: ReadonlyArray<readonly [path: string, methods: ReadonlyArray<string>]> = [
-  ["/oauth2/token", ["POST"]],
-  ["/oauth2/introspect", ["POST"]],
-  ["/oauth2/revoke", ["POST"]],
-  ["/api/applications/register", ["POST"]],
-  ["/api/applications/register/:clientId", ["GET", "PUT", "DELETE"]]
-]
-
 /** How paths are found. An id is as long as the longest head that Node reads, so that each reaches its check. */
 export const routerConfig = { caseSensitive: true, maxParamLength: 16_384 } as const
 
@@ -51,7 +42,6 @@ const servedPaths = (api: ServedApi["Service"], servesMetrics: boolean): Readonl
   }
   for (const path of pages) add(path, "GET")
   if (servesMetrics) add("/metrics", "GET")
-  for (const [path, allowed] of oauth) for (const method of allowed) add(path, method)
   for (const { endpoints } of Object.values(api.groups)) {
     for (const { method, path } of Object.values(endpoints)) add(path, method)
   }

@@ -23,6 +23,8 @@ const componentOf = SchemaAST.resolveAt<string>("component")
 
 // Effect caches documents by the identity of this object.
 const options: OpenApi.FromApiOptions = {
+  // Effect closes every object, and those of others are open.
+  includeAnnotationKey: (key) => key === "additionalProperties",
   referencePolicy: ({ ast, identifier }) => {
     // An `identifier` is named in messages, too ("Expected Uuid"); a `component` is not.
     const name = componentOf(ast) ?? identifier ?? (ast.annotations?.title as string | undefined)
@@ -60,8 +62,10 @@ export const inlineDocument = (served: HttpApi.Constraint, serverUrl: string): J
   for (const methods of Object.values(document.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
       if (Equal.equals(operation.security, anyCredential)) delete operation.security
-      conditions(operation)
-      if (operation["x-foreign-format"] !== true) finish(operation, method, document.components.schemas)
+      if (operation["x-foreign-format"] !== true) {
+        conditions(operation)
+        finish(operation, method, document.components.schemas)
+      }
       addHeaders(operation)
     }
   }

@@ -16,7 +16,7 @@ export const mapSchemas = <A>(value: A, change: (object: Json) => Json): A => {
 }
 
 /** A schema in its shortest form: a constant for an enumeration of one, and one schema for checks that were added one by one. */
-export const simplified = (schema: Json): Json => constant(untitled(merged(schema)))
+export const simplified = (schema: Json): Json => unspecified(constant(untitled(merged(schema))))
 
 /** Merges the parts of an `allOf` that do not contradict each other into one schema. */
 const merged = (schema: Json): Json => {
@@ -62,6 +62,13 @@ const constant = (schema: Json): Json => {
     ...rest
   } = schema
   return { const: value, ...rest }
+}
+
+/** Drops the `null` of a schema that leaves it open whether an object has other members. */
+const unspecified = (schema: Json): Json => {
+  if (schema.additionalProperties !== null) return schema
+  const { additionalProperties: _, ...rest } = schema
+  return rest
 }
 
 /** Drops the titles of generated variants such as `TrialUser.json`. */
