@@ -2,18 +2,17 @@ import { withForeign } from "../../kernel/http/foreign-format.ts"
 import { type Json } from "../../kernel/json/parsed-json.ts"
 import {
   answerHeaders,
-  anthropicError,
+  anyObject,
   callHeaders,
   callStatuses,
+  errors,
   errorsIn,
-  geminiError,
   googleKeys,
   header,
   messageList,
   messages,
   modelId,
   modelMember,
-  openAiError,
   readStatuses,
   storedStatuses,
   tag,
@@ -24,26 +23,28 @@ interface Described {
   readonly operationId: string
   readonly summary: string
   readonly description: string
-  readonly capability: string
-  readonly component: "OpenAiError" | "AnthropicError" | "GeminiError"
+  /** `llm:complete` if absent. */
+  readonly capability?: string
+  /** The format of its errors; OpenAI's if absent. */
+  readonly component?: keyof typeof errors
+  readonly parameters?: ReadonlyArray<Json>
 }
 
 const ownSecurity = [{ apiKey: [] }, { bearer: [] }]
 const googleSecurity = Object.keys(googleKeys).map((name) => ({ [name]: [] }))
 
 const operation = (
-  { capability, component, description, operationId, summary }: Described,
+  { capability = "llm:complete", component = "OpenAiError", operationId, ...texts }: Described,
   statuses: ReadonlyArray<number>,
   success: Json,
-  { headers, ...rest }: { readonly headers?: Json; readonly [member: string]: unknown }
+  { headers, ...rest }: { readonly headers?: Json; readonly [member: string]: unknown } = {}
 ): Json => ({
   operationId: `compatibility.${operationId}`,
-  summary,
-  description,
   tags: [tag.name],
   security: component === "GeminiError" ? [...googleSecurity, ...ownSecurity] : ownSecurity,
   "x-required-capability": capability,
   "x-foreign-format": true,
+  ...texts,
   ...rest,
   responses: {
     200: { description: "OK, as in the vendor's reference", ...(headers && { headers }), content: success },
@@ -66,26 +67,30 @@ const answerContent = (answer: Answer): Json => ({
   })
 })
 
-const posted = (
-  described: Described,
-  schema: Json,
-  example: Json,
-  answer: Answer,
-  parameters: ReadonlyArray<Json> = []
-): Json => ({
-  post: operation(described, callStatuses, answerContent(answer), {
+interface Posted extends Described {
+  readonly schema: Json
+  readonly example: Json
+  readonly answer: Answer
+}
+
+const posted = ({ answer, example, parameters = [], schema, ...described }: Posted): Json => ({
+  post: operation({ ...described, parameters: [...parameters, ...callHeaders] }, callStatuses, answerContent(answer), {
     ...(answer !== "count" && { headers: answerHeaders }),
-    parameters: [...parameters, ...callHeaders],
     requestBody: { required: true, content: { "application/json": { schema, example } } }
   })
 })
 
 const input = {
   description: "A text, or a list of items",
-  anyOf: [{ type: "string" }, { type: "array", items: { type: "object", additionalProperties: true } }]
+  anyOf: [{ type: "string" }, { type: "array", items: anyObject }]
 }
-const responseRequest = vendorObject("OpenAI's request", { model: modelMember, input }, ["model"])
+const responseRequest = vendorObject("OpenAI's request", { model: modelMember }, { input })
 const hello = { model: "loopback-1", input: "Hello" }
+const stream = { type: "boolean" }
+const textOrList = (description: string, bounds: Json): Json => ({
+  description,
+  anyOf: [{ type: "string" }, { type: "array", minItems: 1, ...bounds }]
+})
 
 const queried = (name: string, description: string, schema: Json): Json => ({
   name,
@@ -95,74 +100,56 @@ const queried = (name: string, description: string, schema: Json): Json => ({
   schema
 })
 
-const responseId = {
-  name: "id",
+const inPath = (name: string, description: string): Json => ({
+  name,
   in: "path",
   required: true,
-  description: "The id of a response",
+  description,
   schema: { type: "string" }
-}
+})
 
 /** An operation on a response that the gateway or its provider stores. */
-const stored = (
-  operationId: string,
-  summary: string,
-  description: string,
-  parameters: ReadonlyArray<Json> = []
-): Json =>
+const stored = ({ parameters = [], ...described }: Described): Json =>
   operation(
-    { operationId, summary, description, capability: "llm:complete", component: "OpenAiError" },
+    { ...described, parameters: [inPath("id", "The id of a response"), ...parameters] },
     storedStatuses,
-    answerContent("whole"),
-    { parameters: [responseId, ...parameters] }
+    answerContent("whole")
   )
 
-const modelName = {
-  name: "model",
-  in: "path",
-  required: true,
-  description: "The model's name",
-  schema: { type: "string" }
-}
+const modelName = inPath("model", "The model's name")
 const contents = {
   type: "array",
   minItems: 1,
   description: "As in the vendor's reference",
-  items: { type: "object", additionalProperties: true }
+  items: anyObject
 }
 const content = { parts: [{ text: "Hello" }] }
-const generateRequest = vendorObject("Google's request", { contents }, ["contents"])
-const countRequest = vendorObject("Google's request, with either of these", {
-  contents,
-  generateContentRequest: generateRequest
-})
-const embedRequest = vendorObject("Google's request", { content: { type: "object", additionalProperties: true } }, [
-  "content"
-])
+const generateRequest = vendorObject("Google's request", { contents })
+const countRequest = vendorObject(
+  "Google's request, with either of these",
+  {},
+  { contents, generateContentRequest: generateRequest }
+)
+const embedRequest = vendorObject("Google's request", { content: anyObject })
 
 /** An operation on a model in Google's format; the method follows the model in the path. */
-const ofGemini = (
-  method: string,
-  described: Omit<Described, "component" | "operationId">,
-  schema: Json,
-  example: Json,
-  answer: Answer,
-  parameters: ReadonlyArray<Json> = []
-): Json => ({
-  [`/v1beta/models/{model}:${method}`]: posted(
-    {
-      ...described,
-      operationId: `gemini${method[0]?.toUpperCase()}${method.slice(1)}`,
-      component: "GeminiError"
-    },
-    schema,
-    example,
-    answer,
-    [modelName, ...parameters]
-  )
+const ofGemini = (method: string, { parameters = [], ...described }: Omit<Posted, "operationId">): Json => ({
+  [`/v1beta/models/{model}:${method}`]: posted({
+    ...described,
+    operationId: `gemini${method[0]?.toUpperCase()}${method.slice(1)}`,
+    component: "GeminiError",
+    parameters: [modelName, ...parameters]
+  })
 })
 
 const anyUse = ["llm:complete", "llm:embed", "llm:admin", "llm:write"]
+
+/** What shows models. */
+const shown = (described: Described): Json => ({
+  get: operation({ capability: "llm:read", ...described }, readStatuses, answerContent("whole"), {
+    "x-or-capabilities": anyUse
+  })
+})
 
 const version = header(
   "anthropic-version",
@@ -173,315 +160,222 @@ const version = header(
 
 /** The compatibility endpoints, as paths of the OpenAPI document. */
 const paths: Json = {
-  "/v1/chat/completions": posted(
-    {
-      operationId: "chatCompletions",
-      summary: "Complete a chat in OpenAI's format",
-      description: "OpenAI's chat completions, served by any provider of the model. Streams if `stream` is true.",
-      capability: "llm:complete",
-      component: "OpenAiError"
-    },
-    vendorObject("OpenAI's request", { model: modelMember, messages: messageList, stream: { type: "boolean" } }, [
-      "model",
-      "messages"
-    ]),
-    { model: "loopback-1", messages },
-    "streamed"
-  ),
-  "/v1/completions": posted(
-    {
-      operationId: "completions",
-      summary: "Complete a text in OpenAI's format",
-      description:
-        "OpenAI's text completions, by a provider that has them; other models are 400. Streams if `stream` is true.",
-      capability: "llm:complete",
-      component: "OpenAiError"
-    },
-    vendorObject(
+  "/v1/chat/completions": posted({
+    operationId: "chatCompletions",
+    summary: "Complete a chat in OpenAI's format",
+    description: "OpenAI's chat completions, served by any provider of the model. Streams if `stream` is true.",
+    schema: vendorObject("OpenAI's request", { model: modelMember, messages: messageList }, { stream }),
+    example: { model: "loopback-1", messages },
+    answer: "streamed"
+  }),
+  "/v1/completions": posted({
+    operationId: "completions",
+    summary: "Complete a text in OpenAI's format",
+    description:
+      "OpenAI's text completions, by a provider that has them; other models are 400. Streams if `stream` is true.",
+    schema: vendorObject(
       "OpenAI's request",
-      {
-        model: modelMember,
-        prompt: {
-          description: "A text, its tokens, or up to 2,048 of either",
-          anyOf: [{ type: "string" }, { type: "array", minItems: 1 }]
-        },
-        stream: { type: "boolean" }
-      },
-      ["model", "prompt"]
+      { model: modelMember, prompt: textOrList("A text, its tokens, or up to 2,048 of either", {}) },
+      { stream }
     ),
-    { model: "loopback-1", prompt: "Hello" },
-    "streamed"
-  ),
-  "/v1/responses": posted(
-    {
-      operationId: "responses",
-      summary: "Create a response in OpenAI's format",
-      description:
-        "OpenAI's Responses API, served by any provider of the model. Streams if `stream` is true. Tools that the provider of the model does not run are left out, and listed in the header `x-omitted-tools`; items that mean nothing to it, in `x-omitted-items`.",
-      capability: "llm:complete",
-      component: "OpenAiError"
-    },
-    vendorObject(
+    example: { model: "loopback-1", prompt: "Hello" },
+    answer: "streamed"
+  }),
+  "/v1/responses": posted({
+    operationId: "responses",
+    summary: "Create a response in OpenAI's format",
+    description:
+      "OpenAI's Responses API, served by any provider of the model. Streams if `stream` is true. Tools that the provider of the model does not run are left out, and listed in the header `x-omitted-tools`; items that mean nothing to it, in `x-omitted-items`.",
+    schema: vendorObject(
       "OpenAI's request",
+      { model: modelMember },
       {
-        model: modelMember,
         input,
         previous_response_id: { type: ["string", "null"], description: "The response that this one continues" },
         store: { type: ["boolean", "null"], description: "Whether to store the response, which is the default" },
         stream: { type: ["boolean", "null"] }
-      },
-      ["model"]
+      }
     ),
-    hello,
-    "streamed"
-  ),
-  "/v1/responses/input_tokens": posted(
-    {
-      operationId: "responseInputTokens",
-      summary: "Count the tokens of a response's request in OpenAI's format",
-      description:
-        "Counted by the provider if it counts, else by the model's tokenizer if that is known, otherwise estimated. It costs nothing.",
-      capability: "llm:complete",
-      component: "OpenAiError"
-    },
-    responseRequest,
-    hello,
-    "count"
-  ),
-  "/v1/responses/compact": posted(
-    {
-      operationId: "compactResponse",
-      summary: "Shorten a conversation in OpenAI's format",
-      description: "By a provider that speaks the Responses API; other models are 400.",
-      capability: "llm:complete",
-      component: "OpenAiError"
-    },
-    responseRequest,
-    hello,
-    "whole"
-  ),
+    example: hello,
+    answer: "streamed"
+  }),
+  "/v1/responses/input_tokens": posted({
+    operationId: "responseInputTokens",
+    summary: "Count the tokens of a response's request in OpenAI's format",
+    description:
+      "Counted by the provider if it counts, else by the model's tokenizer if that is known, otherwise estimated. It costs nothing.",
+    schema: responseRequest,
+    example: hello,
+    answer: "count"
+  }),
+  "/v1/responses/compact": posted({
+    operationId: "compactResponse",
+    summary: "Shorten a conversation in OpenAI's format",
+    description: "By a provider that speaks the Responses API; other models are 400.",
+    schema: responseRequest,
+    example: hello,
+    answer: "whole"
+  }),
   "/v1/responses/{id}": {
-    get: stored("response", "Get a stored response", "As OpenAI's API returns it."),
-    delete: stored("deleteResponse", "Delete a stored response", "The conversation that led to it stays stored.")
+    get: stored({
+      operationId: "response",
+      summary: "Get a stored response",
+      description: "As OpenAI's API returns it."
+    }),
+    delete: stored({
+      operationId: "deleteResponse",
+      summary: "Delete a stored response",
+      description: "The conversation that led to it stays stored."
+    })
   },
   "/v1/responses/{id}/input_items": {
-    get: stored("responseInputItems", "List the items that a stored response answers", "A page, the newest first.", [
-      queried("limit", "The page size; 20 by default", { type: "integer", minimum: 1, maximum: 100 }),
-      queried("order", "The order; the newest first by default", { type: "string", enum: ["asc", "desc"] }),
-      queried("after", "The items after this one", { type: "string" })
-    ])
+    get: stored({
+      operationId: "responseInputItems",
+      summary: "List the items that a stored response answers",
+      description: "A page, the newest first.",
+      parameters: [
+        queried("limit", "The page size; 20 by default", { type: "integer", minimum: 1, maximum: 100 }),
+        queried("order", "The order; the newest first by default", { type: "string", enum: ["asc", "desc"] }),
+        queried("after", "The items after this one", { type: "string" })
+      ]
+    })
   },
   "/v1/responses/{id}/cancel": {
-    post: stored(
-      "cancelResponse",
-      "Cancel a response",
-      "Responses are made while the caller waits, so that there is none to cancel: 400, unless its provider knows better."
-    )
-  },
-  "/v1/embeddings": posted(
-    {
-      operationId: "embeddings",
-      summary: "Embed texts in OpenAI's format",
-      description: "OpenAI's embeddings, as numbers or in base64 as its SDK asks for them.",
-      capability: "llm:embed",
-      component: "OpenAiError"
-    },
-    vendorObject(
-      "OpenAI's request",
-      {
-        model: modelMember,
-        input: {
-          description: "A text, or up to 2,048 of them",
-          anyOf: [{ type: "string" }, { type: "array", minItems: 1, maxItems: 2048 }]
-        }
-      },
-      ["model", "input"]
-    ),
-    { model: "loopback-1", input: "Hello" },
-    "whole"
-  ),
-  "/v1/messages": posted(
-    {
-      operationId: "messages",
-      summary: "Complete a conversation in Anthropic's format",
+    post: stored({
+      operationId: "cancelResponse",
+      summary: "Cancel a response",
       description:
-        "Anthropic's messages, served by any provider of the model. Streams if `stream` is true. Betas that have no bound are left out under a hard cap, and listed in the header `x-omitted-betas`. What the provider of the model has no form for is listed in `x-omitted-items` (parts of the conversation) and `x-omitted-members`.",
-      capability: "llm:complete",
-      component: "AnthropicError"
-    },
-    vendorObject(
+        "Responses are made while the caller waits, so that there is none to cancel: 400, unless its provider knows better."
+    })
+  },
+  "/v1/embeddings": posted({
+    operationId: "embeddings",
+    summary: "Embed texts in OpenAI's format",
+    description: "OpenAI's embeddings, as numbers or in base64 as its SDK asks for them.",
+    capability: "llm:embed",
+    schema: vendorObject("OpenAI's request", {
+      model: modelMember,
+      input: textOrList("A text, or up to 2,048 of them", { maxItems: 2048 })
+    }),
+    example: hello,
+    answer: "whole"
+  }),
+  "/v1/messages": posted({
+    operationId: "messages",
+    summary: "Complete a conversation in Anthropic's format",
+    description:
+      "Anthropic's messages, served by any provider of the model. Streams if `stream` is true. Betas that have no bound are left out under a hard cap, and listed in the header `x-omitted-betas`. What the provider of the model has no form for is listed in `x-omitted-items` (parts of the conversation) and `x-omitted-members`.",
+    component: "AnthropicError",
+    schema: vendorObject(
       "Anthropic's request",
       {
         model: modelMember,
         max_tokens: { type: "integer", minimum: 0, maximum: 2_147_483_647 },
-        messages: messageList,
-        stream: { type: "boolean" }
+        messages: messageList
       },
-      ["model", "max_tokens", "messages"]
+      { stream }
     ),
-    { model: "loopback-1", max_tokens: 100, messages },
-    "streamed"
-  ),
-  "/v1/messages/count_tokens": posted(
-    {
-      operationId: "countTokens",
-      summary: "Count the tokens of a conversation in Anthropic's format",
-      description: "Counted by an Anthropic provider if the model has one, otherwise estimated. It costs nothing.",
-      capability: "llm:complete",
-      component: "AnthropicError"
-    },
-    vendorObject("Anthropic's request", { model: modelMember, messages: messageList }, ["model", "messages"]),
-    { model: "loopback-1", messages },
-    "count"
-  ),
-  "/v1/models": {
-    get: operation(
-      {
-        operationId: "models",
-        summary: "List models in any vendor's format",
-        description:
-          "OpenAI's list, or a page of Anthropic's if `anthropic-version` is sent, or of Google's if the key is sent as its clients send it, then with the parameters of `/v1beta/models`.",
-        capability: "llm:read",
-        component: "OpenAiError"
-      },
-      readStatuses,
-      answerContent("whole"),
-      {
-        "x-or-capabilities": anyUse,
-        parameters: [
-          version,
-          queried("limit", "Anthropic's page size; 20 by default", { type: "integer", minimum: 1, maximum: 1000 }),
-          queried("after_id", "Anthropic's paging: the models after this one", { type: "string" }),
-          queried("before_id", "Anthropic's paging: the models before this one", { type: "string" })
-        ]
-      }
-    )
-  },
-  "/v1/models/{model}": {
-    get: operation(
-      {
-        operationId: "model",
-        summary: "Get a model in any vendor's format",
-        description:
-          "By its id, an alias, or `<provider>/<the provider's name for it>`; in the format that `/v1/models` has.",
-        capability: "llm:read",
-        component: "OpenAiError"
-      },
-      readStatuses,
-      answerContent("whole"),
-      {
-        "x-or-capabilities": anyUse,
-        parameters: [modelName, version]
-      }
-    )
-  },
-  ...ofGemini(
-    "generateContent",
-    {
-      summary: "Generate content in Google's format",
-      description:
-        "Google's Gemini API, served by any provider of the model. Its method follows the last colon of the path.",
-      capability: "llm:complete"
-    },
-    generateRequest,
-    { contents: [content] },
-    "whole"
-  ),
-  ...ofGemini(
-    "streamGenerateContent",
-    {
-      summary: "Generate content in Google's format, as a stream",
-      description:
-        "Events with `alt=sse`, in which an error is JSON without `data:`; otherwise one JSON array, whose last element may be an error.",
-      capability: "llm:complete"
-    },
-    generateRequest,
-    { contents: [content] },
-    "framed",
-    [queried("alt", "The framing; an array by default", { type: "string", enum: ["sse", "json"] })]
-  ),
-  ...ofGemini(
-    "countTokens",
-    {
-      summary: "Count the tokens of a request in Google's format",
-      description:
-        "Of `contents`, or of a whole `generateContentRequest`; by a provider with Gemini's API if the model has one, otherwise estimated. It costs nothing.",
-      capability: "llm:complete"
-    },
-    countRequest,
-    { contents: [content] },
-    "count"
-  ),
-  ...ofGemini(
-    "embedContent",
-    {
-      summary: "Embed a text in Google's format",
-      description: "One vector, by any provider of the model.",
-      capability: "llm:embed"
-    },
-    embedRequest,
-    { content },
-    "whole"
-  ),
-  ...ofGemini(
-    "batchEmbedContents",
-    {
-      summary: "Embed texts in Google's format",
-      description: "A vector for each request, by any provider of the model.",
-      capability: "llm:embed"
-    },
-    vendorObject(
-      "Google's request",
-      { requests: { type: "array", minItems: 1, maxItems: 2048, items: embedRequest } },
-      ["requests"]
-    ),
-    { requests: [{ content }] },
-    "whole"
-  ),
-  "/v1beta/models": {
-    get: operation(
-      {
-        operationId: "geminiModels",
-        summary: "List models in Google's format",
-        description: "A page of the models.",
-        capability: "llm:read",
-        component: "GeminiError"
-      },
-      readStatuses,
-      answerContent("whole"),
-      {
-        "x-or-capabilities": anyUse,
-        parameters: [
-          queried("pageSize", "The page size; 50 by default, and at most 1,000", {
-            type: "integer",
-            minimum: 0,
-            maximum: 999_999_999
-          }),
-          queried("pageToken", "`nextPageToken` of the page before", { type: "string" })
-        ]
-      }
-    )
-  },
-  "/v1beta/models/{model}": {
-    get: operation(
-      {
-        operationId: "geminiModel",
-        summary: "Get a model in Google's format",
-        description: "By any of its names.",
-        capability: "llm:read",
-        component: "GeminiError"
-      },
-      readStatuses,
-      answerContent("whole"),
-      { "x-or-capabilities": anyUse, parameters: [modelName] }
-    )
-  }
+    example: { model: "loopback-1", max_tokens: 100, messages },
+    answer: "streamed"
+  }),
+  "/v1/messages/count_tokens": posted({
+    operationId: "countTokens",
+    summary: "Count the tokens of a conversation in Anthropic's format",
+    description: "Counted by an Anthropic provider if the model has one, otherwise estimated. It costs nothing.",
+    component: "AnthropicError",
+    schema: vendorObject("Anthropic's request", { model: modelMember, messages: messageList }),
+    example: { model: "loopback-1", messages },
+    answer: "count"
+  }),
+  "/v1/models": shown({
+    operationId: "models",
+    summary: "List models in any vendor's format",
+    description:
+      "OpenAI's list, or a page of Anthropic's if `anthropic-version` is sent, or of Google's if the key is sent as its clients send it, then with the parameters of `/v1beta/models`.",
+    parameters: [
+      version,
+      queried("limit", "Anthropic's page size; 20 by default", { type: "integer", minimum: 1, maximum: 1000 }),
+      queried("after_id", "Anthropic's paging: the models after this one", { type: "string" }),
+      queried("before_id", "Anthropic's paging: the models before this one", { type: "string" })
+    ]
+  }),
+  "/v1/models/{model}": shown({
+    operationId: "model",
+    summary: "Get a model in any vendor's format",
+    description:
+      "By its id, an alias, or `<provider>/<the provider's name for it>`; in the format that `/v1/models` has.",
+    parameters: [modelName, version]
+  }),
+  ...ofGemini("generateContent", {
+    summary: "Generate content in Google's format",
+    description:
+      "Google's Gemini API, served by any provider of the model. Its method follows the last colon of the path.",
+    schema: generateRequest,
+    example: { contents: [content] },
+    answer: "whole"
+  }),
+  ...ofGemini("streamGenerateContent", {
+    summary: "Generate content in Google's format, as a stream",
+    description:
+      "Events with `alt=sse`, in which an error is JSON without `data:`; otherwise one JSON array, whose last element may be an error.",
+    schema: generateRequest,
+    example: { contents: [content] },
+    answer: "framed",
+    parameters: [queried("alt", "The framing; an array by default", { type: "string", enum: ["sse", "json"] })]
+  }),
+  ...ofGemini("countTokens", {
+    summary: "Count the tokens of a request in Google's format",
+    description:
+      "Of `contents`, or of a whole `generateContentRequest`; by a provider with Gemini's API if the model has one, otherwise estimated. It costs nothing.",
+    schema: countRequest,
+    example: { contents: [content] },
+    answer: "count"
+  }),
+  ...ofGemini("embedContent", {
+    summary: "Embed a text in Google's format",
+    description: "One vector, by any provider of the model.",
+    capability: "llm:embed",
+    schema: embedRequest,
+    example: { content },
+    answer: "whole"
+  }),
+  ...ofGemini("batchEmbedContents", {
+    summary: "Embed texts in Google's format",
+    description: "A vector for each request, by any provider of the model.",
+    capability: "llm:embed",
+    schema: vendorObject("Google's request", {
+      requests: { type: "array", minItems: 1, maxItems: 2048, items: embedRequest }
+    }),
+    example: { requests: [{ content }] },
+    answer: "whole"
+  }),
+  "/v1beta/models": shown({
+    operationId: "geminiModels",
+    summary: "List models in Google's format",
+    description: "A page of the models.",
+    component: "GeminiError",
+    parameters: [
+      queried("pageSize", "The page size; 50 by default, and at most 1,000", {
+        type: "integer",
+        minimum: 0,
+        maximum: 999_999_999
+      }),
+      queried("pageToken", "`nextPageToken` of the page before", { type: "string" })
+    ]
+  }),
+  "/v1beta/models/{model}": shown({
+    operationId: "geminiModel",
+    summary: "Get a model in Google's format",
+    description: "By any of its names.",
+    component: "GeminiError",
+    parameters: [modelName]
+  })
 }
 
 /** Adds the compatibility endpoints to the document. */
 export const withCompatibility = withForeign({
   tag,
   paths,
-  schemas: { ModelId: modelId, OpenAiError: openAiError, AnthropicError: anthropicError, GeminiError: geminiError },
+  schemas: { ModelId: modelId, ...errors },
   securitySchemes: googleKeys
 })

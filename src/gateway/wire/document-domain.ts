@@ -55,92 +55,62 @@ export const modelId = {
   examples: ["loopback-1"]
 }
 export const modelMember = { $ref: "#/components/schemas/ModelId" }
+
+/** An object with these members, and others that it may have. */
+export const object = (required: Json, optional: Json = {}, rest: Json = {}): Json => ({
+  type: "object",
+  ...rest,
+  properties: { ...required, ...optional },
+  ...(Object.keys(required).length > 0 && { required: Object.keys(required) })
+})
+
+const open = { additionalProperties: true }
+const text = (example: string) => ({ type: "string", examples: [example] })
+const message = text("The model `nothing` does not exist.")
+
+export const anyObject = { type: "object", ...open }
+
+export const vendorObject = (description: string, required: Json = {}, optional: Json = {}): Json =>
+  object(required, optional, { description, ...open })
+
 export const messageList = {
   type: "array",
   minItems: 1,
   description: "As in the vendor's reference",
-  items: {
-    type: "object",
-    required: ["role"],
-    properties: { role: { type: "string", examples: ["user"] } },
-    additionalProperties: true
-  }
+  items: object({ role: text("user") }, {}, open)
 }
 export const messages = [{ role: "user", content: "Hello" }]
 
-export const vendorObject = (
-  description: string,
-  properties: Json = {},
-  required: ReadonlyArray<string> = []
-): Json => ({
-  type: "object",
-  description,
-  properties,
-  additionalProperties: true,
-  ...(required.length === 0 ? {} : { required })
-})
+const errorOf = (vendor: string, members: Json): Json =>
+  object(members, {}, { description: `An error in ${vendor}'s format` })
 
-export const openAiError = {
-  type: "object",
-  description: "An error in OpenAI's format",
-  required: ["error"],
-  properties: {
-    error: {
-      type: "object",
-      required: ["message", "type", "param", "code"],
-      properties: {
-        message: { type: "string", examples: ["The model `nothing` does not exist."] },
-        type: { type: "string", examples: ["invalid_request_error"] },
-        param: { type: ["string", "null"], examples: ["model"] },
-        code: { type: ["string", "null"], examples: ["model_not_found"] }
-      }
-    }
-  }
-}
-
-export const anthropicError = {
-  type: "object",
-  description: "An error in Anthropic's format",
-  required: ["type", "error", "request_id"],
-  properties: {
+/** The error of each format. */
+export const errors = {
+  OpenAiError: errorOf("OpenAI", {
+    error: object({
+      message,
+      type: text("invalid_request_error"),
+      param: { type: ["string", "null"], examples: ["model"] },
+      code: { type: ["string", "null"], examples: ["model_not_found"] }
+    })
+  }),
+  AnthropicError: errorOf("Anthropic", {
     type: { type: "string", enum: ["error"] },
-    error: {
-      type: "object",
-      required: ["type", "message"],
-      properties: {
-        type: { type: "string", examples: ["not_found_error"] },
-        message: { type: "string", examples: ["The model `nothing` does not exist."] }
+    error: object({ type: text("not_found_error"), message }),
+    request_id: text("mCy6ymLWY9Tt-0")
+  }),
+  GeminiError: errorOf("Google", {
+    error: object({
+      code: { type: "integer", minimum: 400, maximum: 599, examples: [404] },
+      message,
+      status: text("NOT_FOUND"),
+      details: {
+        type: "array",
+        description: "`ErrorInfo` with the reason, `BadRequest` with the member, `RetryInfo`, `RequestInfo`",
+        items: object({ "@type": text("type.googleapis.com/google.rpc.ErrorInfo") }, {}, open)
       }
-    },
-    request_id: { type: "string", examples: ["mCy6ymLWY9Tt-0"] }
-  }
-}
-
-export const geminiError = {
-  type: "object",
-  description: "An error in Google's format",
-  required: ["error"],
-  properties: {
-    error: {
-      type: "object",
-      required: ["code", "message", "status", "details"],
-      properties: {
-        code: { type: "integer", minimum: 400, maximum: 599, examples: [404] },
-        message: { type: "string", examples: ["The model `nothing` does not exist."] },
-        status: { type: "string", examples: ["NOT_FOUND"] },
-        details: {
-          type: "array",
-          description: "`ErrorInfo` with the reason, `BadRequest` with the member, `RetryInfo`, `RequestInfo`",
-          items: {
-            type: "object",
-            required: ["@type"],
-            properties: { "@type": { type: "string", examples: ["type.googleapis.com/google.rpc.ErrorInfo"] } },
-            additionalProperties: true
-          }
-        }
-      }
-    }
-  }
+    })
+  })
 }
 
 const reasons: Readonly<Record<string, string>> = {
@@ -160,7 +130,7 @@ const reasons: Readonly<Record<string, string>> = {
   504: "The provider did not respond in time"
 }
 
-export const errorsIn = (component: string, statuses: ReadonlyArray<number>): Json =>
+export const errorsIn = (component: keyof typeof errors, statuses: ReadonlyArray<number>): Json =>
   Object.fromEntries(
     statuses.map((status) => [
       String(status),
