@@ -39,7 +39,7 @@ const declaring =
   ) => {
     const { answer, description, examples, failures, operation, security = format.security, summary } = options
     const error = failures.map((status) => format.error.pipe(HttpApiSchema.status(status)))
-    // The compiler cannot tell that a generic error is no stream. None is left to Effect: the handler writes it.
+    // Errors are in the document, and not in the type: the handler writes them itself.
     return HttpApiEndpoint.make(method)<Identifier, Path, Params, never, Payload, never, Success>(identifier, path, {
       ...options,
       error
