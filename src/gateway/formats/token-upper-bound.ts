@@ -352,7 +352,7 @@ export const writtenBytes = (json: Uint8Array): number => {
 /** What Go and Jinja write as six bytes in JSON: `<` as `\u003c`. */
 const escapable = ["<", ">", "&", "'"]
 const perEscape = 5
-/** Bytes that `\\uXXXX` adds for each UTF-8 byte beyond the UTF-16 units. */
+/** Bytes that `\uXXXX` adds for each UTF-8 byte beyond the UTF-16 units. */
 const perContinuation = 4
 
 const countOf = (text: string, character: string): number => {

@@ -104,7 +104,7 @@ export class Counts<Class extends string> {
   }
 }
 
-/** Reads the numbers of reports whose members stand in a table. */
+/** A reader of the numbers of reports, by the table of their members. */
 export const countsBy = <Class extends string>(table: UsageTable<Class>): ((usage: unknown) => Counts<Class>) => {
   const members = byName(table)
   return (usage) => new Counts(usage, members)

@@ -30,7 +30,7 @@ export const isNeeded = ({ isFilled, isNullable, isRequired, kind }: Member, cur
   return current !== undefined && current !== null && isNullable !== true && cannotBeEmpty
 }
 
-/** What an empty field stands for: nothing, where a new thing goes without the member. */
+/** The value of an empty field: undefined where a new thing is sent without the member. */
 const emptied = ({ isNullable, isRequired, kind }: Member, current: unknown): unknown => {
   if (current === undefined && isRequired !== true) return undefined
   if (current !== undefined && isNullable === true) return null
@@ -63,7 +63,7 @@ const valueOf = (field: HTMLInputElement, member: Member, current: unknown): unk
   }
 }
 
-/** The body that the fields of a form make: a new thing goes without what is empty, and a changed one loses it. */
+/** The body that the fields of a form make. What is empty is left out for a new thing, and removed from a changed one. */
 export const bodyOf = (form: HTMLFormElement, members: Members, of: unknown): Record<string, unknown> => {
   const body: Record<string, unknown> = {}
   for (const field of form.querySelectorAll<HTMLInputElement>("[data-member]")) {
