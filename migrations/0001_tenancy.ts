@@ -28,6 +28,9 @@ EXCEPTION
 END
 $$;
 
+-- Searches find a part of a text by the trigrams that it has.
+CREATE EXTENSION IF NOT EXISTS pg_trgm;
+
 GRANT USAGE ON SCHEMA public TO application_manager;
 ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO application_manager;
 GRANT SELECT ON effect_sql_migrations TO application_manager;
@@ -49,8 +52,12 @@ CREATE TABLE tenants (
   status text NOT NULL CHECK (status IN ('active', 'suspended')),
   settings jsonb NOT NULL DEFAULT '{}',
   created_at timestamptz NOT NULL,
-  updated_at timestamptz NOT NULL
+  updated_at timestamptz NOT NULL,
+  search_text text NOT NULL GENERATED ALWAYS AS (lower(name || ' ' || slug)) STORED
 );
+CREATE INDEX tenants_search ON tenants USING gin (search_text gin_trgm_ops);
+CREATE INDEX tenants_created ON tenants (created_at, id);
+CREATE INDEX tenants_name ON tenants (lower(name), id);
 INSERT INTO tenants (name, slug, status, created_at, updated_at)
 VALUES ('Default', 'default', 'active', now(), now());
 
@@ -73,6 +80,23 @@ CREATE TABLE idempotency_keys (
   PRIMARY KEY (principal, route, key)
 );
 CREATE INDEX idempotency_keys_age ON idempotency_keys (created_at);
+
+-- The type of the parameter by which a statement outside of a transaction enters a tenant (platform/database/sessions.ts):
+-- reading its value sets whose rows the statement sees and what the planner does without (nothing or a method), lets it write
+-- nothing, and refuses it in another session, or another state of one, than the service has verified. What is set ends with the statement. A state of other settings needs a type
+-- of another name, since replicas of an older build use this one.
+CREATE DOMAIN session_entry AS text CONSTRAINT session_entry_check CHECK (
+  concat_ws(' ',
+    set_config('app.tenant_id', split_part(VALUE, ' ', 1), true),
+    CASE split_part(VALUE, ' ', 2) WHEN 'nothing' THEN 'nothing'
+      ELSE substr(set_config(split_part(VALUE, ' ', 2), 'off', true), 4) || split_part(VALUE, ' ', 2) END,
+    set_config('transaction_read_only', 'on', true),
+    pg_backend_pid(), current_user,
+    current_setting('row_security', true), current_setting('search_path', true),
+    current_setting('default_transaction_isolation', true), current_setting('statement_timeout', true),
+    current_setting('idle_in_transaction_session_timeout', true), current_setting('timezone', true),
+    current_setting('datestyle', true), current_setting('jit', true),
+    current_setting('session_replication_role', true)) = VALUE);
 `,
   ["new_id", "sees_tenant"]
 )

@@ -33,6 +33,11 @@ CREATE INDEX audit_entries_tenant ON audit_entries (tenant_id, occurred_at DESC,
 CREATE INDEX audit_entries_refused ON audit_entries (outcome, occurred_at DESC, id DESC) WHERE outcome <> 'success';
 CREATE INDEX audit_entries_refused_action ON audit_entries (action_type, tenant_id, occurred_at DESC, id DESC)
 WHERE outcome <> 'success';
+-- A search for an action reads those of the caller's tenant alone, however many others have.
+CREATE INDEX audit_entries_tenant_action ON audit_entries (tenant_id, action_type, occurred_at DESC, id DESC);
+-- A search finds the entries of a trace. What BRIN keeps of so many rows together is written when they are all there, so that
+-- a new entry writes nothing to it.
+CREATE INDEX audit_entries_trace ON audit_entries USING brin (trace_id text_bloom_ops) WITH (autosummarize = on);
 CREATE INDEX audit_entries_transaction ON audit_entries (transaction_id, id);
 
 CREATE TRIGGER audit_entries_append_only BEFORE UPDATE OR DELETE ON audit_entries
@@ -129,6 +134,15 @@ CREATE TABLE attestation_keys (
   CHECK (purpose = 'verify' OR sealed_private_key IS NOT NULL)
 );
 CREATE INDEX attestation_keys_purpose ON attestation_keys (purpose, status, valid_from);
+
+-- When the installation signed which payload (its SHA-256 digest): a statement is judged at that time.
+CREATE TABLE attestation_statements (
+  digest bytea NOT NULL CHECK (octet_length(digest) = 32),
+  key_id text NOT NULL REFERENCES attestation_keys (key_id),
+  signed_at timestamptz NOT NULL,
+  PRIMARY KEY (digest, key_id)
+);
+REVOKE UPDATE, DELETE ON attestation_statements FROM application_manager;
 `,
   [
     "audit_refuse_change",

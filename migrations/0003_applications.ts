@@ -10,9 +10,13 @@ CREATE TABLE applications (
   status text NOT NULL CHECK (status IN ('active', 'pending', 'rejected', 'suspended')),
   built_in boolean NOT NULL DEFAULT false,
   created_at timestamptz NOT NULL,
-  updated_at timestamptz NOT NULL
+  updated_at timestamptz NOT NULL,
+  search_text text NOT NULL GENERATED ALWAYS AS (lower(name || ' ' || slug)) STORED
 );
-CREATE INDEX applications_created ON applications (created_at);
+CREATE INDEX applications_search ON applications USING gin (search_text gin_trgm_ops);
+CREATE INDEX applications_created ON applications (created_at, id);
+CREATE INDEX applications_name ON applications (lower(name), id);
+CREATE INDEX applications_status ON applications (status, id);
 
 CREATE TABLE roles (
   id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -25,38 +29,5 @@ CREATE TABLE roles (
   updated_at timestamptz NOT NULL,
   CONSTRAINT roles_name UNIQUE (application_id, name)
 );
-
-CREATE TABLE trial_users (
-  id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  first_name text NOT NULL,
-  last_name text NOT NULL,
-  email text NOT NULL,
-  organization text,
-  is_active boolean NOT NULL,
-  email_verified boolean NOT NULL,
-  trial_start_date timestamptz NOT NULL,
-  trial_end_date timestamptz NOT NULL,
-  created_at timestamptz NOT NULL,
-  CHECK (trial_end_date >= trial_start_date)
-);
-CREATE UNIQUE INDEX trial_users_email ON trial_users (lower(email));
-CREATE INDEX trial_users_active ON trial_users (is_active, id);
--- For the dashboard's trends, which count new rows per day.
-CREATE INDEX trial_users_created ON trial_users (created_at);
-
-CREATE TABLE sessions (
-  id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  trial_user_id integer NOT NULL,
-  ip_address text NOT NULL,
-  started_at timestamptz NOT NULL,
-  last_activity_at timestamptz NOT NULL,
-  is_active boolean NOT NULL,
-  -- Whether the session is the sign-in of an account, which ends with it.
-  is_sign_in boolean NOT NULL DEFAULT false
-);
-CREATE INDEX sessions_user ON sessions (trial_user_id, id);
-CREATE INDEX sessions_active ON sessions (is_active, id);
-CREATE INDEX sessions_idle ON sessions (last_activity_at) WHERE is_active;
-CREATE INDEX sessions_started ON sessions (started_at);
 `
 )

@@ -11,55 +11,8 @@ CREATE TABLE gateway_secrets (
 );
 REVOKE UPDATE ON gateway_secrets FROM application_manager;
 
-CREATE DOMAIN gateway_usage_method AS text
-CHECK (VALUE IN ('provider_usage', 'aborted', 'estimated', 'unanswered', 'released', 'expired'));
-
--- One row per gateway call that had a reservation, written when the reservation is closed. Tokens are null where they
--- are unknown. Prompts and completions are not stored here.
-CREATE TABLE gateway_usage (
-  tenant_id uuid NOT NULL,
-  reservation_id uuid NOT NULL,
-  occurred_at timestamptz NOT NULL,
-  charge_id uuid,
-  created_by text NOT NULL,
-  agent_id uuid,
-  plan_id uuid,
-  application_id integer,
-  api_key_id uuid,
-  user_id text,
-  task_type text,
-  operation text,
-  dialect text,
-  model_asked text,
-  model text,
-  model_served text,
-  provider text,
-  input_tokens bigint,
-  output_tokens bigint,
-  cached_input_tokens bigint,
-  cache_write_tokens bigint,
-  cache_write_1h_tokens bigint,
-  reasoning_tokens bigint,
-  cost budget_quantity NOT NULL,
-  rates jsonb,
-  catalogue_version text,
-  method gateway_usage_method NOT NULL,
-  status integer,
-  latency_ms bigint,
-  upstream_latency_ms bigint,
-  time_to_first_token_ms bigint,
-  attempts jsonb,
-  metadata jsonb,
-  trace_id text,
-  PRIMARY KEY (tenant_id, reservation_id)
-);
-CREATE INDEX gateway_usage_occurred ON gateway_usage USING brin (occurred_at);
-ALTER TABLE gateway_usage ENABLE ROW LEVEL SECURITY;
-CREATE POLICY gateway_usage_of_tenant ON gateway_usage
-USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
-REVOKE INSERT, UPDATE, DELETE ON gateway_usage FROM application_manager;
-
--- What closes a reservation, as budgets_close takes it, and what the row of a gateway's call has from \`operation\` on.
+-- What closes a reservation, as budgets_close takes it, and what the row of a gateway's call has from \`operation\` on. What
+-- happened before \`booked_from\` is booked as of now.
 CREATE TYPE budget_closing AS (
   id uuid,
   tenant_id uuid,
@@ -92,7 +45,11 @@ CREATE TYPE budget_closing AS (
   time_to_first_token_ms bigint,
   attempts jsonb,
   call_metadata jsonb,
-  trace_id text
+  trace_id text,
+  tool_uses jsonb,
+  happened_at timestamptz,
+  booked_from timestamptz,
+  price_terms jsonb
 );
 
 -- The gateway call that each Idempotency-Key belongs to. Responses are not stored.
@@ -103,6 +60,8 @@ CREATE TABLE call_keys (
   request_sha256 bytea NOT NULL,
   reservation_id uuid,
   created_at timestamptz NOT NULL,
+  -- The claim that a call has on its key, by which it frees the key only while it is the call's own.
+  claim uuid,
   PRIMARY KEY (principal, route, key)
 );
 CREATE INDEX call_keys_age ON call_keys (created_at);
@@ -118,5 +77,24 @@ CREATE INDEX gateway_contents_age ON gateway_contents (created_at);
 ALTER TABLE gateway_contents ENABLE ROW LEVEL SECURITY;
 CREATE POLICY gateway_contents_of_tenant ON gateway_contents
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+
+-- Turns of conversations of the Responses API, encrypted, for the turns that refer to them. Deleted when they expire.
+CREATE TABLE gateway_responses (
+  tenant_id uuid NOT NULL REFERENCES tenants (id),
+  id uuid NOT NULL,
+  previous_id uuid,
+  created_by text NOT NULL,
+  sealed bytea NOT NULL,
+  created_at timestamptz NOT NULL,
+  -- How much is read is decided before it is read, and what a tenant stores is summed up without reading it.
+  bytes integer NOT NULL GENERATED ALWAYS AS (octet_length(sealed)) STORED,
+  PRIMARY KEY (tenant_id, id)
+);
+CREATE INDEX gateway_responses_age ON gateway_responses (created_at);
+CREATE INDEX gateway_responses_bytes ON gateway_responses (tenant_id) INCLUDE (bytes);
+ALTER TABLE gateway_responses ENABLE ROW LEVEL SECURITY;
+CREATE POLICY gateway_responses_of_tenant ON gateway_responses
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+REVOKE UPDATE ON gateway_responses FROM application_manager;
 `
 )

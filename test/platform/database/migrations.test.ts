@@ -71,6 +71,19 @@ it.live("a migration that fails leaves nothing behind, and the next start applie
   })
 )
 
+it.live("a database of a build before the first release is refused, and stays as it is", () =>
+  Effect.gen(function* () {
+    const database = yield* makeDatabase
+    yield* asSuperuser(
+      database,
+      (sql) => sql`UPDATE effect_sql_migrations SET name = 'accounts' WHERE migration_id = 4`
+    )
+    const before = yield* recorded(database)
+    assert.strictEqual((yield* Effect.flip(migrate(database)))._tag, "UnsupportedDatabase")
+    assert.deepStrictEqual(yield* recorded(database), before)
+  })
+)
+
 it.live("migrations are numbered in order, each once, and the newest is known", () =>
   Effect.gen(function* () {
     const numbers = files.map((file) => Number(file.slice(0, 4)))

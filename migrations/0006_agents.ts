@@ -15,14 +15,38 @@ CREATE TABLE api_keys (
   last_used_at timestamptz,
   expires_at timestamptz,
   revoked_at timestamptz,
-  rotated_from uuid REFERENCES api_keys (id)
+  rotated_from uuid REFERENCES api_keys (id),
+  -- Of a synthetic principal: a key that monitors, tests or is a trap. Its row outlives it, so that usage which is settled
+  -- later is still known as synthetic.
+  synthetic_kind text CONSTRAINT api_keys_synthetic_kind CHECK (synthetic_kind IN ('monitor', 'test', 'canary')),
+  labels jsonb NOT NULL DEFAULT '{}',
+  lower_name text NOT NULL GENERATED ALWAYS AS (lower(name)) STORED,
+  search_text text NOT NULL GENERATED ALWAYS AS (lower(name || ' amk_' || public_id)) STORED,
+  CONSTRAINT api_keys_synthetic_tenant CHECK (synthetic_kind IS NULL OR tenant_id IS NOT NULL),
+  CONSTRAINT api_keys_synthetic_end CHECK (synthetic_kind IS NULL OR synthetic_kind = 'canary' OR expires_at IS NOT NULL)
 );
 CREATE INDEX api_keys_tenant ON api_keys (tenant_id, id);
 CREATE INDEX api_keys_rotated_from ON api_keys (rotated_from) WHERE rotated_from IS NOT NULL;
 CREATE INDEX api_keys_application_id ON api_keys (application_id) WHERE application_id IS NOT NULL;
+CREATE INDEX api_keys_synthetic ON api_keys (id) WHERE synthetic_kind IS NOT NULL;
+CREATE INDEX api_keys_search ON api_keys USING gin (search_text gin_trgm_ops);
+CREATE INDEX api_keys_created ON api_keys (created_at, id);
+CREATE INDEX api_keys_tenant_created ON api_keys (tenant_id, created_at, id);
+CREATE INDEX api_keys_name ON api_keys (lower_name, id);
+CREATE INDEX api_keys_tenant_name ON api_keys (tenant_id, lower_name, id);
+CREATE INDEX api_keys_used ON api_keys ((CASE WHEN last_used_at IS NULL THEN 'epoch' ELSE last_used_at END), id);
+CREATE INDEX api_keys_tenant_used ON api_keys (tenant_id, (CASE WHEN last_used_at IS NULL THEN 'epoch' ELSE last_used_at END), id);
+CREATE TRIGGER api_keys_holders AFTER INSERT OR UPDATE OF created_by ON api_keys
+FOR EACH ROW EXECUTE FUNCTION record_holders('api-key', 'id');
 ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY;
 CREATE POLICY api_keys_of_tenant ON api_keys
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+
+CREATE VIEW synthetic_principals WITH (security_invoker = true) AS
+SELECT k.id, k.public_id, k.synthetic_kind AS kind, k.name, k.tenant_id, k.application_id, k.scopes,
+  k.labels, k.created_at, k.created_by, k.last_used_at, k.expires_at, k.revoked_at
+FROM api_keys k WHERE k.synthetic_kind IS NOT NULL AND k.revoked_at IS NULL;
+GRANT SELECT, UPDATE ON synthetic_principals TO application_manager;
 
 CREATE TABLE agent_templates (
   id uuid PRIMARY KEY DEFAULT new_id(),
@@ -61,12 +85,30 @@ CREATE TABLE agents (
   created_by text NOT NULL,
   updated_at timestamptz NOT NULL,
   last_seen_at timestamptz,
+  -- Those of the credential that created it, if any; what a synthetic principal registers is synthetic, too.
+  application_id integer CONSTRAINT agents_application REFERENCES applications (id),
+  expires_at timestamptz,
+  synthetic boolean NOT NULL DEFAULT false,
+  lower_name text NOT NULL GENERATED ALWAYS AS (lower(name)) STORED,
+  search_text text NOT NULL GENERATED ALWAYS AS (lower(name || ' ' || coalesce(owner_user_id, ''))) STORED,
   CHECK (default_task_type IS NULL OR default_task_type = ANY (allowed_task_types))
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX agents_name ON agents (tenant_id, name) WHERE status <> 'retired';
 CREATE INDEX agents_of_tenant ON agents (tenant_id, id);
 CREATE INDEX agents_owner ON agents (owner_user_id, id) WHERE owner_user_id IS NOT NULL;
 CREATE INDEX agents_template_id ON agents (template_id) WHERE template_id IS NOT NULL;
+CREATE INDEX agents_application_id ON agents (application_id) WHERE application_id IS NOT NULL;
+CREATE INDEX agents_synthetic ON agents (id) WHERE synthetic;
+CREATE INDEX agents_search ON agents USING gin (search_text gin_trgm_ops);
+CREATE INDEX agents_created ON agents (created_at, id);
+CREATE INDEX agents_tenant_created ON agents (tenant_id, created_at, id);
+CREATE INDEX agents_status_created ON agents (status, created_at, id);
+CREATE INDEX agents_lower_name ON agents (lower_name, id);
+CREATE INDEX agents_tenant_name ON agents (tenant_id, lower_name, id);
+CREATE INDEX agents_seen ON agents ((CASE WHEN last_seen_at IS NULL THEN 'epoch' ELSE last_seen_at END), id);
+CREATE INDEX agents_tenant_seen ON agents (tenant_id, (CASE WHEN last_seen_at IS NULL THEN 'epoch' ELSE last_seen_at END), id);
+CREATE TRIGGER agents_holders AFTER INSERT OR UPDATE OF created_by ON agents
+FOR EACH ROW EXECUTE FUNCTION record_holders('agent', 'id');
 ALTER TABLE agents ENABLE ROW LEVEL SECURITY;
 CREATE POLICY agents_of_tenant ON agents
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
@@ -76,7 +118,7 @@ CREATE VIEW bounded_agents WITH (security_invoker = true) AS
 SELECT a.id, a.tenant_id, a.status, a.scope_ceiling, t.scope_ceiling AS template_ceiling,
   least(a.max_credential_ttl_seconds, t.max_credential_ttl_seconds) AS max_credential_ttl_seconds,
   least(a.per_turn_budget, t.per_turn_budget) AS per_turn_budget, a.allowed_task_types, a.default_task_type,
-  agent_version(a.updated_at, t.updated_at) AS version
+  agent_version(a.updated_at, t.updated_at) AS version, a.application_id, a.expires_at, a.synthetic, a.created_by
 FROM agents a LEFT JOIN agent_templates t ON t.id = a.template_id;
 
 CREATE TABLE agent_keys (
@@ -98,6 +140,9 @@ CREATE TABLE agent_keys (
   CHECK (valid_until > valid_from),
   CHECK (revoked_at IS NOT NULL OR NOT credentials_revoked)
 );
+CREATE INDEX agent_keys_of_tenant ON agent_keys (tenant_id, id);
+CREATE TRIGGER agent_keys_holders AFTER INSERT OR UPDATE OF created_by ON agent_keys
+FOR EACH ROW EXECUTE FUNCTION record_holders('agent', 'agent_id');
 ALTER TABLE agent_keys ENABLE ROW LEVEL SECURITY;
 CREATE POLICY agent_keys_of_tenant ON agent_keys
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
@@ -118,6 +163,9 @@ CREATE TABLE delegation_grants (
   last_used_at timestamptz
 );
 CREATE INDEX delegation_grants_agent ON delegation_grants (agent_id, subject_type, subject, id);
+CREATE INDEX delegation_grants_of_tenant ON delegation_grants (tenant_id, id);
+-- An agent may act for many users: its grants are listed in the order of their last use.
+CREATE INDEX delegation_grants_used ON delegation_grants (agent_id, (CASE WHEN last_used_at IS NULL THEN 'epoch' ELSE last_used_at END), id);
 ALTER TABLE delegation_grants ENABLE ROW LEVEL SECURITY;
 CREATE POLICY delegation_grants_of_tenant ON delegation_grants
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
@@ -146,6 +194,7 @@ CREATE TABLE agent_credentials (
 );
 CREATE INDEX agent_credentials_agent ON agent_credentials (agent_id, id);
 CREATE INDEX agent_credentials_expired ON agent_credentials (expires_at);
+CREATE INDEX agent_credentials_of_tenant ON agent_credentials (tenant_id, id);
 ALTER TABLE agent_credentials ENABLE ROW LEVEL SECURITY;
 CREATE POLICY agent_credentials_of_tenant ON agent_credentials
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
@@ -160,6 +209,39 @@ CREATE TABLE agent_assertions (
 );
 CREATE INDEX agent_assertions_expired ON agent_assertions (expires_at);
 REVOKE INSERT, UPDATE ON agent_assertions FROM application_manager;
+
+CREATE TABLE registration_tokens (
+  id uuid PRIMARY KEY DEFAULT new_id(),
+  token_sha256 bytea NOT NULL CONSTRAINT registration_tokens_sha256 UNIQUE,
+  uses integer NOT NULL CHECK (uses > 0),
+  remaining_uses integer NOT NULL CHECK (remaining_uses BETWEEN 0 AND uses),
+  expires_at timestamptz NOT NULL,
+  created_at timestamptz NOT NULL,
+  created_by text NOT NULL
+);
+
+-- What an application said of itself when it registered, under the id of the application.
+CREATE TABLE application_registrations (
+  id integer PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
+  access_token_sha256 bytea NOT NULL,
+  client_name text,
+  client_uri text,
+  redirect_uris text[] NOT NULL,
+  jwks jsonb,
+  jwks_uri text,
+  contacts text[] NOT NULL,
+  software_id text,
+  software_version text,
+  requested_scopes text[] NOT NULL,
+  -- The key that the approval issued; those that took its place refer to it.
+  api_key_id uuid REFERENCES api_keys (id),
+  -- That key until the application has read it.
+  sealed_secret bytea,
+  registration_token_id uuid,
+  created_at timestamptz NOT NULL,
+  updated_at timestamptz NOT NULL,
+  CHECK (sealed_secret IS NULL OR api_key_id IS NOT NULL)
+);
 `,
   ["agent_version"]
 )

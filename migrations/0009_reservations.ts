@@ -39,8 +39,44 @@ CREATE TYPE budget_need AS (
   most bigint
 );
 
-CREATE DOMAIN budget_reservation_state AS text
-CHECK (VALUE IN ('held', 'open', 'denied', 'expired', 'released', 'settled'));
+-- A counter while a batch is decided: what its cap allows, what it has with what the batch has been given so far, and how much
+-- of \`reserved\` the batch adds. \`id\` is null where plans hold all that the batch needs of it. \`ends\` is the end of its period in
+-- milliseconds, null where it has none. \`has_due\` says whether something is to be swept that may free it; null where that was
+-- not looked up yet.
+CREATE TYPE budget_counter_state AS (
+  tenant_id uuid,
+  cap_id uuid,
+  counter_key text,
+  id uuid,
+  unit text,
+  mode text,
+  limit_amount bigint,
+  spent bigint,
+  reserved bigint,
+  added bigint,
+  ends bigint,
+  has_thresholds boolean,
+  has_due boolean
+);
+
+-- A counter that governs a request: its place among those of the batch. Where the request's plan holds what is needed of it,
+-- \`held_until\` is the end of the period that the plan holds it in.
+CREATE TYPE budget_governing AS (place integer, held_until timestamptz);
+
+-- What is decided of a request; \`verdict\` is null until it is. \`counter_ids\` are the counters that it is counted on, those of
+-- its plan first. \`headrooms\` are what the counters in \`governs\` have left after it, and \`ends\` when their periods end, null
+-- where they never do: both as the answer has them, in text and in milliseconds. Where one of these counters has too little
+-- left, \`lacking\` is its place among those of the batch, and \`shortage\` the counter at that moment.
+CREATE TYPE budget_verdict AS (
+  verdict text,
+  governs budget_governing[],
+  counter_ids uuid[],
+  headrooms text[],
+  ends bigint[],
+  lacking integer,
+  shortage budget_counter_state
+);
+
 CREATE DOMAIN budget_origin AS text CHECK (VALUE IN ('api', 'gateway', 'plan'));
 
 CREATE TABLE budget_reservations (
@@ -73,9 +109,13 @@ CREATE TABLE budget_reservations (
   actual bigint,
   actual_tokens bigint,
   late boolean NOT NULL DEFAULT false,
+  -- While a call of the gateway uses a reservation that was made before it: the charge that the call is to make, by which only
+  -- this call moves or returns the reservation, and what it is when it is returned.
+  transferred jsonb,
   -- The only duplicates here are versions of one row: to look for them costs more than they take.
   PRIMARY KEY (tenant_id, id) WITH (deduplicate_items = off),
-  CHECK ((state = 'settled') = (charge_id IS NOT NULL))
+  -- Its text is short, since PostgreSQL reads it in each statement.
+  CONSTRAINT budget_reservations_charge CHECK (budget_guard_reservation(state, charge_id))
 ) WITH (fillfactor = 90);
 CREATE INDEX budget_reservations_due ON budget_reservations (expires_at) WHERE state IN ('open', 'held');
 CREATE INDEX budget_reservations_id ON budget_reservations (id) WITH (deduplicate_items = off);
@@ -118,5 +158,42 @@ ALTER TABLE budget_entries ENABLE ROW LEVEL SECURITY;
 CREATE POLICY budget_entries_of_tenant ON budget_entries
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
 REVOKE INSERT, UPDATE, DELETE ON budget_entries FROM application_manager;
-`
+
+-- A plan has a counter of its own, under the plan's id, for what its calls have spent and reserved. It reserves its
+-- remaining budget on the counters in counter_ids (with their caps and keys): a call shifts budget between the plan and
+-- itself there, so the sum stays the same.
+CREATE TABLE budget_plans (
+  tenant_id uuid NOT NULL,
+  id uuid NOT NULL,
+  agent_id uuid NOT NULL,
+  application_id integer,
+  task_type text,
+  name text,
+  status text NOT NULL CHECK (status IN ('active', 'suspended', 'completed', 'aborted', 'expired')),
+  budget bigint NOT NULL CHECK (budget >= 0),
+  heartbeat_seconds integer NOT NULL CHECK (heartbeat_seconds > 0),
+  heartbeat_by timestamptz NOT NULL,
+  expires_at timestamptz,
+  dead_at timestamptz NOT NULL,
+  metadata jsonb,
+  created_at timestamptz NOT NULL,
+  created_by text NOT NULL,
+  ended_at timestamptz,
+  counter_ids uuid[] NOT NULL,
+  held_caps uuid[] NOT NULL,
+  held_keys text[] NOT NULL,
+  PRIMARY KEY (tenant_id, id),
+  CHECK ((status IN ('active', 'suspended')) = (ended_at IS NULL)),
+  CHECK (cardinality(counter_ids) = cardinality(held_caps) AND cardinality(counter_ids) = cardinality(held_keys))
+) WITH (fillfactor = 80);
+CREATE INDEX budget_plans_agent ON budget_plans (tenant_id, agent_id, id);
+CREATE INDEX budget_plans_id ON budget_plans (id);
+CREATE INDEX budget_plans_dead ON budget_plans (dead_at) WHERE status IN ('active', 'suspended');
+CREATE INDEX budget_plans_silent ON budget_plans (heartbeat_by) WHERE status = 'active';
+ALTER TABLE budget_plans ENABLE ROW LEVEL SECURITY;
+CREATE POLICY budget_plans_of_tenant ON budget_plans
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+REVOKE INSERT, UPDATE, DELETE ON budget_plans FROM application_manager;
+`,
+  ["budget_guard_reservation"]
 )

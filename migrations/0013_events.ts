@@ -23,6 +23,8 @@ CREATE TABLE event_targets (
   created_by text NOT NULL,
   updated_at timestamptz NOT NULL
 );
+-- Those of a tenant are counted before it gets another one, while every dispatch waits.
+CREATE INDEX event_targets_of_tenant_id ON event_targets (tenant_id, id);
 ALTER TABLE event_targets ENABLE ROW LEVEL SECURITY;
 CREATE POLICY event_targets_of_tenant ON event_targets
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
@@ -65,6 +67,8 @@ CREATE TABLE received_events (
   received_at timestamptz NOT NULL,
   CONSTRAINT received_events_once UNIQUE NULLS NOT DISTINCT (tenant_id, digest)
 );
+-- Retention finds what is old; new rows go to its end.
+CREATE INDEX received_events_age ON received_events (received_at);
 ALTER TABLE received_events ENABLE ROW LEVEL SECURITY;
 CREATE POLICY received_events_of_tenant ON received_events
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));

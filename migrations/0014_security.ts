@@ -1,6 +1,7 @@
 import { script } from "../src/platform/database/migrations.ts"
 
-export default script(`
+export default script(
+  `
 -- Which capability a key or an agent last used and when, kept for as long as rules look back.
 CREATE TABLE capability_uses (
   principal text NOT NULL,
@@ -25,11 +26,12 @@ CREATE TABLE security_reports (
   checked integer NOT NULL DEFAULT 0,
   CHECK ((status = 'completed') = (completed_at IS NOT NULL))
 );
-CREATE INDEX agent_keys_of_tenant ON agent_keys (tenant_id, id);
-CREATE INDEX delegation_grants_of_tenant ON delegation_grants (tenant_id, id);
-CREATE INDEX agent_credentials_of_tenant ON agent_credentials (tenant_id, id);
 CREATE INDEX security_reports_of_tenant_id ON security_reports (tenant_id, id);
-CREATE INDEX security_reports_pending ON security_reports (id) WHERE status = 'pending';
+-- Of each kind a tenant waits for one report.
+CREATE UNIQUE INDEX security_reports_pending_once ON security_reports (tenant_id, kind) NULLS NOT DISTINCT
+WHERE status = 'pending';
+-- When a tenant was served last.
+CREATE INDEX security_reports_completed ON security_reports (tenant_id, completed_at);
 ALTER TABLE security_reports ENABLE ROW LEVEL SECURITY;
 CREATE POLICY security_reports_of_tenant ON security_reports
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
@@ -66,4 +68,5 @@ CREATE TABLE security_decisions (
 ALTER TABLE security_decisions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY security_decisions_of_tenant ON security_decisions
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
-`)
+`
+)
