@@ -1,4 +1,4 @@
-import { script } from "../src/platform/database/migrations.ts"
+import { script } from "../src/platform/database/migration-steps.ts"
 
 export default script(
   `
@@ -33,14 +33,18 @@ CREATE EXTENSION IF NOT EXISTS pg_trgm;
 
 GRANT USAGE ON SCHEMA public TO application_manager;
 ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO application_manager;
-GRANT SELECT ON effect_sql_migrations TO application_manager;
+GRANT SELECT ON applied_migrations TO application_manager;
 
--- The build whose functions the database has, and their signatures.
+-- The functions that the database has, by their revision, and the oldest one whose builds find all that they call. The next
+-- revision drops those that are retired.
 CREATE TABLE applied_functions (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  revision integer NOT NULL,
+  oldest_revision integer NOT NULL,
   checksum text NOT NULL,
   version text NOT NULL,
   signatures text[] NOT NULL,
+  retired text[] NOT NULL,
   applied_at timestamptz NOT NULL
 );
 REVOKE INSERT, UPDATE, DELETE ON applied_functions FROM application_manager;

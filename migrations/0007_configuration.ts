@@ -1,4 +1,4 @@
-import { script } from "../src/platform/database/migrations.ts"
+import { script } from "../src/platform/database/migration-steps.ts"
 
 export default script(
   `

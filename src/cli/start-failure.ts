@@ -2,7 +2,7 @@ import { Cause, Context, Data, Effect, Layer, Logger, Option, Predicate, Result,
 import { HttpServerError } from "effect/http"
 import { SqlError } from "effect/sql"
 import { EncryptionKeyUnusable } from "../platform/crypto/encryption-key.ts"
-import { DatabaseNotOwned, RoleNotGranted, UnsupportedDatabase } from "../platform/database/migrations.ts"
+import { DatabaseUnusable } from "../platform/database/migrations.ts"
 import { refusalOf } from "../platform/database/sessions.ts"
 import { EmbeddedPostgresError } from "../platform/embedded-postgres/system.ts"
 import * as Logging from "../platform/observability/logging.ts"
@@ -57,9 +57,7 @@ const explanationOf = (error: unknown): string | undefined => {
     error instanceof Unusable ||
     error instanceof SettingsError ||
     error instanceof EncryptionKeyUnusable ||
-    error instanceof RoleNotGranted ||
-    error instanceof DatabaseNotOwned ||
-    error instanceof UnsupportedDatabase
+    error instanceof DatabaseUnusable
   ) {
     return error.message
   }

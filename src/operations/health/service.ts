@@ -1,12 +1,12 @@
 import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
-import { areFunctionsCurrent, requiredSchema } from "../../platform/database/migrations.ts"
+import { type AppliedSchema, requiredSchema, schemaShortfall } from "../../platform/database/migrations.ts"
 import { DatabaseSessions } from "../../platform/database/sessions.ts"
 import { Shutdown } from "../../platform/http/in-flight.ts"
 import { SharedRedis } from "../../platform/redis/shared-redis.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { serviceName, serviceVersion } from "../../platform/runtime/version.ts"
 import { type Health, NotReady, type ReadinessCheck } from "./domain.ts"
-import { type AppliedSchema, HealthRepository } from "./repository.ts"
+import { HealthRepository } from "./repository.ts"
 
 export class HealthChecks extends Context.Service<HealthChecks>()("app/operations/HealthChecks", {
   make: Effect.gen(function* () {
@@ -17,12 +17,8 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/operation
     const shutdown = yield* Shutdown
     const required = yield* requiredSchema
     const migrationsOf = (applied: AppliedSchema) => {
-      if (applied.migration < required.migration) {
-        return { ready: false, detail: `${applied.migration} of ${required.migration} applied` }
-      }
-      return areFunctionsCurrent(applied, required.checksum)
-        ? { ready: true, detail: `${applied.migration} applied` }
-        : { ready: false, detail: `${applied.migration} applied, functions of another build` }
+      const shortfall = schemaShortfall(applied, required)
+      return { ready: shortfall === undefined, detail: shortfall ?? `${applied.migration} applied` }
     }
 
     let last = healthAt(0, "Healthy")
@@ -41,9 +37,9 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/operation
     /** The applied schema, and by how much this machine's clock is ahead of the database's. */
     const applied = Effect.gen(function* () {
       const before = clock.currentTimeMillisUnsafe()
-      const schema = yield* repository.appliedSchema
+      const { applied, nowMillis } = yield* repository.appliedSchema
       const between = (before + clock.currentTimeMillisUnsafe()) / 2
-      return { schema, aheadSeconds: Math.round((between - schema.nowMillis) / 1000) }
+      return { schema: applied, aheadSeconds: Math.round((between - nowMillis) / 1000) }
     }).pipe(Effect.timeoutOption("2 seconds"), Effect.option, Effect.map(Option.flatten))
 
     yield* repeatJob(
@@ -99,7 +95,7 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/operation
       health,
       ready,
       /** Whether the database has this build's migrations and functions; fails when the database does not answer. */
-      migrations: Effect.map(repository.appliedSchema, migrationsOf)
+      migrations: Effect.map(repository.appliedSchema, ({ applied }) => migrationsOf(applied))
     }
   })
 }) {

@@ -1,169 +1,197 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { PgClient, PgMigrator } from "@effect/sql-pg"
-import { Data, Effect, FileSystem, Layer, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
+import { PgClient } from "@effect/sql-pg"
+import { Data, Effect, Layer, Predicate, Schedule, Schema } from "effect"
+import { SqlClient, SqlError, SqlSchema } from "effect/sql"
+import { MigrationError } from "effect/sql/Migrator"
 import * as MigratorFileSystem from "effect/sql/MigratorFileSystem"
-import { hash } from "node:crypto"
-import { fileURLToPath } from "node:url"
-import { serviceVersion } from "../runtime/version.ts"
+import { type Migration, migrationsDirectory, perform, shortLockTimeout, type Step } from "./migration-steps.ts"
+import {
+  type AppliedFunctions,
+  applyFunctions,
+  type FunctionsOfBuild,
+  functionsOfBuild,
+  functionsState,
+  selectFunctions
+} from "./sql-functions.ts"
 
 /** The role that the pool runs as; made by the first migration, without login, ownership or the right to bypass policies. */
 export const applicationRole = "application_manager"
 
-/** The user that the service connects as may not run as {@link applicationRole}. */
-export class RoleNotGranted extends Data.TaggedError("RoleNotGranted")<{ readonly user: string }> {
-  override get message() {
-    return `The database user ${this.user} (Database:Url) is no member of the role that the service runs as. Let an administrator run: GRANT ${applicationRole} TO ${this.user};`
-  }
-}
+/** This build cannot use the database as it is; the message says what to do. */
+export class DatabaseUnusable extends Data.TaggedError("DatabaseUnusable")<{ readonly message: string }> {}
 
-/** The user that the service connects as may not create tables in its database. */
-export class DatabaseNotOwned extends Data.TaggedError("DatabaseNotOwned")<{
-  readonly user: string
-  readonly database: string
-}> {
-  override get message() {
-    return `The database user ${this.user} (Database:Url) may not create tables in the database ${this.database}. Let an administrator run: ALTER DATABASE ${this.database} OWNER TO ${this.user};`
-  }
-}
+const roleNotGranted = (user: string) =>
+  new DatabaseUnusable({
+    message: `The database user ${user} (Database:Url) is no member of the role that the service runs as. Let an administrator run: GRANT ${applicationRole} TO ${user};`
+  })
 
-/** The database has migrations that this build never had under these numbers. */
-export class UnsupportedDatabase extends Data.TaggedError("UnsupportedDatabase") {
-  override get message() {
-    return "The database (Database:Url, Database:Directory) was created by a build that preceded the first release and cannot be upgraded: set Database:Url to an empty database or, if the embedded database is used, delete the directory that Database:Directory names."
-  }
-}
+const notOwned = (user: string, database: string) =>
+  new DatabaseUnusable({
+    message: `The database user ${user} (Database:Url) may not create tables in the database ${database}. Let an administrator run: ALTER DATABASE ${database} OWNER TO ${user};`
+  })
 
-const directory = fileURLToPath(new URL("../../../migrations", import.meta.url))
-const loader = MigratorFileSystem.fromFileSystem(directory)
-
-const functionText = (name: string) =>
-  Effect.flatMap(FileSystem.FileSystem, (fileSystem) => fileSystem.readFileString(`${directory}/functions/${name}.sql`))
-
-/** The files of all functions, each named as its function, and a checksum of them; read once, since a build has its own. */
-const functionFiles = Effect.gen(function* () {
-  const fileSystem = yield* FileSystem.FileSystem
-  const names = (yield* fileSystem.readDirectory(`${directory}/functions`))
-    .filter((file) => file.endsWith(".sql"))
-    .map((file) => file.slice(0, -".sql".length))
-    .toSorted()
-  const files = yield* Effect.forEach(names, (name) => Effect.map(functionText(name), (text) => ({ name, text })))
-  return { files, checksum: hash("sha256", JSON.stringify(files)) }
-}).pipe(Effect.orDie, Effect.provide(NodeServices.layer), Effect.uninterruptible, Effect.cached, Effect.runSync)
-
-/** Runs several statements in one, since the protocol takes only one. */
-const execute = (sql: SqlClient.SqlClient, statements: string) =>
-  sql.unsafe(`DO $execute$ BEGIN EXECUTE $statements$${statements}$statements$; END $execute$`)
-
-/** A migration: statements, and before them the functions that a default, a policy, a view or a trigger in them names. */
-export const script = (statements: string, functions: ReadonlyArray<string> = []) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    for (const name of functions) yield* execute(sql, yield* functionText(name))
-    yield* execute(sql, statements)
-  }).pipe(Effect.provide(NodeServices.layer))
-
-/** The functions as they were last applied. */
-const AppliedFunctions = Schema.Struct({ checksum: Schema.String, version: Schema.String })
-
-/** Whether functions are at least this build's: those that a newer build applied stay while both run. */
-export const areFunctionsCurrent = (
-  applied: { readonly checksum: string | null; readonly version: string | null },
-  checksum: string
-): boolean =>
-  applied.checksum === checksum || (applied.version ?? "").localeCompare(serviceVersion, "en", { numeric: true }) > 0
-
-/**
- * Brings the functions up to this build's files. Those that were applied before are dropped first, since another result
- * type is no replacement and a file may be gone; what a table names cannot be dropped, and is replaced.
- */
-const applyFunctions = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  const { checksum, files } = yield* functionFiles
-  const [applied] = yield* SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: AppliedFunctions,
-    execute: () => sql`SELECT checksum, version FROM applied_functions`
-  })(undefined)
-  if (applied !== undefined && areFunctionsCurrent(applied, checksum)) return
-  yield* sql`
-    DO $$
-    DECLARE
-      signature text;
-    BEGIN
-      FOR signature IN SELECT unnest(signatures) FROM applied_functions LOOP
-        BEGIN
-          EXECUTE format('DROP FUNCTION IF EXISTS %s', signature);
-        EXCEPTION WHEN dependent_objects_still_exist THEN NULL;
-        END;
-      END LOOP;
-    END
-    $$`
-  for (const { name, text } of files) {
-    yield* Effect.mapError(
-      execute(sql, text),
-      (cause) => new PgMigrator.MigrationError({ kind: "Failed", cause, message: `Function "${name}" failed` })
-    )
-  }
-  const names = files.map(({ name }) => name).join()
-  yield* sql`
-    INSERT INTO applied_functions (checksum, version, signatures, applied_at)
-    SELECT ${checksum}, ${serviceVersion}, array_agg(oid::regprocedure::text ORDER BY proname), now()
-    FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname = ANY (string_to_array(${names}, ','))
-    ON CONFLICT (only_row) DO UPDATE SET checksum = EXCLUDED.checksum, version = EXCLUDED.version,
-      signatures = EXCLUDED.signatures, applied_at = EXCLUDED.applied_at`
+const unreleased = new DatabaseUnusable({
+  message:
+    "The database (Database:Url, Database:Directory) was created by a build that preceded the first release and cannot be upgraded: set Database:Url to an empty database or, if the embedded database is used, delete the directory that Database:Directory names."
 })
+
+const contracted = new DatabaseUnusable({
+  message:
+    "The database (Database:Url) was upgraded by a later release, which this one is too old for. Install the release that upgraded it, or the one before."
+})
+
+const loader = MigratorFileSystem.fromFileSystem(migrationsDirectory)
+type Resolved = Effect.Success<typeof loader>[number]
+
+/** A migration's module exports its steps, or its only one. */
+const load = ([id, name, module]: Resolved) =>
+  module.pipe(
+    Effect.map((loaded: { readonly default: Step | Migration }): Migration =>
+      Array.isArray(loaded.default) ? loaded.default : [loaded.default as Step]
+    ),
+    Effect.catchDefect((cause) =>
+      Effect.fail(
+        new MigrationError({ kind: "ImportError", cause, message: `Migration "${id}_${name}" cannot be read` })
+      )
+    )
+  )
 
 /** Fails where a number of this build's has another name in the database, and where an empty one cannot be filled. */
 const requireUsable = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const { database, exists, mayCreate, user } = yield* SqlSchema.findOne({
+  const { database, exists, isUnreleased, mayCreate, user } = yield* SqlSchema.findOne({
     Request: Schema.Void,
     Result: Schema.Struct({
       exists: Schema.Boolean,
+      isUnreleased: Schema.Boolean,
       mayCreate: Schema.Boolean,
       user: Schema.String,
       database: Schema.String
     }),
     execute: () =>
-      sql`SELECT to_regclass('effect_sql_migrations') IS NOT NULL AS exists,
+      sql`SELECT to_regclass('applied_migrations') IS NOT NULL AS exists,
+        to_regclass('effect_sql_migrations') IS NOT NULL AS "isUnreleased",
         has_schema_privilege('public', 'CREATE') AS "mayCreate",
         current_user::text AS user, current_database()::text AS database`
   })(undefined)
-  if (!exists && !mayCreate) return yield* new DatabaseNotOwned({ user, database })
-  if (!exists) return
-  const names = new Map((yield* loader).map(([id, name]) => [id, name]))
-  const applied = yield* SqlSchema.findAll({
+  if (isUnreleased) return yield* unreleased
+  if (!exists && !mayCreate) return yield* notOwned(user, database)
+})
+
+const AppliedMigration = Schema.Struct({
+  id: Schema.Int,
+  name: Schema.String,
+  stepsDone: Schema.Int,
+  isApplied: Schema.Boolean
+})
+
+/** Applies what is missing; answers which migrations were applied. */
+const applyMigrations = (holdsLock: Effect.Effect<void, MigrationError | SqlError.SqlError>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      CREATE TABLE IF NOT EXISTS applied_migrations (
+        id integer PRIMARY KEY, name text NOT NULL, steps_done integer NOT NULL DEFAULT 0, applied_at timestamptz)`
+    const applied = yield* SqlSchema.findAll({
+      Request: Schema.Void,
+      Result: AppliedMigration,
+      execute: () =>
+        sql`SELECT id, name, steps_done AS "stepsDone", applied_at IS NOT NULL AS "isApplied" FROM applied_migrations`
+    })(undefined)
+    const known = new Map(applied.map((one) => [one.id, one]))
+    const all = yield* loader
+    if (all.some(([id, name]) => known.has(id) && known.get(id)?.name !== name)) return yield* unreleased
+    const missing = all.filter(([id]) => known.get(id)?.isApplied !== true)
+    for (const one of missing) {
+      const [id, name] = one
+      yield* sql`INSERT INTO applied_migrations (id, name) VALUES (${id}, ${name}) ON CONFLICT DO NOTHING`
+      const steps = yield* load(one)
+      for (const [place, step] of steps.entries()) {
+        if (place < (known.get(id)?.stepsDone ?? 0)) continue
+        yield* holdsLock
+        const done = sql`UPDATE applied_migrations SET steps_done = ${place + 1} WHERE id = ${id}`
+        yield* perform(step, done).pipe(
+          retryingLocks(`${id}_${name}`),
+          Effect.mapError(
+            (cause) => new MigrationError({ kind: "Failed", cause, message: `Migration "${id}_${name}" failed` })
+          ),
+          Effect.withSpan(`Migrations ${id}_${name} ${place + 1}`)
+        )
+      }
+      yield* sql`UPDATE applied_migrations SET applied_at = clock_timestamp() WHERE id = ${id}`
+    }
+    return missing.map(([id, name]) => [id, name] as const)
+  })
+
+/** Tries again where a lock did not come in time, since requests queue behind who waits for one: for ten minutes. */
+const retryingLocks =
+  (name: string) =>
+  <A, E, R>(step: Effect.Effect<A, E, R>) =>
+    step.pipe(
+      Effect.tapError((error) =>
+        isLocked(error) ? Effect.logInfo(`Migration ${name} waits for a lock that requests hold`) : Effect.void
+      ),
+      Effect.retry({
+        while: isLocked,
+        schedule: Schedule.spaced("500 millis").pipe(Schedule.jittered, Schedule.upTo({ duration: "10 minutes" }))
+      })
+    )
+
+const isLocked = (error: unknown): boolean =>
+  SqlError.isSqlError(error) &&
+  Predicate.hasProperty(error.reason.cause, "code") &&
+  ["55P03", "40P01"].includes(String(error.reason.cause.code))
+
+/** Waits for its turn among replicas; the lock is the session's, as steps have transactions of their own. */
+const lockMigrations = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const attempt = SqlSchema.findOne({
     Request: Schema.Void,
-    Result: Schema.Struct({ id: Schema.Int, name: Schema.String }),
-    execute: () => sql`SELECT migration_id AS id, name FROM effect_sql_migrations`
+    Result: Schema.Struct({ isLocked: Schema.Boolean, pid: Schema.Int }),
+    execute: () =>
+      sql`SELECT pg_try_advisory_lock(hashtext('application_manager_migrations')) AS "isLocked", pg_backend_pid() AS pid`
   })(undefined)
-  if (applied.some(({ id, name }) => names.has(id) && names.get(id) !== name)) return yield* new UnsupportedDatabase()
+  let { isLocked, pid } = yield* attempt
+  if (!isLocked) yield* Effect.logInfo("Another process applies migrations; waiting for it")
+  while (!isLocked) {
+    yield* Effect.sleep("250 millis")
+    ;({ isLocked, pid } = yield* attempt)
+  }
+  return Effect.flatMap(sql<{ readonly pid: number }>`SELECT pg_backend_pid() AS pid`, ([now]) =>
+    now?.pid === pid
+      ? Effect.void
+      : Effect.fail(
+          new MigrationError({ kind: "Locked", message: "The connection of the migrations was lost; run them again" })
+        )
+  )
 })
 
 /**
- * Applies the migrations and functions that are missing, in one transaction, under a lock that any number of replicas may
- * wait for; answers which migrations were applied.
+ * Applies the migrations and functions that are missing, while replicas of the release before serve; answers which migrations
+ * were applied. Any number of replicas may do so at once: one works, and the others wait for it.
  */
 export const migrate = (connection: PgClient.PgClientConfig) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const applied = yield* sql.withTransaction(
-      Effect.gen(function* () {
-        // A pooler keeps no settings of sessions, and the user may have the service's role as a default.
-        yield* sql`
-          SELECT set_config('lock_timeout', '60s', true), set_config('statement_timeout', '0', true),
-            set_config('jit', 'off', true),
-            CASE WHEN current_user = ${applicationRole} THEN set_config('role', 'none', true) END`
-        yield* sql`SELECT pg_advisory_xact_lock(hashtext('application_manager_migrations'))`
-        // Functions name tables and each other, whatever the order that they are created in.
-        yield* sql`SET LOCAL check_function_bodies = off`
-        yield* requireUsable
-        const applied = yield* PgMigrator.run({ loader })
-        yield* applyFunctions
-        return applied
-      })
+    // Functions name tables and each other, whatever the order that they are created in. A pooler keeps no settings of a start,
+    // and the user may have the service's role as a default.
+    yield* sql`
+      SELECT set_config('statement_timeout', '0', false), set_config('jit', 'off', false),
+        set_config('check_function_bodies', 'off', false),
+        CASE WHEN current_user = ${applicationRole} THEN set_config('role', 'none', false) END`
+    yield* shortLockTimeout(sql)
+    const holdsLock = yield* lockMigrations
+    yield* requireUsable
+    const applied = yield* applyMigrations(holdsLock)
+    yield* holdsLock
+    yield* Effect.flatMap(requiredSchema, ({ functions }) =>
+      Effect.filterOrFail(
+        selectFunctions(sql),
+        ([found]) => found === undefined || functionsState(found, functions) !== "contracted",
+        () => contracted
+      )
     )
+    yield* sql.withTransaction(applyFunctions)
     // A role belongs to all databases of a server, so another one's owner may have made it.
     const { isMember, name } = yield* SqlSchema.findOne({
       Request: Schema.String,
@@ -171,20 +199,73 @@ export const migrate = (connection: PgClient.PgClientConfig) =>
       execute: (role) =>
         sql`SELECT session_user::text AS name, pg_has_role(session_user, ${role}, 'MEMBER') AS "isMember"`
     })(applicationRole)
-    if (!isMember) return yield* new RoleNotGranted({ user: name })
+    if (!isMember) return yield* roleNotGranted(name)
     return applied
-  }).pipe(
-    Effect.provide(
-      PgClient.layer({ ...connection, applicationName: "application-manager-migrations", maxConnections: 1 }).pipe(
-        Layer.provideMerge(NodeServices.layer)
-      )
-    ),
-    Effect.withSpan("Migrations.migrate")
+  }).pipe(Effect.provide(ownerClient(connection)), Effect.withSpan("Migrations.migrate"))
+
+const ownerClient = (connection: PgClient.PgClientConfig) =>
+  PgClient.layer({ ...connection, applicationName: "application-manager-migrations", maxConnections: 1 }).pipe(
+    Layer.provideMerge(NodeServices.layer)
   )
 
-/** What this build needs of a database: the number of its newest migration, and the checksum of its functions. */
-export const requiredSchema = Effect.all([loader, functionFiles]).pipe(
-  Effect.map(([migrations, { checksum }]) => ({ migration: Math.max(0, ...migrations.map(([id]) => id)), checksum })),
+/** What a build needs of a database: the number of its newest migration, and its functions. */
+export interface RequiredSchema {
+  readonly migration: number
+  readonly functions: FunctionsOfBuild
+}
+
+/** What this build needs. */
+export const requiredSchema: Effect.Effect<RequiredSchema> = Effect.all([loader, functionsOfBuild]).pipe(
+  Effect.map(([migrations, functions]) => ({ migration: Math.max(0, ...migrations.map(([id]) => id)), functions })),
   Effect.orDie,
   Effect.provide(NodeServices.layer)
 )
+
+/** What a database has: the number of its newest migration, and the functions that were applied last. */
+export interface AppliedSchema {
+  readonly migration: number
+  readonly functions: AppliedFunctions | undefined
+}
+
+/** What a database lacks for a build to run; undefined where it has all, as it does after a later build's migrations. */
+export const schemaShortfall = (applied: AppliedSchema, required: RequiredSchema): string | undefined => {
+  if (applied.migration < required.migration) return `${applied.migration} of ${required.migration} applied`
+  const state = applied.functions === undefined ? "missing" : functionsState(applied.functions, required.functions)
+  switch (state) {
+    case "current":
+    case "later":
+      return undefined
+    case "contracted":
+      return `${applied.migration} applied, functions of a release that this one is too old for`
+    case "missing":
+    case "another":
+      return `${applied.migration} applied, functions of another build`
+  }
+}
+
+/** Waits until another process has applied what this build needs, for replicas that migrate nothing. */
+export const awaitMigrations = (connection: PgClient.PgClientConfig) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const required = yield* requiredSchema
+    const shortfall = Effect.gen(function* () {
+      const [exists] = yield* sql`SELECT WHERE to_regclass('applied_functions') IS NOT NULL`
+      if (exists === undefined) return "no migration applied"
+      const [newest] = yield* sql<{ readonly id: number | null }>`
+        SELECT max(id) AS id FROM applied_migrations WHERE applied_at IS NOT NULL`
+      const [functions] = yield* selectFunctions(sql)
+      if (functions !== undefined && functionsState(functions, required.functions) === "contracted") {
+        return yield* contracted
+      }
+      return schemaShortfall({ migration: newest?.id ?? 0, functions }, required)
+    })
+    const first = yield* shortfall
+    if (first === undefined) return
+    yield* Effect.logInfo(
+      `The database is not up to date (${first}); waiting for \`npm run migrate\` (Database:Migrate)`
+    )
+    yield* Effect.repeat(shortfall, {
+      schedule: Schedule.spaced("1 second"),
+      while: (lacking) => lacking !== undefined
+    })
+  }).pipe(Effect.provide(ownerClient(connection)), Effect.withSpan("Migrations.await"))

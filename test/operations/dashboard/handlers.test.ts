@@ -230,7 +230,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       yield* asSuperuser(database, (sql) =>
         Effect.andThen(
           sql`ALTER TABLE sessions RENAME TO sessions_elsewhere`,
-          sql`DELETE FROM effect_sql_migrations WHERE migration_id = (SELECT max(migration_id) FROM effect_sql_migrations)`
+          sql`DELETE FROM applied_migrations WHERE id = (SELECT max(id) FROM applied_migrations)`
         )
       )
       const service = yield* Effect.orDie(startService(database))
@@ -249,13 +249,13 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   it.effect("200: functions of an older build are reported, and readiness fails", () =>
     Effect.gen(function* () {
       const database = yield* makeDatabase
-      yield* asSuperuser(database, (sql) => sql`UPDATE applied_functions SET checksum = 'another', version = '0.0.1'`)
+      yield* asSuperuser(database, (sql) => sql`UPDATE applied_functions SET checksum = 'another', revision = 0`)
       const service = yield* Effect.orDie(startService(database))
       const migrations = yield* detailOf(service, "migrations")
       assert.strictEqual(migrations.check.status, "Unhealthy")
       assert.match(migrations.check.detail, /^\d+ applied, functions of another build$/)
       assert.strictEqual((yield* service.call("GET", "/health/ready")).status, 503)
-      yield* asSuperuser(database, (sql) => sql`UPDATE applied_functions SET version = '999.0.0'`)
+      yield* asSuperuser(database, (sql) => sql`UPDATE applied_functions SET revision = 999`)
       assert.strictEqual((yield* service.call("GET", "/health/ready")).status, 200)
     })
   )

@@ -1,9 +1,11 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Effect, Fiber, Redacted } from "effect"
 import * as crypto from "node:crypto"
 import * as fs from "node:fs"
 import { inject } from "vitest"
-import { migrate, requiredSchema } from "../../../src/platform/database/migrations.ts"
+import written from "../../../migrations/functions/revision.json" with { type: "json" }
+import { awaitMigrations, migrate, requiredSchema } from "../../../src/platform/database/migrations.ts"
+import { functionsOfBuild } from "../../../src/platform/database/sql-functions.ts"
 import { makeDatabase, makeEmptyDatabase, onServer, type TestDatabase } from "../../support/database.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
@@ -21,14 +23,17 @@ const functions = fs
 const recorded = (database: TestDatabase) =>
   asSuperuser(
     database,
-    (sql) => sql<{ readonly migration_id: number; readonly name: string }>`
-      SELECT migration_id, name FROM effect_sql_migrations ORDER BY migration_id`
+    (sql) => sql<{ readonly id: number; readonly name: string; readonly isApplied: boolean }>`
+      SELECT id, name, applied_at IS NOT NULL AS "isApplied" FROM applied_migrations ORDER BY id`
   )
 
 const tablesOf = (database: TestDatabase) =>
   asSuperuser(
     database,
-    (sql) => sql`SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'`
+    (sql) =>
+      sql<{
+        readonly relname: string
+      }>`SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'`
   )
 
 it.live("any number of replicas migrate an empty database at once, and each migration is applied once", () =>
@@ -40,7 +45,7 @@ it.live("any number of replicas migrate an empty database at once, and each migr
     )
     const rows = yield* recorded(database)
     assert.deepStrictEqual(
-      rows.map((row) => `${String(row.migration_id).padStart(4, "0")}_${row.name}.ts`),
+      rows.map((row) => `${String(row.id).padStart(4, "0")}_${row.name}.ts`),
       files
     )
     assert.deepStrictEqual(
@@ -59,27 +64,29 @@ it.live("migrating again applies nothing", () =>
   })
 )
 
-it.live("a migration that fails leaves nothing behind, and the next start applies all", () =>
+it.live("a migration that fails leaves nothing of its step behind, and the next start goes on with it", () =>
   Effect.gen(function* () {
     const database = yield* makeEmptyDatabase
-    yield* asSuperuser(database, (sql) => sql`CREATE TABLE idempotency_keys (mine text)`)
+    yield* asSuperuser(database, (sql) => sql`CREATE TABLE sessions (mine text)`)
     const error = yield* Effect.flip(migrate(database))
     assert.strictEqual(error._tag, "MigrationError")
-    assert.deepStrictEqual(yield* tablesOf(database), [{ relname: "idempotency_keys" }])
-    yield* asSuperuser(database, (sql) => sql`DROP TABLE idempotency_keys`)
-    assert.strictEqual((yield* migrate(database)).length, files.length)
+    assert.strictEqual(error.message, 'Migration "4_trials" failed')
+    const found = (yield* recorded(database)).map((row) => row.isApplied)
+    assert.deepStrictEqual(found, [true, true, true, false])
+    const tables = (yield* tablesOf(database)).map((row) => row.relname)
+    assert.include(tables, "applications")
+    assert.notInclude(tables, "trial_users")
+    yield* asSuperuser(database, (sql) => sql`DROP TABLE sessions`)
+    assert.strictEqual((yield* migrate(database)).length, files.length - 3)
   })
 )
 
 it.live("a database of a build before the first release is refused, and stays as it is", () =>
   Effect.gen(function* () {
     const database = yield* makeDatabase
-    yield* asSuperuser(
-      database,
-      (sql) => sql`UPDATE effect_sql_migrations SET name = 'accounts' WHERE migration_id = 4`
-    )
+    yield* asSuperuser(database, (sql) => sql`UPDATE applied_migrations SET name = 'accounts' WHERE id = 4`)
     const before = yield* recorded(database)
-    assert.strictEqual((yield* Effect.flip(migrate(database)))._tag, "UnsupportedDatabase")
+    assert.strictEqual((yield* Effect.flip(migrate(database)))._tag, "DatabaseUnusable")
     assert.deepStrictEqual(yield* recorded(database), before)
   })
 )
@@ -182,58 +189,123 @@ it.live("each file defines the one function that it is named after, whose body P
   })
 )
 
-it.live(
-  "functions that are not this build's are replaced, whatever their signatures and results, with their grants",
-  () =>
-    Effect.gen(function* () {
-      const database = yield* makeDatabase
-      const before = yield* functionsOf(database)
-      yield* asSuperuser(database, (sql) =>
-        Effect.gen(function* () {
-          yield* sql`DROP FUNCTION budgets_extend`
-          yield* sql`CREATE FUNCTION budgets_extend(p json) RETURNS integer LANGUAGE sql AS 'SELECT 1'`
-          yield* sql`CREATE FUNCTION budgets_extend(p json, older text) RETURNS integer LANGUAGE sql AS 'SELECT 1'`
-          yield* sql`CREATE FUNCTION budgets_removed(older text) RETURNS integer LANGUAGE sql AS 'SELECT 1'`
-          yield* sql`CREATE FUNCTION owned_by_the_operator() RETURNS integer LANGUAGE sql AS 'SELECT 1'`
-          yield* sql`CREATE OR REPLACE FUNCTION sees_tenant(tenant uuid) RETURNS boolean LANGUAGE sql AS 'SELECT true'`
-          yield* sql`UPDATE applied_functions SET checksum = 'older', signatures = signatures ||
-          ARRAY['budgets_extend(json,text)', 'budgets_removed(text)']`
-        })
-      )
-      assert.deepStrictEqual(yield* migrate(database), [])
-      const after = yield* functionsOf(database)
-      assert.deepStrictEqual(
-        after.filter(({ name }) => name !== "owned_by_the_operator"),
-        before
-      )
-      assert.strictEqual(after.length, before.length + 1)
-    })
-)
-
-it.live("functions of a newer build stay, and those of an older one do not", () =>
+it.live("functions of an earlier revision are replaced, whatever their signatures and results, with their grants", () =>
   Effect.gen(function* () {
     const database = yield* makeDatabase
-    const appliedBy = (version: string) =>
-      asSuperuser(database, (sql) => sql`UPDATE applied_functions SET checksum = 'another', version = ${version}`)
-    const checksum = asSuperuser(
-      database,
-      (sql) => sql<{ readonly checksum: string }>`SELECT checksum FROM applied_functions`
+    const before = yield* functionsOf(database)
+    yield* asSuperuser(database, (sql) =>
+      Effect.gen(function* () {
+        yield* sql`DROP FUNCTION budgets_extend`
+        yield* sql`CREATE FUNCTION budgets_extend(p json) RETURNS integer LANGUAGE sql AS 'SELECT 1'`
+        yield* sql`CREATE FUNCTION budgets_extend(p json, older text) RETURNS integer LANGUAGE sql AS 'SELECT 1'`
+        yield* sql`CREATE FUNCTION owned_by_the_operator() RETURNS integer LANGUAGE sql AS 'SELECT 1'`
+        yield* sql`CREATE OR REPLACE FUNCTION sees_tenant(tenant uuid) RETURNS boolean LANGUAGE sql AS 'SELECT true'`
+        yield* sql`UPDATE applied_functions SET revision = 0, oldest_revision = 0`
+      })
     )
-    yield* appliedBy("999.10.0")
-    yield* migrate(database)
-    assert.deepStrictEqual(yield* checksum, [{ checksum: "another" }])
-    yield* appliedBy("0.0.1")
-    yield* migrate(database)
-    assert.deepStrictEqual(yield* checksum, [{ checksum: (yield* requiredSchema).checksum }])
+    assert.deepStrictEqual(yield* migrate(database), [])
+    const after = yield* functionsOf(database)
+    assert.deepStrictEqual(
+      after.filter(({ name }) => name !== "owned_by_the_operator"),
+      before
+    )
+    assert.strictEqual(after.length, before.length + 1)
   })
 )
 
-it.live("a function that fails leaves nothing behind", () =>
+const applied = (database: TestDatabase) =>
+  asSuperuser(
+    database,
+    (sql) => sql<{ readonly revision: number; readonly oldest: number; readonly checksum: string }>`
+      SELECT revision, oldest_revision AS oldest, checksum FROM applied_functions`
+  )
+
+it.live("what builds of the revision before call is kept for them, and dropped with the next revision", () =>
+  Effect.gen(function* () {
+    const database = yield* makeDatabase
+    const { functions } = yield* requiredSchema
+    const removed = Effect.map(functionsOf(database), (all) => all.some(({ name }) => name === "budgets_removed"))
+    const setBack = asSuperuser(
+      database,
+      (sql) =>
+        sql`UPDATE applied_functions SET revision = revision - 1, oldest_revision = revision - 1, checksum = 'before'`
+    )
+    yield* asSuperuser(database, (sql) =>
+      Effect.andThen(
+        sql`CREATE FUNCTION budgets_removed(older text) RETURNS integer LANGUAGE sql AS 'SELECT 1'`,
+        sql`UPDATE applied_functions SET signatures = signatures || ARRAY['budgets_removed(text)']`
+      )
+    )
+    yield* setBack
+    yield* migrate(database)
+    assert.isTrue(yield* removed)
+    assert.deepStrictEqual(yield* applied(database), [
+      { revision: functions.revision, oldest: functions.revision - 1, checksum: functions.checksum }
+    ])
+    // Functions that changed within a revision, as in development, keep what is retired.
+    yield* asSuperuser(database, (sql) => sql`UPDATE applied_functions SET checksum = 'another'`)
+    yield* migrate(database)
+    assert.isTrue(yield* removed)
+    yield* setBack
+    yield* migrate(database)
+    assert.isFalse(yield* removed)
+  })
+)
+
+it.live("functions of a later build stay, and a build that it no longer knows is refused", () =>
+  Effect.gen(function* () {
+    const database = yield* makeDatabase
+    const { functions, migration } = yield* requiredSchema
+    const appliedBy = (ahead: number, oldest: number) =>
+      asSuperuser(
+        database,
+        (sql) => sql`
+          UPDATE applied_functions SET checksum = 'another', revision = ${functions.revision + ahead}::integer,
+            oldest_revision = ${functions.revision + oldest}::integer`
+      )
+    yield* appliedBy(1, 0)
+    yield* asSuperuser(
+      database,
+      (sql) => sql`INSERT INTO applied_migrations (id, name, applied_at) VALUES (${migration + 1}, 'later', now())`
+    )
+    yield* migrate(database)
+    yield* awaitMigrations(database)
+    assert.strictEqual((yield* applied(database))[0]?.checksum, "another")
+    yield* appliedBy(2, 1)
+    for (const start of [migrate(database), awaitMigrations(database)]) {
+      const refused = yield* Effect.flip(start)
+      assert.include(String(refused.message), "upgraded by a later release")
+    }
+    yield* appliedBy(-1, -1)
+    yield* migrate(database)
+    assert.strictEqual((yield* applied(database))[0]?.checksum, functions.checksum)
+  })
+)
+
+it.live("a process that migrates nothing waits until another one has", () =>
+  Effect.gen(function* () {
+    const database = yield* makeEmptyDatabase
+    const waiting = yield* Effect.forkChild(awaitMigrations(database))
+    yield* migrate(database)
+    yield* Fiber.join(waiting)
+  })
+)
+
+it("the revision is that of the functions", () =>
+  Effect.map(functionsOfBuild, ({ checksum }) =>
+    assert.strictEqual(checksum, written.checksum, "SQL functions changed: npm run revision")
+  ).pipe(Effect.runPromise))
+
+it.live("a function that fails leaves those before as they were", () =>
   Effect.gen(function* () {
     const database = yield* makeEmptyDatabase
     yield* asSuperuser(database, (sql) => sql`CREATE PROCEDURE budgets_extend(p json) LANGUAGE sql AS 'SELECT 1'`)
     const error = yield* Effect.flip(migrate(database))
     assert.include(String(error), "budgets_extend")
-    assert.deepStrictEqual(yield* tablesOf(database), [])
+    assert.isEmpty(yield* applied(database))
+    assert.notInclude(
+      (yield* functionsOf(database)).map(({ name }) => name),
+      "budgets_reserve"
+    )
   })
 )
