@@ -124,7 +124,7 @@ const applyMigrations = (holdsLock: Effect.Effect<void, MigrationError | SqlErro
   })
 
 /** Tries again where a lock did not come in time, since requests queue behind who waits for one: for ten minutes. */
-const retryingLocks =
+export const retryingLocks =
   (name: string) =>
   <A, E, R>(step: Effect.Effect<A, E, R>) =>
     step.pipe(

@@ -1,0 +1,83 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { batches, index, type Migration, script, type Step } from "../../src/platform/database/migration-steps.ts"
+import { root } from "./manuals.ts"
+import { migrationFaults } from "./migration-lint.ts"
+
+/** Those of the first release make an empty database. */
+const lastOfFirstRelease = 14
+
+const later = fs
+  .readdirSync(path.join(root, "migrations"))
+  .filter((file) => file.endsWith(".ts") && Number(file.slice(0, 4)) > lastOfFirstRelease)
+
+it("no migration after the first release stops requests, or takes away what the release before uses", async () => {
+  for (const file of later) {
+    const loaded: { readonly default: Step | Migration } = await import(path.join(root, "migrations", file))
+    const steps = Array.isArray(loaded.default) ? (loaded.default as Migration) : [loaded.default as Step]
+    assert.deepStrictEqual(migrationFaults(steps), [], file)
+  }
+})
+
+describe("the rules of migrations refuse", () => {
+  it.each([
+    ["an index", "CREATE INDEX one ON usage_rows (model)"],
+    ["a unique index in several lines", "CREATE UNIQUE INDEX IF NOT EXISTS one\n  ON public.agents (name)"],
+    ["rows changed at once", "UPDATE budget_counters SET spent = 0"],
+    ["rows deleted at once", "DELETE FROM usage_rollups r USING tenants t WHERE r.tenant_id = t.id"],
+    ["rows copied", "INSERT INTO billing_closings (id)\nSELECT id FROM billing_statements"],
+    ["another type", "ALTER TABLE usage_rows\n  ALTER COLUMN status TYPE smallint"],
+    [
+      "a generated column",
+      "ALTER TABLE agents ADD COLUMN lower_name text NOT NULL GENERATED ALWAYS AS (lower(name)) STORED"
+    ],
+    ["a default that is computed", "ALTER TABLE agents ADD COLUMN seen uuid DEFAULT gen_random_uuid()"],
+    ["a required column", "ALTER TABLE agents ADD COLUMN color text NOT NULL"],
+    ["a check", "ALTER TABLE agents ADD CONSTRAINT positive CHECK (size > 0)"],
+    ["a reference", "ALTER TABLE agents ADD FOREIGN KEY (color) REFERENCES colors (id)"],
+    ["a reference of a new column", "ALTER TABLE agents ADD COLUMN color integer REFERENCES colors (id)"],
+    ["a unique constraint", "ALTER TABLE agents ADD CONSTRAINT once UNIQUE (color)"],
+    ["NOT NULL", "ALTER TABLE agents ALTER COLUMN color SET NOT NULL"],
+    ["a dropped column", "ALTER TABLE IF EXISTS ONLY agents DROP COLUMN color"],
+    ["another name", "ALTER TABLE agents RENAME COLUMN color TO colour"],
+    ["a dropped table", "DROP TABLE IF EXISTS agents"],
+    ["a field of a composite type", "ALTER TYPE budget_closing ADD ATTRIBUTE color text"],
+    ["a lock", "LOCK TABLE agents IN SHARE MODE"],
+    ["a statement after others", "CREATE TABLE colors (id integer);\nCREATE INDEX one ON agents (color)"]
+  ])("%s", (_, statement) => {
+    assert.isNotEmpty(migrationFaults([script(`-- Why.\n${statement};\n`)]))
+  })
+
+  it("a batch of all rows", () => {
+    assert.lengthOf(migrationFaults([batches("UPDATE agents SET color = 'red' WHERE color IS NULL")]), 1)
+  })
+})
+
+describe("the rules of migrations admit", () => {
+  it.each([
+    [
+      "a new table with what belongs to it",
+      "CREATE TABLE colors (id integer NOT NULL);\nCREATE INDEX colors_id ON colors (id);\nINSERT INTO colors SELECT 1;\nALTER TABLE colors ENABLE ROW LEVEL SECURITY"
+    ],
+    ["a column", "ALTER TABLE agents ADD COLUMN color text"],
+    [
+      "a column with a constant",
+      "ALTER TABLE agents ADD COLUMN is_red boolean NOT NULL DEFAULT false, ADD COLUMN size integer DEFAULT 3"
+    ],
+    ["a constraint of new rows", "ALTER TABLE agents ADD CONSTRAINT positive CHECK (size > 0) NOT VALID"],
+    ["its validation", "ALTER TABLE agents VALIDATE CONSTRAINT positive"],
+    ["a constraint by an index", "ALTER TABLE agents ADD CONSTRAINT once UNIQUE USING INDEX agents_once"],
+    ["a view", "CREATE OR REPLACE VIEW bounded AS SELECT id FROM agents"],
+    ["a row", "INSERT INTO installation (name, value, created_at) VALUES ('one', '1', now())"],
+    ["a column that is no longer required", "ALTER TABLE agents ALTER COLUMN color DROP NOT NULL"]
+  ])("%s", (_, statement) => {
+    assert.deepStrictEqual(migrationFaults([script(`${statement};\n`)]), [])
+  })
+
+  it("an index and batches as steps", () => {
+    const change =
+      "UPDATE agents SET color = 'red' WHERE ctid = ANY (ARRAY(SELECT ctid FROM agents WHERE color IS NULL LIMIT 1000))"
+    assert.deepStrictEqual(migrationFaults([index("agents_color", "agents", "(color)"), batches(change)]), [])
+  })
+})
