@@ -6,11 +6,16 @@ import { project } from "./embedded-postgres.ts"
 /** Takes what was compiled before, as `npm start` does. */
 export const cached = ["--import", "./src/platform/runtime/compile-cache.ts"] as const
 
-/** Runs a command as npm does, with these settings; answers its exit code and what it wrote. */
-export const runCommand = (file: string, settings: Record<string, string>, words: ReadonlyArray<string> = []) =>
+/** Runs a command of a build as npm does, with these settings; answers its exit code and what it wrote. */
+export const runCommand = (
+  file: string,
+  settings: Record<string, string>,
+  words: ReadonlyArray<string> = [],
+  build = project
+) =>
   Effect.callback<{ readonly code: number | null; readonly output: string }>((resume) => {
     const child = spawn(process.execPath, [...cached, file, ...words], {
-      cwd: project,
+      cwd: build,
       stdio: ["ignore", "pipe", "pipe"],
       env: { PATH: process.env.PATH, ...settings }
     })

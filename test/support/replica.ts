@@ -1,11 +1,9 @@
 import { Effect, Redacted } from "effect"
 import { spawn, type ChildProcess } from "node:child_process"
+import { urlOf } from "./command.ts"
 import { type TestDatabase } from "./database.ts"
 import { project } from "./embedded-postgres.ts"
 import { encryptionKey, serviceKey } from "./service.ts"
-
-const urlOf = ({ database, host, password, port, username }: TestDatabase): string =>
-  `postgres://${username}:${encodeURIComponent(Redacted.value(password))}@${encodeURIComponent(host)}:${port}/${database}`
 
 export interface Replica {
   readonly process: ChildProcess
@@ -21,11 +19,15 @@ export const clockAhead = (seconds: number) => ({
   )}`
 })
 
-/** A replica as a process of its own. */
-export const startReplica = (database: TestDatabase, environment: Readonly<Record<string, string>> = {}) =>
+/** A replica as a process of its own, of the build in a directory. */
+export const startReplica = (
+  database: TestDatabase,
+  environment: Readonly<Record<string, string>> = {},
+  build = project
+) =>
   Effect.callback<Replica>((resume) => {
     const child = spawn(process.execPath, ["src/main.ts"], {
-      cwd: project,
+      cwd: build,
       stdio: ["ignore", "pipe", "pipe"],
       env: {
         PATH: process.env.PATH,

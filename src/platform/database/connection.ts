@@ -4,7 +4,7 @@ import { SqlError } from "effect/sql"
 import { connection as embeddedConnection, join, start } from "../embedded-postgres/embedded-postgres.ts"
 import { Settings, type SettingsValues } from "../settings/settings.ts"
 import { maxMessageSize, poolLayer } from "./database.ts"
-import { migrate } from "./migrations.ts"
+import { awaitMigrations, migrate } from "./migrations.ts"
 import { sessionPoolLayer } from "./sessions.ts"
 
 /** Where the database is: the one that `Database:Url` names, or an embedded one that lives as long as the service. */
@@ -47,25 +47,39 @@ const isMistaken = (cause: unknown): boolean =>
 /** The error of a server that is starting or recovering. */
 const isStarting = (cause: unknown): boolean => Predicate.hasProperty(cause, "code") && cause.code === "57P03"
 
-/** Migrates the database to this build; waits up to half a minute for a database that is still starting. */
-export const migrateLayer = Layer.effectDiscard(
-  Effect.gen(function* () {
-    const { options } = yield* DatabaseConnection
-    const attempt = migrate(options)
-    const applied = yield* Effect.catchIf(attempt, isUnreachable, () =>
-      Effect.logWarning("The database cannot be reached; retrying for half a minute (Database:Url)").pipe(
-        Effect.andThen(
-          attempt.pipe(
-            Effect.retry({ schedule: Schedule.spaced("1 second"), times: 30, while: isUnreachable }),
-            Effect.delay("1 second")
-          )
+/** Tries for half a minute, since a database may still be starting. */
+const retryingWhileUnreachable = <A, E, R>(attempt: Effect.Effect<A, E, R>) =>
+  Effect.catchIf(attempt, isUnreachable, () =>
+    Effect.logWarning("The database cannot be reached; retrying for half a minute (Database:Url)").pipe(
+      Effect.andThen(
+        attempt.pipe(
+          Effect.retry({ schedule: Schedule.spaced("1 second"), times: 30, while: isUnreachable }),
+          Effect.delay("1 second")
         )
       )
     )
+  )
+
+/** Migrates the database to this build. */
+export const migrateLayer = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const { options } = yield* DatabaseConnection
+    const applied = yield* retryingWhileUnreachable(migrate(options))
     const names = applied.map(([id, name]) => `${id}_${name}`)
     if (names.length === 1) yield* Effect.logInfo(`Applied migration ${names[0]}`)
     if (names.length > 1) yield* Effect.logInfo(`Applied ${names.length} migrations, ${names[0]} to ${names.at(-1)}`)
   })
+)
+
+/** The same, or where `Database:Migrate` is false, waits until another process has done it. */
+const upToDateLayer = Layer.unwrap(
+  Effect.map(Settings, ({ database }) =>
+    database.migrate
+      ? migrateLayer
+      : Layer.effectDiscard(
+          Effect.flatMap(DatabaseConnection, ({ options }) => retryingWhileUnreachable(awaitMigrations(options)))
+        )
+  )
 )
 
 const poolWith = (timeouts: { readonly statementTimeoutSeconds?: number } = {}) =>
@@ -96,7 +110,7 @@ export const OwnerLayer = Layer.unwrap(
   )
 )
 
-const PoolLayer = poolWith().pipe(Layer.provide(migrateLayer))
+const PoolLayer = poolWith().pipe(Layer.provide(upToDateLayer))
 
 /** The pool on a migrated database. */
 export const DatabaseLayer = PoolLayer.pipe(Layer.provideMerge(DatabaseConnection.layer))

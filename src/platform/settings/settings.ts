@@ -59,6 +59,11 @@ const settings = {
   "Api:RateLimit:AnonymousPerMinute": setting(integer(1, 1e9), "60", "Requests a minute of one anonymous address"),
   "Database:Url": optional(urlSecret("postgres", "postgresql"), "PostgreSQL to use instead of the embedded one"),
   "Database:Directory": setting(text, ".data", "Data directory of the embedded PostgreSQL"),
+  "Database:Migrate": setting(
+    flag,
+    "true",
+    "Apply missing migrations at the start; false: wait until `npm run migrate` has applied them"
+  ),
   "Database:MaxConnections": setting(
     integer(2, 1000),
     "10",

@@ -68,6 +68,12 @@ it.live("an index that a stopped build left invalid is built again", () =>
   })
 )
 
+/** Changes ten rows at a time, and fails at the one with this key. */
+const renewing = (without: string) =>
+  batches(`
+    UPDATE idempotency_keys SET body = 'new', status = 200 / (CASE WHEN key = '${without}' THEN 0 ELSE 1 END)
+    WHERE ctid = ANY (ARRAY(SELECT ctid FROM idempotency_keys WHERE body = 'old' ORDER BY key::integer LIMIT 10))`)
+
 it.live("batches change all rows, each batch in its own transaction, and go on after a stop", () =>
   Effect.gen(function* () {
     const database = yield* makeDatabase
@@ -77,17 +83,13 @@ it.live("batches change all rows, each batch in its own transaction, and go on a
         INSERT INTO idempotency_keys (principal, route, key, request_sha256, status, headers, body, created_at)
         SELECT 'one', 'GET /', n::text, '\\x00', 200, '{}', 'old', now() FROM generate_series(1, 25) n`
     )
-    const step = (without: string) =>
-      batches(`
-        UPDATE idempotency_keys SET body = 'new', status = 200 / (CASE WHEN key = '${without}' THEN 0 ELSE 1 END)
-        WHERE ctid = ANY (ARRAY(SELECT ctid FROM idempotency_keys WHERE body = 'old' ORDER BY key::integer LIMIT 10))`)
     const left = asSuperuser(
       database,
       (sql) => sql`SELECT count(*)::integer AS left FROM idempotency_keys WHERE body = 'old'`
     )
-    yield* Effect.flip(performOn(database, step("15")))
+    yield* Effect.flip(performOn(database, renewing("15")))
     assert.deepStrictEqual(yield* left, [{ left: 15 }])
-    yield* performOn(database, step("none"))
+    yield* performOn(database, renewing("none"))
     assert.deepStrictEqual(yield* left, [{ left: 0 }])
   })
 )
