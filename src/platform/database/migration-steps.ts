@@ -67,7 +67,7 @@ const buildIndex = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   { name, on, table }: { readonly name: string; readonly table: string; readonly on: string }
 ) {
-  // The build waits for transactions that began before it, and nobody waits for it.
+  // The build waits for transactions that began before it, and nothing waits for the build.
   yield* sql`SET lock_timeout = 0`
   const partitions = yield* sql<{ readonly partition: string }>`
     SELECT c.relname AS partition FROM pg_partition_tree(${table}) t JOIN pg_class c ON c.oid = t.relid
