@@ -2,6 +2,7 @@ import { assert, describe, expect, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { isDeepStrictEqual } from "node:util"
 import { gatewaySnapshot } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { readEvent } from "../../../src/gateway/formats/anthropic-messages/domain.ts"
 import { anthropicErrors } from "../../../src/gateway/formats/anthropic-messages/errors.ts"
@@ -27,7 +28,7 @@ import { StreamTransformer } from "../../../src/gateway/pipeline/stream-transfor
 import { NativeEvents } from "../../../src/gateway/wire/native/native-events.ts"
 import { LlmRequest } from "../../../src/gateway/wire/native/request-domain.ts"
 import { chatOf, saidIn } from "../../../src/gateway/wire/native/translation.ts"
-import { type Json, parsedJson } from "../../../src/kernel/json/parsed-json.ts"
+import { isJson, type Json, parsedJson } from "../../../src/kernel/json/parsed-json.ts"
 import { chatFormats, knownModel, spokenDialects } from "../../support/formats.ts"
 import { runningLoopback } from "../../support/loopback.ts"
 import { readableSeal, readableSeals } from "../../support/turn-seals.ts"
@@ -39,7 +40,19 @@ import { requests } from "./examples/requests.ts"
 import { streams } from "./examples/streams.ts"
 
 const utf8 = new TextEncoder()
-const pretty = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
+const pretty = (value: unknown): string => `${inLines(value)}\n`
+
+/** JSON that begins a line only where it would be longer than 128 characters. */
+const inLines = (value: unknown, indent = ""): string => {
+  const line = JSON.stringify(value)
+  if (typeof value !== "object" || value === null || indent.length + line.length <= 128) return line
+  const within = `${indent}  `
+  const items = Array.isArray(value)
+    ? value.map((item) => within + inLines(item, within))
+    : Object.entries(value).map(([name, member]) => `${within}${JSON.stringify(name)}: ${inLines(member, within)}`)
+  const [open, close] = Array.isArray(value) ? "[]" : "{}"
+  return `${open}\n${items.join(",\n")}\n${indent}${close}`
+}
 
 /** One file for each example and direction; a direction is named after the dialect that it begins with. */
 const snapshots = <Given>(
@@ -129,6 +142,19 @@ const responseOf = (request: Json = { model: "asked" }): ChunksToResponse => {
   })
 }
 
+const emptyResponse = responseOf().end(noUsage).response
+
+/** The members of a response that differ from those of an empty one, which has a snapshot of its own. */
+const ownMembers = (response: Json): Json => {
+  assert.deepStrictEqual(Object.keys(response), Object.keys(emptyResponse))
+  return Object.fromEntries(
+    Object.entries(response).filter(([name, value]) => !isDeepStrictEqual(value, emptyResponse[name]))
+  )
+}
+
+it("writes an empty response", () =>
+  expect(pretty(emptyResponse)).toMatchFileSnapshot(path.join(import.meta.dirname, "snapshots/empty-response.snap")))
+
 /** An answer as the common form has it, and the usage that it reports. */
 const common = (answer: Json, from: WireFormat) => ({
   completion: sealedIn(from.translation!.answerToCommon!(answer, head), readableSeal),
@@ -144,7 +170,7 @@ const wholeResponse = (answer: Json, from: WireFormat, request: Json | undefined
   const completion = decodeCompletion(common(answer, from).completion)
   const chunks = responseOf(request)
   chunks.pushWhole(completion)
-  return pretty(chunks.end(usageOfCompletion(completion.usage)).response)
+  return pretty(ownMembers(chunks.end(usageOfCompletion(completion.usage)).response))
 }
 
 /** The events of a stream, one a line. */
@@ -212,6 +238,9 @@ const relayed = (stream: string, from: Dialect, to: WireFormat): string => {
 
 const decodeChunk = (value: unknown) => readChunk(value) ?? {}
 
+const withOwnMembers = (name: string, value: unknown) =>
+  name === "response" && isJson(value) ? ownMembers(value) : value
+
 /** What `wire/openai-responses` makes of the chunks of a completion. */
 const responseEvents = (stream: string, request: Json | undefined): string => {
   const chunks = responseOf(request)
@@ -228,7 +257,7 @@ const responseEvents = (stream: string, request: Json | undefined): string => {
       events.push(...chunks.push(chunk))
     }
   }
-  return events.map((event) => `event: ${event.type} data: ${JSON.stringify(event)}\n`).join("")
+  return events.map((event) => `event: ${event.type} data: ${JSON.stringify(event, withOwnMembers)}\n`).join("")
 }
 
 const native = (stream: string): string => {
