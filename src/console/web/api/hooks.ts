@@ -23,12 +23,12 @@ export const queries = new QueryClient({
 interface Options {
   readonly enabled?: boolean
   /** Asks again so often. */
-  readonly everySeconds?: number
+  readonly everySeconds?: number | undefined
 }
 
 const settings = ({ enabled = true, everySeconds }: Options) => ({
   enabled,
-  ...(everySeconds === undefined ? {} : { refetchInterval: everySeconds * 1000 })
+  refetchInterval: everySeconds !== undefined && everySeconds * 1000
 })
 
 /** What an operation answers, kept up to date. */

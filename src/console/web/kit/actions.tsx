@@ -7,26 +7,20 @@ import { useDialogs } from "./dialog.tsx"
 import { Icon, type IconName } from "./icons.tsx"
 import { announce } from "./toast.tsx"
 
-/** A button for something that needs a capability; it says which, where the caller lacks it. */
-export const Act = ({
-  children,
-  icon,
-  kind = "",
-  needs,
-  onClick,
-  opens,
-  unless
-}: {
+interface Acting {
   readonly children: ReactNode
-  readonly icon?: IconName
-  readonly kind?: "" | "main" | "bad" | "quiet"
+  readonly icon?: IconName | undefined
+  readonly kind?: "" | "main" | "bad" | "quiet" | undefined
   readonly needs?: string
   readonly onClick?: () => void
   /** The dialog that it opens. */
   readonly opens?: ReactNode
   /** Why it cannot be done now. */
   readonly unless?: string | undefined
-}) => {
+}
+
+/** A button for something that needs a capability; it says which, where the caller lacks it. */
+export const Act = ({ children, icon, kind = "", needs, onClick, opens, unless }: Acting) => {
   const { open } = useDialogs()
   const refusal = useRefusal()(needs ?? "")
   const reason =
@@ -54,43 +48,46 @@ const copy = async (text: string, what: string): Promise<void> => {
   announce(`${what} copied`)
 }
 
-/** Copies a text. */
-export const Copy = ({
-  text,
-  what,
-  children = "Copy"
-}: {
+interface Copying {
   readonly text: string
   readonly what: string
   readonly children?: ReactNode
-}) => (
+}
+
+/** Copies a text. */
+export const Copy = ({ text, what, children = "Copy" }: Copying) => (
   <button type="button" className="btn" onClick={() => void copy(text, what)}>
     <Icon name="copy" size={16} />
     {children}
   </button>
 )
 
-/** Copies the call behind what is shown as a command. */
-export const CopyCurl = <Name extends Operation>({
-  name,
-  input
-}: {
+interface OfCall<Name extends Operation> {
   readonly name: Name
   readonly input: Input<Name>
-}) => (
+}
+
+/** Copies the call behind what is shown as a command. */
+export const CopyCurl = <Name extends Operation>({ name, input }: OfCall<Name>) => (
   <button type="button" className="btn quiet" onClick={() => void copy(curlOf(name, input), "Command")}>
     Copy as curl
   </button>
 )
 
-/** Texts to choose from, each for a tab. */
-export const Tabs = ({
-  label,
-  tabs
-}: {
+/** A link that looks like a button. */
+export const ButtonLink = ({ children, href }: { readonly children: ReactNode; readonly href: string }) => (
+  <Link className="btn" href={href}>
+    {children}
+  </Link>
+)
+
+interface Tabbed {
   readonly label: string
   readonly tabs: ReadonlyArray<readonly [title: string, content: ReactNode]>
-}) => {
+}
+
+/** Texts to choose from, each for a tab. */
+export const Tabs = ({ label, tabs }: Tabbed) => {
   const [chosen, setChosen] = useState(0)
   return (
     <div>
@@ -123,20 +120,20 @@ export const Tabs = ({
   )
 }
 
-/** The parts of a page, each with an address of its own: `tab` of the URL says which is shown, the first when absent. */
-export const TabLinks = ({
-  label,
-  tabs
-}: {
+interface Linked {
   readonly label: string
-  readonly tabs: ReadonlyArray<readonly [key: string, title: string]>
-}) => {
+  /** The titles by what the URL says. */
+  readonly tabs: Readonly<Record<string, string>>
+}
+
+/** The parts of a page, each with an address of its own: `tab` of the URL says which is shown, the first when absent. */
+export const TabLinks = ({ label, tabs }: Linked) => {
   const [path] = useLocation()
   const [search] = useSearchParams()
-  const chosen = search.get("tab") ?? tabs[0]?.[0]
+  const chosen = search.get("tab") ?? Object.keys(tabs)[0]
   return (
     <nav className="tabs" aria-label={label}>
-      {tabs.map(([key, title], index) => (
+      {Object.entries(tabs).map(([key, title], index) => (
         <Link
           key={key}
           href={index === 0 ? path : `${path}?tab=${key}`}

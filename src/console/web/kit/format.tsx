@@ -18,6 +18,9 @@ export const shortCount = (value: number): string =>
 /** A share of a hundred. */
 export const percent = (value: number, digits = 1): string => `${value.toFixed(digits)} %`
 
+/** How long something took, in whole milliseconds. */
+export const milliseconds = (value: number | null): string => (value === null ? "" : `${count(Math.round(value))} ms`)
+
 /** A quantity in the unit of its cap or quota. */
 export const quantity = (value: number, unit: string): string =>
   unit === "usd" ? usd(value) : `${count(value)} ${value === 1 ? unit.replace(/s$/, "") : unit}`
@@ -41,14 +44,13 @@ export const relative = (at: string, now = Date.now()): string => {
     : distance.format(Math.trunc(seconds / step[1]), step[0])
 }
 
-/** A moment in local time; the pointer shows it in UTC. */
-export const Moment = ({
-  at,
-  style = "relative"
-}: {
+interface OfMoment {
   readonly at: string | null
   readonly style?: "relative" | "full" | "date"
-}) => {
+}
+
+/** A moment in local time; the pointer shows it in UTC. */
+export const Moment = ({ at, style = "relative" }: OfMoment) => {
   if (at === null) return <span className="soft">never</span>
   const moment = new Date(at)
   const text =
@@ -91,9 +93,15 @@ export const remaining = (at: string, now: number): string => {
   return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`
 }
 
+interface OfText {
+  readonly as?: "code" | "small" | "span" | "strong"
+  readonly text: string | undefined
+  readonly title?: string | undefined
+}
+
 /** A text of any length in a table: what does not fit is cut, and shown by the pointer. */
-export const Cut = ({ text }: { readonly text: string }) => (
-  <span className="cut" title={text}>
+export const Cut = ({ as: Element = "span", text, title = text }: OfText) => (
+  <Element className="cut" title={title}>
     {text}
-  </span>
+  </Element>
 )

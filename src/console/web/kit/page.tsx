@@ -1,17 +1,14 @@
 import { type ReactNode, useEffect } from "react"
 
-/** The head of a page: its title, what it is for, what can be done. */
-export const Page = ({
-  actions,
-  children,
-  lead,
-  title
-}: {
+interface Head {
   readonly actions?: ReactNode
   readonly children: ReactNode
   readonly lead?: ReactNode
   readonly title: string
-}) => {
+}
+
+/** The head of a page: its title, what it is for, what can be done. */
+export const Page = ({ actions, children, lead, title }: Head) => {
   useEffect(() => {
     document.title = `${title} · Application Manager`
   }, [title])

@@ -3,19 +3,11 @@ import { Link, useParams } from "wouter"
 import { useCall } from "../api/hooks.ts"
 import { type Answer, type Input, type Operation } from "../api/operations.ts"
 import { CopyCurl } from "./actions.tsx"
-import { percent } from "./format.tsx"
+import { Cut, percent } from "./format.tsx"
 import { Page } from "./page.tsx"
 import { Answered } from "./states.tsx"
 
-/** A part of a page with a heading, and what is beside that. */
-export const Card = ({
-  beside,
-  children,
-  label,
-  link,
-  span,
-  title
-}: {
+interface Part {
   readonly beside?: ReactNode
   readonly children: ReactNode
   /** What it is called where its heading does not say so. */
@@ -24,7 +16,10 @@ export const Card = ({
   /** How many of twelve columns it takes in a grid. */
   readonly span?: 4 | 6 | 8
   readonly title: ReactNode
-}) => (
+}
+
+/** A part of a page with a heading, and what is beside that. */
+export const Card = ({ beside, children, label, link, span, title }: Part) => (
   <section className={span === undefined ? "card" : `card span-${span}`} aria-label={label}>
     <header>
       <h2>{title}</h2>
@@ -36,13 +31,9 @@ export const Card = ({
 )
 
 /** What is known of a thing, each with its name; what is left out is null. */
-export const Facts = ({
-  className = "facts",
-  facts
-}: {
-  readonly className?: string
-  readonly facts: ReadonlyArray<readonly [name: string, value: ReactNode] | null>
-}) => (
+export type Known = ReadonlyArray<readonly [name: string, value: ReactNode] | null>
+
+export const Facts = ({ className = "facts", facts }: { readonly className?: string; readonly facts: Known }) => (
   <dl className={className}>
     {facts.map((fact) =>
       fact === null ? null : (
@@ -58,16 +49,47 @@ export const Facts = ({
 /** What stands for a value that there is none of. */
 export const Soft = ({ children }: { readonly children: ReactNode }) => <span className="soft">{children}</span>
 
-/** A state in one word, in the colour of what it means. */
-export const Tag = ({
-  children,
-  title,
-  tone = ""
-}: {
+/** A value as it is shown, and "none" where there is none. */
+export const orNone = <Value,>(value: Value | null, shown: (value: Value) => ReactNode): ReactNode =>
+  value === null || value === "" ? <Soft>none</Soft> : shown(value)
+
+interface Remark {
+  /** Whether the note has a line of its own. */
+  readonly isBelow?: boolean
+  /** Nothing where there is none. */
+  readonly note: ReactNode
+  readonly value: ReactNode
+}
+
+/** A value with a note in small letters. */
+export const Noted = ({ isBelow = false, note, value }: Remark) => (
+  <>
+    {value}
+    {note == null ? null : (
+      <>
+        {isBelow ? <br /> : " "}
+        <small>{note}</small>
+      </>
+    )}
+  </>
+)
+
+/** The name of a row, and what tells it apart in a second line. */
+export const NameLines = ({ detail, name }: { readonly detail: ReactNode; readonly name: string }) => (
+  <span className="lines">
+    <Cut as="strong" text={name} />
+    {detail}
+  </span>
+)
+
+interface State {
   readonly children: ReactNode
   readonly title?: string | undefined
   readonly tone?: string
-}) => (
+}
+
+/** A state in one word, in the colour of what it means. */
+export const Tag = ({ children, title, tone = "" }: State) => (
   <span className={tone === "" ? "tag" : `tag ${tone}`} title={title}>
     {children}
   </span>
@@ -80,6 +102,13 @@ export const NameLink = ({ name, to }: { readonly name: string; readonly to: str
   </Link>
 )
 
+/** A text as it is, which scrolls by itself. */
+export const Verbatim = ({ label, text }: { readonly label: string; readonly text: string }) => (
+  <pre className="diff" tabIndex={0} role="region" aria-label={label}>
+    {text}
+  </pre>
+)
+
 /** By how much a figure changed. */
 export const PercentChange = ({ percent: change }: { readonly percent: number }) => (
   <span className={change > 0 ? "up" : "down"}>
@@ -88,18 +117,15 @@ export const PercentChange = ({ percent: change }: { readonly percent: number })
   </span>
 )
 
-/** A figure that matters, with what it is and what it comes to; it may lead to the page behind it. */
-export const Tile = ({
-  detail,
-  href,
-  label,
-  value
-}: {
+interface Figure {
   readonly detail: ReactNode
   readonly href?: string
   readonly label: string
   readonly value: string
-}) => {
+}
+
+/** A figure that matters, with what it is and what it comes to; it may lead to the page behind it. */
+export const Tile = ({ detail, href, label, value }: Figure) => {
   const figure = (
     <div className="in">
       <small>{label}</small>
@@ -117,31 +143,27 @@ export const Tile = ({
   )
 }
 
-/** The page of one thing, by the id in its address: its name and state, what can be done with it, and what it is. */
-export const DetailPage = <Name extends Operation>({
-  actions,
-  children,
-  copies,
-  everySeconds,
-  lead,
-  name,
-  title,
-  what
-}: {
+interface Detail<Name extends Operation> {
   readonly actions?: (thing: Answer<Name>) => ReactNode
   readonly children: (thing: Answer<Name>) => ReactNode
   /** The call to copy, where that is another one. */
   readonly copies?: ReactNode
   readonly everySeconds?: number
+  /** What is known of it, which comes first. */
+  readonly facts?: (thing: Answer<Name>) => Known
   readonly lead: ReactNode | ((thing: Answer<Name>) => ReactNode)
   readonly name: Name
   readonly title: (thing: Answer<Name>) => string
   /** What it is called before it has come. */
   readonly what: string
-}) => {
+}
+
+/** The page of one thing, by the id in its address: its name and state, what can be done with it, and what it is. */
+export const DetailPage = <Name extends Operation>({ children, lead, name, title, ...detail }: Detail<Name>) => {
+  const { actions, copies, everySeconds, facts, what } = detail
   const { id = "" } = useParams()
   const input = { params: { id } } as object as Input<Name>
-  const asked = useCall(name, input, everySeconds === undefined ? {} : { everySeconds })
+  const asked = useCall(name, input, { everySeconds })
   const thing = asked.data
   return (
     <Page
@@ -155,7 +177,16 @@ export const DetailPage = <Name extends Operation>({
       }
     >
       <Answered asked={asked} rows={8}>
-        {children}
+        {(thing) => (
+          <>
+            {facts === undefined ? null : (
+              <section className="card">
+                <Facts className="facts in" facts={facts(thing)} />
+              </section>
+            )}
+            {children(thing)}
+          </>
+        )}
       </Answered>
     </Page>
   )

@@ -1,5 +1,7 @@
 import { isValidElement, type ReactElement, type ReactNode } from "react"
 import { Failure } from "../api/client.ts"
+import { useCall } from "../api/hooks.ts"
+import { type Answer, type Input, type Operation } from "../api/operations.ts"
 import { Icon } from "./icons.tsx"
 
 /** Says that there is nothing, and what to do about it. */
@@ -10,12 +12,14 @@ export const Empty = ({ title, children }: { readonly title: string; readonly ch
   </div>
 )
 
-/** The same, of a title and what to do. */
-export const Nothing = ({
-  said
-}: {
-  readonly said: string | readonly [title: string, advice: string] | ReactElement
-}) => {
+/** What is said where there is nothing: a title, and what to do then. */
+export type Said = string | readonly [title: string, advice: string] | ReactElement
+
+/** What is said where a filter leaves nothing. */
+export const nothingMatches: Said = ["Nothing matches", "Change or remove a filter."]
+
+/** Says it. */
+export const Nothing = ({ said }: { readonly said: Said }) => {
   if (isValidElement(said)) return said
   const [title, advice] = typeof said === "string" ? [said] : (said as readonly [string, string])
   return <Empty title={title}>{advice === undefined ? null : <p>{advice}</p>}</Empty>
@@ -51,14 +55,13 @@ export const Fault = ({ cause }: { readonly cause: Error | null }) =>
     </p>
   )
 
-/** Says why the caller may not see what needs a capability. */
-export const NotAllowed = ({
-  because,
-  capability
-}: {
+interface Refused {
   readonly because: "lacking" | "installation-only"
   readonly capability: string
-}) => (
+}
+
+/** Says why the caller may not see what needs a capability. */
+export const NotAllowed = ({ because, capability }: Refused) => (
   <Empty title="You may not see this">
     {because === "lacking" ? (
       <p>
@@ -71,7 +74,7 @@ export const NotAllowed = ({
 )
 
 /** The place of what is being loaded, of about its height. */
-export const Loading = ({ rows = 4 }: { readonly rows?: number }) => (
+export const Loading = ({ rows = 4 }: { readonly rows?: number | undefined }) => (
   <div className="skeleton" role="status" aria-label="Loading">
     {Array.from({ length: rows }, (_, row) => (
       <i key={row} />
@@ -84,19 +87,26 @@ interface Asked<Data> {
   readonly error: unknown
   readonly refetch: () => unknown
 }
+interface Shown<Data> {
+  readonly children: (data: Data) => ReactNode
+  readonly rows?: number | undefined
+}
 
 /** What an operation answered, or that it is on its way, or why it did not come. */
-export const Answered = <Data,>({
-  asked,
-  children,
-  rows
-}: {
-  readonly asked: Asked<Data>
-  readonly children: (data: Data) => ReactNode
-  readonly rows?: number
-}) => {
+export const Answered = <Data,>({ asked, children, rows }: Shown<Data> & { readonly asked: Asked<Data> }) => {
   if (asked.data !== undefined) return children(asked.data)
   if (asked.error !== null && asked.error !== undefined)
     return <Failed cause={asked.error} retry={() => void asked.refetch()} />
-  return <Loading {...(rows === undefined ? {} : { rows })} />
+  return <Loading rows={rows} />
 }
+
+interface OfCall<Name extends Operation> extends Shown<Answer<Name>> {
+  readonly everySeconds?: number
+  readonly input: Input<Name>
+  readonly name: Name
+}
+
+/** The same of an operation that it calls. */
+export const Called = <Name extends Operation>({ everySeconds, input, name, ...shown }: OfCall<Name>) => (
+  <Answered asked={useCall(name, input, { everySeconds })} {...shown} />
+)

@@ -1,3 +1,4 @@
+import { type ReactNode } from "react"
 import { Link } from "wouter"
 import { type Row } from "../../api/operations.ts"
 import { count, Moment, percent, quantity, usd } from "../format.tsx"
@@ -18,18 +19,39 @@ const whenFull = {
   soft: "only alerts"
 } as const
 
-/** A cap in three parts: spent, reserved, free; with its thresholds and where it is going. */
-export const CapBar = ({
-  cap,
-  href,
-  mode = "hard",
-  thresholds = [80]
-}: {
+interface Metered {
+  readonly children: ReactNode
+  readonly label: string
+  readonly max: number
+  readonly now: number
+  /** What it says, in words. */
+  readonly text: string
+}
+
+/** A bar that is used in parts. */
+export const Meter = ({ children, label, max, now, text }: Metered) => (
+  <div
+    className="bar"
+    role="meter"
+    aria-label={label}
+    aria-valuemin={0}
+    aria-valuemax={max}
+    aria-valuenow={now}
+    aria-valuetext={text}
+  >
+    {children}
+  </div>
+)
+
+interface OfCap {
   readonly cap: Cap
   readonly href?: string
   readonly mode?: keyof typeof whenFull
   readonly thresholds?: ReadonlyArray<number>
-}) => {
+}
+
+/** A cap in three parts: spent, reserved, free; with its thresholds and where it is going. */
+export const CapBar = ({ cap, href, mode = "hard", thresholds = [80] }: OfCap) => {
   const total = Math.max(cap.limit + cap.grants, cap.spent + cap.reserved, Number.MIN_VALUE)
   const share = (value: number) => `${(100 * value) / total}%`
   const allowed = cap.limit + cap.grants
@@ -51,21 +73,18 @@ export const CapBar = ({
           {plain(cap.spent)} of {quantity(allowed, cap.unit)}
         </span>
       </div>
-      <div
-        className="bar"
-        role="meter"
-        aria-valuemin={0}
-        aria-valuemax={allowed}
-        aria-valuenow={Math.min(cap.spent + cap.reserved, allowed)}
-        aria-valuetext={`${spent} spent, ${quantity(cap.reserved, cap.unit)} reserved, ${quantity(cap.headroom, cap.unit)} free`}
-        aria-label={cap.name}
+      <Meter
+        label={cap.name}
+        max={allowed}
+        now={Math.min(cap.spent + cap.reserved, allowed)}
+        text={`${spent} spent, ${quantity(cap.reserved, cap.unit)} reserved, ${quantity(cap.headroom, cap.unit)} free`}
       >
         <i style={{ width: share(cap.spent) }} />
         <i className="held" style={{ width: share(cap.reserved) }} />
         {thresholds.map((threshold) => (
           <u key={threshold} style={{ left: share((allowed * threshold) / 100) }} />
         ))}
-      </div>
+      </Meter>
       <div className="legend">
         <span>{percent(cap.percentUsed)} used</span>
         <span>{plain(cap.reserved)} reserved</span>

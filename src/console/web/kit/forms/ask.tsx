@@ -1,5 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query"
 import { type ReactNode } from "react"
+import { useLocation } from "wouter"
 import { Dialog, useDialogs } from "../dialog.tsx"
 import { announce } from "../toast.tsx"
 import { Form } from "./form.tsx"
@@ -16,33 +17,31 @@ export interface Asked<Result> {
   /** Whether it cannot be answered now. */
   readonly isDisabled?: boolean
   readonly kind?: "main" | "bad" | undefined
+  /** The page that comes after the dialog. */
+  readonly leads?: ((result: Result) => string) | undefined
   /** Closes it, where that is more than to close it. */
   readonly onClose?: (() => void) | undefined
-  /** What comes after the dialog. */
+  /** What else comes after the dialog. */
   readonly onDone?: ((result: Result, data: FormData) => void) | undefined
+  /** The dialog that comes after it, where there is one. */
+  readonly shows?: ((result: Result, data: FormData) => ReactNode) | undefined
   readonly title: string
   readonly wide?: boolean | undefined
+}
+
+interface Asking<Result> extends Asked<Result> {
+  readonly submit: (form: HTMLFormElement) => Promise<Result>
 }
 
 /**
  * Asks for what a change needs, or whether it is meant, and makes it. Everything that is shown is read again after it, so that what
  * was written is visible at once, and after a refusal a second attempt is based on what is there.
  */
-export const AskDialog = <Result,>({
-  action,
-  acts,
-  children,
-  done,
-  isDisabled = false,
-  kind = "main",
-  onClose,
-  onDone,
-  submit,
-  title,
-  wide
-}: Asked<Result> & { readonly submit: (form: HTMLFormElement) => Promise<Result> }) => {
+export const AskDialog = <Result,>({ submit, ...asked }: Asking<Result>) => {
+  const { action, acts, children, done, isDisabled = false, kind = "main", onClose, onDone, title, wide } = asked
   const client = useQueryClient()
-  const { close } = useDialogs()
+  const [, go] = useLocation()
+  const { close, open } = useDialogs()
   const leave = onClose ?? close
   const change = useMutation({
     mutationFn: async (form: HTMLFormElement) => {
@@ -57,6 +56,9 @@ export const AskDialog = <Result,>({
     onSuccess: ({ data, result }) => {
       leave()
       onDone?.(result, data)
+      const next = asked.shows?.(result, data)
+      if (next != null) open(next)
+      if (asked.leads !== undefined) go(asked.leads(result))
     }
   })
   return (

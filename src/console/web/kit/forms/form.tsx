@@ -5,18 +5,15 @@ const Cause = createContext<unknown>(undefined)
 
 const faultsOf = (cause: unknown) => (cause instanceof Failure ? cause.faults : [])
 
-/** A form that shows what was wrong with its fields beside them, and everything else above its buttons. */
-export const Form = ({
-  actions,
-  cause,
-  children,
-  onSubmit
-}: {
+interface Asking {
   readonly actions: ReactNode
   readonly cause?: unknown
   readonly children: ReactNode
   readonly onSubmit: (data: FormData, form: HTMLFormElement) => void
-}) => (
+}
+
+/** A form that shows what was wrong with its fields beside them, and everything else above its buttons. */
+export const Form = ({ actions, cause, children, onSubmit }: Asking) => (
   <Cause value={cause}>
     <form
       onSubmit={(event: FormEvent<HTMLFormElement>) => {
@@ -43,9 +40,16 @@ export const Form = ({
 /** A value to choose, which is its own text or has one. */
 export type Option = string | readonly [value: string, text: string]
 
-/** The value and the text of a choice. */
-export const optionOf = (option: Option): readonly [value: string, text: string] =>
-  typeof option === "string" ? [option, option] : option
+/** What can be chosen: values in order, or the texts by their values. */
+export type Options = ReadonlyArray<Option> | Readonly<Record<string, string>>
+
+const isList = (options: Options): options is ReadonlyArray<Option> => Array.isArray(options)
+
+/** The values and their texts. */
+export const choicesOf = (options: Options): ReadonlyArray<readonly [value: string, text: string]> =>
+  isList(options)
+    ? options.map((option) => (typeof option === "string" ? [option, option] : option))
+    : Object.entries(options)
 
 export interface FieldTexts {
   readonly label: string
@@ -54,19 +58,17 @@ export interface FieldTexts {
   readonly member?: string
 }
 
+interface OfControl {
+  readonly id: string
+  readonly "aria-describedby": string | undefined
+  readonly "aria-invalid": boolean
+}
+interface Labelling extends FieldTexts {
+  readonly children: (control: OfControl) => ReactNode
+}
+
 /** A label, a control, and what was wrong with it. */
-export const Labelled = ({
-  children,
-  hint,
-  label,
-  member
-}: FieldTexts & {
-  readonly children: (attributes: {
-    readonly id: string
-    readonly "aria-describedby": string | undefined
-    readonly "aria-invalid": boolean
-  }) => ReactNode
-}) => {
+export const Labelled = ({ children, hint, label, member }: Labelling) => {
   const id = useId()
   const faults = faultsOf(useContext(Cause)).filter(
     ({ path }) => member !== undefined && `${path.join(".")}.`.startsWith(`${member}.`)
@@ -86,6 +88,7 @@ export const Labelled = ({
 }
 
 type InputAttributes = React.InputHTMLAttributes<HTMLInputElement>
+type AreaAttributes = React.TextareaHTMLAttributes<HTMLTextAreaElement>
 
 export const TextField = ({ hint, label, member, ...attributes }: FieldTexts & InputAttributes) => (
   <Labelled label={label} hint={hint} member={member ?? attributes.name ?? ""}>
@@ -93,32 +96,22 @@ export const TextField = ({ hint, label, member, ...attributes }: FieldTexts & I
   </Labelled>
 )
 
-export const TextArea = ({
-  hint,
-  label,
-  member,
-  ...attributes
-}: FieldTexts & React.TextareaHTMLAttributes<HTMLTextAreaElement>) => (
+export const TextArea = ({ hint, label, member, ...attributes }: FieldTexts & AreaAttributes) => (
   <Labelled label={label} hint={hint} member={member ?? attributes.name ?? ""}>
     {(own) => <textarea rows={4} {...attributes} {...own} />}
   </Labelled>
 )
 
+interface Selecting extends FieldTexts, React.SelectHTMLAttributes<HTMLSelectElement> {
+  readonly options: Options
+}
+
 /** A choice; each option is its value and what is shown for it. */
-export const SelectField = ({
-  hint,
-  label,
-  member,
-  options,
-  ...attributes
-}: FieldTexts &
-  React.SelectHTMLAttributes<HTMLSelectElement> & {
-    readonly options: ReadonlyArray<Option>
-  }) => (
+export const SelectField = ({ hint, label, member, options, ...attributes }: Selecting) => (
   <Labelled label={label} hint={hint} member={member ?? attributes.name ?? ""}>
     {(own) => (
       <select {...attributes} {...own}>
-        {options.map(optionOf).map(([value, text]) => (
+        {choicesOf(options).map(([value, text]) => (
           <option key={value} value={value}>
             {text}
           </option>

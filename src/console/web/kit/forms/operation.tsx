@@ -1,9 +1,11 @@
-import { createContext, useContext } from "react"
+import { createContext, type ReactNode, useContext } from "react"
 import declared from "virtual:members"
 import { call } from "../../api/client.ts"
 import { type Answer, type Input, type Operation, type Payload } from "../../api/operations.ts"
+import { Act } from "../actions.tsx"
+import { type IconName } from "../icons.tsx"
 import { AskDialog, type Asked } from "./ask.tsx"
-import { CheckField, type FieldTexts, type Option, SelectField, TextArea, TextField } from "./form.tsx"
+import { CheckField, type FieldTexts, type Options, SelectField, TextArea, TextField } from "./form.tsx"
 import { bodyOf, isNeeded, type Member, type Members, valueAt } from "./members.ts"
 
 const members: Readonly<Record<string, Members>> = declared
@@ -25,14 +27,7 @@ interface OfOperation<Name extends Operation> extends Asked<Answer<Name>> {
 }
 
 /** A dialog that calls an operation with what its fields say. */
-export const OperationDialog = <Name extends Operation>({
-  body,
-  input,
-  name,
-  of,
-  send,
-  ...asked
-}: OfOperation<Name>) => {
+const OperationDialog = <Name extends Operation>({ body, input, name, of, send, ...asked }: OfOperation<Name>) => {
   const known = members[name]
   return (
     <Body value={{ members: known ?? {}, of }}>
@@ -49,13 +44,127 @@ export const OperationDialog = <Name extends Operation>({
   )
 }
 
-/** Asks before something that ends or cannot be undone, naming it. */
-export const Confirm = <Name extends Operation>({
+/** The button of a dialog. */
+export interface Button {
+  readonly button?: "" | "main" | "bad" | undefined
+  readonly icon?: IconName | undefined
+  /** The text on it, where that is not the title or verb of the dialog. */
+  readonly label?: string | undefined
+  readonly needs: string
+  readonly unless?: string | undefined
+}
+
+/** What a thing is after each verb. */
+const states = {
+  Abort: "aborted",
+  Activate: "active",
+  Complete: "completed",
+  Deactivate: "inactive",
+  Delete: "deleted",
+  Disable: "disabled",
+  Enable: "active",
+  End: "ended",
+  Pause: "paused",
+  Reject: "rejected",
+  Resume: "active",
+  Retire: "retired",
+  Revoke: "revoked",
+  "Roll back": "rolled back",
+  Suspend: "suspended"
+} as const
+type Verb = keyof typeof states
+
+type Kept = "action" | "body" | "children" | "input" | "of" | "title"
+
+interface OfConfirm<Name extends Operation> extends Omit<OfOperation<Name>, Kept>, Button {
+  readonly action?: string
+  /** What is shown below what it means. */
+  readonly below?: ReactNode
+  /** The name of the thing, where the title has it. */
+  readonly called?: string
+  /** What it means. */
+  readonly children: ReactNode
+  readonly input: Input<Name>
+  readonly title?: string
+  readonly verb: Verb
+  /** What kind of thing it is. */
+  readonly what: string
+}
+
+/** A button for what ends something or cannot be undone, and the dialog that asks before, naming it. */
+export const ConfirmAct = <Name extends Operation>({
+  below,
+  button = "bad",
+  called,
+  children,
   input,
+  label,
+  needs,
+  unless,
+  verb,
+  what,
   ...asked
-}: OfOperation<Name> & { readonly input: Input<Name> }) => {
+}: OfConfirm<Name>) => {
   const { body, ...rest }: { readonly body?: unknown } = input
-  return <OperationDialog kind="bad" {...asked} body={body as Made<Name>} input={rest as Omit<Input<Name>, "body">} />
+  const dialog = (
+    <OperationDialog
+      kind="bad"
+      title={`${verb} ${called ?? `the ${what}`}`}
+      action={`${verb} the ${what}`}
+      done={`${called ?? `The ${what}`} is ${states[verb]}`}
+      {...asked}
+      body={body as Made<Name>}
+      input={rest as Omit<Input<Name>, "body">}
+    >
+      <p>{children}</p>
+      {below}
+    </OperationDialog>
+  )
+  return (
+    <Act kind={button} needs={needs} unless={unless} opens={dialog}>
+      {label ?? verb}
+    </Act>
+  )
+}
+
+interface OfSwitch<Name extends Operation> extends Omit<OfConfirm<Name>, "children" | "input" | "verb"> {
+  /** What is written; the status of the thing, where that is all. */
+  readonly body?: (isOn: boolean) => Payload<Name>
+  readonly headers?: Input<Name>["headers"]
+  readonly id: string | number
+  readonly isOn: boolean
+  readonly off?: Verb
+  readonly on?: Verb
+  /** What it means to switch it off, and on again. */
+  readonly meaning: readonly [off: ReactNode, on: ReactNode]
+}
+
+/** The button for the one of two changes that can be made now, of which each undoes the other. */
+export const SwitchAct = <Name extends Operation>({
+  body,
+  headers,
+  id,
+  isOn,
+  meaning: [off, on],
+  off: offVerb = "Suspend",
+  on: onVerb = "Activate",
+  unless,
+  ...given
+}: OfSwitch<Name>) => {
+  const verb = isOn ? offVerb : onVerb
+  const written = body?.(!isOn) ?? { status: states[verb] }
+  return (
+    <ConfirmAct
+      button={isOn ? "bad" : ""}
+      kind={isOn ? "bad" : "main"}
+      unless={isOn ? unless : undefined}
+      {...given}
+      input={{ params: { id }, body: written, headers } as object as Input<Name>}
+      verb={verb}
+    >
+      {isOn ? off : on}
+    </ConfirmAct>
+  )
 }
 
 /** What a control says of itself, by the member that it fills. */
@@ -98,7 +207,7 @@ interface OfMember<Name extends string> extends FieldTexts {
   readonly name: Name
   /** Whether spaces around it belong to it. */
   readonly isExact?: boolean
-  readonly options?: ReadonlyArray<Option> | undefined
+  readonly options?: Options | undefined
   /** As many lines of text. */
   readonly rows?: number
   /** How many units of the member are one of what is shown: 3600 of seconds for hours. */
@@ -142,8 +251,38 @@ export const Field = ({
   )
 }
 
-/** The dialog of an operation and the fields of its body, which are named as the operation names them. */
-export const formOf = <Name extends Operation>(name: Name) => ({
-  Dialog: (given: Omit<OfOperation<Name>, "name">) => <OperationDialog name={name} {...given} />,
-  Field: Field as (given: FieldProps<Path<Payload<Name>>>) => React.ReactNode
-})
+type Given<Name extends Operation> = Omit<OfOperation<Name>, "name">
+type OfAct<Name extends Operation> = Given<Name> & Button
+type OfChange<Name extends Operation> = Partial<OfAct<Name>> & {
+  readonly needs: string
+  readonly of: { readonly id: string | number; readonly name?: string }
+}
+
+/** The dialog of an operation, buttons that open it, and the fields of its body, which are named as the operation names them. */
+export const formOf = <Name extends Operation>(name: Name) => {
+  const Dialog = (given: Given<Name>) => <OperationDialog name={name} {...given} />
+  const DialogAct = ({ button, icon, label, needs, unless, ...given }: OfAct<Name>) => (
+    <Act kind={button} icon={icon} needs={needs} unless={unless} opens={<Dialog {...given} />}>
+      {label ?? given.title}
+    </Act>
+  )
+  return {
+    /** A button with the title of its dialog, where it has no label of its own. */
+    Act: DialogAct,
+    /** The button that changes a thing, which has an id and may have a name. */
+    Change: (given: OfChange<Name>) => (
+      <DialogAct
+        label="Change"
+        title={`Change ${given.of.name}`}
+        action="Save"
+        done={`${given.of.name} is changed`}
+        input={{ params: { id: given.of.id } } as object as Omit<Input<Name>, "body">}
+        {...given}
+      />
+    ),
+    Dialog,
+    Field: Field as (given: FieldProps<Path<Payload<Name>>>) => React.ReactNode,
+    /** The button that makes a thing, which is the main one of a page. */
+    Make: (given: OfAct<Name>) => <DialogAct button="main" icon="plus" {...given} />
+  }
+}

@@ -3,16 +3,14 @@ import capabilities from "virtual:capabilities"
 import { useHas } from "../../shell/session.tsx"
 import { words } from "../format.tsx"
 
-/** Chooses capabilities, by resource, for a member of a body; what the caller lacks cannot be granted. */
-export const ScopePicker = ({
-  initial = [],
-  label = "Scopes",
-  name = "scopes"
-}: {
+interface Picking {
   readonly initial?: ReadonlyArray<string>
   readonly label?: string
   readonly name?: string
-}) => {
+}
+
+/** Chooses capabilities, by resource, for a member of a body; what the caller lacks cannot be granted. */
+export const ScopePicker = ({ initial = [], label = "Scopes", name = "scopes" }: Picking) => {
   const has = useHas()
   const [filter, setFilter] = useState("")
   const [scopes, setScopes] = useState(initial)

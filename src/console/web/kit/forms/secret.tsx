@@ -2,24 +2,21 @@ import { type ReactNode, useState } from "react"
 import { Copy } from "../actions.tsx"
 import { Dialog, useDialogs } from "../dialog.tsx"
 
-/** Shows a secret this once; it closes only after it was confirmed that the secret is kept. */
-export const SecretDialog = ({
-  children,
-  note = "Copy it now: it is shown this once, and only its digest is stored.",
-  onClose,
-  secret,
-  title,
-  what
-}: {
+const noteOfDigest = "Copy it now: it is shown this once, and only its digest is stored."
+
+interface Shown {
   readonly children?: ReactNode
   readonly note?: string
   /** What comes after it, where that is more than to close it. */
-  readonly onClose?: () => void
+  readonly onClose?: (() => void) | undefined
   readonly secret: string
   readonly title: string
   /** What the secret is: "API key". */
   readonly what: string
-}) => {
+}
+
+/** Shows a secret this once; it closes only after it was confirmed that the secret is kept. */
+export const SecretDialog = ({ children, note = noteOfDigest, onClose, secret, title, what }: Shown) => {
   const { close } = useDialogs()
   const [isKept, setKept] = useState(false)
   return (

@@ -1,16 +1,17 @@
 import { type ReactNode } from "react"
+import { Act } from "../actions.tsx"
 import { count } from "../format.tsx"
 import { AskDialog, type Asked } from "../forms/ask.tsx"
+import { type Button } from "../forms/operation.tsx"
 import { type Selection } from "./table.tsx"
 
-/** How many rows are chosen, and what can be done with them together. */
-export const BulkBar = <Item,>({
-  children,
-  selection: { chosen, clear }
-}: {
+interface Chosen<Item> {
   readonly children: ReactNode
   readonly selection: Selection<Item>
-}) =>
+}
+
+/** How many rows are chosen, and what can be done with them together. */
+export const BulkBar = <Item,>({ children, selection: { chosen, clear } }: Chosen<Item>) =>
   chosen.size === 0 ? null : (
     <div className="bulk" role="group" aria-label="With the chosen rows">
       <strong>{count(chosen.size)} chosen</strong>
@@ -44,21 +45,17 @@ const changeAll = async <Item,>(rows: ReadonlyArray<Item>, each: (row: Item) => 
   return rows.length
 }
 
-/** Asks before the chosen rows are changed together, and names them. */
-export const BulkDialog = <Item,>({
-  children,
-  each,
-  nameOf,
-  selection: { chosen, clear },
-  ...asked
-}: Asked<number> & {
+interface OfBulk<Item> extends Asked<number>, Button {
   readonly each: (row: Item, data: FormData) => Promise<unknown>
   readonly nameOf: (row: Item) => string
   readonly selection: Selection<Item>
-}) => {
+}
+
+/** A button for what can be done with the chosen rows together, and the dialog that asks before and names them. */
+export const BulkAct = <Item,>({ children, each, nameOf, selection: { chosen, clear }, ...asked }: OfBulk<Item>) => {
   const rows = [...chosen.values()]
   const names = rows.slice(0, 5).map(nameOf).join(", ")
-  return (
+  const dialog = (
     <AskDialog
       {...asked}
       submit={(form) => changeAll(rows, (row) => each(row, new FormData(form)))}
@@ -71,5 +68,10 @@ export const BulkDialog = <Item,>({
       </p>
       {children}
     </AskDialog>
+  )
+  return (
+    <Act kind={asked.button} needs={asked.needs} opens={dialog}>
+      {asked.label ?? asked.action}
+    </Act>
   )
 }

@@ -1,6 +1,6 @@
 import { isValidElement, type ReactElement } from "react"
 import { useSearchParams } from "wouter"
-import { type Option, optionOf } from "../forms/form.tsx"
+import { choicesOf, type Options } from "../forms/form.tsx"
 import { Icon } from "../icons.tsx"
 
 /** The filters of a list, which live in the URL; a change of one begins at the first page. */
@@ -22,19 +22,16 @@ export const useFilters = <Key extends string>(keys: ReadonlyArray<Key>) => {
   return { values, set, isFiltered: Object.keys(values).length > 0 }
 }
 
-/** A search field, which `/` focuses; it searches when Enter is pressed or the field is left. */
-export const Search = ({
-  hint,
-  label,
-  onSearch,
-  value = ""
-}: {
+interface Searching {
   /** What is shown in the empty field, where that is not its label. */
   readonly hint?: string
   readonly label: string
   readonly onSearch: (value: string) => void
   readonly value?: string | undefined
-}) => (
+}
+
+/** A search field, which `/` focuses; it searches when Enter is pressed or the field is left. */
+export const Search = ({ hint, label, onSearch, value = "" }: Searching) => (
   <form
     role="search"
     className="search"
@@ -55,20 +52,16 @@ export const Search = ({
   </form>
 )
 
-/** A filter with few values, which are texts themselves or have one; one that is required has no "any". */
-export const Choice = ({
-  isRequired = false,
-  label,
-  onChange,
-  options,
-  value = ""
-}: {
+interface Choosing {
   readonly isRequired?: boolean
   readonly label: string
   readonly onChange: (value: string) => void
-  readonly options: ReadonlyArray<Option>
+  readonly options: Options
   readonly value?: string | undefined
-}) => (
+}
+
+/** A filter with few values, which are texts themselves or have one; one that is required has no "any". */
+export const Choice = ({ isRequired = false, label, onChange, options, value = "" }: Choosing) => (
   <select
     className={value === "" ? "pill" : "pill on"}
     aria-label={label}
@@ -76,7 +69,7 @@ export const Choice = ({
     onChange={(event) => onChange(event.target.value)}
   >
     {isRequired ? null : <option value="">{label}: any</option>}
-    {options.map(optionOf).map(([value, text]) => (
+    {choicesOf(options).map(([value, text]) => (
       <option key={value} value={value}>
         {label}: {text}
       </option>
@@ -89,7 +82,7 @@ export interface Filter {
   readonly key: string
   readonly label: string
   /** What can be chosen; without, the filter is set by links alone, and can be removed. */
-  readonly options?: ReadonlyArray<Option> | undefined
+  readonly options?: Options | undefined
   /** What it is where the URL does not say; then `all` stands for every value. */
   readonly initial?: string
   readonly isHidden?: boolean
@@ -105,6 +98,9 @@ export interface Filter {
 /** The filters of a list, and what is shown between them. */
 export type Filters = ReadonlyArray<Filter | ReactElement>
 
+/** The filter of a list whose rows are active or not. */
+export const activeFilter: Filter = { key: "active", label: "Active", options: { true: "yes", false: "no" } }
+
 const isFilter = (shown: Filter | ReactElement): shown is Filter => !isValidElement(shown)
 
 /** The query that filters make of the URL. */
@@ -117,44 +113,25 @@ export const useFilterQuery = (filters: Filters) => {
   return { isFiltered, query: Object.fromEntries(chosen.filter(([key, value]) => value !== "all" || !all.has(key))) }
 }
 
-/** A filter that is set, and a button that removes it. */
-export const Pill = ({
-  label,
-  onRemove,
-  removes = `Remove the filter on ${label}`,
-  text
-}: {
-  readonly label: string
-  readonly onRemove: () => void
-  readonly removes?: string | undefined
-  readonly text: string
-}) => (
-  <span className="pill on">
-    {label}: {text}
-    <button type="button" aria-label={removes} onClick={onRemove}>
-      ×
-    </button>
-  </span>
-)
-
 const OneFilter = ({ filter }: { readonly filter: Filter }) => {
-  const {
-    initial,
-    isHidden = false,
-    isSearched = false,
-    key,
-    label,
-    nameOf = String,
-    options,
-    removes,
-    toUrl = String
-  } = filter
+  const { initial, isHidden = false, isSearched = false, key, label, nameOf = String, options, toUrl = String } = filter
   const { set, values } = useFilters([key])
   const value = values[key] ?? initial
   if (isSearched) return <Search label={label} value={value} onSearch={(value) => set(key, value)} />
   if (isHidden || (options === undefined && value === undefined)) return null
   if (options === undefined)
-    return <Pill label={label} text={nameOf(value ?? "")} removes={removes} onRemove={() => set(key, "")} />
+    return (
+      <span className="pill on">
+        {label}: {nameOf(value ?? "")}
+        <button
+          type="button"
+          aria-label={filter.removes ?? `Remove the filter on ${label}`}
+          onClick={() => set(key, "")}
+        >
+          ×
+        </button>
+      </span>
+    )
   return (
     <Choice
       label={label}

@@ -1,11 +1,11 @@
-import { type ReactElement, type ReactNode, useEffect, useRef } from "react"
+import { type ReactNode, useEffect, useRef } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
 import { type PageInput, preparePage, usePage } from "../../api/hooks.ts"
 import { type Input, type Operation, type Row, type Sort } from "../../api/operations.ts"
-import { CopyCurl } from "../actions.tsx"
+import { Act, ButtonLink, CopyCurl } from "../actions.tsx"
 import { Icon } from "../icons.tsx"
 import { Page } from "../page.tsx"
-import { Empty, Failed, Loading, Nothing } from "../states.tsx"
+import { Empty, Failed, Loading, Nothing, nothingMatches, type Said } from "../states.tsx"
 import { FilterChoices, type Filters, Search, useFilterQuery, useFilters } from "./filters.tsx"
 import { WithSpend } from "./spend.tsx"
 import { type Column, idOf, type Selection, Table } from "./table.tsx"
@@ -16,7 +16,7 @@ export interface Listed<Name extends Operation> {
   readonly acts?: (row: Row<Name>) => ReactNode
   readonly columns: ReadonlyArray<Column<Row<Name>, Sort<Name> | "spend">>
   /** What is said when there is nothing at all, and what to do then. */
-  readonly empty: string | readonly [title: string, advice: string] | ReactElement
+  readonly empty: Said
   readonly everySeconds?: number
   /** What it can be filtered by, beside the search. */
   readonly filters?: Filters
@@ -36,13 +36,8 @@ export interface Listed<Name extends Operation> {
 const noFilters: Filters = []
 
 /** What a list asks for: its filters, and the search and the order of the URL. */
-const useListed = <Name extends Operation>({
-  columns,
-  filters = noFilters,
-  input,
-  order,
-  searches
-}: Pick<Listed<Name>, "columns" | "filters" | "input" | "order" | "searches">) => {
+const useListed = <Name extends Operation>(listed: Listed<Name>) => {
+  const { columns, filters = noFilters, input, order, searches } = listed
   const { set, values } = useFilters(["search", "sort"])
   const { isFiltered, query: filtered } = useFilterQuery(filters)
   const newest = columns.some(({ sort }) => sort === "createdAt") ? "-createdAt" : undefined
@@ -82,7 +77,7 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
   const { by, bySpend, isFiltered, pageAt, searched, set, spend } = useListed(listed)
   const [path] = useLocation()
   const cursor = search.get("cursor") ?? undefined
-  const asked = usePage(name, pageAt(cursor), everySeconds === undefined ? {} : { everySeconds })
+  const asked = usePage(name, pageAt(cursor), { everySeconds })
   const next = asked.isPlaceholderData ? null : (asked.data?.nextCursor ?? null)
   const prepareNext = () => {
     if (next !== null) preparePage(name, pageAt(next))
@@ -145,21 +140,15 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
     <section ref={section} className="card" aria-busy={isPlaceholderData}>
       {items.length === 0 ? (
         nextCursor !== null ? (
-          <Empty title="Nothing matches so far">
-            <p>The next page goes on with the search.</p>
-          </Empty>
+          <Nothing said={["Nothing matches so far", "The next page goes on with the search."]} />
         ) : isFiltered || searched !== undefined || cursor !== undefined ? (
-          <Empty title="Nothing matches">
-            <p>Change or remove a filter.</p>
-          </Empty>
+          <Nothing said={nothingMatches} />
         ) : bySpend === undefined ? (
           <Nothing said={empty} />
         ) : (
           <Empty title="Nothing was spent in 30 days">
             <p>
-              <button type="button" className="btn" onClick={() => set("sort", "")}>
-                Show all
-              </button>
+              <Act onClick={() => set("sort", "")}>Show all</Act>
             </p>
           </Empty>
         )
@@ -183,13 +172,10 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
         <nav className="pager" aria-label="Pages">
           {cursor === undefined ? null : (
             <>
-              <Link className="btn" href={at(undefined)}>
-                First page
-              </Link>
-              <button type="button" className="btn" onClick={() => history.back()}>
-                <Icon name="previous" size={16} />
+              <ButtonLink href={at(undefined)}>First page</ButtonLink>
+              <Act icon="previous" onClick={() => history.back()}>
                 Previous
-              </button>
+              </Act>
             </>
           )}
           {nextCursor === null ? null : (
@@ -226,16 +212,7 @@ const CopyList = <Name extends Operation>({ listed }: { readonly listed: Listed<
   )
 }
 
-/** A page that is a list: its title, what can be done, the call behind it as a command, and the list. */
-export const ListPage = <Name extends Operation>({
-  above,
-  actions,
-  children,
-  label,
-  lead,
-  title,
-  ...rest
-}: Omit<Listed<Name>, "label"> & {
+interface ListedPage<Name extends Operation> extends Omit<Listed<Name>, "label"> {
   /** Stands between the head and the list. */
   readonly above?: ReactNode
   readonly actions?: ReactNode
@@ -244,8 +221,12 @@ export const ListPage = <Name extends Operation>({
   readonly label?: string
   readonly lead: ReactNode
   readonly title: string
-}) => {
-  const listed: Listed<Name> = { ...rest, label: label ?? title }
+}
+
+/** A page that is a list: its title, what can be done, the call behind it as a command, and the list. */
+export const ListPage = <Name extends Operation>({ above, actions, children, lead, ...rest }: ListedPage<Name>) => {
+  const { title } = rest
+  const listed: Listed<Name> = { label: title, ...rest }
   return (
     <Page
       title={title}

@@ -1,5 +1,6 @@
 import { type ReactNode, useState } from "react"
 import { Icon } from "../icons.tsx"
+import { Nothing, type Said } from "../states.tsx"
 
 /** Where the cost of rows comes from: the dimension of reports that has their ids as keys, and since when. */
 export interface SpendSource {
@@ -52,18 +53,15 @@ interface Sorted {
   readonly onSort: (sort: string) => void
 }
 
+interface Sorting {
+  readonly isNumber: boolean
+  readonly sort: string
+  readonly sorted: Sorted
+  readonly title: string
+}
+
 /** The title of a column, which sorts by it: by names from A on, by figures from the highest, by moments from the latest. */
-const SortButton = ({
-  isNumber,
-  sort,
-  sorted: { by, onSort },
-  title
-}: {
-  isNumber: boolean
-  sort: string
-  sorted: Sorted
-  title: string
-}) => {
+const SortButton = ({ isNumber, sort, sorted: { by, onSort }, title }: Sorting) => {
   const first = isNumber || /At$|Date$/.test(sort) ? `-${sort}` : sort
   const other = first === sort ? `-${sort}` : sort
   return (
@@ -80,21 +78,12 @@ const ariaSort = (sort: string | undefined, by: string | undefined) =>
 /** The key of a row that has an id. */
 export const idOf = (row: unknown): string => String((row as { readonly id: string | number }).id)
 
-/** Rows as a table. */
-export const Table = <Item,>({
-  acts,
-  columns: shown,
-  keyOf = idOf,
-  label,
-  nameOf,
-  rows,
-  rowClass,
-  selection,
-  sorted
-}: {
+interface Rows<Item> {
   /** What can be done with a row. */
   readonly acts?: ((item: Item) => ReactNode) | undefined
   readonly columns: ReadonlyArray<Column<Item, string>>
+  /** What is said instead of a table without rows. */
+  readonly empty?: Said
   /** Names a row, by its id when absent. */
   readonly keyOf?: ((item: Item) => string) | undefined
   readonly label: string
@@ -105,7 +94,12 @@ export const Table = <Item,>({
   /** Makes rows choosable. */
   readonly selection?: Selection<Item> | undefined
   readonly sorted?: Sorted | undefined
-}) => {
+}
+
+/** Rows as a table. */
+export const Table = <Item,>({ columns: shown, keyOf = idOf, ...table }: Rows<Item>) => {
+  const { acts, empty, label, nameOf, rows, rowClass, selection, sorted } = table
+  if (rows.length === 0 && empty !== undefined) return <Nothing said={empty} />
   const columns: typeof shown =
     acts === undefined
       ? shown

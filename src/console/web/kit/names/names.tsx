@@ -29,6 +29,29 @@ export const useApplications = (): ReadonlyArray<Option> => {
   return data?.items.map(({ id, name }) => [String(id), name] as const) ?? []
 }
 
+interface Choosing {
+  readonly className?: string
+  readonly applications: ReadonlyArray<{ readonly id: number; readonly name: string }>
+  readonly onChange: (id: string) => void
+  readonly value: number | undefined
+}
+
+/** Chooses the application that a page is about. */
+export const ApplicationChoice = ({ applications, className, onChange, value }: Choosing) => (
+  <select
+    aria-label="Application"
+    className={className}
+    value={value ?? ""}
+    onChange={(event) => onChange(event.target.value)}
+  >
+    {applications.map(({ id, name }) => (
+      <option key={id} value={id}>
+        {name}
+      </option>
+    ))}
+  </select>
+)
+
 /** A trial user by its name, where that can be read. */
 export const TrialUserName = ({ id }: { readonly id: number }) => {
   const user = useRow("trialUsers.list", id, useCan()("trial-users:read"))

@@ -1,10 +1,9 @@
 import { type Row } from "../../api/operations.ts"
-import { Act } from "../../kit/actions.tsx"
-import { Moment } from "../../kit/format.tsx"
-import { Confirm, formOf } from "../../kit/forms/operation.tsx"
+import { Cut, Moment } from "../../kit/format.tsx"
+import { ConfirmAct, formOf, SwitchAct } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { TenantField, TenantName, useTenantFilter } from "../../kit/names/tenants.tsx"
-import { Tag } from "../../kit/parts.tsx"
+import { NameLines, Tag } from "../../kit/parts.tsx"
 import { useCaller } from "../../shell/session.tsx"
 import { RoleNames, RolePicker } from "./role-picker.tsx"
 
@@ -15,7 +14,7 @@ const create = formOf("accounts.create")
 const update = formOf("accounts.update")
 
 const Create = () => (
-  <create.Dialog title="Make an account" action="Make the account" done="The account is made" wide>
+  <create.Make title="Make an account" action="Make the account" done="The account is made" wide needs={write}>
     <div className="row2">
       <create.Field label="E-mail address" name="email" type="email" />
       <create.Field label="Name" name="name" />
@@ -30,20 +29,21 @@ const Create = () => (
     />
     <TenantField none="The whole installation" />
     <RolePicker />
-  </create.Dialog>
+  </create.Make>
 )
+
+interface About {
+  readonly account: Account
+}
 
 const isSame = (one: ReadonlyArray<number>, other: ReadonlyArray<number>) =>
   one.length === other.length && one.every((id) => other.includes(id))
 
-const Edit = ({ account }: { readonly account: Account }) => (
-  <update.Dialog
-    title={`Change ${account.name}`}
-    action="Save"
-    done={`${account.name} is changed`}
-    wide
-    input={{ params: { id: account.id } }}
+const Edit = ({ account }: About) => (
+  <update.Change
+    needs={write}
     of={account}
+    wide
     // Roles that are written end the sessions of the account.
     body={({ roleIds = account.roleIds, ...body }) => (isSame(account.roleIds, roleIds) ? body : { ...body, roleIds })}
   >
@@ -61,60 +61,50 @@ const Edit = ({ account }: { readonly account: Account }) => (
     />
     <RolePicker initial={account.roleIds} />
     <p className="soft">Other roles and another password end the sessions of the account.</p>
-  </update.Dialog>
+  </update.Change>
 )
 
-const Suspend = ({ account: { email, id, name } }: { readonly account: Account }) => (
-  <Confirm
+/** Why the caller does not do it to the own account. */
+const useUnless = ({ id }: Account) =>
+  useCaller().account?.id === id ? "An account neither suspends nor deletes itself" : undefined
+
+const Suspend = ({ account }: About) => (
+  <SwitchAct
     name="accounts.update"
-    input={{ params: { id }, body: { status: "suspended" } }}
-    title={`Suspend ${name}`}
-    action="Suspend the account"
-    done={`${name} is suspended`}
-  >
-    <p>Every session of {email} ends, and it cannot sign in until it is activated again.</p>
-  </Confirm>
+    id={account.id}
+    isOn={account.status === "active"}
+    what="account"
+    called={account.name}
+    needs={write}
+    unless={useUnless(account)}
+    meaning={[
+      `Every session of ${account.email} ends, and it cannot sign in until it is activated again.`,
+      `${account.email} can sign in again, with the roles that it has.`
+    ]}
+  />
 )
 
-const Activate = ({ account: { email, id, name } }: { readonly account: Account }) => (
-  <Confirm
-    name="accounts.update"
-    input={{ params: { id }, body: { status: "active" } }}
-    title={`Activate ${name}`}
-    action="Activate the account"
-    kind="main"
-    done={`${name} is active`}
-  >
-    <p>{email} can sign in again, with the roles that it has.</p>
-  </Confirm>
-)
-
-const Delete = ({ account: { email, id, name } }: { readonly account: Account }) => (
-  <Confirm
+const Delete = ({ account }: About) => (
+  <ConfirmAct
     name="accounts.delete"
-    input={{ params: { id } }}
-    title={`Delete ${name}`}
-    action="Delete the account"
-    done={`${name} is deleted`}
+    input={{ params: { id: account.id } }}
+    verb="Delete"
+    what="account"
+    called={account.name}
+    needs={write}
+    unless={useUnless(account)}
   >
-    <p>
-      The account of <code>{email}</code> and its sessions are gone for good. What it did stays in the audit log.
-    </p>
-  </Confirm>
+    The account of <code>{account.email}</code> and its sessions are gone for good. What it did stays in the audit log.
+  </ConfirmAct>
 )
 
 /** People who sign in. */
 export default function Accounts() {
-  const { account: self } = useCaller()
   return (
     <ListPage
       title="Accounts"
       lead="People who sign in here. Their roles say what they may do."
-      actions={
-        <Act kind="main" icon="plus" needs={write} opens={<Create />}>
-          Make an account
-        </Act>
-      }
+      actions={<Create />}
       name="accounts.list"
       searches="Name, e-mail address or id"
       order="-createdAt"
@@ -125,44 +115,20 @@ export default function Accounts() {
         {
           title: "Name",
           sort: "name",
-          cell: ({ email, name }) => (
-            <span className="lines">
-              <strong className="cut" title={name}>
-                {name}
-              </strong>
-              <small className="cut" title={email}>
-                {email}
-              </small>
-            </span>
-          )
+          cell: ({ email, name }) => <NameLines name={name} detail={<Cut as="small" text={email} />} />
         },
         { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : "warn"}>{status}</Tag> },
         { title: "Roles", cell: ({ roleIds }) => <RoleNames ids={roleIds} /> },
         { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
         { title: "Last sign-in", sort: "lastSignInAt", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> }
       ]}
-      acts={(account) => {
-        const unless = account.id === self?.id ? "An account neither suspends nor deletes itself" : undefined
-        return (
-          <>
-            <Act needs={write} opens={<Edit account={account} />}>
-              Change
-            </Act>
-            {account.status === "active" ? (
-              <Act kind="bad" needs={write} unless={unless} opens={<Suspend account={account} />}>
-                Suspend
-              </Act>
-            ) : (
-              <Act needs={write} opens={<Activate account={account} />}>
-                Activate
-              </Act>
-            )}
-            <Act kind="bad" needs={write} unless={unless} opens={<Delete account={account} />}>
-              Delete
-            </Act>
-          </>
-        )
-      }}
+      acts={(account) => (
+        <>
+          <Edit account={account} />
+          <Suspend account={account} />
+          <Delete account={account} />
+        </>
+      )}
     />
   )
 }

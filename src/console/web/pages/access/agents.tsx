@@ -1,4 +1,3 @@
-import { useLocation } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { Act } from "../../kit/actions.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
@@ -7,13 +6,12 @@ import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { useSpendColumn } from "../../kit/lists/spend.tsx"
 import { TenantField, useTenantColumn, useTenantFilter } from "../../kit/names/tenants.tsx"
-import { NameLink, Soft, Tag } from "../../kit/parts.tsx"
+import { NameLink, orNone, Tag } from "../../kit/parts.tsx"
 
 const tones = { active: "ok", suspended: "warn", retired: "" } as const
 const { Dialog, Field } = formOf("agents.register")
 
 const Create = () => {
-  const [, go] = useLocation()
   const templates = useCall("agentTemplates.list", { query: { limit: 200 } })
   return (
     <Dialog
@@ -24,7 +22,7 @@ const Create = () => {
       body={({ scopeCeiling = [], ...body }) =>
         scopeCeiling.length === 0 && body.templateId !== undefined ? body : { ...body, scopeCeiling }
       }
-      onDone={({ id }) => go(`/agents/${id}`)}
+      leads={({ id }) => `/agents/${id}`}
     >
       <div className="row2">
         <Field label="Name" name="name" placeholder="invoice-reader" />
@@ -70,10 +68,7 @@ export default function Agents() {
         { title: "Name", sort: "name", cell: ({ id, name }) => <NameLink name={name} to={`/agents/${id}`} /> },
         { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
         ...useTenantColumn(),
-        {
-          title: "Owner",
-          cell: ({ ownerUserId }) => (ownerUserId === null ? <Soft>none</Soft> : <Cut text={ownerUserId} />)
-        },
+        { title: "Owner", cell: ({ ownerUserId }) => orNone(ownerUserId, (owner) => <Cut text={owner} />) },
         { title: "May be granted", cell: ({ scopeCeiling }) => <ScopeChips scopes={scopeCeiling} /> },
         ...useSpendColumn("agent"),
         { title: "Last seen", sort: "lastSeenAt", cell: ({ lastSeenAt }) => <Moment at={lastSeenAt} /> },

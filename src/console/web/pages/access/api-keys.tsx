@@ -1,18 +1,17 @@
-import { useEffect } from "react"
-import { useLocation, useSearchParams } from "wouter"
+import { useLocation } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
-import { Act, Copy, Tabs } from "../../kit/actions.tsx"
-import { useDialogs } from "../../kit/dialog.tsx"
+import { Copy, Tabs } from "../../kit/actions.tsx"
+import { useFirst } from "../../kit/dialog.tsx"
 import { Moment } from "../../kit/format.tsx"
-import { Confirm, formOf } from "../../kit/forms/operation.tsx"
+import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
 import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
 import { SecretDialog } from "../../kit/forms/secret.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { useSpendColumn } from "../../kit/lists/spend.tsx"
 import { useApplications } from "../../kit/names/names.tsx"
 import { TenantField, useTenantColumn, useTenantFilter } from "../../kit/names/tenants.tsx"
-import { Tag } from "../../kit/parts.tsx"
+import { NameLines, Tag } from "../../kit/parts.tsx"
 
 type Key = Row<"apiKeys.list">
 type NewKey = Answer<"apiKeys.create">
@@ -58,22 +57,26 @@ const Snippets = ({ secret }: { readonly secret: string }) => {
 }
 
 const Made = ({ made, onKept }: { readonly made: NewKey; readonly onKept?: () => void }) => (
-  <SecretDialog title={`Key ${made.name}`} what="API key" secret={made.key} {...(onKept && { onClose: onKept })}>
+  <SecretDialog title={`Key ${made.name}`} what="API key" secret={made.key} onClose={onKept}>
     <Snippets secret={made.key} />
   </SecretDialog>
 )
 
-const Create = () => {
-  const { open } = useDialogs()
-  return (
-    <create.Dialog title="Make an API key" action="Make the key" wide onDone={(made) => open(<Made made={made} />)}>
-      <KeyName />
-      <TenantField none="None: of the whole installation" />
-      <ScopePicker />
-      <Expiry />
-    </create.Dialog>
-  )
-}
+const Create = () => (
+  <create.Make
+    label="Make a key"
+    title="Make an API key"
+    action="Make the key"
+    wide
+    needs={write}
+    shows={(made) => <Made made={made} />}
+  >
+    <KeyName />
+    <TenantField none="None: of the whole installation" />
+    <ScopePicker />
+    <Expiry />
+  </create.Make>
+)
 
 const KeyName = () => (
   <create.Field label="Name" name="name" placeholder="nightly-import" hint="Who uses it, so that you know it again" />
@@ -86,14 +89,13 @@ const Expiry = () => (
 /** The first key, which leads on to what comes after it. */
 const CreateFirst = ({ onClose }: { readonly onClose: () => void }) => {
   const [, go] = useLocation()
-  const { open } = useDialogs()
   return (
     <create.Dialog
       title="Make the first API key"
       action="Make the key"
       wide
       onClose={onClose}
-      onDone={(made) => open(<Made made={made} onKept={() => go("/")} />)}
+      shows={(made) => <Made made={made} onKept={() => go("/")} />}
     >
       <p>
         Programs use a key to call the API and the models. This one may call models; change what it may do as you like.
@@ -105,61 +107,54 @@ const CreateFirst = ({ onClose }: { readonly onClose: () => void }) => {
   )
 }
 
-const Rotate = ({ of }: { readonly of: Key }) => {
-  const { open } = useDialogs()
-  return (
-    <rotate.Dialog
-      title={`Rotate ${of.name}`}
-      action="Rotate"
-      input={{ params: { id: of.id } }}
-      onDone={(made) => open(<Made made={made} />)}
-    >
-      <p>
-        A new key with the same rights takes the place of <code>{of.start}…</code>. The old one works until the grace is
-        over.
-      </p>
-      <rotate.Field label="Grace in hours" name="graceSeconds" unit={3600} defaultValue={24} required />
-    </rotate.Dialog>
-  )
+interface About {
+  readonly of: Key
 }
 
-const Revoke = ({ of }: { readonly of: Key }) => (
-  <Confirm
-    name="apiKeys.revoke"
+const ended = ({ status }: Key) => (status === "active" ? undefined : `The key is ${status}`)
+
+const Rotate = ({ of }: About) => (
+  <rotate.Act
+    label="Rotate"
+    title={`Rotate ${of.name}`}
+    action="Rotate"
+    needs={write}
+    unless={ended(of)}
     input={{ params: { id: of.id } }}
-    title={`Revoke ${of.name}`}
-    action="Revoke the key"
-    done={`${of.name} is revoked`}
+    shows={(made) => <Made made={made} />}
   >
     <p>
-      Every program that uses <code>{of.start}…</code> is refused within a second. A revoked key cannot be used again.
+      A new key with the same rights takes the place of <code>{of.start}…</code>. The old one works until the grace is
+      over.
     </p>
-  </Confirm>
+    <rotate.Field label="Grace in hours" name="graceSeconds" unit={3600} defaultValue={24} required />
+  </rotate.Act>
+)
+
+const Revoke = ({ of }: About) => (
+  <ConfirmAct
+    name="apiKeys.revoke"
+    input={{ params: { id: of.id } }}
+    verb="Revoke"
+    what="key"
+    called={of.name}
+    needs={write}
+    unless={ended(of)}
+  >
+    Every program that uses <code>{of.start}…</code> is refused within a second. A revoked key cannot be used again.
+  </ConfirmAct>
 )
 
 const tones = { active: "ok", revoked: "", expired: "warn" } as const
 
 /** Keys of programs: made, rotated and revoked. */
 export default function ApiKeys() {
-  const [search, setSearch] = useSearchParams()
-  const isFirst = search.get("create") === "first"
-  const { close, open } = useDialogs()
-  useEffect(() => {
-    const onClose = () => {
-      close()
-      setSearch({}, { replace: true })
-    }
-    if (isFirst) open(<CreateFirst onClose={onClose} />)
-  }, [])
+  useFirst((onClose) => <CreateFirst onClose={onClose} />)
   return (
     <ListPage
       title="API keys"
       lead="What programs call this service with. A key can do what its scopes say, and no more than who made it."
-      actions={
-        <Act kind="main" icon="plus" needs={write} opens={<Create />}>
-          Make a key
-        </Act>
-      }
+      actions={<Create />}
       name="apiKeys.list"
       filters={[{ key: "applicationId", label: "Application", options: useApplications() }, useTenantFilter()]}
       searches="Name, start of the key or id"
@@ -169,14 +164,7 @@ export default function ApiKeys() {
         {
           title: "Name",
           sort: "name",
-          cell: ({ name, start }) => (
-            <span className="lines">
-              <strong className="cut" title={name}>
-                {name}
-              </strong>
-              <code>{start}…</code>
-            </span>
-          )
+          cell: ({ name, start }) => <NameLines name={name} detail={<code>{start}…</code>} />
         },
         { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
         ...useTenantColumn(),
@@ -198,19 +186,12 @@ export default function ApiKeys() {
           )
         }
       ]}
-      acts={(key) => {
-        const unless = key.status === "active" ? undefined : `The key is ${key.status}`
-        return (
-          <>
-            <Act needs={write} unless={unless} opens={<Rotate of={key} />}>
-              Rotate
-            </Act>
-            <Act needs={write} unless={unless} kind="bad" opens={<Revoke of={key} />}>
-              Revoke
-            </Act>
-          </>
-        )
-      }}
+      acts={(key) => (
+        <>
+          <Rotate of={key} />
+          <Revoke of={key} />
+        </>
+      )}
     />
   )
 }

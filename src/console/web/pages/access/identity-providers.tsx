@@ -5,10 +5,10 @@ import { Act, Copy } from "../../kit/actions.tsx"
 import { Dialog, useDialogs } from "../../kit/dialog.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { SelectField } from "../../kit/forms/form.tsx"
-import { Confirm, formOf } from "../../kit/forms/operation.tsx"
+import { ConfirmAct, formOf, SwitchAct } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { TenantField, TenantName } from "../../kit/names/tenants.tsx"
-import { Facts, Soft, Tag } from "../../kit/parts.tsx"
+import { Facts, orNone, Tag } from "../../kit/parts.tsx"
 import { Fault } from "../../kit/states.tsx"
 import { RolePicker } from "./role-picker.tsx"
 
@@ -72,10 +72,7 @@ const Create = () => {
           label="What for"
           value={kind}
           onChange={(event) => setKind(event.target.value === "workload" ? "workload" : "login")}
-          options={[
-            ["login", "People sign in with it"],
-            ["workload", "Agents exchange its tokens"]
-          ]}
+          options={{ login: "People sign in with it", workload: "Agents exchange its tokens" }}
         />
         <create.Field
           label="Issuer"
@@ -96,23 +93,16 @@ interface About {
 }
 
 const Edit = ({ provider }: About) => (
-  <update.Dialog
-    title={`Change ${provider.issuer}`}
-    action="Save"
-    done="The provider is changed"
-    wide
-    input={{ params: { id: provider.id } }}
-    of={provider}
-  >
+  <update.Change title={`Change ${provider.issuer}`} done="The provider is changed" of={provider} wide needs={write}>
     <Fields kind={provider.kind} provider={provider} />
-  </update.Dialog>
+  </update.Change>
 )
 
 const Tested = ({ tested }: { readonly tested: Answer<"identityProviders.test"> }) => (
   <Facts
     facts={[
-      ["Sign-in page", tested.authorizationEndpoint ?? <Soft>none</Soft>],
-      ["Token endpoint", tested.tokenEndpoint ?? <Soft>none</Soft>],
+      ["Sign-in page", orNone(tested.authorizationEndpoint, String)],
+      ["Token endpoint", orNone(tested.tokenEndpoint, String)],
       [
         "Keys",
         tested.keys.map(({ algorithm, kid }) => (
@@ -151,9 +141,7 @@ const Test = ({ provider }: About) => {
         )}
       </div>
       <footer>
-        <button type="button" className="btn" onClick={close}>
-          Close
-        </button>
+        <Act onClick={close}>Close</Act>
         <button
           type="button"
           className="btn main"
@@ -167,47 +155,41 @@ const Test = ({ provider }: About) => {
   )
 }
 
-const Disable = ({ provider: { id, issuer, kind } }: About) => (
-  <Confirm
+const Disable = ({ provider: { id, issuer, kind, status } }: About) => (
+  <SwitchAct
     name="identityProviders.update"
-    input={{ params: { id }, body: { status: "disabled" } }}
-    title={`Disable ${issuer}`}
-    action="Disable the provider"
-    done="The provider is disabled"
-  >
-    <p>
-      {kind === "login" ? "No sign-in uses it" : "Its tokens are not exchanged"} until it is active again. Sessions that
-      it opened go on.
-    </p>
-  </Confirm>
-)
-
-const Enable = ({ provider: { id, issuer, kind } }: About) => (
-  <Confirm
-    name="identityProviders.update"
-    input={{ params: { id }, body: { status: "active" } }}
-    title={`Activate ${issuer}`}
-    action="Activate the provider"
-    kind="main"
-    done="The provider is active"
-  >
-    <p>{kind === "login" ? "People sign in with it again." : "Its tokens are exchanged again."}</p>
-  </Confirm>
+    id={id}
+    isOn={status === "active"}
+    off="Disable"
+    what="provider"
+    title={`${status === "active" ? "Disable" : "Activate"} ${issuer}`}
+    needs={write}
+    meaning={
+      kind === "login"
+        ? [
+            "No sign-in uses it until it is active again. Sessions that it opened go on.",
+            "People sign in with it again."
+          ]
+        : [
+            "Its tokens are not exchanged until it is active again. Sessions that it opened go on.",
+            "Its tokens are exchanged again."
+          ]
+    }
+  />
 )
 
 const Delete = ({ provider: { id, issuer } }: About) => (
-  <Confirm
+  <ConfirmAct
     name="identityProviders.delete"
     input={{ params: { id } }}
+    verb="Delete"
+    what="provider"
     title={`Delete ${issuer}`}
-    action="Delete the provider"
-    done="The provider is deleted"
+    needs={write}
   >
-    <p>
-      The provider and its client secret are gone for good. The accounts that it made stay, and cannot sign in until
-      they get a password.
-    </p>
-  </Confirm>
+    The provider and its client secret are gone for good. The accounts that it made stay, and cannot sign in until they
+    get a password.
+  </ConfirmAct>
 )
 
 /** The issuers that are trusted, for people and for workloads. */
@@ -224,16 +206,7 @@ export default function IdentityProviders() {
       name="identityProviders.list"
       searches="Issuer, client or domain"
       order="-createdAt"
-      filters={[
-        {
-          key: "kind",
-          label: "Kind",
-          options: [
-            ["login", "people"],
-            ["workload", "workloads"]
-          ]
-        }
-      ]}
+      filters={[{ key: "kind", label: "Kind", options: { login: "people", workload: "workloads" } }]}
       rowClass={({ status }) => (status === "active" ? undefined : "gone")}
       empty={[
         "There is no identity provider yet",
@@ -251,21 +224,9 @@ export default function IdentityProviders() {
           <Act needs="identity-providers:read" opens={<Test provider={provider} />}>
             Test
           </Act>
-          <Act needs={write} opens={<Edit provider={provider} />}>
-            Change
-          </Act>
-          {provider.status === "active" ? (
-            <Act kind="bad" needs={write} opens={<Disable provider={provider} />}>
-              Disable
-            </Act>
-          ) : (
-            <Act needs={write} opens={<Enable provider={provider} />}>
-              Activate
-            </Act>
-          )}
-          <Act kind="bad" needs={write} opens={<Delete provider={provider} />}>
-            Delete
-          </Act>
+          <Edit provider={provider} />
+          <Disable provider={provider} />
+          <Delete provider={provider} />
         </>
       )}
     />

@@ -15,16 +15,14 @@ export const useOwnRoles = (): ReadonlyArray<Row<"roles.list">> | undefined => {
   return roles.data
 }
 
-/** Chooses roles of accounts, for a member of a body. */
-export const RolePicker = ({
-  initial = [],
-  label = "Roles",
-  name = "roleIds"
-}: {
+interface Picking {
   readonly initial?: ReadonlyArray<number>
   readonly label?: string
   readonly name?: string
-}) => {
+}
+
+/** Chooses roles of accounts, for a member of a body. */
+export const RolePicker = ({ initial = [], label = "Roles", name = "roleIds" }: Picking) => {
   const [chosen, choose] = useState(initial)
   const roles = useOwnRoles()
   const refusal = useRefusal()("roles:read")

@@ -1,9 +1,9 @@
 import { call } from "../../api/client.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act } from "../../kit/actions.tsx"
 import { Moment } from "../../kit/format.tsx"
-import { Confirm } from "../../kit/forms/operation.tsx"
-import { BulkBar, BulkDialog } from "../../kit/lists/bulk.tsx"
+import { ConfirmAct } from "../../kit/forms/operation.tsx"
+import { BulkAct, BulkBar } from "../../kit/lists/bulk.tsx"
+import { activeFilter } from "../../kit/lists/filters.tsx"
 import { List, type Listed, ListPage } from "../../kit/lists/list.tsx"
 import { useSelection } from "../../kit/lists/table.tsx"
 import { TrialUserName } from "../../kit/names/names.tsx"
@@ -15,15 +15,18 @@ const write = "sessions:write"
 const nameOf = ({ id, ipAddress }: Session) => `session ${id} from ${ipAddress}`
 
 const End = ({ session }: { readonly session: Session }) => (
-  <Confirm
+  <ConfirmAct
     name="sessions.end"
     input={{ params: { id: session.id } }}
+    verb="End"
+    what="session"
     title={`End ${nameOf(session)}`}
-    action="End the session"
     done={`Session ${session.id} has ended`}
+    needs={write}
+    unless={session.isActive ? undefined : "The session has ended"}
   >
-    <p>Your product refuses it from the next request on. The trial user can open a new one.</p>
-  </Confirm>
+    Your product refuses it from the next request on. The trial user can open a new one.
+  </ConfirmAct>
 )
 
 /** Sessions, on a page of their own or those of one trial user, which can be ended one by one or together. */
@@ -34,14 +37,7 @@ export const Sessions = ({ userId }: { readonly userId?: number }) => {
     input: { query: userId === undefined ? {} : { userId } },
     filters: [
       ...(userId === undefined ? [{ key: "userId", label: "Id of the trial user", isSearched: true }] : []),
-      {
-        key: "active",
-        label: "Active",
-        options: [
-          ["true", "yes"],
-          ["false", "no"]
-        ]
-      }
+      activeFilter
     ],
     label: "Sessions",
     order: "-startedAt",
@@ -58,36 +54,22 @@ export const Sessions = ({ userId }: { readonly userId?: number }) => {
       { title: "Last activity", cell: ({ lastActivityAt }) => <Moment at={lastActivityAt} /> },
       { title: "Started", sort: "startedAt", cell: ({ startedAt }) => <Moment at={startedAt} /> }
     ],
-    acts: (session) => (
-      <Act
-        kind="bad"
-        needs={write}
-        unless={session.isActive ? undefined : "The session has ended"}
-        opens={<End session={session} />}
-      >
-        End
-      </Act>
-    )
+    acts: (session) => <End session={session} />
   }
   const bulk = (
     <BulkBar selection={selection}>
-      <Act
-        kind="bad"
+      <BulkAct
+        button="bad"
         needs={write}
-        opens={
-          <BulkDialog
-            title="End sessions"
-            action="End the sessions"
-            selection={selection}
-            nameOf={nameOf}
-            each={({ id }) => call("sessions.end", { params: { id } })}
-          >
-            <p>Your product refuses them from the next request on. Their users can open new ones.</p>
-          </BulkDialog>
-        }
+        label="End sessions"
+        title="End sessions"
+        action="End the sessions"
+        selection={selection}
+        nameOf={nameOf}
+        each={({ id }) => call("sessions.end", { params: { id } })}
       >
-        End sessions
-      </Act>
+        <p>Your product refuses them from the next request on. Their users can open new ones.</p>
+      </BulkAct>
     </BulkBar>
   )
   return userId === undefined ? (

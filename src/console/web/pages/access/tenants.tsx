@@ -1,10 +1,9 @@
-import { Link } from "wouter"
 import { Failure } from "../../api/client.ts"
 import { type Payload, type Row } from "../../api/operations.ts"
-import { Act } from "../../kit/actions.tsx"
-import { Moment } from "../../kit/format.tsx"
+import { ButtonLink } from "../../kit/actions.tsx"
+import { Cut, Moment } from "../../kit/format.tsx"
 import { TextArea, textOf } from "../../kit/forms/form.tsx"
-import { Confirm, formOf } from "../../kit/forms/operation.tsx"
+import { formOf, SwitchAct } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { useSpendColumn } from "../../kit/lists/spend.tsx"
 import { Tag } from "../../kit/parts.tsx"
@@ -48,47 +47,41 @@ const Fields = ({ tenant }: { readonly tenant?: Tenant }) => (
 )
 
 const Create = () => (
-  <create.Dialog title="Make a tenant" action="Make the tenant" done="The tenant is made" body={withSettings}>
-    <Fields />
-  </create.Dialog>
-)
-
-const Edit = ({ tenant }: { readonly tenant: Tenant }) => (
-  <update.Dialog
-    title={`Change ${tenant.name}`}
-    action="Save"
-    done={`${tenant.name} is changed`}
-    input={{ params: { id: tenant.id } }}
-    of={tenant}
+  <create.Make
+    title="Make a tenant"
+    action="Make the tenant"
+    done="The tenant is made"
+    needs={write}
     body={withSettings}
   >
+    <Fields />
+  </create.Make>
+)
+
+interface About {
+  readonly tenant: Tenant
+}
+
+const Edit = ({ tenant }: About) => (
+  <update.Change of={tenant} needs={write} body={withSettings}>
     <Fields tenant={tenant} />
-  </update.Dialog>
+  </update.Change>
 )
 
-const Suspend = ({ tenant: { id, name } }: { readonly tenant: Tenant }) => (
-  <Confirm
+const Suspend = ({ tenant: { id, name, slug, status } }: About) => (
+  <SwitchAct
     name="tenants.update"
-    input={{ params: { id }, body: { status: "suspended" } }}
-    title={`Suspend ${name}`}
-    action="Suspend the tenant"
-    done={`${name} is suspended`}
-  >
-    <p>Every account, key and agent of {name} is refused within a second, until the tenant is activated again.</p>
-  </Confirm>
-)
-
-const Activate = ({ tenant: { id, name } }: { readonly tenant: Tenant }) => (
-  <Confirm
-    name="tenants.update"
-    input={{ params: { id }, body: { status: "active" } }}
-    title={`Activate ${name}`}
-    action="Activate the tenant"
-    kind="main"
-    done={`${name} is active`}
-  >
-    <p>Its accounts, keys and agents are admitted again.</p>
-  </Confirm>
+    id={id}
+    isOn={status === "active"}
+    what="tenant"
+    called={name}
+    needs={write}
+    unless={slug === "default" ? "The default tenant is never suspended" : undefined}
+    meaning={[
+      `Every account, key and agent of ${name} is refused within a second, until the tenant is activated again.`,
+      "Its accounts, keys and agents are admitted again."
+    ]}
+  />
 )
 
 /** The customers of the installation. */
@@ -97,26 +90,14 @@ export default function Tenants() {
     <ListPage
       title="Tenants"
       lead="Customers of the installation, kept apart: agents, accounts, keys and money belong to one."
-      actions={
-        <Act kind="main" icon="plus" needs={write} opens={<Create />}>
-          Make a tenant
-        </Act>
-      }
+      actions={<Create />}
       name="tenants.list"
       searches="Name, short name or id"
       filters={[{ key: "status", label: "Status", options: ["active", "suspended"] }]}
       rowClass={({ status }) => (status === "active" ? undefined : "gone")}
       empty="There is no tenant"
       columns={[
-        {
-          title: "Name",
-          sort: "name",
-          cell: ({ name }) => (
-            <strong className="cut" title={name}>
-              {name}
-            </strong>
-          )
-        },
+        { title: "Name", sort: "name", cell: ({ name }) => <Cut as="strong" text={name} /> },
         { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : "warn"}>{status}</Tag> },
         { title: "Short name", cell: ({ slug }) => <code className="cut">{slug}</code> },
         ...useSpendColumn("tenant"),
@@ -124,26 +105,9 @@ export default function Tenants() {
       ]}
       acts={(tenant) => (
         <>
-          <Link className="btn" href={`/accounts?tenantId=${tenant.id}`}>
-            Accounts
-          </Link>
-          <Act needs={write} opens={<Edit tenant={tenant} />}>
-            Change
-          </Act>
-          {tenant.status === "active" ? (
-            <Act
-              kind="bad"
-              needs={write}
-              unless={tenant.slug === "default" ? "The default tenant is never suspended" : undefined}
-              opens={<Suspend tenant={tenant} />}
-            >
-              Suspend
-            </Act>
-          ) : (
-            <Act needs={write} opens={<Activate tenant={tenant} />}>
-              Activate
-            </Act>
-          )}
+          <ButtonLink href={`/accounts?tenantId=${tenant.id}`}>Accounts</ButtonLink>
+          <Edit tenant={tenant} />
+          <Suspend tenant={tenant} />
         </>
       )}
     />

@@ -1,29 +1,22 @@
-import { useLocation } from "wouter"
 import { Act } from "../../kit/actions.tsx"
 import { Moment } from "../../kit/format.tsx"
 import { AskDialog } from "../../kit/forms/ask.tsx"
-import { Confirm, formOf } from "../../kit/forms/operation.tsx"
-import { DetailPage, Facts } from "../../kit/parts.tsx"
+import { ConfirmAct, formOf, SwitchAct } from "../../kit/forms/operation.tsx"
+import { DetailPage } from "../../kit/parts.tsx"
 import { useCan } from "../../shell/session.tsx"
 import { Sessions } from "./sessions.tsx"
 import { DaysField, daysLeft, extend, nameOf, PersonFields, TrialState, type User, write } from "./trials.tsx"
 
-const { Dialog } = formOf("trialUsers.update")
+const { Change } = formOf("trialUsers.update")
 
 interface About {
   readonly user: User
 }
 
 const Edit = ({ user }: About) => (
-  <Dialog
-    title={`Change ${nameOf(user)}`}
-    action="Save"
-    done={`${nameOf(user)} is changed`}
-    input={{ params: { id: user.id } }}
-    of={user}
-  >
+  <Change title={`Change ${nameOf(user)}`} done={`${nameOf(user)} is changed`} of={user} needs={write}>
     <PersonFields />
-  </Dialog>
+  </Change>
 )
 
 const Extend = ({ user }: About) => (
@@ -40,49 +33,38 @@ const Extend = ({ user }: About) => (
   </AskDialog>
 )
 
-const Activate = ({ user }: About) => (
-  <Confirm
-    name="trialUsers.update"
-    input={{ params: { id: user.id }, body: { isActive: true } }}
-    title={`Activate ${nameOf(user)}`}
-    action="Activate"
-    kind="main"
-    done={`${nameOf(user)} is active`}
-  >
-    <p>{user.firstName} can open sessions again while the trial lasts.</p>
-  </Confirm>
-)
-
 const Deactivate = ({ user }: About) => (
-  <Confirm
+  <SwitchAct
     name="trialUsers.update"
-    input={{ params: { id: user.id }, body: { isActive: false } }}
-    title={`Deactivate ${nameOf(user)}`}
-    action="Deactivate"
-    done={`${nameOf(user)} is inactive`}
-  >
-    <p>Every session of {nameOf(user)} ends at once, and no new one is opened until the user is activated again.</p>
-  </Confirm>
+    id={user.id}
+    isOn={user.isActive}
+    off="Deactivate"
+    body={(isActive) => ({ isActive })}
+    what="user"
+    called={nameOf(user)}
+    action={user.isActive ? "Deactivate" : "Activate"}
+    needs={write}
+    meaning={[
+      `Every session of ${nameOf(user)} ends at once, and no new one is opened until the user is activated again.`,
+      `${user.firstName} can open sessions again while the trial lasts.`
+    ]}
+  />
 )
 
-const Delete = ({ user }: About) => {
-  const [, go] = useLocation()
-  return (
-    <Confirm
-      name="trialUsers.delete"
-      input={{ params: { id: user.id } }}
-      title={`Delete ${nameOf(user)}`}
-      action="Delete the trial user"
-      done={`${nameOf(user)} is deleted`}
-      onDone={() => go("/trial-users")}
-    >
-      <p>
-        {nameOf(user)} and the trial are gone for good, and every session ends. <code>{user.email}</code> can be
-        admitted again.
-      </p>
-    </Confirm>
-  )
-}
+const Delete = ({ user }: About) => (
+  <ConfirmAct
+    name="trialUsers.delete"
+    input={{ params: { id: user.id } }}
+    verb="Delete"
+    what="trial user"
+    called={nameOf(user)}
+    needs={write}
+    leads={() => "/trial-users"}
+  >
+    {nameOf(user)} and the trial are gone for good, and every session ends. <code>{user.email}</code> can be admitted
+    again.
+  </ConfirmAct>
+)
 
 /** One trial user: the state of the trial, and the sessions. */
 export default function TrialUserPage() {
@@ -95,49 +77,28 @@ export default function TrialUserPage() {
       lead={({ email }) => email}
       actions={(user) => (
         <>
-          <Act needs={write} opens={<Edit user={user} />}>
-            Change
-          </Act>
+          <Edit user={user} />
           <Act needs={write} opens={<Extend user={user} />}>
             Extend
           </Act>
-          {user.isActive ? (
-            <Act kind="bad" needs={write} opens={<Deactivate user={user} />}>
-              Deactivate
-            </Act>
-          ) : (
-            <Act needs={write} opens={<Activate user={user} />}>
-              Activate
-            </Act>
-          )}
-          <Act kind="bad" needs={write} opens={<Delete user={user} />}>
-            Delete
-          </Act>
+          <Deactivate user={user} />
+          <Delete user={user} />
         </>
       )}
+      facts={(user) => [
+        ["State", <TrialState user={user} />],
+        ["Days left", daysLeft(user.trialEndDate)],
+        [
+          "Trial",
+          <>
+            <Moment at={user.trialStartDate} style="full" /> to <Moment at={user.trialEndDate} style="full" />
+          </>
+        ],
+        ["E-mail address verified", user.emailVerified ? "yes" : "no"],
+        ["Admitted", <Moment at={user.createdAt} style="full" />]
+      ]}
     >
-      {(user) => (
-        <>
-          <section className="card">
-            <Facts
-              className="facts in"
-              facts={[
-                ["State", <TrialState user={user} />],
-                ["Days left", daysLeft(user.trialEndDate)],
-                [
-                  "Trial",
-                  <>
-                    <Moment at={user.trialStartDate} style="full" /> to <Moment at={user.trialEndDate} style="full" />
-                  </>
-                ],
-                ["E-mail address verified", user.emailVerified ? "yes" : "no"],
-                ["Admitted", <Moment at={user.createdAt} style="full" />]
-              ]}
-            />
-          </section>
-          {may("sessions:read") ? <Sessions userId={user.id} /> : null}
-        </>
-      )}
+      {(user) => (may("sessions:read") ? <Sessions userId={user.id} /> : null)}
     </DetailPage>
   )
 }

@@ -1,26 +1,28 @@
-import { useLocation } from "wouter"
 import { call } from "../../api/client.ts"
-import { Act } from "../../kit/actions.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
-import { BulkBar, BulkDialog } from "../../kit/lists/bulk.tsx"
+import { BulkAct, BulkBar } from "../../kit/lists/bulk.tsx"
+import { activeFilter } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { useSelection } from "../../kit/lists/table.tsx"
 import { NameLink } from "../../kit/parts.tsx"
 import { DaysField, daysLeft, extend, nameOf, PersonFields, TrialState, type User, write } from "./trials.tsx"
 
-const { Dialog, Field } = formOf("trialUsers.create")
+const { Field, Make } = formOf("trialUsers.create")
 
-const Create = () => {
-  const [, go] = useLocation()
-  return (
-    <Dialog title="Admit a trial user" action="Admit the user" onDone={({ id }) => go(`/trial-users/${id}`)}>
-      <p>The trial starts now.</p>
-      <PersonFields />
-      <Field label="Organization" name="organization" hint="Stored, and shown nowhere" />
-    </Dialog>
-  )
-}
+const Create = () => (
+  <Make
+    label="Admit a user"
+    title="Admit a trial user"
+    action="Admit the user"
+    needs={write}
+    leads={({ id }) => `/trial-users/${id}`}
+  >
+    <p>The trial starts now.</p>
+    <PersonFields />
+    <Field label="Organization" name="organization" hint="Stored, and shown nowhere" />
+  </Make>
+)
 
 /** Ends every session of a trial user. */
 const endSessions = async ({ id }: User) => {
@@ -36,80 +38,45 @@ const setActive =
 /** People admitted for a trial. */
 export default function TrialUsers() {
   const selection = useSelection<User>()
-  const bulk = { selection, nameOf }
+  const bulk = { selection, nameOf, needs: write }
   return (
     <ListPage
       title="Trial users"
       lead="People whom your product admits for a trial. They do not sign in here."
-      actions={
-        <Act kind="main" icon="plus" needs={write} opens={<Create />}>
-          Admit a user
-        </Act>
-      }
+      actions={<Create />}
       above={
         <BulkBar selection={selection}>
-          <Act
-            needs={write}
-            opens={
-              <BulkDialog
-                {...bulk}
-                title="Extend trials"
-                action="Extend"
-                each={(user, data) => extend(user, Number(data.get("days")))}
-              >
-                <DaysField />
-                <p className="soft">They are added to the end of each trial; one that is over goes on from now.</p>
-              </BulkDialog>
-            }
+          <BulkAct
+            {...bulk}
+            title="Extend trials"
+            action="Extend"
+            each={(user, data) => extend(user, Number(data.get("days")))}
           >
-            Extend
-          </Act>
-          <Act
-            needs={write}
-            opens={
-              <BulkDialog {...bulk} title="Activate trial users" action="Activate" each={setActive(true)}>
-                <p>They can open sessions again while their trial lasts.</p>
-              </BulkDialog>
-            }
-          >
-            Activate
-          </Act>
-          <Act
-            kind="bad"
+            <DaysField />
+            <p className="soft">They are added to the end of each trial; one that is over goes on from now.</p>
+          </BulkAct>
+          <BulkAct {...bulk} title="Activate trial users" action="Activate" each={setActive(true)}>
+            <p>They can open sessions again while their trial lasts.</p>
+          </BulkAct>
+          <BulkAct
+            {...bulk}
+            button="bad"
             needs="sessions:write"
-            opens={
-              <BulkDialog {...bulk} title="End sessions" action="End their sessions" each={endSessions}>
-                <p>Every session of theirs ends. They can open new ones.</p>
-              </BulkDialog>
-            }
+            label="End sessions"
+            title="End sessions"
+            action="End their sessions"
+            each={endSessions}
           >
-            End sessions
-          </Act>
-          <Act
-            kind="bad"
-            needs={write}
-            opens={
-              <BulkDialog {...bulk} title="Deactivate trial users" action="Deactivate" each={setActive(false)}>
-                <p>Their sessions end at once, and they open none until they are activated again.</p>
-              </BulkDialog>
-            }
-          >
-            Deactivate
-          </Act>
+            <p>Every session of theirs ends. They can open new ones.</p>
+          </BulkAct>
+          <BulkAct {...bulk} button="bad" title="Deactivate trial users" action="Deactivate" each={setActive(false)}>
+            <p>Their sessions end at once, and they open none until they are activated again.</p>
+          </BulkAct>
         </BulkBar>
       }
       name="trialUsers.list"
       searches="Name, e-mail address or organization"
-      filters={[
-        {
-          key: "active",
-          label: "Active",
-          options: [
-            ["true", "yes"],
-            ["false", "no"]
-          ]
-        }
-      ]}
+      filters={[activeFilter]}
       nameOf={nameOf}
       rowClass={({ isActive }) => (isActive ? undefined : "gone")}
       selection={selection}

@@ -1,34 +1,36 @@
-import { Link, useLocation, useSearchParams } from "wouter"
+import { useSearchParams } from "wouter"
 import { useCall } from "../../api/hooks.ts"
-import { Act, TabLinks } from "../../kit/actions.tsx"
+import { ButtonLink, TabLinks } from "../../kit/actions.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { isBuiltIn } from "../../kit/names/built-in.ts"
-import { NameLink, Soft, Tag } from "../../kit/parts.tsx"
+import { NameLink, Noted, orNone, Tag } from "../../kit/parts.tsx"
 import { RegistrationTokens } from "./registration-tokens.tsx"
 
 /** The tone of each status of an application. */
 export const applicationTones = { active: "ok", pending: "warn", rejected: "", suspended: "bad" } as const
 
-const { Dialog, Field } = formOf("applications.create")
+const { Field, Make } = formOf("applications.create")
 
-const Create = () => {
-  const [, go] = useLocation()
-  return (
-    <Dialog title="Make an application" action="Make the application" onDone={({ id }) => go(`/applications/${id}`)}>
-      <Field label="Name" name="name" placeholder="Billing portal" />
-      <Field
-        label="Short name"
-        name="slug"
-        maxLength={63}
-        placeholder="billing-portal"
-        hint="For addresses; made of the name when empty"
-      />
-      <Field label="Description" name="description" />
-    </Dialog>
-  )
-}
+const Create = () => (
+  <Make
+    title="Make an application"
+    action="Make the application"
+    needs="applications:write"
+    leads={({ id }) => `/applications/${id}`}
+  >
+    <Field label="Name" name="name" placeholder="Billing portal" />
+    <Field
+      label="Short name"
+      name="slug"
+      maxLength={63}
+      placeholder="billing-portal"
+      hint="For addresses; made of the name when empty"
+    />
+    <Field label="Description" name="description" />
+  </Make>
+)
 
 /** Says that applications which registered themselves wait for a decision. */
 const Waiting = () => {
@@ -38,9 +40,7 @@ const Waiting = () => {
     <div className="note">
       <Tag tone="warn">{waiting} waiting</Tag>
       <span>{waiting === 1 ? "An application waits" : "Applications wait"} for an approval.</span>
-      <Link className="btn" href="/applications?status=pending">
-        Review
-      </Link>
+      <ButtonLink href="/applications?status=pending">Review</ButtonLink>
     </div>
   )
 }
@@ -48,13 +48,7 @@ const Waiting = () => {
 const Above = () => (
   <>
     <Waiting />
-    <TabLinks
-      label="About applications"
-      tabs={[
-        ["applications", "Applications"],
-        ["tokens", "Registration tokens"]
-      ]}
-    />
+    <TabLinks label="About applications" tabs={{ applications: "Applications", tokens: "Registration tokens" }} />
   </>
 )
 
@@ -66,11 +60,7 @@ export default function Applications() {
     <ListPage
       title="Applications"
       lead="Each has roles, configuration and keys of its own."
-      actions={
-        <Act kind="main" icon="plus" needs="applications:write" opens={<Create />}>
-          Make an application
-        </Act>
-      }
+      actions={<Create />}
       above={<Above />}
       name="applications.list"
       searches="Name, short name or id"
@@ -87,23 +77,14 @@ export default function Applications() {
         {
           title: "Status",
           cell: ({ slug, status }) => (
-            <>
-              <Tag tone={applicationTones[status]}>{status}</Tag> {isBuiltIn({ slug }) ? <small>built in</small> : null}
-            </>
+            <Noted
+              value={<Tag tone={applicationTones[status]}>{status}</Tag>}
+              note={isBuiltIn({ slug }) ? "built in" : null}
+            />
           )
         },
-        {
-          title: "Short name",
-          cell: ({ slug }) => (
-            <code className="cut" title={slug}>
-              {slug}
-            </code>
-          )
-        },
-        {
-          title: "Description",
-          cell: ({ description }) => (description === "" ? <Soft>none</Soft> : <Cut text={description} />)
-        },
+        { title: "Short name", cell: ({ slug }) => <Cut as="code" text={slug} /> },
+        { title: "Description", cell: ({ description }) => orNone(description, (text) => <Cut text={text} />) },
         { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
       ]}
     />

@@ -1,9 +1,8 @@
 import { type Row } from "../../api/operations.ts"
 import { Act } from "../../kit/actions.tsx"
-import { useDialogs } from "../../kit/dialog.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { CheckField } from "../../kit/forms/form.tsx"
-import { Confirm, formOf } from "../../kit/forms/operation.tsx"
+import { ConfirmAct, formOf, SwitchAct } from "../../kit/forms/operation.tsx"
 import { SigningSecret } from "../../kit/forms/secret.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { TenantField, useTenantColumn, useTenantFilter } from "../../kit/names/tenants.tsx"
@@ -40,7 +39,6 @@ const Fields = () => (
 )
 
 const Subscribe = () => {
-  const { open } = useDialogs()
   const secret = newSecret()
   return (
     <create.Dialog
@@ -48,9 +46,9 @@ const Subscribe = () => {
       action="Subscribe"
       done="The sink was asked, and is subscribed"
       body={(body, data) => (data.has("isSigned") ? { ...body, config: { secret } } : body)}
-      onDone={(_, data) => {
-        if (data.has("isSigned")) open(<SigningSecret title="Secret of the subscription" secret={secret} />)
-      }}
+      shows={(_, data) =>
+        data.has("isSigned") ? <SigningSecret title="Secret of the subscription" secret={secret} /> : null
+      }
     >
       <Fields />
       <TenantField none="None: of the whole installation" />
@@ -72,61 +70,56 @@ const kept = ({ config, filters, sink, status, types }: Subscription) => ({
   ...(status === "disabled" ? { status } : {})
 })
 
+interface About {
+  readonly of: Subscription
+}
+
 /** Changes a subscription; its filters, how it is sent and its secret stay as they are. */
-const Edit = ({ of }: { readonly of: Subscription }) => (
-  <update.Dialog
+const Edit = ({ of }: About) => (
+  <update.Change
     title="Change the subscription"
-    action="Save"
     done="The subscription is changed"
-    input={{ params: { id: of.id } }}
     of={of}
+    needs={write}
     body={kept(of)}
   >
     <Fields />
-  </update.Dialog>
+  </update.Change>
 )
 
-const Disable = ({ of }: { readonly of: Subscription }) => (
-  <Confirm
+const Disable = ({ of }: About) => (
+  <SwitchAct
     name="eventSubscriptions.update"
-    input={{ params: { id: of.id }, body: { ...kept(of), status: "disabled" } }}
-    title="Disable the subscription"
-    action="Disable the subscription"
-    done="The subscription is disabled"
-  >
-    <p>
-      <code>{of.sink}</code> receives nothing until the subscription is enabled again.
-    </p>
-  </Confirm>
+    id={of.id}
+    isOn={of.status === "active"}
+    off="Disable"
+    on="Enable"
+    button=""
+    body={(isOn) => ({ ...kept(of), status: isOn ? "active" : "disabled" })}
+    what="subscription"
+    done={of.status === "active" ? "The subscription is disabled" : "The sink was asked"}
+    needs={write}
+    meaning={[
+      <>
+        <code>{of.sink}</code> receives nothing until the subscription is enabled again.
+      </>,
+      <>
+        <code>{of.sink}</code> is asked for its consent, and receives the events from then on.
+      </>
+    ]}
+  />
 )
 
-const Enable = ({ of }: { readonly of: Subscription }) => (
-  <Confirm
-    name="eventSubscriptions.update"
-    input={{ params: { id: of.id }, body: { ...kept(of), status: "active" } }}
-    kind="main"
-    title="Enable the subscription"
-    action="Enable the subscription"
-    done="The sink was asked"
-  >
-    <p>
-      <code>{of.sink}</code> is asked for its consent, and receives the events from then on.
-    </p>
-  </Confirm>
-)
-
-const Delete = ({ of }: { readonly of: Subscription }) => (
-  <Confirm
+const Delete = ({ of }: About) => (
+  <ConfirmAct
     name="eventSubscriptions.delete"
     input={{ params: { id: of.id } }}
-    title="Delete the subscription"
-    action="Delete the subscription"
-    done="The subscription is deleted"
+    verb="Delete"
+    what="subscription"
+    needs={write}
   >
-    <p>
-      <code>{of.sink}</code> receives nothing more, nor what waits for it.
-    </p>
-  </Confirm>
+    <code>{of.sink}</code> receives nothing more, nor what waits for it.
+  </ConfirmAct>
 )
 
 /** Who receives events by the CloudEvents Subscriptions API. */
@@ -157,21 +150,9 @@ export default function Events() {
       ]}
       acts={(of) => (
         <>
-          <Act needs={write} opens={<Edit of={of} />}>
-            Change
-          </Act>
-          {of.status === "active" ? (
-            <Act needs={write} opens={<Disable of={of} />}>
-              Disable
-            </Act>
-          ) : (
-            <Act needs={write} opens={<Enable of={of} />}>
-              Enable
-            </Act>
-          )}
-          <Act kind="bad" needs={write} opens={<Delete of={of} />}>
-            Delete
-          </Act>
+          <Edit of={of} />
+          <Disable of={of} />
+          <Delete of={of} />
         </>
       )}
     />

@@ -1,13 +1,12 @@
-import { Link, useLocation } from "wouter"
+import { Link } from "wouter"
 import { useChange } from "../../api/hooks.ts"
 import { Act } from "../../kit/actions.tsx"
-import { useDialogs } from "../../kit/dialog.tsx"
 import { Moment, words } from "../../kit/format.tsx"
-import { Confirm, formOf } from "../../kit/forms/operation.tsx"
+import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
 import { Chips } from "../../kit/forms/scopes.tsx"
 import { SigningSecret } from "../../kit/forms/secret.tsx"
 import { List } from "../../kit/lists/list.tsx"
-import { DetailPage, Facts, Tag } from "../../kit/parts.tsx"
+import { DetailPage, Noted, Tag } from "../../kit/parts.tsx"
 import { announce } from "../../kit/toast.tsx"
 import { type Integration, IntegrationFields, toneOf } from "./integrations.tsx"
 
@@ -21,55 +20,52 @@ interface About {
 }
 
 const Edit = ({ of }: About) => (
-  <update.Dialog title={`Change ${of.name}`} action="Save" done="Saved" input={{ params: { id: of.id } }} of={of}>
+  <update.Change done="Saved" of={of} needs={write}>
     <IntegrationFields />
     <update.Field label="Status" name="status" />
-  </update.Dialog>
+  </update.Change>
 )
 
-const Rotate = ({ of }: About) => {
-  const { open } = useDialogs()
-  return (
-    <rotate.Dialog
-      title={`Rotate the secret of ${of.name}`}
-      action="Rotate"
-      input={{ params: { id: of.id } }}
-      onDone={({ secret }) => open(<SigningSecret title={`New secret of ${of.name}`} secret={secret} />)}
-    >
-      <p>Until the overlap is over, deliveries carry a signature by each secret.</p>
-      <rotate.Field label="Overlap in hours" name="overlapSeconds" unit={3600} defaultValue={24} required />
-    </rotate.Dialog>
-  )
-}
+const Rotate = ({ of }: About) => (
+  <rotate.Act
+    label="Rotate secret"
+    title={`Rotate the secret of ${of.name}`}
+    action="Rotate"
+    needs={write}
+    input={{ params: { id: of.id } }}
+    shows={({ secret }) => <SigningSecret title={`New secret of ${of.name}`} secret={secret} />}
+  >
+    <p>Until the overlap is over, deliveries carry a signature by each secret.</p>
+    <rotate.Field label="Overlap in hours" name="overlapSeconds" unit={3600} defaultValue={24} required />
+  </rotate.Act>
+)
 
 const Replay = ({ of }: About) => (
-  <replay.Dialog
+  <replay.Act
+    label="Replay"
     title={`Send events to ${of.name} again`}
     action="Send again"
     done={({ deliveries }) => `${deliveries} deliveries are under way`}
+    needs={write}
     input={{ params: { id: of.id } }}
   >
     <replay.Field label="Since" name="since" required hint="Local time; receivers know repeated events by their id" />
-  </replay.Dialog>
+  </replay.Act>
 )
 
-const Delete = ({ of }: About) => {
-  const [, go] = useLocation()
-  return (
-    <Confirm
-      name="integrations.delete"
-      input={{ params: { id: of.id } }}
-      title={`Delete ${of.name}`}
-      action="Delete the integration"
-      done={`${of.name} is deleted`}
-      onDone={() => go("/integrations")}
-    >
-      <p>
-        Its deliveries are deleted with it, also those that wait. <code>{of.url}</code> receives nothing more.
-      </p>
-    </Confirm>
-  )
-}
+const Delete = ({ of }: About) => (
+  <ConfirmAct
+    name="integrations.delete"
+    input={{ params: { id: of.id } }}
+    verb="Delete"
+    what="integration"
+    called={of.name}
+    needs={write}
+    leads={() => "/integrations"}
+  >
+    Its deliveries are deleted with it, also those that wait. <code>{of.url}</code> receives nothing more.
+  </ConfirmAct>
+)
 
 const Deliveries = ({ id }: { readonly id: string }) => {
   const retry = useChange("integrations.retry", "The delivery is tried again")
@@ -133,24 +129,6 @@ const Test = ({ id }: { readonly id: string }) => {
   )
 }
 
-const Acts = ({ of }: About) => (
-  <>
-    <Test id={of.id} />
-    <Act needs={write} opens={<Edit of={of} />}>
-      Change
-    </Act>
-    <Act needs={write} opens={<Rotate of={of} />}>
-      Rotate secret
-    </Act>
-    <Act needs={write} opens={<Replay of={of} />}>
-      Replay
-    </Act>
-    <Act kind="bad" needs={write} opens={<Delete of={of} />}>
-      Delete
-    </Act>
-  </>
-)
-
 /** One integration, with what was sent to it. */
 export default function IntegrationPage() {
   return (
@@ -159,32 +137,25 @@ export default function IntegrationPage() {
       what="Integration"
       title={({ name }) => name}
       lead={<Link href="/integrations">Integrations</Link>}
-      actions={(of) => <Acts of={of} />}
-    >
-      {(of) => (
+      actions={(of) => (
         <>
-          <section className="card">
-            <div className="in">
-              <Facts
-                facts={[
-                  ["Status", <Tag tone={toneOf(of.status)}>{of.status}</Tag>],
-                  ["Kind", words(of.kind)],
-                  ["Address", <code>{of.url}</code>],
-                  ["Event types", <Chips texts={of.eventTypes} />],
-                  ["Tenant", of.tenantId ?? "every tenant, and the installation"],
-                  [
-                    "Made",
-                    <>
-                      <Moment at={of.createdAt} style="full" /> <small>{of.createdBy}</small>
-                    </>
-                  ]
-                ]}
-              />
-            </div>
-          </section>
-          <Deliveries id={of.id} />
+          <Test id={of.id} />
+          <Edit of={of} />
+          <Rotate of={of} />
+          <Replay of={of} />
+          <Delete of={of} />
         </>
       )}
+      facts={(of) => [
+        ["Status", <Tag tone={toneOf(of.status)}>{of.status}</Tag>],
+        ["Kind", words(of.kind)],
+        ["Address", <code>{of.url}</code>],
+        ["Event types", <Chips texts={of.eventTypes} />],
+        ["Tenant", of.tenantId ?? "every tenant, and the installation"],
+        ["Made", <Noted value={<Moment at={of.createdAt} style="full" />} note={of.createdBy} />]
+      ]}
+    >
+      {({ id }) => <Deliveries id={id} />}
     </DetailPage>
   )
 }

@@ -1,6 +1,4 @@
 import { type Row } from "../../api/operations.ts"
-import { Act } from "../../kit/actions.tsx"
-import { useDialogs } from "../../kit/dialog.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { SigningSecret } from "../../kit/forms/secret.tsx"
@@ -30,28 +28,26 @@ export const IntegrationFields = () => (
   </>
 )
 
-const Create = () => {
-  const { open } = useDialogs()
-  return (
-    <create.Dialog
-      title="Make an integration"
-      action="Make it"
-      of={{ eventTypes: ["*"] }}
-      onDone={({ name, secret }) => open(<SigningSecret title={`Secret of ${name}`} secret={secret} />)}
-    >
-      <create.Field
-        label="Kind"
-        name="kind"
-        options={[
-          ["webhook", "Webhook: Standard Webhooks, signed"],
-          ["slack", "Slack: a message in a channel"],
-          ["cloudevents", "CloudEvents: the structured mode, signed"]
-        ]}
-      />
-      <IntegrationFields />
-    </create.Dialog>
-  )
-}
+const Create = () => (
+  <create.Make
+    title="Make an integration"
+    action="Make it"
+    needs="integrations:write"
+    of={{ eventTypes: ["*"] }}
+    shows={({ name, secret }) => <SigningSecret title={`Secret of ${name}`} secret={secret} />}
+  >
+    <create.Field
+      label="Kind"
+      name="kind"
+      options={{
+        webhook: "Webhook: Standard Webhooks, signed",
+        slack: "Slack: a message in a channel",
+        cloudevents: "CloudEvents: the structured mode, signed"
+      }}
+    />
+    <IntegrationFields />
+  </create.Make>
+)
 
 export const toneOf = (status: string) =>
   status === "active" || status === "delivered" ? "ok" : status === "disabled" || status === "failed" ? "bad" : "warn"
@@ -62,11 +58,7 @@ export default function Integrations() {
     <ListPage
       title="Integrations"
       lead="Where events are sent as they happen: webhooks, Slack, receivers of CloudEvents."
-      actions={
-        <Act kind="main" icon="plus" needs="integrations:write" opens={<Create />}>
-          Make an integration
-        </Act>
-      }
+      actions={<Create />}
       name="integrations.list"
       searches="Name or address"
       empty={["Nothing is sent anywhere yet", "An integration tells another system of every change that it asks for."]}
@@ -78,9 +70,10 @@ export default function Integrations() {
         {
           title: "Types",
           cell: ({ eventTypes }) => (
-            <span className="cut" title={eventTypes.join("\n")}>
-              {eventTypes.length === 1 ? eventTypes[0] : `${eventTypes.length} types`}
-            </span>
+            <Cut
+              text={eventTypes.length === 1 ? eventTypes[0] : `${eventTypes.length} types`}
+              title={eventTypes.join("\n")}
+            />
           )
         },
         { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }

@@ -1,48 +1,55 @@
 import { useCall } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
-import { Act } from "../../kit/actions.tsx"
 import { Moment } from "../../kit/format.tsx"
-import { Confirm, formOf } from "../../kit/forms/operation.tsx"
+import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
 import { Chips, ScopePicker } from "../../kit/forms/scopes.tsx"
 import { TenantField } from "../../kit/names/tenants.tsx"
-import { Card, Facts, Soft, Tag } from "../../kit/parts.tsx"
+import { Card, Facts, orNone, Soft, Tag } from "../../kit/parts.tsx"
 
 const write = "applications:write"
-const { Dialog } = formOf("registrations.approve")
+const { Act: DialogAct } = formOf("registrations.approve")
 
 interface Deciding {
   readonly name: string
   readonly registration: Answer<"registrations.get">
 }
 
+/** Why it is not decided on. */
+const decided = (status: string) => (status === "pending" ? undefined : `It is ${status}`)
+
 const Approve = ({ name, registration }: Deciding) => (
-  <Dialog
+  <DialogAct
+    button="main"
+    label="Approve"
     title={`Approve ${name}`}
     action="Approve"
     done={`${name} is approved`}
     wide
+    needs={write}
+    unless={decided(registration.status)}
     input={{ params: { id: registration.id } }}
   >
     <p>It gets an API key with these scopes, which it reads once at its registration URI.</p>
     {registration.apiKeyId === null ? <TenantField /> : null}
     <ScopePicker initial={registration.requestedScopes} />
-  </Dialog>
+  </DialogAct>
 )
 
-const Reject = ({ name, registration: { apiKeyId, id } }: Deciding) => (
-  <Confirm
+const Reject = ({ name, registration: { apiKeyId, id, status } }: Deciding) => (
+  <ConfirmAct
     name="registrations.reject"
     input={{ params: { id } }}
-    title={`Reject ${name}`}
+    verb="Reject"
+    what="application"
+    called={name}
     action="Reject"
-    done={`${name} is rejected`}
+    needs={write}
+    unless={decided(status)}
   >
-    <p>
-      {apiKeyId === null
-        ? "The application stays, rejected, and gets no key."
-        : "It keeps what it has, and gets no more."}
-    </p>
-  </Confirm>
+    {apiKeyId === null
+      ? "The application stays, rejected, and gets no key."
+      : "It keeps what it has, and gets no more."}
+  </ConfirmAct>
 )
 
 /** What an application said of itself when it registered, and the decision about it. */
@@ -50,7 +57,6 @@ export const Registration = ({ id, name }: { readonly id: number; readonly name:
   const { data: registration } = useCall("registrations.get", { params: { id } })
   // Most applications were made by hand, so that none is found.
   if (registration === undefined) return null
-  const unless = registration.status === "pending" ? undefined : `It is ${registration.status}`
   return (
     <Card
       title="Registration"
@@ -71,7 +77,7 @@ export const Registration = ({ id, name }: { readonly id: number; readonly name:
           facts={[
             ["Requests", <Chips texts={registration.requestedScopes} />],
             ["May do now", <Chips texts={registration.grantedScopes} />],
-            ["Address", registration.clientUri ?? <Soft>none</Soft>],
+            ["Address", orNone(registration.clientUri, String)],
             ["Contacts", <Chips texts={registration.contacts} />],
             [
               "Software",
@@ -82,12 +88,8 @@ export const Registration = ({ id, name }: { readonly id: number; readonly name:
           ]}
         />
         <div className="acts">
-          <Act kind="main" needs={write} unless={unless} opens={<Approve name={name} registration={registration} />}>
-            Approve
-          </Act>
-          <Act kind="bad" needs={write} unless={unless} opens={<Reject name={name} registration={registration} />}>
-            Reject
-          </Act>
+          <Approve name={name} registration={registration} />
+          <Reject name={name} registration={registration} />
         </div>
       </div>
     </Card>

@@ -4,14 +4,14 @@ import { useCall, useChange, usePage } from "../../api/hooks.ts"
 import { type Answer, type Payload, type Row } from "../../api/operations.ts"
 import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
-import { count, Moment } from "../../kit/format.tsx"
+import { count, milliseconds, Moment } from "../../kit/format.tsx"
 import { Form, SelectField, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
-import { Confirm, formOf } from "../../kit/forms/operation.tsx"
+import { formOf } from "../../kit/forms/operation.tsx"
 import { List } from "../../kit/lists/list.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { Page } from "../../kit/page.tsx"
-import { Card, Tag } from "../../kit/parts.tsx"
-import { Answered, Empty, Fault, Loading } from "../../kit/states.tsx"
+import { Card, Soft, Tag } from "../../kit/parts.tsx"
+import { Answered, Fault, Loading } from "../../kit/states.tsx"
 import { Compare } from "../../kit/texts/diff.tsx"
 import { useCan } from "../../shell/session.tsx"
 
@@ -20,6 +20,7 @@ type Version = Row<"llmAdmin.versions">
 type Target = Payload<"llm.testProvider">
 
 const put = formOf("llmAdmin.putConfiguration")
+const rollback = formOf("llmAdmin.rollback")
 
 type Dialect = Extract<Target, { readonly dialect: string }>["dialect"]
 
@@ -116,20 +117,15 @@ const TestProvider = ({ providerId }: { readonly providerId?: string }) => {
           hint="A test may use the keys of providers, so that a sign-in alone does not allow it. It is forgotten with this dialog"
         />
         {test.data === undefined ? null : <TestResult result={test.data} />}
-        {list.data === undefined ? null : list.data.length === 0 ? (
-          <Empty title="It lists no model" />
-        ) : (
+        {list.data === undefined ? null : (
           <Table
             label="Models of the provider"
             rows={list.data}
-            keyOf={({ id }) => id}
+            empty="It lists no model"
             columns={[
               { title: "Model", cell: ({ id }) => <code>{id}</code> },
               { title: "Owner", cell: ({ ownedBy }) => ownedBy },
-              {
-                title: "Made",
-                cell: ({ createdAt }) => (createdAt === null ? null : <Moment at={createdAt} style="date" />)
-              }
+              { title: "Made", cell: ({ createdAt }) => createdAt && <Moment at={createdAt} style="date" /> }
             ]}
           />
         )}
@@ -154,13 +150,9 @@ const Providers = () => {
               { title: "Provider", cell: ({ id }) => <strong>{id}</strong> },
               { title: "Speaks like", cell: ({ dialect }) => dialect },
               { title: "Reachable", cell: (provider) => <Reachable provider={provider} /> },
-              {
-                title: "Latency",
-                isNumber: true,
-                cell: ({ latencyMs }) => (latencyMs === null ? null : `${count(latencyMs)} ms`)
-              },
+              { title: "Latency", isNumber: true, cell: ({ latencyMs }) => milliseconds(latencyMs) },
               { title: "Checked", cell: ({ checkedAt }) => <Moment at={checkedAt} /> },
-              { title: "Last error", cell: ({ lastError }) => <span className="soft">{lastError ?? "none"}</span> }
+              { title: "Last error", cell: ({ lastError }) => <Soft>{lastError ?? "none"}</Soft> }
             ]}
             acts={({ id }) => <Act opens={<TestProvider providerId={id} />}>Test</Act>}
           />
@@ -171,10 +163,10 @@ const Providers = () => {
 }
 
 const Reachable = ({ provider: { breaker, reachable } }: { readonly provider: Health }) => (
-  <span className={`tag ${reachable === null ? "" : reachable && breaker === "closed" ? "ok" : "bad"}`}>
+  <Tag tone={reachable === null ? "" : reachable && breaker === "closed" ? "ok" : "bad"}>
     {reachable === null ? "not asked yet" : reachable ? "yes" : "no"}
     {breaker === "closed" ? "" : `, breaker ${breaker}`}
-  </span>
+  </Tag>
 )
 
 /** A version's document, indented. */
@@ -186,7 +178,11 @@ const indented = (content: string): string => {
   }
 }
 
-const Shown = ({ version: { content, version } }: { readonly version: Version }) => (
+interface OfVersion {
+  readonly version: Version
+}
+
+const Shown = ({ version: { content, version } }: OfVersion) => (
   <Dialog title={`Version ${version}`} wide>
     <div className="in">
       <pre tabIndex={0}>{indented(content)}</pre>
@@ -198,15 +194,14 @@ const Shown = ({ version: { content, version } }: { readonly version: Version })
 const useNewest = (): Version | undefined =>
   usePage("llmAdmin.versions", { input: { query: { limit: 1 } } }, { enabled: useCan()("llm:admin") }).data?.items[0]
 
-const Rollback = ({ version }: { readonly version: Version }) => {
+const Rollback = ({ version }: OfVersion) => {
   const newest = useNewest() ?? version
   return (
-    <Confirm
-      name="llmAdmin.rollback"
-      input={{ body: { version: version.version }, headers: { "if-match": `"${newest.version}"` } }}
+    <rollback.Dialog
+      input={{ headers: { "if-match": `"${newest.version}"` } }}
+      body={{ version: version.version }}
       title={`Roll back to version ${version.version}`}
       action="Roll back"
-      kind="main"
       done={`The configuration of version ${version.version} runs`}
       wide
     >
@@ -220,7 +215,7 @@ const Rollback = ({ version }: { readonly version: Version }) => {
         before={indented(newest.content)}
         after={indented(version.content)}
       />
-    </Confirm>
+    </rollback.Dialog>
   )
 }
 

@@ -1,14 +1,13 @@
-import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
-import { CopyCurl } from "../../kit/actions.tsx"
+import { ButtonLink, CopyCurl } from "../../kit/actions.tsx"
 import { shortCount, usd } from "../../kit/format.tsx"
 import { Chips } from "../../kit/forms/scopes.tsx"
 import { FilterChoices, Search, useFilters } from "../../kit/lists/filters.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { Page } from "../../kit/page.tsx"
-import { Soft, Tag } from "../../kit/parts.tsx"
-import { Answered, Empty } from "../../kit/states.tsx"
+import { Noted, Soft, Tag } from "../../kit/parts.tsx"
+import { Answered, Empty, nothingMatches } from "../../kit/states.tsx"
 
 type Model = Answer<"llm.models">[number]
 
@@ -45,72 +44,55 @@ export default function Models() {
       </div>
       <section className="card">
         <Answered asked={asked} rows={8}>
-          {(models) => {
-            const found = models.filter(matches)
-            return found.length === 0 ? (
-              isFiltered ? (
-                <Empty title="Nothing matches">
-                  <p>Change or remove a filter.</p>
-                </Empty>
-              ) : (
-                <Empty title="There is no model yet">
-                  <Link className="btn" href="/gateway">
-                    Add a provider
-                  </Link>
-                </Empty>
-              )
-            ) : (
-              <Table
-                label="Models"
-                rows={found}
-                rowClass={({ status }) => (status === "unavailable" ? "gone" : undefined)}
-                columns={[
-                  {
-                    title: "Model",
-                    cell: ({ aliases, id }) => (
-                      <>
-                        <strong>{id}</strong> {aliases.length === 0 ? null : <small>also {aliases.join(", ")}</small>}
-                      </>
-                    )
-                  },
-                  { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
-                  { title: "Providers", cell: (model) => model.providers.join(", ") },
-                  {
-                    title: "Input, 1 M tokens",
-                    isNumber: true,
-                    cell: ({ prices }) => (prices === null ? <Soft>unknown</Soft> : usd(prices.inputUsdPerMTok))
-                  },
-                  {
-                    title: "Cached",
-                    isNumber: true,
-                    cell: ({ prices }) =>
-                      prices === null ? null : usd(prices.cacheReadUsdPerMTok ?? prices.inputUsdPerMTok)
-                  },
-                  {
-                    title: "Output",
-                    isNumber: true,
-                    cell: ({ prices }) => (prices === null ? null : usd(prices.outputUsdPerMTok ?? 0))
-                  },
-                  {
-                    title: "Context",
-                    isNumber: true,
-                    cell: ({ contextTokens }) => (contextTokens === null ? null : shortCount(contextTokens))
-                  },
-                  {
-                    title: "Can",
-                    cell: ({ capabilities, kind }) => <Chips texts={[kind, ...capabilities]} />
-                  }
-                ]}
-                acts={({ id, kind }) =>
-                  kind === "chat" ? (
-                    <Link className="btn" href={`/try?model=${encodeURIComponent(id)}`}>
-                      Try
-                    </Link>
-                  ) : null
-                }
-              />
-            )
-          }}
+          {(models) => (
+            <Table
+              label="Models"
+              rows={models.filter(matches)}
+              empty={
+                isFiltered ? (
+                  nothingMatches
+                ) : (
+                  <Empty title="There is no model yet">
+                    <ButtonLink href="/gateway">Add a provider</ButtonLink>
+                  </Empty>
+                )
+              }
+              rowClass={({ status }) => (status === "unavailable" ? "gone" : undefined)}
+              columns={[
+                {
+                  title: "Model",
+                  cell: ({ aliases, id }) => (
+                    <Noted
+                      value={<strong>{id}</strong>}
+                      note={aliases.length === 0 ? null : `also ${aliases.join(", ")}`}
+                    />
+                  )
+                },
+                { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
+                { title: "Providers", cell: (model) => model.providers.join(", ") },
+                {
+                  title: "Input, 1 M tokens",
+                  isNumber: true,
+                  cell: ({ prices }) => (prices === null ? <Soft>unknown</Soft> : usd(prices.inputUsdPerMTok))
+                },
+                {
+                  title: "Cached",
+                  isNumber: true,
+                  cell: ({ prices }) => prices && usd(prices.cacheReadUsdPerMTok ?? prices.inputUsdPerMTok)
+                },
+                { title: "Output", isNumber: true, cell: ({ prices }) => prices && usd(prices.outputUsdPerMTok ?? 0) },
+                {
+                  title: "Context",
+                  isNumber: true,
+                  cell: ({ contextTokens }) => (contextTokens === null ? null : shortCount(contextTokens))
+                },
+                { title: "Can", cell: ({ capabilities, kind }) => <Chips texts={[kind, ...capabilities]} /> }
+              ]}
+              acts={({ id, kind }) =>
+                kind === "chat" ? <ButtonLink href={`/try?model=${encodeURIComponent(id)}`}>Try</ButtonLink> : null
+              }
+            />
+          )}
         </Answered>
       </section>
     </Page>

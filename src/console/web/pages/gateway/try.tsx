@@ -3,8 +3,9 @@ import { Link, useSearchParams } from "wouter"
 import { addressOf, Failure, send } from "../../api/client.ts"
 import { queries, useCall } from "../../api/hooks.ts"
 import { type Payload } from "../../api/operations.ts"
-import { CopyCurl } from "../../kit/actions.tsx"
+import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { count, usd } from "../../kit/format.tsx"
+import { SelectField, TextField } from "../../kit/forms/form.tsx"
 import { Page } from "../../kit/page.tsx"
 import { useCan } from "../../shell/session.tsx"
 
@@ -179,37 +180,27 @@ export default function Try() {
       <section className="card">
         <div className="in stack">
           <div className="row2">
-            <div className="field">
-              <label htmlFor="model">Model</label>
-              <select
-                id="model"
-                value={model}
-                onChange={(event) => setSearch({ model: event.target.value }, { replace: true })}
-              >
-                {chats.some(({ id }) => id === model) ? null : <option>{model}</option>}
-                {chats.map(({ id, status }) => (
-                  <option key={id} value={id}>
-                    {status === "available" ? id : `${id} (${status})`}
-                  </option>
-                ))}
-              </select>
-            </div>
-            <div className="field">
-              <label htmlFor="key">API key</label>
-              <input
-                id="key"
-                type="password"
-                autoComplete="off"
-                value={key}
-                aria-describedby="key-hint"
-                onChange={(event) => setKey(event.target.value)}
-              />
-              <small id="key-hint">
-                {mayCall
+            <SelectField
+              label="Model"
+              value={model}
+              onChange={(event) => setSearch({ model: event.target.value }, { replace: true })}
+              options={[
+                ...(chats.some(({ id }) => id === model) ? [] : [model]),
+                ...chats.map(({ id, status }) => [id, status === "available" ? id : `${id} (${status})`] as const)
+              ]}
+            />
+            <TextField
+              label="API key"
+              type="password"
+              autoComplete="off"
+              value={key}
+              onChange={(event) => setKey(event.target.value)}
+              hint={
+                mayCall
                   ? "Empty: the call is yours. With a key it is the key's, which stays in memory only"
-                  : "You lack llm:complete: a key is needed, which stays in memory only"}
-              </small>
-            </div>
+                  : "You lack llm:complete: a key is needed, which stays in memory only"
+              }
+            />
           </div>
           <div className="talk" aria-live="polite">
             {turns.map(({ answer, failure, outcome, question }, at) => (
@@ -260,9 +251,7 @@ export default function Try() {
                   Send
                 </button>
               ) : (
-                <button type="button" className="btn" onClick={() => running.abort()}>
-                  Stop
-                </button>
+                <Act onClick={() => running.abort()}>Stop</Act>
               )}
             </div>
           </form>

@@ -2,13 +2,14 @@ import { useState } from "react"
 import { Link } from "wouter"
 import { call } from "../../api/client.ts"
 import { type Input, type Row } from "../../api/operations.ts"
-import { Act, useNow } from "../../kit/actions.tsx"
+import { useNow } from "../../kit/actions.tsx"
 import { count, remaining, usd } from "../../kit/format.tsx"
 import { TextField, textOf } from "../../kit/forms/form.tsx"
-import { formOf } from "../../kit/forms/operation.tsx"
+import { type Button, formOf } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { AgentName, PrincipalName, useAgents } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
+import { Noted } from "../../kit/parts.tsx"
 import { useCan } from "../../shell/session.tsx"
 
 type Pending = Row<"approvals.list">
@@ -28,7 +29,7 @@ const sum = (items: ReadonlyArray<Pending>) =>
 const titleOf = (verb: string, items: ReadonlyArray<Pending>) =>
   items.length === 1 ? `${verb} ${sum(items)}` : `${verb} ${items.length}, ${sum(items)}`
 
-interface Decision {
+interface Decision extends Pick<Button, "button" | "label" | "unless"> {
   readonly items: ReadonlyArray<Pending>
   readonly onDecided: () => void
 }
@@ -78,10 +79,13 @@ const decideAll =
 const doneOf = (items: ReadonlyArray<Pending>, done: string) =>
   items.length === 1 ? `The reservation is ${done}` : `${items.length} are ${done}`
 
-const Approve = ({ items, onDecided }: Decision) => {
+const Approve = ({ items, onDecided, ...button }: Decision) => {
   const mayRaise = useCan()("budgets:write")
   return (
-    <approve.Dialog
+    <approve.Act
+      label="Approve"
+      needs="budgets:approve"
+      {...button}
       title={titleOf("Approve", items)}
       action="Approve"
       done={doneOf(items, "approved")}
@@ -117,12 +121,15 @@ const Approve = ({ items, onDecided }: Decision) => {
         </p>
       ) : null}
       <FourEyes items={items} />
-    </approve.Dialog>
+    </approve.Act>
   )
 }
 
-const Deny = ({ items, onDecided }: Decision) => (
-  <deny.Dialog
+const Deny = ({ items, onDecided, ...button }: Decision) => (
+  <deny.Act
+    label="Deny"
+    needs="budgets:approve"
+    {...button}
     title={titleOf("Deny", items)}
     action="Deny"
     done={doneOf(items, "denied")}
@@ -132,26 +139,24 @@ const Deny = ({ items, onDecided }: Decision) => (
     <p>{items.length === 1 ? "The reservation ends" : "The reservations end"}, and the caller gets the reason.</p>
     <FourEyes items={items} />
     <deny.Field label="Reason" name="reason" placeholder="Not this month" />
-  </deny.Dialog>
+  </deny.Act>
 )
 
 /** Reservations that a cap holds until someone decides. */
 export default function Approvals() {
   const [chosen, setChosen] = useState<ReadonlyArray<Pending>>([])
-  const none = chosen.length === 0 ? "Choose reservations first" : undefined
   const forget = () => setChosen([])
+  const which = chosen.length === 0 ? "chosen" : chosen.length
+  const unless = chosen.length === 0 ? "Choose reservations first" : undefined
+  const together = { items: chosen, onDecided: forget, unless }
   return (
     <ListPage
       title="Approvals"
       lead="Reservations that a cap had no room for. Each waits for a decision until it expires."
       actions={
         <>
-          <Act needs="budgets:approve" unless={none} opens={<Deny items={chosen} onDecided={forget} />}>
-            Deny {chosen.length === 0 ? "chosen" : chosen.length}
-          </Act>
-          <Act kind="main" needs="budgets:approve" unless={none} opens={<Approve items={chosen} onDecided={forget} />}>
-            Approve {chosen.length === 0 ? "chosen" : chosen.length}
-          </Act>
+          <Deny {...together} label={`Deny ${which}`} />
+          <Approve {...together} label={`Approve ${which}`} button="main" />
         </>
       }
       filters={[{ key: "agentId", label: "Agent", options: useAgents() }, useTenantFilter()]}
@@ -191,15 +196,11 @@ export default function Approvals() {
         {
           title: "For",
           cell: ({ reservation: { model, taskType, tokens } }) => (
-            <>
-              {[model, taskType].filter((text) => text !== null).join(", ") || "anything"}{" "}
-              {tokens === 0 ? null : (
-                <>
-                  <br />
-                  <small>{count(tokens)} tokens</small>
-                </>
-              )}
-            </>
+            <Noted
+              isBelow
+              value={[model, taskType].filter((text) => text !== null).join(", ") || "anything"}
+              note={tokens === 0 ? null : `${count(tokens)} tokens`}
+            />
           )
         },
         {
@@ -219,12 +220,8 @@ export default function Approvals() {
       ]}
       acts={(item) => (
         <>
-          <Act needs="budgets:approve" opens={<Approve items={[item]} onDecided={forget} />}>
-            Approve
-          </Act>
-          <Act needs="budgets:approve" kind="bad" opens={<Deny items={[item]} onDecided={forget} />}>
-            Deny
-          </Act>
+          <Approve items={[item]} onDecided={forget} />
+          <Deny items={[item]} onDecided={forget} button="bad" />
         </>
       )}
     />

@@ -130,11 +130,11 @@ const Mode = ({ mode = "hard" }: { readonly mode?: Cap["mode"] }) => (
     label="When it is full"
     name="mode"
     defaultValue={mode}
-    options={[
-      ["hard", "Refuse what is beyond"],
-      ["approval", "Hold what is beyond until it is approved"],
-      ["soft", "Only count and alert"]
-    ]}
+    options={{
+      hard: "Refuse what is beyond",
+      approval: "Hold what is beyond until it is approved",
+      soft: "Only count and alert"
+    }}
   />
 )
 
@@ -159,11 +159,7 @@ export const MakeCap = ({ onClose }: { readonly onClose?: () => void }) => (
         <create.Field
           label="Counts"
           name="unit"
-          options={[
-            ["usd", "US dollars"],
-            ["tokens", "Tokens"],
-            ["requests", "Requests"]
-          ]}
+          options={{ usd: "US dollars", tokens: "Tokens", requests: "Requests" }}
         />
       }
     />

@@ -2,18 +2,17 @@ import { Redirect, useParams } from "wouter"
 import { Failure } from "../../api/client.ts"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, CopyCurl } from "../../kit/actions.tsx"
+import { CopyCurl } from "../../kit/actions.tsx"
 import { CapBar, scopeText } from "../../kit/charts/cap-bar.tsx"
 import { Moment, percent, quantity } from "../../kit/format.tsx"
-import { Confirm, formOf } from "../../kit/forms/operation.tsx"
+import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
 import { List } from "../../kit/lists/list.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { Card, DetailPage, Tag } from "../../kit/parts.tsx"
-import { Answered, Empty } from "../../kit/states.tsx"
+import { Called, Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
 import { refusalColumns, useRefusals } from "../usage/refusals.tsx"
-import { EditCap } from "./cap-form.tsx"
-import { type AboutCap, type Cap, DeleteCap, modes, PauseCap, periodText, spentThresholds } from "./caps.tsx"
+import { type AboutCap, DeleteCap, EditAct, modes, PauseCap, periodText, spentThresholds } from "./caps.tsx"
 
 type Grant = Row<"budgetCaps.listGrants">
 
@@ -21,102 +20,91 @@ const write = "budgets:write"
 const raise = formOf("budgetCaps.createGrant")
 
 const Raise = ({ cap }: AboutCap) => (
-  <raise.Dialog title={`Raise ${cap.name}`} action="Raise" done="The cap is raised" input={{ params: { id: cap.id } }}>
+  <raise.Act
+    label="Raise"
+    title={`Raise ${cap.name}`}
+    action="Raise"
+    done="The cap is raised"
+    needs={write}
+    input={{ params: { id: cap.id } }}
+  >
     <p>A raise is added to the limit of {quantity(cap.limit, cap.unit)} until it expires or is ended.</p>
     <raise.Field label={`By how much, in ${cap.unit === "usd" ? "US dollars" : cap.unit}`} name="amount" />
     <raise.Field label="Reason" name="reason" placeholder="Month-end close" />
     <raise.Field label="Expires" name="expiresAt" hint="Local time; empty for one that lasts until it is ended" />
-  </raise.Dialog>
+  </raise.Act>
 )
-
-const EndRaise = ({ cap, grant }: AboutCap & { readonly grant: Grant }) => (
-  <Confirm
-    name="budgetCaps.endGrant"
-    input={{ params: { id: cap.id, grantId: grant.id } }}
-    title={`End a raise of ${cap.name}`}
-    action="End the raise"
-    done="The raise is ended"
-  >
-    <p>
-      {quantity(grant.amount, cap.unit)}, granted for “{grant.reason}”, are no longer part of the limit. What is already
-      spent stays spent.
-    </p>
-  </Confirm>
-)
-
-const Counters = ({ cap }: { readonly cap: Cap }) => {
-  const use = useCall("budgetCaps.status", { query: { capId: cap.id, limit: 100 } }, { everySeconds: 15 })
-  return (
-    <Card title="Use in this period">
-      <div className="in stack">
-        <Answered asked={use}>
-          {({ items, nextCursor }) =>
-            items.length === 0 ? (
-              <Empty title="Nothing was spent under it in this period" />
-            ) : (
-              <>
-                {items.map((counter) => (
-                  <CapBar
-                    key={JSON.stringify(counter.scope)}
-                    cap={counter}
-                    mode={cap.mode}
-                    thresholds={spentThresholds(cap)}
-                  />
-                ))}
-                {nextCursor === null ? null : <small>The first 100 counters are shown.</small>}
-              </>
-            )
-          }
-        </Answered>
-      </div>
-    </Card>
-  )
-}
 
 const isOver = ({ endedAt, expiresAt }: Grant) =>
   endedAt !== null || (expiresAt !== null && Date.parse(expiresAt) <= Date.now())
 
-const Grants = ({ cap }: AboutCap) => {
-  const grants = useCall("budgetCaps.listGrants", { params: { id: cap.id }, query: { limit: 50 } })
-  return (
-    <Card title="Raises">
-      <Answered asked={grants}>
-        {({ items }) =>
+const EndRaise = ({ cap, grant }: AboutCap & { readonly grant: Grant }) => (
+  <ConfirmAct
+    name="budgetCaps.endGrant"
+    input={{ params: { id: cap.id, grantId: grant.id } }}
+    verb="End"
+    what="raise"
+    title={`End a raise of ${cap.name}`}
+    needs={write}
+    unless={isOver(grant) ? "It is over" : undefined}
+  >
+    {quantity(grant.amount, cap.unit)}, granted for “{grant.reason}”, are no longer part of the limit. What is already
+    spent stays spent.
+  </ConfirmAct>
+)
+
+const Counters = ({ cap }: AboutCap) => (
+  <Card title="Use in this period">
+    <div className="in stack">
+      <Called name="budgetCaps.status" input={{ query: { capId: cap.id, limit: 100 } }} everySeconds={15}>
+        {({ items, nextCursor }) =>
           items.length === 0 ? (
-            <Empty title="It was never raised" />
+            <Empty title="Nothing was spent under it in this period" />
           ) : (
-            <Table
-              label="Raises"
-              rows={items}
-              rowClass={(grant) => (isOver(grant) ? "gone" : undefined)}
-              columns={[
-                { title: "By", isNumber: true, cell: ({ amount }) => quantity(amount, cap.unit) },
-                { title: "Reason", cell: ({ reason }) => reason },
-                { title: "Granted", cell: ({ createdAt }) => <Moment at={createdAt} /> },
-                { title: "By whom", cell: ({ createdBy }) => createdBy },
-                {
-                  title: "Until",
-                  cell: ({ endedAt, expiresAt }) =>
-                    (endedAt ?? expiresAt) === null ? "it is ended" : <Moment at={endedAt ?? expiresAt} style="full" />
-                }
-              ]}
-              acts={(grant) => (
-                <Act
-                  needs={write}
-                  kind="bad"
-                  unless={isOver(grant) ? "It is over" : undefined}
-                  opens={<EndRaise cap={cap} grant={grant} />}
-                >
-                  End
-                </Act>
-              )}
-            />
+            <>
+              {items.map((counter) => (
+                <CapBar
+                  key={JSON.stringify(counter.scope)}
+                  cap={counter}
+                  mode={cap.mode}
+                  thresholds={spentThresholds(cap)}
+                />
+              ))}
+              {nextCursor === null ? null : <small>The first 100 counters are shown.</small>}
+            </>
           )
         }
-      </Answered>
-    </Card>
-  )
-}
+      </Called>
+    </div>
+  </Card>
+)
+
+const Grants = ({ cap }: AboutCap) => (
+  <Card title="Raises">
+    <Called name="budgetCaps.listGrants" input={{ params: { id: cap.id }, query: { limit: 50 } }}>
+      {({ items }) => (
+        <Table
+          label="Raises"
+          rows={items}
+          empty="It was never raised"
+          rowClass={(grant) => (isOver(grant) ? "gone" : undefined)}
+          columns={[
+            { title: "By", isNumber: true, cell: ({ amount }) => quantity(amount, cap.unit) },
+            { title: "Reason", cell: ({ reason }) => reason },
+            { title: "Granted", cell: ({ createdAt }) => <Moment at={createdAt} /> },
+            { title: "By whom", cell: ({ createdBy }) => createdBy },
+            {
+              title: "Until",
+              cell: ({ endedAt, expiresAt }) =>
+                (endedAt ?? expiresAt) === null ? "it is ended" : <Moment at={endedAt ?? expiresAt} style="full" />
+            }
+          ]}
+          acts={(grant) => <EndRaise cap={cap} grant={grant} />}
+        />
+      )}
+    </Called>
+  </Card>
+)
 
 const Alerts = ({ cap }: AboutCap) => (
   <>
@@ -138,7 +126,7 @@ const Alerts = ({ cap }: AboutCap) => (
   </>
 )
 
-const Refusals = ({ cap }: { readonly cap: Cap }) => {
+const Refusals = ({ cap }: AboutCap) => {
   const { latest, times } = useRefusals({ entityId: cap.id })
   return (
     <Card title="Refused in 24 hours" link={[`/requests?tab=refused&entityId=${cap.id}`, "All refused"]}>
@@ -155,23 +143,6 @@ const Refusals = ({ cap }: { readonly cap: Cap }) => {
     </Card>
   )
 }
-
-const Acts = ({ cap }: AboutCap) => (
-  <>
-    <Act needs={write} opens={<Raise cap={cap} />}>
-      Raise
-    </Act>
-    <Act needs={write} opens={<EditCap cap={cap} />}>
-      Edit
-    </Act>
-    <Act needs={write} opens={<PauseCap cap={cap} />}>
-      {cap.status === "active" ? "Pause" : "Resume"}
-    </Act>
-    <Act needs={write} kind="bad" opens={<DeleteCap cap={cap} />}>
-      Delete
-    </Act>
-  </>
-)
 
 /** One cap: its counters, raises and alerts. */
 export default function OneCap() {
@@ -194,7 +165,14 @@ export default function OneCap() {
           <CopyCurl name="budgetCaps.status" input={{ query: { capId: id } }} />
         </>
       }
-      actions={(cap) => <Acts cap={cap} />}
+      actions={(cap) => (
+        <>
+          <Raise cap={cap} />
+          <EditAct cap={cap} />
+          <PauseCap cap={cap} />
+          <DeleteCap cap={cap} />
+        </>
+      )}
     >
       {(cap) => (
         <>

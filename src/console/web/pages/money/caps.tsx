@@ -1,17 +1,16 @@
-import { useEffect } from "react"
-import { Link, useSearchParams } from "wouter"
+import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
 import { Act } from "../../kit/actions.tsx"
 import { CapBar, scopeText } from "../../kit/charts/cap-bar.tsx"
-import { useDialogs } from "../../kit/dialog.tsx"
+import { useFirst } from "../../kit/dialog.tsx"
 import { count, quantity } from "../../kit/format.tsx"
-import { Confirm } from "../../kit/forms/operation.tsx"
+import { ConfirmAct, SwitchAct } from "../../kit/forms/operation.tsx"
 import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { useAgents, useApplications } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
-import { Tag } from "../../kit/parts.tsx"
+import { Noted, Tag } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { EditCap, MakeCap } from "./cap-form.tsx"
 
@@ -43,11 +42,8 @@ export const spentThresholds = ({ alertThresholds }: Cap): ReadonlyArray<number>
 }
 
 const Use = ({ cap }: { readonly cap: Cap }) => {
-  const { data } = useCall(
-    "budgetCaps.status",
-    { query: { capId: cap.id, limit: shownCounters + 1 } },
-    { everySeconds: 30 }
-  )
+  const query = { capId: cap.id, limit: shownCounters + 1 }
+  const { data } = useCall("budgetCaps.status", { query }, { everySeconds: 30 })
   const href = `/caps/${cap.id}`
   const counters = data?.items ?? []
   if (counters.length === 0) {
@@ -91,10 +87,7 @@ const Order = () => {
       label="Order"
       isRequired
       value={values.order ?? "made"}
-      options={[
-        ["made", "newest first"],
-        ["use", "most used first"]
-      ]}
+      options={{ made: "newest first", use: "most used first" }}
       onChange={(value) => set("order", value === "made" ? "" : value)}
     />
   )
@@ -124,16 +117,7 @@ const CapsByUse = () => (
 
 /** Every cap with its use: made, changed, paused and deleted. */
 const CapsByCreation = () => {
-  const [search, setSearch] = useSearchParams()
-  const isFirst = search.get("create") === "first"
-  const { close, open } = useDialogs()
-  useEffect(() => {
-    const onClose = () => {
-      close()
-      setSearch({}, { replace: true })
-    }
-    if (isFirst) open(<MakeCap onClose={onClose} />)
-  }, [])
+  useFirst((onClose) => <MakeCap onClose={onClose} />)
   return (
     <ListPage
       title="Caps"
@@ -168,27 +152,15 @@ const CapsByCreation = () => {
         { title: "Name and use", sort: "name", isWide: true, cell: (cap) => <Use cap={cap} /> },
         {
           title: "Period",
-          cell: (cap) => (
-            <>
-              {periodText(cap)}
-              <br />
-              <small>{modes[cap.mode]} when it is full</small>
-            </>
-          )
+          cell: (cap) => <Noted isBelow value={periodText(cap)} note={`${modes[cap.mode]} when it is full`} />
         },
         { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : ""}>{status}</Tag> }
       ]}
       acts={(cap) => (
         <>
-          <Act needs={write} opens={<EditCap cap={cap} />}>
-            Edit
-          </Act>
-          <Act needs={write} opens={<PauseCap cap={cap} />}>
-            {cap.status === "active" ? "Pause" : "Resume"}
-          </Act>
-          <Act kind="bad" needs={write} opens={<DeleteCap cap={cap} />}>
-            Delete
-          </Act>
+          <EditAct cap={cap} />
+          <PauseCap cap={cap} />
+          <DeleteCap cap={cap} />
         </>
       )}
     />
@@ -204,40 +176,43 @@ export interface AboutCap {
   readonly cap: Cap
 }
 
-export const PauseCap = ({ cap }: AboutCap) => {
-  const isActive = cap.status === "active"
-  return (
-    <Confirm
-      name="budgetCaps.update"
-      input={{
-        params: { id: cap.id },
-        headers: { "if-match": `"${cap.version}"` },
-        body: { name: cap.name, limit: cap.limit, status: isActive ? "paused" : "active" }
-      }}
-      title={`${isActive ? "Pause" : "Resume"} ${cap.name}`}
-      action={isActive ? "Pause the cap" : "Resume the cap"}
-      done={`${cap.name} is ${isActive ? "paused" : "active"}`}
-    >
-      <p>
-        {isActive
-          ? "While it is paused it counts and refuses nothing."
-          : `It limits ${scopeText(cap.scope)} to ${quantity(cap.limit, cap.unit)} again, and counts from now on.`}
-      </p>
-    </Confirm>
-  )
-}
+export const EditAct = ({ cap }: AboutCap) => (
+  <Act needs={write} opens={<EditCap cap={cap} />}>
+    Edit
+  </Act>
+)
+
+export const PauseCap = ({ cap }: AboutCap) => (
+  <SwitchAct
+    name="budgetCaps.update"
+    id={cap.id}
+    headers={{ "if-match": `"${cap.version}"` }}
+    isOn={cap.status === "active"}
+    off="Pause"
+    on="Resume"
+    button=""
+    kind="bad"
+    body={(isOn) => ({ name: cap.name, limit: cap.limit, status: isOn ? "active" : "paused" })}
+    what="cap"
+    called={cap.name}
+    needs={write}
+    meaning={[
+      "While it is paused it counts and refuses nothing.",
+      `It limits ${scopeText(cap.scope)} to ${quantity(cap.limit, cap.unit)} again, and counts from now on.`
+    ]}
+  />
+)
 
 export const DeleteCap = ({ cap }: AboutCap) => (
-  <Confirm
+  <ConfirmAct
     name="budgetCaps.delete"
     input={{ params: { id: cap.id } }}
-    title={`Delete ${cap.name}`}
-    action="Delete the cap"
-    done={`${cap.name} is deleted`}
+    verb="Delete"
+    what="cap"
+    called={cap.name}
+    needs={write}
   >
-    <p>
-      The limit of {quantity(cap.limit, cap.unit)} {periodText(cap)} on {scopeText(cap.scope)} ends at once, with its
-      grants. What was counted stays in the reports.
-    </p>
-  </Confirm>
+    The limit of {quantity(cap.limit, cap.unit)} {periodText(cap)} on {scopeText(cap.scope)} ends at once, with its
+    grants. What was counted stays in the reports.
+  </ConfirmAct>
 )

@@ -1,17 +1,17 @@
 import { Link } from "wouter"
 import { type Row } from "../../api/operations.ts"
-import { Act } from "../../kit/actions.tsx"
+import { Meter } from "../../kit/charts/cap-bar.tsx"
 import { Moment, usd } from "../../kit/format.tsx"
-import { Confirm, formOf } from "../../kit/forms/operation.tsx"
+import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { AgentName, shortId, useAgents } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
-import { Tag } from "../../kit/parts.tsx"
+import { Noted, Tag } from "../../kit/parts.tsx"
 
 type Plan = Row<"allPlans.list">
 
 const write = "plans:write"
-const { Dialog, Field } = formOf("plans.extend")
+const { Act: DialogAct, Field } = formOf("plans.extend")
 
 const statuses = ["active", "suspended", "completed", "aborted", "expired"] as const
 const tones = { active: "ok", suspended: "warn", completed: "", aborted: "", expired: "" } as const
@@ -25,18 +25,15 @@ const Spend = ({ plan }: { readonly plan: Plan }) => {
   const used = spentUsd / total
   return (
     <div className={`cap ${used >= 1 ? "bad" : used >= 0.8 ? "warn" : ""}`}>
-      <div
-        className="bar"
-        role="meter"
-        aria-label={`Spend of ${nameOf(plan)}`}
-        aria-valuemin={0}
-        aria-valuemax={total}
-        aria-valuenow={Math.min(spentUsd + reservedUsd, total)}
-        aria-valuetext={`${usd(spentUsd)} spent, ${usd(reservedUsd)} reserved, ${usd(remainingUsd)} left`}
+      <Meter
+        label={`Spend of ${nameOf(plan)}`}
+        max={total}
+        now={Math.min(spentUsd + reservedUsd, total)}
+        text={`${usd(spentUsd)} spent, ${usd(reservedUsd)} reserved, ${usd(remainingUsd)} left`}
       >
         <i style={{ width: share(spentUsd) }} />
         <i className="held" style={{ width: share(reservedUsd) }} />
-      </div>
+      </Meter>
       <div className="legend">
         <span>
           {usd(spentUsd)} of {usd(budgetUsd)}
@@ -52,48 +49,46 @@ interface AboutPlan {
   readonly plan: Plan
 }
 
+const endedOf = ({ endedAt, status }: Plan) => (endedAt === null ? undefined : `The plan is ${status}`)
+
 const Extend = ({ plan }: AboutPlan) => (
-  <Dialog
+  <DialogAct
+    label="Extend"
     title={`Extend ${nameOf(plan)}`}
     action="Extend"
     done="The plan is extended"
+    needs={write}
+    unless={endedOf(plan)}
     input={{ params: { agentId: plan.agentId, planId: plan.id } }}
   >
     <p>What is added to its {usd(plan.budgetUsd)} is held on every cap that governs the plan, or on none.</p>
     <Field label="By how much, in US dollars" name="additionalUsd" />
     <Field label="Reason" name="reason" placeholder="More invoices than expected" />
-  </Dialog>
+  </DialogAct>
 )
 
 const endings = {
-  complete: [
-    "Complete",
-    "is completed",
-    "gives back what is not spent. It is refused while calls of the plan are open."
-  ],
-  abort: [
-    "Abort",
-    "is aborted",
+  Complete: ["plans.complete", "gives back what is not spent. It is refused while calls of the plan are open."],
+  Abort: [
+    "plans.abort",
     "gives back what is not spent and releases its open reservations. Calls in flight are still charged."
   ]
 } as const
 
-const End = ({ plan, what }: AboutPlan & { readonly what: keyof typeof endings }) => {
-  const [verb, done, text] = endings[what]
-  return (
-    <Confirm
-      name={`plans.${what}`}
-      input={{ params: { agentId: plan.agentId, planId: plan.id } }}
-      title={`${verb} ${nameOf(plan)}`}
-      action={`${verb} the plan`}
-      done={`${nameOf(plan)} ${done}`}
-    >
-      <p>
-        Its {usd(plan.remainingUsd)} can no longer be drawn: this {text} A plan that has ended stays ended.
-      </p>
-    </Confirm>
-  )
-}
+const End = ({ plan, verb }: AboutPlan & { readonly verb: keyof typeof endings }) => (
+  <ConfirmAct
+    name={endings[verb][0]}
+    input={{ params: { agentId: plan.agentId, planId: plan.id } }}
+    verb={verb}
+    what="plan"
+    called={nameOf(plan)}
+    button={verb === "Abort" ? "bad" : ""}
+    needs={write}
+    unless={endedOf(plan)}
+  >
+    Its {usd(plan.remainingUsd)} can no longer be drawn: this {endings[verb][1]} A plan that has ended stays ended.
+  </ConfirmAct>
+)
 
 /** Budgets of agents for a unit of work. */
 export default function Plans() {
@@ -134,38 +129,29 @@ export default function Plans() {
           title: "Began",
           sort: "createdAt",
           cell: ({ createdAt, endedAt, expiresAt }) => (
-            <>
-              <Moment at={createdAt} />
-              <br />
-              <small>
-                {(endedAt ?? expiresAt) === null ? (
+            <Noted
+              isBelow
+              value={<Moment at={createdAt} />}
+              note={
+                (endedAt ?? expiresAt) === null ? (
                   "no end is set"
                 ) : (
                   <>
                     {endedAt === null ? "ends" : "ended"} <Moment at={endedAt ?? expiresAt} />
                   </>
-                )}
-              </small>
-            </>
+                )
+              }
+            />
           )
         }
       ]}
-      acts={(plan) => {
-        const unless = plan.endedAt === null ? undefined : `The plan is ${plan.status}`
-        return (
-          <>
-            <Act needs={write} unless={unless} opens={<Extend plan={plan} />}>
-              Extend
-            </Act>
-            <Act needs={write} unless={unless} opens={<End what="complete" plan={plan} />}>
-              Complete
-            </Act>
-            <Act needs={write} kind="bad" unless={unless} opens={<End what="abort" plan={plan} />}>
-              Abort
-            </Act>
-          </>
-        )
-      }}
+      acts={(plan) => (
+        <>
+          <Extend plan={plan} />
+          <End verb="Complete" plan={plan} />
+          <End verb="Abort" plan={plan} />
+        </>
+      )}
     />
   )
 }

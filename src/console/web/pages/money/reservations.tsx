@@ -3,7 +3,7 @@ import { count, Moment, usd } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { AgentName, PrincipalName, shortId, useAgents } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
-import { Soft, Tag } from "../../kit/parts.tsx"
+import { orNone, Tag } from "../../kit/parts.tsx"
 
 const states = ["held", "open", "settled", "released", "denied", "expired"] as const
 const tones = { held: "warn", open: "ok", denied: "bad", expired: "", released: "", settled: "" } as const
@@ -35,11 +35,7 @@ export default function Reservations() {
           cell: ({ late, state }) => <Tag tone={tones[state]}>{late ? `${state}, late` : state}</Tag>
         },
         { title: "Reserved", isNumber: true, cell: ({ amountUsd }) => usd(amountUsd) },
-        {
-          title: "Cost",
-          isNumber: true,
-          cell: ({ actualUsd }) => (actualUsd === null ? <Soft>none</Soft> : usd(actualUsd))
-        },
+        { title: "Cost", isNumber: true, cell: ({ actualUsd }) => orNone(actualUsd, usd) },
         { title: "Tokens", isNumber: true, cell: ({ actualTokens, tokens }) => count(actualTokens ?? tokens) },
         { title: "Agent", cell: ({ agentId }) => <AgentName id={agentId} /> },
         { title: "Model", cell: ({ model, provider }) => model ?? provider ?? "any" },

@@ -4,6 +4,7 @@ import { TenantField } from "../../kit/names/tenants.tsx"
 
 type Subscription = Row<"subscriptions.list">
 
+export const write = "subscriptions:write"
 const create = formOf("subscriptions.create")
 const update = formOf("subscriptions.update")
 
@@ -17,11 +18,7 @@ const Fields = () => (
     <create.Field
       label="Counts"
       name="quota.unit"
-      options={[
-        ["tokens", "Tokens"],
-        ["requests", "Requests"],
-        ["usd", "US dollars"]
-      ]}
+      options={{ tokens: "Tokens", requests: "Requests", usd: "US dollars" }}
     />
     <create.Field label="Price of a period in US dollars" name="priceUsd" />
     <create.Field label="Period" name="period" options={periods.map((name) => [name, `Each ${name}`])} />
@@ -29,46 +26,37 @@ const Fields = () => (
     <create.Field
       label="Beyond the quota"
       name="overage"
-      options={[
-        ["allow", "The provider is used all the same"],
-        ["deny", "Routing passes it by"]
-      ]}
+      options={{ allow: "The provider is used all the same", deny: "Routing passes it by" }}
     />
   </>
 )
 
 export const AddSubscription = () => (
-  <create.Dialog title="Add a subscription" action="Add" done="The subscription is added" wide>
+  <create.Make title="Add a subscription" action="Add" done="The subscription is added" wide needs={write}>
     <div className="row2">
       <Fields />
       <TenantField />
     </div>
-  </create.Dialog>
+  </create.Make>
 )
 
 /** Changes a subscription: another quota or price waits for the next period unless it is for now. */
-export const EditSubscription = ({ of }: { readonly of: Subscription }) => {
-  const { priceUsd, quota } = of.pending ?? of
-  return (
-    <update.Dialog
-      title={`Edit ${of.name}`}
-      action="Save"
-      done="The subscription is changed"
-      wide
-      input={{ params: { id: of.id } }}
-      of={{ ...of, priceUsd, quota }}
-    >
-      <div className="row2">
-        <Fields />
-        <update.Field
-          label="A new quota or price applies"
-          name="effective"
-          options={[
-            ["next-period", "From the next period on"],
-            ["immediate", "At once"]
-          ]}
-        />
-      </div>
-    </update.Dialog>
-  )
-}
+export const EditSubscription = ({ of }: { readonly of: Subscription }) => (
+  <update.Change
+    label="Edit"
+    title={`Edit ${of.name}`}
+    done="The subscription is changed"
+    wide
+    of={{ ...of, ...of.pending }}
+    needs={write}
+  >
+    <div className="row2">
+      <Fields />
+      <update.Field
+        label="A new quota or price applies"
+        name="effective"
+        options={{ "next-period": "From the next period on", immediate: "At once" }}
+      />
+    </div>
+  </update.Change>
+)

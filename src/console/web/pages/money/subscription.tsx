@@ -1,18 +1,18 @@
 import { useMemo } from "react"
 import { useParams } from "wouter"
-import { useCall, useChange } from "../../api/hooks.ts"
+import { useChange } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
 import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { Bars } from "../../kit/charts/chart.tsx"
 import { Moment, percent, quantity, shortCount, usd } from "../../kit/format.tsx"
 import { Table } from "../../kit/lists/table.tsx"
-import { Card, DetailPage, Facts } from "../../kit/parts.tsx"
-import { Answered, Empty } from "../../kit/states.tsx"
-import { EditSubscription } from "./subscription-form.tsx"
+import { Card, DetailPage, Facts, type Known } from "../../kit/parts.tsx"
+import { Called, Empty } from "../../kit/states.tsx"
+import { EditSubscription, write } from "./subscription-form.tsx"
 
-const write = "subscriptions:write"
+type Use = Answer<"subscriptions.utilization">
 
-const Days = ({ use }: { readonly use: Answer<"subscriptions.utilization"> }) => {
+const Days = ({ use }: { readonly use: Use }) => {
   const { byDay, quota } = use
   const { series, times } = useMemo(
     () => ({
@@ -45,45 +45,36 @@ const Days = ({ use }: { readonly use: Answer<"subscriptions.utilization"> }) =>
   )
 }
 
-/** How much of the quota is used in this period, and how it goes on. */
-const Period = () => {
-  const { id = "" } = useParams()
-  const asked = useCall("subscriptions.utilization", { params: { id } }, { everySeconds: 30 })
-  return (
-    <Card title="This period">
-      <Answered asked={asked}>
-        {(use) => (
-          <>
-            <div className="in">
-              <Facts
-                facts={[
-                  [
-                    "Used",
-                    `${quantity(use.used, use.quota.unit)} of ${quantity(use.quota.amount, use.quota.unit)} (${percent(use.percentUsed)})`
-                  ],
-                  ["Left", quantity(use.remaining, use.quota.unit)],
-                  [
-                    "Period",
-                    <>
-                      <Moment at={use.periodStart} style="full" /> to <Moment at={use.periodEnd} style="full" />,{" "}
-                      {percent(use.percentElapsed)} is over
-                    </>
-                  ],
-                  [
-                    "At its end",
-                    use.projected === null ? "known after its first tenth" : quantity(use.projected, use.quota.unit)
-                  ],
-                  ["Used up", use.exhaustsAt === null ? "it lasts" : <Moment at={use.exhaustsAt} style="full" />]
-                ]}
-              />
-            </div>
-            <Days use={use} />
-          </>
-        )}
-      </Answered>
-    </Card>
-  )
+const factsOf = (use: Use): Known => {
+  const inUnit = (amount: number) => quantity(amount, use.quota.unit)
+  return [
+    ["Used", `${inUnit(use.used)} of ${inUnit(use.quota.amount)} (${percent(use.percentUsed)})`],
+    ["Left", inUnit(use.remaining)],
+    [
+      "Period",
+      <>
+        <Moment at={use.periodStart} style="full" /> to <Moment at={use.periodEnd} style="full" />,{" "}
+        {percent(use.percentElapsed)} is over
+      </>
+    ],
+    ["At its end", use.projected === null ? "known after its first tenth" : inUnit(use.projected)],
+    ["Used up", use.exhaustsAt === null ? "it lasts" : <Moment at={use.exhaustsAt} style="full" />]
+  ]
 }
+
+/** How much of the quota is used in this period, and how it goes on. */
+const Period = ({ id }: { readonly id: string }) => (
+  <Card title="This period">
+    <Called name="subscriptions.utilization" input={{ params: { id } }} everySeconds={30}>
+      {(use) => (
+        <>
+          <Facts className="facts in" facts={factsOf(use)} />
+          <Days use={use} />
+        </>
+      )}
+    </Called>
+  </Card>
+)
 
 /** What changes with the next period, which can be taken back. */
 const Pending = ({ of }: { readonly of: Answer<"subscriptions.get"> }) => {
@@ -119,16 +110,12 @@ export default function OneSubscription() {
         `${quantity(quota.amount, quota.unit)} a ${period} at ${provider}, for ${usd(priceUsd)}.`
       }
       copies={<CopyCurl name="subscriptions.utilization" input={{ params: { id } }} />}
-      actions={(of) => (
-        <Act needs={write} opens={<EditSubscription of={of} />}>
-          Edit
-        </Act>
-      )}
+      actions={(of) => <EditSubscription of={of} />}
     >
       {(of) => (
         <>
           <Pending of={of} />
-          <Period />
+          <Period id={id} />
         </>
       )}
     </DetailPage>

@@ -1,17 +1,16 @@
 import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act } from "../../kit/actions.tsx"
+import { Meter } from "../../kit/charts/cap-bar.tsx"
 import { Moment, percent, quantity, usd } from "../../kit/format.tsx"
-import { Confirm } from "../../kit/forms/operation.tsx"
+import { ConfirmAct } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
-import { Tag } from "../../kit/parts.tsx"
-import { AddSubscription, EditSubscription } from "./subscription-form.tsx"
+import { Noted, Tag } from "../../kit/parts.tsx"
+import { AddSubscription, EditSubscription, write } from "./subscription-form.tsx"
 
 type Subscription = Row<"subscriptions.list">
 
-const write = "subscriptions:write"
 const tones = { active: "ok", scheduled: "", ended: "" } as const
 
 const Use = ({ of }: { readonly of: Subscription }) => {
@@ -21,18 +20,10 @@ const Use = ({ of }: { readonly of: Subscription }) => {
   const tone = data.percentUsed >= 100 ? "bad" : data.exhaustsAt === null ? "" : "warn"
   return (
     <div className={`cap ${tone}`}>
-      <div
-        className="bar"
-        role="meter"
-        aria-label={`Use of ${of.name}`}
-        aria-valuemin={0}
-        aria-valuemax={100}
-        aria-valuenow={used}
-        aria-valuetext={`${percent(data.percentUsed)} used`}
-      >
+      <Meter label={`Use of ${of.name}`} max={100} now={used} text={`${percent(data.percentUsed)} used`}>
         <i style={{ width: `${used}%` }} />
         <u style={{ left: `${Math.min(data.percentElapsed, 100)}%` }} title="How much of the period is over" />
-      </div>
+      </Meter>
       <div className="legend">
         <span>
           {percent(data.percentUsed)} used, {percent(data.percentElapsed)} of the period is over
@@ -47,18 +38,17 @@ const Use = ({ of }: { readonly of: Subscription }) => {
 }
 
 const Delete = ({ of }: { readonly of: Subscription }) => (
-  <Confirm
+  <ConfirmAct
     name="subscriptions.delete"
     input={{ params: { id: of.id } }}
-    title={`Delete ${of.name}`}
-    action="Delete the subscription"
-    done={`${of.name} is deleted`}
+    verb="Delete"
+    what="subscription"
+    called={of.name}
+    needs={write}
   >
-    <p>
-      Routing no longer prefers {of.provider} for its quota of {quantity(of.quota.amount, of.quota.unit)}. What was used
-      under it stays in the reports; nothing is cancelled at the provider.
-    </p>
-  </Confirm>
+    Routing no longer prefers {of.provider} for its quota of {quantity(of.quota.amount, of.quota.unit)}. What was used
+    under it stays in the reports; nothing is cancelled at the provider.
+  </ConfirmAct>
 )
 
 /** Quotas at providers that are paid for ahead. */
@@ -67,11 +57,7 @@ export default function Subscriptions() {
     <ListPage
       title="Subscriptions"
       lead="Quotas at providers that are paid for ahead, and how much of them is used."
-      actions={
-        <Act kind="main" icon="plus" needs={write} opens={<AddSubscription />}>
-          Add a subscription
-        </Act>
-      }
+      actions={<AddSubscription />}
       name="subscriptions.list"
       searches="Name, provider or plan"
       order="-createdAt"
@@ -101,11 +87,7 @@ export default function Subscriptions() {
           title: "Each period",
           cell: ({ pending, period, priceUsd, quota }) => (
             <>
-              {quantity(quota.amount, quota.unit)}
-              <br />
-              <small>
-                {usd(priceUsd)} a {period}
-              </small>
+              <Noted isBelow value={quantity(quota.amount, quota.unit)} note={`${usd(priceUsd)} a ${period}`} />
               {pending === null ? null : (
                 <>
                   <br />
@@ -121,12 +103,8 @@ export default function Subscriptions() {
       ]}
       acts={(of) => (
         <>
-          <Act needs={write} opens={<EditSubscription of={of} />}>
-            Edit
-          </Act>
-          <Act needs={write} kind="bad" opens={<Delete of={of} />}>
-            Delete
-          </Act>
+          <EditSubscription of={of} />
+          <Delete of={of} />
         </>
       )}
     />

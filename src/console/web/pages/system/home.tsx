@@ -1,24 +1,59 @@
+import { type ReactNode } from "react"
 import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
-import { CopyCurl, useNow } from "../../kit/actions.tsx"
+import { ButtonLink, CopyCurl, useNow } from "../../kit/actions.tsx"
 import { CapBar } from "../../kit/charts/cap-bar.tsx"
 import { Bars } from "../../kit/charts/chart.tsx"
 import { count, Moment, percent, ownTimeZone, short, usd, words } from "../../kit/format.tsx"
 import { Icon } from "../../kit/icons.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Card, PercentChange, Tag, Tile } from "../../kit/parts.tsx"
-import { Answered, Empty } from "../../kit/states.tsx"
+import { Answered, Called, Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
 import { useRefusals } from "../usage/refusals.tsx"
 
+interface Rows<Row> {
+  readonly cells: (row: Row) => ReadonlyArray<ReactNode>
+  /** The classes of the cells. */
+  readonly classes?: ReadonlyArray<string | undefined>
+  readonly keyOf: (row: Row) => string | number
+  readonly label: string
+  readonly rows: ReadonlyArray<Row>
+}
+
 /** Rows without a head. */
-const Plain = ({ children, label }: { readonly children: React.ReactNode; readonly label: string }) => (
+const Plain = <Row,>({ cells, classes = [], keyOf, label, rows }: Rows<Row>) => (
   <div className="scroll" tabIndex={0} role="region" aria-label={label}>
     <table>
-      <tbody>{children}</tbody>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={keyOf(row)}>
+            {cells(row).map((cell, at) => (
+              <td key={at} className={classes[at]}>
+                {cell}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
     </table>
   </div>
 )
+
+/** Says what needs a look, and leads there. */
+const Note = ({ children, link: [href, verb], tag }: OfNote) => (
+  <div className="note">
+    <Tag tone="warn">{tag}</Tag>
+    <span>{children}</span>
+    <ButtonLink href={href}>{verb}</ButtonLink>
+  </div>
+)
+
+interface OfNote {
+  readonly children: ReactNode
+  readonly link: readonly [href: string, verb: string]
+  readonly tag: string
+}
 
 const Held = () => {
   const { data } = useCall("approvals.list", { query: { limit: 50 } }, { everySeconds: 30 })
@@ -26,16 +61,10 @@ const Held = () => {
   if (data === undefined || first === undefined) return null
   const waiting = data.nextCursor === null ? count(data.items.length) : `More than ${data.items.length}`
   return (
-    <div className="note">
-      <Tag tone="warn">{waiting} held</Tag>
-      <span>
-        {data.items.length === 1 ? "A reservation waits" : "Reservations wait"} for an approval. The next one expires{" "}
-        <Moment at={first.expiresAt} />.
-      </span>
-      <Link className="btn" href="/approvals">
-        Review
-      </Link>
-    </div>
+    <Note tag={`${waiting} held`} link={["/approvals", "Review"]}>
+      {data.items.length === 1 ? "A reservation waits" : "Reservations wait"} for an approval. The next one expires{" "}
+      <Moment at={first.expiresAt} />.
+    </Note>
   )
 }
 
@@ -44,15 +73,9 @@ const Refused = () => {
   const { latest, times } = useRefusals({})
   const [last] = latest
   return last === undefined ? null : (
-    <div className="note">
-      <Tag tone="warn">{times} refused</Tag>
-      <span>
-        Caps had no room for what was asked in the last 24 hours. The last one was <Moment at={last.occurredAt} />.
-      </span>
-      <Link className="btn" href="/requests?tab=refused&range=24h">
-        Look
-      </Link>
-    </div>
+    <Note tag={`${times} refused`} link={["/requests?tab=refused&range=24h", "Look"]}>
+      Caps had no room for what was asked in the last 24 hours. The last one was <Moment at={last.occurredAt} />.
+    </Note>
   )
 }
 
@@ -154,9 +177,7 @@ const Spend = () => {
               <div className="in stack">
                 {caps.length === 0 ? (
                   <Empty title="There is no cap yet">
-                    <Link className="btn" href="/caps?create=first">
-                      Make a cap
-                    </Link>
+                    <ButtonLink href="/caps?create=first">Make a cap</ButtonLink>
                   </Empty>
                 ) : (
                   caps.slice(0, 3).map((cap) => <CapBar key={`${cap.capId} ${JSON.stringify(cap.scope)}`} cap={cap} />)
@@ -170,33 +191,28 @@ const Spend = () => {
   )
 }
 
-const Changes = () => {
-  const entries = useCall("auditLogs.list", { query: { limit: 8, outcome: "success" } }, { everySeconds: 30 })
-  return (
-    <Card title="Last changes" link={["/audit", "Audit log"]}>
-      <Answered asked={entries}>
-        {({ items }) => (
-          <Plain label="Last changes">
-            {items.map((entry) => (
-              <tr key={entry.id}>
-                <td className="soft">
-                  <Moment at={entry.occurredAt} />
-                </td>
-                <td>{words(entry.actionType)}</td>
-                <td className="soft">{short(entry.userId)}</td>
-                <td className="n">
-                  <Link href={`/audit/${entry.id}`}>
-                    <code>{entry.sequence === null ? "open" : `#${entry.sequence}`}</code>
-                  </Link>
-                </td>
-              </tr>
-            ))}
-          </Plain>
-        )}
-      </Answered>
-    </Card>
-  )
-}
+const Changes = () => (
+  <Card title="Last changes" link={["/audit", "Audit log"]}>
+    <Called name="auditLogs.list" input={{ query: { limit: 8, outcome: "success" } }} everySeconds={30}>
+      {({ items }) => (
+        <Plain
+          label="Last changes"
+          rows={items}
+          keyOf={({ id }) => id}
+          classes={["soft", undefined, "soft", "n"]}
+          cells={({ actionType, id, occurredAt, sequence, userId }) => [
+            <Moment at={occurredAt} />,
+            words(actionType),
+            short(userId),
+            <Link href={`/audit/${id}`}>
+              <code>{sequence === null ? "open" : `#${sequence}`}</code>
+            </Link>
+          ]}
+        />
+      )}
+    </Called>
+  </Card>
+)
 
 const tones = { Healthy: "ok", Degraded: "warn", Unhealthy: "bad" } as const
 
@@ -210,58 +226,44 @@ const Health = () => {
     >
       <Answered asked={health}>
         {({ checks }) => (
-          <Plain label="Health checks">
-            {checks.map(({ detail, name, status }) => (
-              <tr key={name}>
-                <td>{words(name)}</td>
-                <td>
-                  <Tag tone={tones[status]}>{status}</Tag>
-                </td>
-                <td className="soft wrap">{detail}</td>
-              </tr>
-            ))}
-          </Plain>
+          <Plain
+            label="Health checks"
+            rows={checks}
+            keyOf={({ name }) => name}
+            classes={[undefined, undefined, "soft wrap"]}
+            cells={({ detail, name, status }) => [words(name), <Tag tone={tones[status]}>{status}</Tag>, detail]}
+          />
         )}
       </Answered>
     </Card>
   )
 }
 
-const People = () => {
-  const metrics = useCall("dashboard.metrics", {}, { everySeconds: 60 })
-  return (
-    <Card title="Now" span={6}>
-      <Answered asked={metrics}>
-        {(now) => (
-          <Plain label="Figures of now">
-            {(
-              [
-                ["Spend today, in UTC", usd(now.spendTodayUsd), "/usage?range=24h"],
-                ["Reserved by open reservations", usd(now.openReservationsUsd), "/reservations?state=open"],
-                ["Active trial users", count(now.activeTrialUsers), "/trial-users?active=true"],
-                [
-                  "Trials that end within 7 days",
-                  count(now.trialsEndingSoon),
-                  "/trial-users?active=true&sort=trialEndDate"
-                ],
-                ["Active sessions", count(now.activeSessions), "/sessions?active=true"],
-                ["Agents", count(now.agents), "/agents"],
-                ["Applications", count(now.totalApplications), "/applications"]
-              ] as const
-            ).map(([label, value, href]) => (
-              <tr key={label}>
-                <td>
-                  <Link href={href}>{label}</Link>
-                </td>
-                <td className="n">{value}</td>
-              </tr>
-            ))}
-          </Plain>
-        )}
-      </Answered>
-    </Card>
-  )
-}
+const endingTrials = "/trial-users?active=true&sort=trialEndDate"
+
+const People = () => (
+  <Card title="Now" span={6}>
+    <Called name="dashboard.metrics" input={{}} everySeconds={60}>
+      {(now) => (
+        <Plain
+          label="Figures of now"
+          rows={[
+            ["Spend today, in UTC", usd(now.spendTodayUsd), "/usage?range=24h"],
+            ["Reserved by open reservations", usd(now.openReservationsUsd), "/reservations?state=open"],
+            ["Active trial users", count(now.activeTrialUsers), "/trial-users?active=true"],
+            ["Trials that end within 7 days", count(now.trialsEndingSoon), endingTrials],
+            ["Active sessions", count(now.activeSessions), "/sessions?active=true"],
+            ["Agents", count(now.agents), "/agents"],
+            ["Applications", count(now.totalApplications), "/applications"]
+          ]}
+          keyOf={([label = ""]) => label}
+          classes={[undefined, "n"]}
+          cells={([label, value, href = ""]) => [<Link href={href}>{label}</Link>, value]}
+        />
+      )}
+    </Called>
+  </Card>
+)
 
 /** Everything that needs a decision, and how the month is going. */
 export default function Home() {

@@ -1,12 +1,11 @@
 import { call } from "../../api/client.ts"
-import { useCall } from "../../api/hooks.ts"
 import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { save } from "../../kit/download.ts"
 import { Search, useFilters } from "../../kit/lists/filters.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Soft, Tag } from "../../kit/parts.tsx"
-import { Answered, Empty } from "../../kit/states.tsx"
+import { Called } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
 
 /** Saves what a question about this installation needs as answer: version, health, figures and settings, without secrets. */
@@ -27,7 +26,6 @@ const saveBundle = async () => {
 
 /** What the service runs with, and where each setting came from. */
 export default function Settings() {
-  const asked = useCall("dashboard.settings", {})
   const { set, values } = useFilters(["search"] as const)
   const wanted = (values.search ?? "").toLowerCase()
   return (
@@ -41,7 +39,7 @@ export default function Settings() {
         </>
       }
     >
-      <Answered asked={asked}>
+      <Called name="dashboard.settings" input={{}}>
         {({ environment, settings, version }) => {
           const rows = settings.filter(({ description, key }) => `${key} ${description}`.toLowerCase().includes(wanted))
           return (
@@ -53,40 +51,37 @@ export default function Settings() {
                 <Search label="Key or meaning" value={values.search} onSearch={(value) => set("search", value)} />
               </div>
               <section className="card">
-                {rows.length === 0 ? (
-                  <Empty title="Nothing matches" />
-                ) : (
-                  <Table
-                    label="Settings"
-                    rows={rows}
-                    keyOf={({ key }) => key}
-                    columns={[
-                      {
-                        title: "Key",
-                        isWide: true,
-                        cell: ({ description, key }) => (
-                          <>
-                            <code>{key}</code>
-                            <div className="wrap soft">{description}</div>
-                          </>
-                        )
-                      },
-                      {
-                        title: "Value",
-                        cell: ({ value }) => (value === null ? <Soft>none</Soft> : <code title={value}>{value}</code>)
-                      },
-                      {
-                        title: "Set by",
-                        cell: ({ source }) => (source === "default" ? <Soft>default</Soft> : <Tag>{source}</Tag>)
-                      }
-                    ]}
-                  />
-                )}
+                <Table
+                  label="Settings"
+                  rows={rows}
+                  empty="Nothing matches"
+                  keyOf={({ key }) => key}
+                  columns={[
+                    {
+                      title: "Key",
+                      isWide: true,
+                      cell: ({ description, key }) => (
+                        <>
+                          <code>{key}</code>
+                          <div className="wrap soft">{description}</div>
+                        </>
+                      )
+                    },
+                    {
+                      title: "Value",
+                      cell: ({ value }) => (value === null ? <Soft>none</Soft> : <code title={value}>{value}</code>)
+                    },
+                    {
+                      title: "Set by",
+                      cell: ({ source }) => (source === "default" ? <Soft>default</Soft> : <Tag>{source}</Tag>)
+                    }
+                  ]}
+                />
               </section>
             </>
           )
         }}
-      </Answered>
+      </Called>
     </Page>
   )
 }

@@ -1,5 +1,4 @@
 import { type Row } from "../../api/operations.ts"
-import { Act } from "../../kit/actions.tsx"
 import { Moment } from "../../kit/format.tsx"
 import { CheckField, TextArea, textOf } from "../../kit/forms/form.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
@@ -15,10 +14,12 @@ const rotate = formOf("attestationKeys.rotate")
 const end = formOf("attestationKeys.end")
 
 const Create = () => (
-  <create.Dialog
+  <create.Make
+    label="Make a key"
     title="Make an attestation key"
     action="Make the key"
     done="The key is published"
+    needs={write}
     body={(body, data) => {
       const publicKey = textOf(data, "publicKey")
       if (publicKey === undefined) return body
@@ -29,11 +30,11 @@ const Create = () => (
     <create.Field
       label="Purpose"
       name="purpose"
-      options={[
-        ["sign-tokens", "sign tokens"],
-        ["sign-statements", "sign statements"],
-        ["verify", "verify: trust a key of others"]
-      ]}
+      options={{
+        "sign-tokens": "sign tokens",
+        "sign-statements": "sign statements",
+        verify: "verify: trust a key of others"
+      }}
       defaultValue="sign-statements"
       hint="A key to sign with is generated here, and its private half never leaves."
     />
@@ -43,11 +44,20 @@ const Create = () => (
       className="code"
       hint="Only to verify: PEM, a JWK, or a chain of certificates"
     />
-  </create.Dialog>
+  </create.Make>
 )
 
-const Rotate = ({ of }: { readonly of: Key }) => (
-  <rotate.Dialog
+interface About {
+  readonly of: Key
+}
+
+const endedOf = ({ status }: Key) => (status === "active" || status === "pending" ? undefined : `The key is ${status}`)
+
+const Rotate = ({ of }: About) => (
+  <rotate.Act
+    label="Rotate"
+    needs={write}
+    unless={of.purpose === "verify" ? "Keys of others are not rotated here" : endedOf(of)}
     title={`Rotate ${of.name}`}
     action="Rotate"
     done="The new key is published, and signs in ten minutes"
@@ -62,11 +72,15 @@ const Rotate = ({ of }: { readonly of: Key }) => (
       unit={3600}
       hint="Empty: so long that no token outlives its key"
     />
-  </rotate.Dialog>
+  </rotate.Act>
 )
 
-const End = ({ of }: { readonly of: Key }) => (
-  <end.Dialog
+const End = ({ of }: About) => (
+  <end.Act
+    button="bad"
+    label="End"
+    needs={write}
+    unless={endedOf(of)}
     title={`End ${of.name}`}
     action="End the key"
     done={`${of.name} is ended`}
@@ -82,7 +96,7 @@ const End = ({ of }: { readonly of: Key }) => (
       name="compromised"
       hint="Then nothing that it ever signed counts any more, and verification of the audit log reports its checkpoints."
     />
-  </end.Dialog>
+  </end.Act>
 )
 
 /** Keys that the service signs with, and those that it trusts. */
@@ -91,11 +105,7 @@ export default function Attestation() {
     <ListPage
       title="Attestation"
       lead="The keys that sign tokens, audit checkpoints and statements; their public halves are at /.well-known/attestation-keys.json."
-      actions={
-        <Act kind="main" icon="plus" needs={write} opens={<Create />}>
-          Make a key
-        </Act>
-      }
+      actions={<Create />}
       name="attestationKeys.list"
       label="Attestation keys"
       rowClass={({ status }) => (status === "retired" ? "gone" : undefined)}
@@ -118,23 +128,12 @@ export default function Attestation() {
           cell: ({ validUntil }) => (validUntil === null ? "in use" : <Moment at={validUntil} style="full" />)
         }
       ]}
-      acts={(key) => {
-        const unless = key.status === "active" || key.status === "pending" ? undefined : `The key is ${key.status}`
-        return (
-          <>
-            <Act
-              needs={write}
-              unless={key.purpose === "verify" ? "Keys of others are not rotated here" : unless}
-              opens={<Rotate of={key} />}
-            >
-              Rotate
-            </Act>
-            <Act kind="bad" needs={write} unless={unless} opens={<End of={key} />}>
-              End
-            </Act>
-          </>
-        )
-      }}
+      acts={(key) => (
+        <>
+          <Rotate of={key} />
+          <End of={key} />
+        </>
+      )}
     />
   )
 }

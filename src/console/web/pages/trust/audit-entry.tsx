@@ -1,7 +1,7 @@
 import { Link } from "wouter"
 import { type Answer } from "../../api/operations.ts"
 import { Moment, words } from "../../kit/format.tsx"
-import { Card, DetailPage, Facts, Tag } from "../../kit/parts.tsx"
+import { Card, DetailPage, Noted, Tag } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { outcomeTones } from "./audit.tsx"
 
@@ -44,6 +44,11 @@ const Compared = ({ after, before }: Changes) => {
   )
 }
 
+/** The other entries about the same. */
+const Others = ({ member, of }: { readonly member: "entityId" | "userId"; readonly of: string }) => (
+  <Link href={`/audit?${member}=${encodeURIComponent(of)}`}>{of}</Link>
+)
+
 /** One entry: what it says, what changed, what proves it. */
 export default function AuditEntry() {
   return (
@@ -52,52 +57,26 @@ export default function AuditEntry() {
       what="Audit entry"
       title={({ actionType }) => words(actionType)}
       lead={<Link href="/audit">Audit log</Link>}
+      facts={({ hash, ...entry }) => [
+        ["When", <Moment at={entry.occurredAt} style="full" />],
+        [
+          "Outcome",
+          <>
+            <Tag tone={outcomeTones[entry.outcome]}>{entry.outcome}</Tag> {entry.reason}
+          </>
+        ],
+        ["Actor", <Noted value={<Others member="userId" of={entry.userId} />} note={entry.actorType} />],
+        [words(entry.entityType), entry.entityId === null ? "none" : <Others member="entityId" of={entry.entityId} />],
+        ["Tenant", entry.tenantId ?? "the installation"],
+        ["From", <Noted value={entry.ipAddress ?? "no address"} note={entry.userAgent} />],
+        ["Trace", <code>{entry.traceId ?? "none"}</code>],
+        ["Chain", <code>{entry.sequence === null ? "not linked yet" : `#${entry.sequence} ${hash}`}</code>]
+      ]}
     >
-      {({ changes, hash, ...entry }) => (
-        <>
-          <section className="card">
-            <div className="in">
-              <Facts
-                facts={[
-                  ["When", <Moment at={entry.occurredAt} style="full" />],
-                  [
-                    "Outcome",
-                    <>
-                      <Tag tone={outcomeTones[entry.outcome]}>{entry.outcome}</Tag> {entry.reason}
-                    </>
-                  ],
-                  [
-                    "Actor",
-                    <>
-                      <Link href={`/audit?userId=${encodeURIComponent(entry.userId)}`}>{entry.userId}</Link>{" "}
-                      <small>{entry.actorType}</small>
-                    </>
-                  ],
-                  [
-                    words(entry.entityType),
-                    entry.entityId === null ? (
-                      "none"
-                    ) : (
-                      <Link href={`/audit?entityId=${encodeURIComponent(entry.entityId)}`}>{entry.entityId}</Link>
-                    )
-                  ],
-                  ["Tenant", entry.tenantId ?? "the installation"],
-                  [
-                    "From",
-                    <>
-                      {entry.ipAddress ?? "no address"} <small>{entry.userAgent}</small>
-                    </>
-                  ],
-                  ["Trace", <code>{entry.traceId ?? "none"}</code>],
-                  ["Chain", <code>{entry.sequence === null ? "not linked yet" : `#${entry.sequence} ${hash}`}</code>]
-                ]}
-              />
-            </div>
-          </section>
-          <Card title={entry.outcome === "success" ? "What changed" : "What was asked"}>
-            {changes === null ? <Empty title="This entry records no members" /> : <Compared {...changes} />}
-          </Card>
-        </>
+      {({ changes, outcome }) => (
+        <Card title={outcome === "success" ? "What changed" : "What was asked"}>
+          {changes === null ? <Empty title="This entry records no members" /> : <Compared {...changes} />}
+        </Card>
       )}
     </DetailPage>
   )

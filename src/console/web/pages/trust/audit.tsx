@@ -9,7 +9,7 @@ import { count, Moment, short, words } from "../../kit/format.tsx"
 import { useFilters } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { Facts, Tag } from "../../kit/parts.tsx"
-import { Answered } from "../../kit/states.tsx"
+import { Called } from "../../kit/states.tsx"
 import { useCaller, useCan } from "../../shell/session.tsx"
 
 const keys = ["actionType", "entityType", "entityId", "userId", "tenantId", "outcome", "startDate", "endDate"] as const
@@ -54,19 +54,16 @@ const Verdict = ({ verified }: { readonly verified: Answer<"auditLogs.verify"> }
   </>
 )
 
-const Verify = () => {
-  const verified = useCall("auditLogs.verify", {})
-  return (
-    <Dialog title="Verify the log" wide>
-      <div className="in">
-        <p>
-          Every entry that is left is compared with its link in the chain, and the chain with its signed checkpoints.
-        </p>
-        <Answered asked={verified}>{(answer) => <Verdict verified={answer} />}</Answered>
-      </div>
-    </Dialog>
-  )
-}
+const Verify = () => (
+  <Dialog title="Verify the log" wide>
+    <div className="in">
+      <p>Every entry that is left is compared with its link in the chain, and the chain with its signed checkpoints.</p>
+      <Called name="auditLogs.verify" input={{}}>
+        {(answer) => <Verdict verified={answer} />}
+      </Called>
+    </div>
+  </Dialog>
+)
 
 const exportLink = (query: object, format: "jsonl" | "csv") =>
   addressOf("auditLogs.export", { query: { ...query, format } })[1]

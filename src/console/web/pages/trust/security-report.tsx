@@ -1,19 +1,21 @@
 import { Link, useParams } from "wouter"
 import { addressOf } from "../../api/client.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act, CopyCurl } from "../../kit/actions.tsx"
+import { CopyCurl } from "../../kit/actions.tsx"
 import { count, short, words } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { useFilters } from "../../kit/lists/filters.tsx"
 import { List } from "../../kit/lists/list.tsx"
-import { DetailPage, Tag } from "../../kit/parts.tsx"
+import { DetailPage, Noted, Tag } from "../../kit/parts.tsx"
 import { severities } from "./security.tsx"
 
 const tones = { critical: "bad", high: "bad", medium: "warn", low: "" } as const
-const { Dialog, Field } = formOf("security.decide")
+const { Act: DialogAct, Field } = formOf("security.decide")
 
 const Decide = ({ of }: { readonly of: Row<"security.listFindings"> }) => (
-  <Dialog
+  <DialogAct
+    label="Decide"
+    needs="security:write"
     title={`${words(of.rule)}: ${of.resource.name ?? of.resource.kind}`}
     action="Save"
     done="Saved"
@@ -26,15 +28,15 @@ const Decide = ({ of }: { readonly of: Row<"security.listFindings"> }) => (
       label="Status"
       name="status"
       defaultValue={of.status === "open" ? "acknowledged" : of.status}
-      options={[
-        ["acknowledged", "acknowledged: it is known"],
-        ["suppressed", "suppressed: it does not apply here"],
-        ["open", "open"]
-      ]}
+      options={{
+        acknowledged: "acknowledged: it is known",
+        suppressed: "suppressed: it does not apply here",
+        open: "open"
+      }}
     />
     <Field label="Reason" name="reason" />
     <Field label="Until" name="until" hint="Local time; empty for no end" />
-  </Dialog>
+  </DialogAct>
 )
 
 const Findings = ({ id }: { readonly id: string }) => {
@@ -63,9 +65,7 @@ const Findings = ({ id }: { readonly id: string }) => {
         {
           title: "Identity",
           cell: ({ resource }) => (
-            <>
-              <strong>{resource.name ?? short(resource.id)}</strong> <small>{resource.kind}</small>
-            </>
+            <Noted value={<strong>{resource.name ?? short(resource.id)}</strong>} note={resource.kind} />
           )
         },
         {
@@ -78,11 +78,7 @@ const Findings = ({ id }: { readonly id: string }) => {
         },
         { title: "Status", cell: ({ reason, status }) => <span title={reason ?? undefined}>{status}</span> }
       ]}
-      acts={(finding) => (
-        <Act needs="security:write" opens={<Decide of={finding} />}>
-          Decide
-        </Act>
-      )}
+      acts={(finding) => <Decide of={finding} />}
     />
   )
 }

@@ -1,27 +1,28 @@
 import { Link } from "wouter"
 import { type Row } from "../../api/operations.ts"
-import { Act } from "../../kit/actions.tsx"
+import { ButtonLink } from "../../kit/actions.tsx"
 import { count, Moment, short, words } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { Soft, Tag } from "../../kit/parts.tsx"
 
-const { Dialog, Field } = formOf("security.requestReport")
+const { Act: DialogAct, Field } = formOf("security.requestReport")
 
-const kinds = [
-  ["posture", "posture: all rules"],
-  ["keys", "keys"],
-  ["agents", "agents"],
-  ["access", "access"]
-] as const
+const kinds = { posture: "posture: all rules", keys: "keys", agents: "agents", access: "access" }
 
 /** How grave findings are, the gravest first. */
 export const severities = ["critical", "high", "medium", "low"] as const
 
 const Request = () => (
-  <Dialog title="Make a report" action="Make it" done="The report is being made">
+  <DialogAct
+    button="main"
+    title="Make a report"
+    action="Make it"
+    done="The report is being made"
+    needs="security:write"
+  >
     <Field label="Kind" name="kind" options={kinds} />
-  </Dialog>
+  </DialogAct>
 )
 
 /** Reports on identities that are no people, and what is wrong with them. */
@@ -32,12 +33,8 @@ export default function Security() {
       lead="Keys, agents, credentials and webhooks: which are unused, too powerful, or without an owner."
       actions={
         <>
-          <Link className="btn" href="/security/inventory">
-            Inventory
-          </Link>
-          <Act kind="main" needs="security:write" opens={<Request />}>
-            Make a report
-          </Act>
+          <ButtonLink href="/security/inventory">Inventory</ButtonLink>
+          <Request />
         </>
       }
       name="security.listReports"

@@ -1,16 +1,15 @@
 import { Link } from "wouter"
 import { type Row } from "../../api/operations.ts"
-import { Act } from "../../kit/actions.tsx"
 import { Moment, relative, usd, words } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { shortId, useAgents } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
-import { Tag } from "../../kit/parts.tsx"
+import { Noted, Tag } from "../../kit/parts.tsx"
 
 type Anomaly = Row<"anomalies.list">
 
-const { Dialog, Field } = formOf("anomalies.update")
+const { Act: DialogAct, Field } = formOf("anomalies.update")
 
 const kinds = {
   spike: "spike",
@@ -49,23 +48,18 @@ const decisions = {
 const Decide = ({ anomaly, status }: { readonly anomaly: Anomaly; readonly status: keyof typeof decisions }) => {
   const [verb, meaning] = decisions[status]
   return (
-    <Act
+    <DialogAct
+      label={verb}
+      title={`${verb}: ${usd(anomaly.impactUsd)} beyond what is usual`}
+      action={verb}
+      done={`The anomaly is ${status}`}
       needs="insights:write"
-      opens={
-        <Dialog
-          title={`${verb}: ${usd(anomaly.impactUsd)} beyond what is usual`}
-          action={verb}
-          done={`The anomaly is ${status}`}
-          input={{ params: { id: anomaly.id } }}
-          body={{ status }}
-        >
-          <p>{meaning}</p>
-          <Field label="Reason" name="reason" required={status !== "open"} hint="The audit log keeps it" />
-        </Dialog>
-      }
+      input={{ params: { id: anomaly.id } }}
+      body={{ status }}
     >
-      {verb}
-    </Act>
+      <p>{meaning}</p>
+      <Field label="Reason" name="reason" required={status !== "open"} hint="The audit log keeps it" />
+    </DialogAct>
   )
 }
 
@@ -103,21 +97,21 @@ export default function Anomalies() {
         {
           title: "Of",
           cell: (anomaly) => (
-            <>
-              <Link href={usageOf(anomaly)} title={anomaly.key}>
-                <strong>{nameOf(anomaly)}</strong>
-              </Link>{" "}
-              <small>{words(anomaly.dimension).toLowerCase()}</small>
-            </>
+            <Noted
+              value={
+                <Link href={usageOf(anomaly)} title={anomaly.key}>
+                  <strong>{nameOf(anomaly)}</strong>
+                </Link>
+              }
+              note={words(anomaly.dimension).toLowerCase()}
+            />
           )
         },
         { title: "Kind", cell: ({ kind }) => kinds[kind] },
         {
           title: "Began",
           cell: ({ detectedAt, start }) => (
-            <>
-              <Moment at={start} /> <small>detected {relative(detectedAt)}</small>
-            </>
+            <Noted value={<Moment at={start} />} note={`detected ${relative(detectedAt)}`} />
           )
         },
         { title: "Usual", isNumber: true, cell: ({ expectedUsd }) => usd(expectedUsd) },

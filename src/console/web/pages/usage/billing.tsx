@@ -1,7 +1,6 @@
 import { useMutation } from "@tanstack/react-query"
 import { useState } from "react"
 import { addressOf, send } from "../../api/client.ts"
-import { useCall } from "../../api/hooks.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
 import { save } from "../../kit/download.ts"
 import { count, usd } from "../../kit/format.tsx"
@@ -9,7 +8,8 @@ import { CheckField, Form, SelectField, textOf } from "../../kit/forms/form.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { TenantName, useTenants } from "../../kit/names/tenants.tsx"
 import { Page } from "../../kit/page.tsx"
-import { Answered, Empty } from "../../kit/states.tsx"
+import { Card } from "../../kit/parts.tsx"
+import { Called, Empty } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
 
 type Line = Readonly<Record<string, string | number | null>>
@@ -29,11 +29,7 @@ const groupings = [
   "user",
   "day"
 ] as const
-const formats = [
-  ["csv", "CSV"],
-  ["json", "JSON"],
-  ["focus", "FOCUS (CSV)"]
-] as const
+const formats = { csv: "CSV", json: "JSON", focus: "FOCUS (CSV)" }
 const shownLines = 200
 
 /** The bounds of a calendar month of UTC, as billing counts them: "2026-01". */
@@ -54,6 +50,8 @@ const lastMonths = (): ReadonlyArray<string> => {
 
 const monthName = new Intl.DateTimeFormat("en-GB", { month: "long", year: "numeric", timeZone: "UTC" })
 
+const nameOf = (month: string) => monthName.format(new Date(`${month}-01T00:00:00Z`))
+
 const fetchReport = async (body: object, name: string, isSigned: boolean): Promise<void> => {
   const [method, path] = addressOf("billing.report", {})
   const answer = await send(path, {
@@ -68,21 +66,17 @@ const fetchReport = async (body: object, name: string, isSigned: boolean): Promi
   save(await (await send(pathname)).blob(), `${name}.statement.json`)
 }
 
-const Preview = ({ month, tenantId }: { readonly month: string; readonly tenantId: string | undefined }) => {
-  const asked = useCall("billing.report", {
-    body: {
-      ...boundsOf(month),
-      format: "json",
-      groupBy: ["tenant", "provider", "model"],
-      ...(tenantId === undefined ? {} : { tenantId })
-    }
-  })
+interface Previewed {
+  readonly month: string
+  readonly tenantId: string | undefined
+}
+
+const Preview = ({ month, tenantId }: Previewed) => {
+  const groupBy = ["tenant", "provider", "model"] as const
+  const body = { ...boundsOf(month), format: "json", groupBy, ...(tenantId === undefined ? {} : { tenantId }) } as const
   return (
-    <section className="card">
-      <header>
-        <h2>{monthName.format(new Date(`${month}-01T00:00:00Z`))}</h2>
-      </header>
-      <Answered asked={asked}>
+    <Card title={nameOf(month)}>
+      <Called name="billing.report" input={{ body }}>
         {(answer) => {
           const { lines, totals } = answer as Report
           return lines.length === 0 ? (
@@ -120,8 +114,8 @@ const Preview = ({ month, tenantId }: { readonly month: string; readonly tenantI
             </>
           )
         }}
-      </Answered>
-    </section>
+      </Called>
+    </Card>
   )
 }
 
@@ -170,7 +164,7 @@ export default function Billing() {
               label="Month"
               value={month}
               onChange={(event) => setMonth(event.target.value)}
-              options={months.map((name) => [name, monthName.format(new Date(`${name}-01T00:00:00Z`))])}
+              options={months.map((name) => [name, nameOf(name)])}
             />
             <SelectField
               label="Format"
@@ -179,14 +173,7 @@ export default function Billing() {
               options={formats}
             />
             {format === "focus" ? (
-              <SelectField
-                label="Version of FOCUS"
-                name="focusVersion"
-                options={[
-                  ["1.4", "1.4"],
-                  ["1.2", "1.2"]
-                ]}
-              />
+              <SelectField label="Version of FOCUS" name="focusVersion" options={["1.4", "1.2"]} />
             ) : null}
             {tenants.length < 2 ? null : (
               <SelectField

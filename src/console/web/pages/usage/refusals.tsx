@@ -52,24 +52,15 @@ const hour = 3_600_000
 export const useRefusals = (filter: { readonly entityId?: string }) => {
   // From a whole hour on, so that one question is asked for an hour.
   const startDate = new Date((Math.floor(useNow(60) / hour) - 24) * hour).toISOString()
-  const { data } = useCall(
-    "auditLogs.list",
-    { query: { ...refused, ...filter, startDate, limit: 200 } },
-    { everySeconds: 30 }
-  )
+  const query = { ...refused, ...filter, startDate, limit: 200 }
+  const { data } = useCall("auditLogs.list", { query }, { everySeconds: 30 })
   const times = data?.items.reduce((sum, entry) => sum + entry.count, 0) ?? 0
   return { latest: data?.items ?? [], times: data?.nextCursor == null ? count(times) : `More than ${count(times)}` }
 }
 
 /** The parts of the page of requests. */
 export const RequestTabs = () => (
-  <TabLinks
-    label="About requests"
-    tabs={[
-      ["charged", "Charged"],
-      ["refused", "Refused by a cap"]
-    ]}
-  />
+  <TabLinks label="About requests" tabs={{ charged: "Charged", refused: "Refused by a cap" }} />
 )
 
 /** Every call, reservation and plan that a cap had no room for. */

@@ -1,6 +1,7 @@
-import { Link, useSearchParams } from "wouter"
+import { useSearchParams } from "wouter"
 import { addressOf } from "../../api/client.ts"
-import { count, Moment, usd, words } from "../../kit/format.tsx"
+import { ButtonLink } from "../../kit/actions.tsx"
+import { count, milliseconds, Moment, usd, words } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
 import { AgentName, PrincipalName } from "../../kit/names/names.tsx"
@@ -35,9 +36,7 @@ const Charged = () => {
       empty={
         <Empty title="Nothing was charged in this range">
           <p>Calls through the gateway appear here a few seconds after they end.</p>
-          <Link className="btn" href="/try">
-            Try a model
-          </Link>
+          <ButtonLink href="/try">Try a model</ButtonLink>
         </Empty>
       }
       columns={[
@@ -69,14 +68,11 @@ const Charged = () => {
         {
           title: "Latency",
           isNumber: true,
-          cell: ({ latencyMs, timeToFirstTokenMs }) =>
-            latencyMs === null ? null : (
-              <span
-                title={timeToFirstTokenMs === null ? undefined : `First token after ${count(timeToFirstTokenMs)} ms`}
-              >
-                {count(latencyMs)} ms
-              </span>
-            )
+          cell: ({ latencyMs, timeToFirstTokenMs: first }) => (
+            <span title={first === null ? undefined : `First token after ${milliseconds(first)}`}>
+              {milliseconds(latencyMs)}
+            </span>
+          )
         },
         { title: "Counted by", cell: ({ method }) => words(method) },
         { title: "User", cell: ({ userId }) => userId },

@@ -3,27 +3,26 @@ import { Link, useSearchParams } from "wouter"
 import { addressOf } from "../../api/client.ts"
 import { useCall } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
-import { CopyCurl } from "../../kit/actions.tsx"
+import { ButtonLink, CopyCurl } from "../../kit/actions.tsx"
 import { Bars, colourOf, type Series } from "../../kit/charts/chart.tsx"
-import { count, Moment, percent, usd } from "../../kit/format.tsx"
+import { count, milliseconds, Moment, percent, usd } from "../../kit/format.tsx"
 import { Choice, FilterChoices, useFilters } from "../../kit/lists/filters.tsx"
 import { dateIn, type Range, RangeChoice, useRange } from "../../kit/lists/range.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { shortId } from "../../kit/names/names.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Card, PercentChange, Soft, Tile } from "../../kit/parts.tsx"
-import { Answered, Empty } from "../../kit/states.tsx"
+import { Answered, Called, Nothing, nothingMatches } from "../../kit/states.tsx"
 import { type Dimension, dimensions, useUsageFilters } from "./usage-filters.tsx"
 
 type Item = Row<"insights.by">
 
 const shownSeries = 5
+const appearsSoon = "Calls through the gateway appear here a few seconds after they end."
 
 /** What an item is called: the name of what its key identifies, and "none" for what has none. */
 const nameOf = ({ key, label }: Pick<Item, "key" | "label">): string =>
   key === null ? "none" : (label ?? (key.length === 36 ? shortId(key) : key))
-
-const milliseconds = (value: number | null) => (value === null ? "" : `${count(Math.round(value))} ms`)
 
 /** The series of the chart: the dearest items, and everything else as one. */
 const seriesOf = (items: ReadonlyArray<Item>, { timeZone }: Range, isHourly: boolean) => {
@@ -44,17 +43,14 @@ const seriesOf = (items: ReadonlyArray<Item>, { timeZone }: Range, isHourly: boo
   }
 }
 
-const Chart = ({
-  data,
-  isHourly,
-  range,
-  title
-}: {
+interface Charted {
   readonly data: Answer<"insights.by">
   readonly isHourly: boolean
   readonly range: Range
   readonly title: string
-}) => {
+}
+
+const Chart = ({ data, isHourly, range, title }: Charted) => {
   const { series, times } = useMemo(() => seriesOf(data.items, range, isHourly), [data, range, isHourly])
   return (
     <>
@@ -83,49 +79,46 @@ const Change = ({ now, then }: { readonly now: number; readonly then: number | u
     <PercentChange percent={(100 * (now - then)) / then} />
   )
 
-const Totals = ({ filters, range }: { readonly filters: object; readonly range: Range }) => {
-  const asked = useCall("insights.overview", { query: { ...filters, ...range } }, { everySeconds: 60 })
-  return (
-    <Answered asked={asked} rows={2}>
-      {({ previous, totals }) => (
-        <div className="grid">
-          <Tile
-            label="Cost"
-            value={usd(totals.costUsd)}
-            detail={
-              <>
-                <Change now={totals.costUsd} then={previous.costUsd} /> to {usd(previous.costUsd)} before
-              </>
-            }
-          />
-          <Tile
-            label="Requests"
-            value={count(totals.requests)}
-            detail={
-              <>
-                <Change now={totals.requests} then={previous.requests} /> to {count(previous.requests)} before
-              </>
-            }
-          />
-          <Tile
-            label="Errors"
-            value={count(totals.errors)}
-            detail={
-              totals.requests === 0
-                ? "of no requests"
-                : `${percent((100 * totals.errors) / totals.requests, 2)} of requests`
-            }
-          />
-          <Tile
-            label="Saved by caches"
-            value={usd(totals.savingsUsd)}
-            detail={`${count(totals.cachedInputTokens)} cached input tokens`}
-          />
-        </div>
-      )}
-    </Answered>
-  )
-}
+const Totals = ({ filters, range }: { readonly filters: object; readonly range: Range }) => (
+  <Called name="insights.overview" input={{ query: { ...filters, ...range } }} everySeconds={60} rows={2}>
+    {({ previous, totals }) => (
+      <div className="grid">
+        <Tile
+          label="Cost"
+          value={usd(totals.costUsd)}
+          detail={
+            <>
+              <Change now={totals.costUsd} then={previous.costUsd} /> to {usd(previous.costUsd)} before
+            </>
+          }
+        />
+        <Tile
+          label="Requests"
+          value={count(totals.requests)}
+          detail={
+            <>
+              <Change now={totals.requests} then={previous.requests} /> to {count(previous.requests)} before
+            </>
+          }
+        />
+        <Tile
+          label="Errors"
+          value={count(totals.errors)}
+          detail={
+            totals.requests === 0
+              ? "of no requests"
+              : `${percent((100 * totals.errors) / totals.requests, 2)} of requests`
+          }
+        />
+        <Tile
+          label="Saved by caches"
+          value={usd(totals.savingsUsd)}
+          detail={`${count(totals.cachedInputTokens)} cached input tokens`}
+        />
+      </div>
+    )}
+  </Called>
+)
 
 const sorts = ["costUsd", "-costUsd", "requests", "-requests"] as const
 
@@ -146,24 +139,15 @@ export default function Usage() {
     query: { ...query, ...range, limit: 200, ...(sort === undefined ? {} : { sort }) }
   }
   const asked = useCall("insights.by", input, { everySeconds: 60 })
-  const then = useCall(
-    "insights.by",
-    { params: { dimension }, query: { ...query, ...before, limit: 200 } },
-    { enabled: compares }
-  )
+  const earlier = { params: { dimension }, query: { ...query, ...before, limit: 200 } }
+  const then = useCall("insights.by", earlier, { enabled: compares })
   const costBefore = new Map(then.data?.items.map(({ costUsd, key }) => [key, costUsd]))
   const [, exported] = addressOf("usage.export", { query: { ...query, ...range, format: "csv" } })
-  const narrowed = (key: string) => {
+  const narrowed = (key: string, without: ReadonlyArray<string> = []) => {
     const next = new URLSearchParams(search)
+    for (const name of without) next.delete(name)
     next.set(filter, key)
-    return `/usage?${next}`
-  }
-  const requests = (key: string) => {
-    const next = new URLSearchParams(search)
-    next.delete("by")
-    next.delete("compare")
-    next.set(filter, key)
-    return `/requests?${next}`
+    return next
   }
   return (
     <Page
@@ -183,9 +167,7 @@ export default function Usage() {
           <a className="btn" href={exported} download="usage.csv">
             Export CSV
           </a>
-          <Link className="btn" href="/billing">
-            Billing report
-          </Link>
+          <ButtonLink href="/billing">Billing report</ButtonLink>
         </>
       }
     >
@@ -213,13 +195,7 @@ export default function Usage() {
         {(data) =>
           data.items.length === 0 ? (
             <section className="card">
-              <Empty title={isFiltered ? "Nothing matches" : "Nothing was spent in this range"}>
-                <p>
-                  {isFiltered
-                    ? "Change or remove a filter."
-                    : "Calls through the gateway appear here a few seconds after they end."}
-                </p>
-              </Empty>
+              <Nothing said={isFiltered ? nothingMatches : ["Nothing was spent in this range", appearsSoon]} />
             </section>
           ) : (
             <>
@@ -248,7 +224,7 @@ export default function Usage() {
                             {item.key === null ? (
                               <Soft>none</Soft>
                             ) : (
-                              <Link href={narrowed(item.key)} title={item.key}>
+                              <Link href={`/usage?${narrowed(item.key)}`} title={item.key}>
                                 {nameOf(item)}
                               </Link>
                             )}
@@ -282,7 +258,11 @@ export default function Usage() {
                       isNumber: true,
                       sort: "requests",
                       cell: ({ key, requests: all }) =>
-                        key === null ? count(all) : <Link href={requests(key)}>{count(all)}</Link>
+                        key === null ? (
+                          count(all)
+                        ) : (
+                          <Link href={`/requests?${narrowed(key, ["by", "compare"])}`}>{count(all)}</Link>
+                        )
                     },
                     {
                       title: "Cached",

@@ -1,32 +1,31 @@
 import { type Row } from "../../../api/operations.ts"
-import { Act } from "../../../kit/actions.tsx"
 import { Moment } from "../../../kit/format.tsx"
-import { Confirm, formOf } from "../../../kit/forms/operation.tsx"
+import { ConfirmAct, formOf } from "../../../kit/forms/operation.tsx"
 import { ScopeChips, ScopePicker } from "../../../kit/forms/scopes.tsx"
 import { List } from "../../../kit/lists/list.tsx"
 import { Soft } from "../../../kit/parts.tsx"
-import { type OfAgent, rowClass, Status, write } from "./status.tsx"
+import { inactive, type OfAgent, rowClass, Status, write } from "./status.tsx"
 
-const { Dialog, Field } = formOf("delegations.create")
+const { Field, Make } = formOf("delegations.create")
 
 /** Lets an agent act for another subject. */
 export const Delegate = ({ agent }: OfAgent) => (
-  <Dialog
+  <Make
+    label="Delegate"
     title={`Let ${agent.name} act for another`}
     action="Make the delegation"
     done="The delegation is made"
     wide
+    button=""
+    needs={write}
+    unless={inactive(agent)}
     input={{ params: { id: agent.id } }}
   >
     <div className="row2">
       <Field
         label="It acts for"
         name="subjectType"
-        options={[
-          ["agent", "another agent"],
-          ["user", "an account"],
-          ["external", "a user of an identity provider"]
-        ]}
+        options={{ agent: "another agent", user: "an account", external: "a user of an identity provider" }}
       />
       <Field label="Subject" name="subject" hint="The id of the agent or account; of an external user <issuer>|<sub>" />
     </div>
@@ -35,21 +34,20 @@ export const Delegate = ({ agent }: OfAgent) => (
       <Field label="Reason" name="reason" />
       <Field label="Expires" name="expiresAt" hint="Local time; empty for no end" />
     </div>
-  </Dialog>
+  </Make>
 )
 
 const Revoke = ({ agent, of }: OfAgent & { readonly of: Row<"delegations.list"> }) => (
-  <Confirm
+  <ConfirmAct
     name="delegations.revoke"
     input={{ params: { id: agent.id, grantId: of.id } }}
-    title="Revoke the delegation"
-    action="Revoke the delegation"
-    done="The delegation is revoked"
+    verb="Revoke"
+    what="delegation"
+    needs={write}
+    unless={of.status === "active" ? undefined : `The delegation is ${of.status}`}
   >
-    <p>
-      {agent.name} no longer acts for <code>{of.subject}</code>, and every token that it got for that ends.
-    </p>
-  </Confirm>
+    {agent.name} no longer acts for <code>{of.subject}</code>, and every token that it got for that ends.
+  </ConfirmAct>
 )
 
 /** For whom an agent may act. */
@@ -79,15 +77,6 @@ export const Delegations = ({ agent }: OfAgent) => (
       { title: "Used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
       { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> }
     ]}
-    acts={(of) => (
-      <Act
-        kind="bad"
-        needs={write}
-        unless={of.status === "active" ? undefined : `The delegation is ${of.status}`}
-        opens={<Revoke agent={agent} of={of} />}
-      >
-        Revoke
-      </Act>
-    )}
+    acts={(of) => <Revoke agent={agent} of={of} />}
   />
 )

@@ -1,25 +1,20 @@
 import { useCall } from "../../../api/hooks.ts"
 import { CapBar } from "../../../kit/charts/cap-bar.tsx"
 import { count, Moment, usd } from "../../../kit/format.tsx"
-import { Confirm, formOf } from "../../../kit/forms/operation.tsx"
+import { ConfirmAct, formOf, SwitchAct } from "../../../kit/forms/operation.tsx"
 import { Chips, ScopePicker } from "../../../kit/forms/scopes.tsx"
 import { TenantName } from "../../../kit/names/tenants.tsx"
 import { Card, Facts, Soft } from "../../../kit/parts.tsx"
 import { Answered } from "../../../kit/states.tsx"
 import { useCan } from "../../../shell/session.tsx"
-import { type OfAgent } from "./status.tsx"
+import { type Agent, type OfAgent, write } from "./status.tsx"
 
-const { Dialog, Field } = formOf("agents.update")
+const { Change, Field } = formOf("agents.update")
+
+const retired = ({ status }: Agent) => (status === "retired" ? "The agent is retired" : undefined)
 
 export const Edit = ({ agent }: OfAgent) => (
-  <Dialog
-    title={`Change ${agent.name}`}
-    action="Save"
-    done={`${agent.name} is changed`}
-    wide
-    input={{ params: { id: agent.id } }}
-    of={agent}
-  >
+  <Change of={agent} wide needs={write} unless={retired(agent)}>
     <div className="row2">
       <Field label="Name" name="name" />
       <Field label="Owner" name="ownerUserId" />
@@ -34,47 +29,38 @@ export const Edit = ({ agent }: OfAgent) => (
       <Field label="Task types" name="allowedTaskTypes" hint="With commas between them; empty for any" />
       <Field label="Task type of calls that name none" name="defaultTaskType" />
     </div>
-  </Dialog>
+  </Change>
 )
 
-export const Suspend = ({ agent: { id, name } }: OfAgent) => (
-  <Confirm
+export const Suspend = ({ agent }: OfAgent) => (
+  <SwitchAct
     name="agents.update"
-    input={{ params: { id }, body: { status: "suspended" } }}
-    title={`Suspend ${name}`}
-    action="Suspend the agent"
-    done={`${name} is suspended`}
-  >
-    <p>Every token of the agent is refused at once, and it gets no new one, until it is activated again.</p>
-  </Confirm>
+    id={agent.id}
+    isOn={agent.status !== "suspended"}
+    what="agent"
+    called={agent.name}
+    needs={write}
+    unless={retired(agent)}
+    meaning={[
+      "Every token of the agent is refused at once, and it gets no new one, until it is activated again.",
+      "Its tokens that have not ended are accepted again, and it gets new ones."
+    ]}
+  />
 )
 
-export const Activate = ({ agent: { id, name } }: OfAgent) => (
-  <Confirm
-    name="agents.update"
-    input={{ params: { id }, body: { status: "active" } }}
-    title={`Activate ${name}`}
-    action="Activate the agent"
-    kind="main"
-    done={`${name} is active`}
-  >
-    <p>Its tokens that have not ended are accepted again, and it gets new ones.</p>
-  </Confirm>
-)
-
-export const Retire = ({ agent: { id, name } }: OfAgent) => (
-  <Confirm
+export const Retire = ({ agent }: OfAgent) => (
+  <ConfirmAct
     name="agents.retire"
-    input={{ params: { id } }}
-    title={`Retire ${name}`}
-    action="Retire the agent"
-    done={`${name} is retired`}
+    input={{ params: { id: agent.id } }}
+    verb="Retire"
+    what="agent"
+    called={agent.name}
+    needs={write}
+    unless={retired(agent)}
   >
-    <p>
-      The agent, its keys, its delegations and all its tokens end for good. What it did stays in the audit log, and its
-      name is free again.
-    </p>
-  </Confirm>
+    The agent, its keys, its delegations and all its tokens end for good. What it did stays in the audit log, and its
+    name is free again.
+  </ConfirmAct>
 )
 
 const Spend = ({ id }: { readonly id: string }) => {

@@ -3,10 +3,9 @@ import { call } from "../../../api/client.ts"
 import { queries } from "../../../api/hooks.ts"
 import { type Row } from "../../../api/operations.ts"
 import { Act } from "../../../kit/actions.tsx"
-import { useDialogs } from "../../../kit/dialog.tsx"
 import { Moment } from "../../../kit/format.tsx"
 import { CheckField, SelectField } from "../../../kit/forms/form.tsx"
-import { Confirm, formOf } from "../../../kit/forms/operation.tsx"
+import { ConfirmAct, formOf } from "../../../kit/forms/operation.tsx"
 import { SecretDialog } from "../../../kit/forms/secret.tsx"
 import { List } from "../../../kit/lists/list.tsx"
 import { inactive, type OfAgent, rowClass, Status, write } from "./status.tsx"
@@ -29,9 +28,8 @@ const makeKeyPair = async () => {
   }
 }
 
-/** Registers a public key, made here or pasted; instead of another one when that is rotated. */
-export const RegisterKey = ({ agent, instead }: OfAgent & { readonly instead?: Key }) => {
-  const { open } = useDialogs()
+/** The dialog that registers a public key, made here or pasted; instead of another one when that is rotated. */
+const RegisterKey = ({ agent, instead }: OfAgent & { readonly instead?: Key }) => {
   const [source, setSource] = useState("made")
   const [made, setMade] = useState<Awaited<ReturnType<typeof makeKeyPair>>>()
   const begin = async () => {
@@ -47,8 +45,10 @@ export const RegisterKey = ({ agent, instead }: OfAgent & { readonly instead?: K
       wide
       input={{ params: { id: agent.id } }}
       body={async (body) => (source === "made" ? { ...body, ...(await begin()) } : body)}
+      shows={() =>
+        source === "made" && made !== undefined ? <PrivateKey agent={agent} pem={made.privateKeyPem} /> : null
+      }
       onDone={async (_, data) => {
-        if (source === "made" && made !== undefined) open(<PrivateKey agent={agent} pem={made.privateKeyPem} />)
         if (instead === undefined || !data.has("revoke")) return
         await call("agentKeys.revoke", { params: { id: agent.id, keyId: instead.id } })
         await queries.invalidateQueries()
@@ -63,10 +63,10 @@ export const RegisterKey = ({ agent, instead }: OfAgent & { readonly instead?: K
         label="Key pair"
         value={source}
         onChange={(event) => setSource(event.target.value)}
-        options={[
-          ["made", "Make a P-256 pair in this browser and show the private half once"],
-          ["pasted", "Paste the public half of a pair that the agent has"]
-        ]}
+        options={{
+          made: "Make a P-256 pair in this browser and show the private half once",
+          pasted: "Paste the public half of a pair that the agent has"
+        }}
       />
       {source === "made" ? null : (
         <>
@@ -92,6 +92,13 @@ export const RegisterKey = ({ agent, instead }: OfAgent & { readonly instead?: K
   )
 }
 
+/** Registers a key. */
+export const AddKey = ({ agent }: OfAgent) => (
+  <Act icon="plus" needs={write} unless={inactive(agent)} opens={<RegisterKey agent={agent} />}>
+    Register a key
+  </Act>
+)
+
 const PrivateKey = ({ agent, pem }: OfAgent & { readonly pem: string }) => (
   <SecretDialog
     title={`Private key of ${agent.name}`}
@@ -102,16 +109,21 @@ const PrivateKey = ({ agent, pem }: OfAgent & { readonly pem: string }) => (
 )
 
 const Revoke = ({ agent, of }: OfAgent & { readonly of: Key }) => (
-  <Confirm
+  <ConfirmAct
     name="agentKeys.revoke"
     input={{ params: { id: agent.id, keyId: of.id } }}
+    verb="Revoke"
+    what="key"
     title={`Revoke the key ${of.kid}`}
-    action="Revoke the key"
     done={`The key ${of.kid} is revoked`}
+    needs={write}
+    unless={ended(of)}
   >
-    <p>The agent gets no new token with it. Tokens that it got before go on until they end.</p>
-  </Confirm>
+    The agent gets no new token with it. Tokens that it got before go on until they end.
+  </ConfirmAct>
 )
+
+const ended = ({ status }: Key) => (status === "active" || status === "pending" ? undefined : `The key is ${status}`)
 
 /** The keys that an agent gets tokens with. */
 export const Keys = ({ agent }: OfAgent) => (
@@ -133,18 +145,13 @@ export const Keys = ({ agent }: OfAgent) => (
       { title: "Valid from", cell: ({ validFrom }) => <Moment at={validFrom} style="date" /> },
       { title: "Valid until", cell: ({ validUntil }) => <Moment at={validUntil} style="date" /> }
     ]}
-    acts={(key) => {
-      const unless = key.status === "active" || key.status === "pending" ? undefined : `The key is ${key.status}`
-      return (
-        <>
-          <Act needs={write} unless={unless ?? inactive(agent)} opens={<RegisterKey agent={agent} instead={key} />}>
-            Rotate
-          </Act>
-          <Act kind="bad" needs={write} unless={unless} opens={<Revoke agent={agent} of={key} />}>
-            Revoke
-          </Act>
-        </>
-      )
-    }}
+    acts={(key) => (
+      <>
+        <Act needs={write} unless={ended(key) ?? inactive(agent)} opens={<RegisterKey agent={agent} instead={key} />}>
+          Rotate
+        </Act>
+        <Revoke agent={agent} of={key} />
+      </>
+    )}
   />
 )

@@ -1,14 +1,13 @@
 import { type Answer, type Row } from "../../../api/operations.ts"
-import { Act } from "../../../kit/actions.tsx"
-import { useDialogs } from "../../../kit/dialog.tsx"
 import { Moment } from "../../../kit/format.tsx"
-import { Confirm, formOf } from "../../../kit/forms/operation.tsx"
+import { ConfirmAct, formOf } from "../../../kit/forms/operation.tsx"
 import { ScopeChips, ScopePicker } from "../../../kit/forms/scopes.tsx"
 import { SecretDialog } from "../../../kit/forms/secret.tsx"
 import { List } from "../../../kit/lists/list.tsx"
-import { type OfAgent, rowClass, Status, write } from "./status.tsx"
+import { Noted } from "../../../kit/parts.tsx"
+import { inactive, type OfAgent, rowClass, Status, write } from "./status.tsx"
 
-const { Dialog, Field } = formOf("agentCredentials.issue")
+const { Field, Make } = formOf("agentCredentials.issue")
 
 const Issued = ({ agent, token }: OfAgent & { readonly token: Answer<"agentCredentials.issue"> }) => (
   <SecretDialog title={`Token of ${agent.name}`} what="Token" secret={token.accessToken}>
@@ -20,15 +19,18 @@ const Issued = ({ agent, token }: OfAgent & { readonly token: Answer<"agentCrede
 
 /** Issues a token to hand on. */
 export const IssueToken = ({ agent }: OfAgent) => {
-  const { open } = useDialogs()
   const minutes = agent.maxCredentialTtlSeconds / 60
   return (
-    <Dialog
+    <Make
+      label="Issue a token"
       title={`Issue a token for ${agent.name}`}
       action="Issue the token"
       wide
+      button=""
+      needs={write}
+      unless={inactive(agent)}
       input={{ params: { id: agent.id } }}
-      onDone={(token) => open(<Issued agent={agent} token={token} />)}
+      shows={(token) => <Issued agent={agent} token={token} />}
     >
       <p>For an agent without a key of its own. The holder of the token acts as the agent until it ends.</p>
       <Field
@@ -41,20 +43,22 @@ export const IssueToken = ({ agent }: OfAgent) => {
         required
       />
       <ScopePicker name="requestedScopes" initial={agent.scopeCeiling} />
-    </Dialog>
+    </Make>
   )
 }
 
-const Revoke = ({ token: { id } }: { readonly token: Row<"agentCredentials.list"> }) => (
-  <Confirm
+const Revoke = ({ token: { id, status } }: { readonly token: Row<"agentCredentials.list"> }) => (
+  <ConfirmAct
     name="agentCredentials.revoke"
     input={{ params: { credentialId: id } }}
+    verb="Revoke"
+    what="token"
     title={`Revoke the token ${id.slice(-12)}`}
-    action="Revoke the token"
-    done="The token is revoked"
+    needs={write}
+    unless={status === "active" ? undefined : `The token is ${status}`}
   >
-    <p>It is refused at once, and so is everything that was exchanged from it.</p>
-  </Confirm>
+    It is refused at once, and so is everything that was exchanged from it.
+  </ConfirmAct>
 )
 
 /** The tokens that an agent has and had. */
@@ -73,22 +77,11 @@ export const Tokens = ({ agent }: OfAgent) => (
       {
         title: "Issued",
         cell: ({ issuedAt, issuedBy, keyId }) => (
-          <>
-            <Moment at={issuedAt} /> <small>{keyId === null ? `by ${issuedBy}` : "with a key"}</small>
-          </>
+          <Noted value={<Moment at={issuedAt} />} note={keyId === null ? `by ${issuedBy}` : "with a key"} />
         )
       },
       { title: "Ends", cell: ({ expiresAt }) => <Moment at={expiresAt} /> }
     ]}
-    acts={(token) => (
-      <Act
-        kind="bad"
-        needs={write}
-        unless={token.status === "active" ? undefined : `The token is ${token.status}`}
-        opens={<Revoke token={token} />}
-      >
-        Revoke
-      </Act>
-    )}
+    acts={(token) => <Revoke token={token} />}
   />
 )

@@ -1,23 +1,20 @@
 import { call } from "../../../api/client.ts"
-import { Act } from "../../../kit/actions.tsx"
 import { AskDialog } from "../../../kit/forms/ask.tsx"
-import { Confirm, formOf } from "../../../kit/forms/operation.tsx"
+import { ConfirmAct, formOf } from "../../../kit/forms/operation.tsx"
 import { type Application, type differenceOf, type Role } from "./capabilities.ts"
 
 export const write = "roles:write"
 const create = formOf("roles.create")
 const update = formOf("roles.update")
 
-/** Shows what changes before it is saved. */
-export const Review = ({
-  differences,
-  edits,
-  onSaved
-}: {
+interface Reviewed {
   readonly differences: ReadonlyArray<ReturnType<typeof differenceOf>>
   readonly edits: ReadonlyMap<number, ReadonlySet<string>>
   readonly onSaved: (role: Role) => void
-}) => (
+}
+
+/** Shows what changes before it is saved. */
+export const Review = ({ differences, edits, onSaved }: Reviewed) => (
   <AskDialog
     title="Save what changed"
     action="Save"
@@ -57,30 +54,18 @@ export const Review = ({
 )
 
 export const Create = ({ application }: { readonly application: Application }) => (
-  <create.Dialog
+  <create.Make
+    button=""
+    label="Make a role"
     title={`Make a role of ${application.name}`}
     action="Make the role"
     done="The role is made; give it its capabilities in the matrix"
+    needs={write}
     body={{ applicationId: application.id, capabilities: [] }}
   >
     <create.Field label="Name" name="name" placeholder="Support" />
     <create.Field label="Description" name="description" />
-  </create.Dialog>
-)
-
-const Delete = ({ role }: { readonly role: Role }) => (
-  <Confirm
-    name="roles.delete"
-    input={{ params: { id: role.id } }}
-    title={`Delete ${role.name}`}
-    action="Delete the role"
-    done={`${role.name} is deleted`}
-  >
-    <p>
-      The role and its {role.capabilities.length} capabilities are gone for good. While an account has it, it cannot be
-      deleted.
-    </p>
-  </Confirm>
+  </create.Make>
 )
 
 export const Edit = ({ isFixed, role }: { readonly isFixed: boolean; readonly role: Role }) => {
@@ -94,9 +79,19 @@ export const Edit = ({ isFixed, role }: { readonly isFixed: boolean; readonly ro
       input={{ params: { id: role.id } }}
       of={role}
       acts={
-        <Act kind="bad" needs={write} unless={unless} opens={<Delete role={role} />}>
-          Delete the role
-        </Act>
+        <ConfirmAct
+          name="roles.delete"
+          input={{ params: { id: role.id } }}
+          verb="Delete"
+          what="role"
+          called={role.name}
+          label="Delete the role"
+          needs={write}
+          unless={unless}
+        >
+          The role and its {role.capabilities.length} capabilities are gone for good. While an account has it, it cannot
+          be deleted.
+        </ConfirmAct>
       }
     >
       {unless === undefined ? null : <p className="soft">{unless}.</p>}

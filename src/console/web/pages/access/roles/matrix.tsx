@@ -21,22 +21,17 @@ const moves: Readonly<Record<string, Position>> = {
 
 export const clamp = (value: number, most: number) => Math.min(Math.max(value, 0), most)
 
-/** Roles by capabilities. Arrow keys move, Space switches, Home and End go to the first and last role. */
-export const Matrix = ({
-  edits,
-  isFixed,
-  lines,
-  onOpen,
-  onToggle,
-  roles
-}: {
+interface Shown {
   readonly edits: ReadonlyMap<number, ReadonlySet<string>>
   readonly isFixed: (role: Role) => boolean
   readonly lines: ReadonlyArray<Line>
   readonly onOpen: (role: Role) => void
   readonly onToggle: (role: Role, line: Line) => void
   readonly roles: ReadonlyArray<Role>
-}) => {
+}
+
+/** Roles by capabilities. Arrow keys move, Space switches, Home and End go to the first and last role. */
+export const Matrix = ({ edits, isFixed, lines, onOpen, onToggle, roles }: Shown) => {
   const grid = useRef<HTMLTableElement>(null)
   const [at, setAt] = useState<Position>({ row: 0, column: 0 })
   const go = (row: number, column: number) => {

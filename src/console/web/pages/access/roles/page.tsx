@@ -6,6 +6,7 @@ import { useDialogs } from "../../../kit/dialog.tsx"
 import { textOf } from "../../../kit/forms/form.tsx"
 import { Icon } from "../../../kit/icons.tsx"
 import { isBuiltInRole, ownSlug } from "../../../kit/names/built-in.ts"
+import { ApplicationChoice } from "../../../kit/names/names.tsx"
 import { Page } from "../../../kit/page.tsx"
 import { Answered, Empty } from "../../../kit/states.tsx"
 import { announce } from "../../../kit/toast.tsx"
@@ -18,13 +19,12 @@ const capabilityPattern = String.raw`[a-z0-9][a-z0-9._\-]*:([a-z0-9][a-z0-9._\-]
 /** So many roles are beside each other; the others are on other pages. */
 const rolesBeside = 8
 
-const OfApplication = ({
-  application,
-  roles
-}: {
+interface OfRoles {
   readonly application: Application
   readonly roles: ReadonlyArray<Role>
-}) => {
+}
+
+const OfApplication = ({ application, roles }: OfRoles) => {
   const [edits, setEdits] = useState<ReadonlyMap<number, ReadonlySet<string>>>(new Map())
   const [added, setAdded] = useState<ReadonlyArray<string>>([])
   const [filter, setFilter] = useState("")
@@ -124,11 +124,7 @@ const OfApplication = ({
           </span>
         )}
         <span className="acts end">
-          {differences.length === 0 ? null : (
-            <button type="button" className="btn" onClick={() => setEdits(new Map())}>
-              Drop the changes
-            </button>
-          )}
+          {differences.length === 0 ? null : <Act onClick={() => setEdits(new Map())}>Drop the changes</Act>}
           <Act
             kind="main"
             needs={write}
@@ -139,9 +135,7 @@ const OfApplication = ({
               ? "Review and save"
               : `Review and save ${differences.length === 1 ? "1 role" : `${differences.length} roles`}`}
           </Act>
-          <Act icon="plus" needs={write} opens={<Create application={application} />}>
-            Make a role
-          </Act>
+          <Create application={application} />
         </span>
       </div>
       <section className="card">
@@ -189,18 +183,12 @@ export default function Roles() {
       actions={
         <>
           <CopyCurl name="roles.list" input={{ query: { applicationId: application?.id ?? "" } }} />
-          <select
-            aria-label="Application"
+          <ApplicationChoice
             className="fit"
-            value={application?.id ?? ""}
-            onChange={(event) => setSearch({ application: event.target.value })}
-          >
-            {items.map(({ id, name }) => (
-              <option key={id} value={id}>
-                {name}
-              </option>
-            ))}
-          </select>
+            applications={items}
+            value={application?.id}
+            onChange={(id) => setSearch({ application: id })}
+          />
         </>
       }
     >

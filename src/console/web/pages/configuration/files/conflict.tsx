@@ -1,7 +1,7 @@
 import { useRef } from "react"
 import { Tabs } from "../../../kit/actions.tsx"
 import { Moment } from "../../../kit/format.tsx"
-import { Card } from "../../../kit/parts.tsx"
+import { Card, Verbatim } from "../../../kit/parts.tsx"
 import { Compare } from "../../../kit/texts/diff.tsx"
 import { type Editing, Editor } from "../../../kit/texts/editor.tsx"
 import { type Node } from "./nodes.ts"
@@ -26,20 +26,20 @@ export interface Conflict {
 
 export const baseOf = ({ content, version }: Node): Base => ({ version: version ?? 0, content: content ?? "" })
 
-/** Two people saved: what each changed, and one text to save instead of both. */
-export const Resolve = ({
-  conflict: { base, merged, mine, theirs },
-  isPending,
-  onDrop,
-  onSave
-}: {
+interface Resolving {
   readonly conflict: Conflict
   readonly isPending: boolean
   readonly onDrop: () => void
   readonly onSave: (text: string) => void
-}) => {
+}
+
+/** Two people saved: what each changed, and one text to save instead of both. */
+export const Resolve = ({ conflict: { base, merged, mine, theirs }, isPending, onDrop, onSave }: Resolving) => {
   const editing = useRef<Editing>(null)
   const of = `${theirs.id} ${base.version} ${theirs.version}`
+  const fromBase = (side: string, label: string, after: string) => (
+    <Compare key={side} id={`${of} ${side} ${after.length}`} label={label} before={base.content} after={after} />
+  )
   return (
     <Card label="Conflict" title={`Version ${theirs.version} was saved while you edited`}>
       <div className="in stack">
@@ -52,32 +52,9 @@ export const Resolve = ({
         <Tabs
           label="What changed"
           tabs={[
-            [
-              "Theirs",
-              <Compare
-                key="theirs"
-                id={`${of} theirs`}
-                label="What they changed"
-                before={base.content}
-                after={theirs.content ?? ""}
-              />
-            ],
-            [
-              "Mine",
-              <Compare
-                key="mine"
-                id={`${of} mine ${mine.length}`}
-                label="What you changed"
-                before={base.content}
-                after={mine}
-              />
-            ],
-            [
-              "Base",
-              <pre key="base" className="diff" tabIndex={0} role="region" aria-label={`Version ${base.version}`}>
-                {base.content}
-              </pre>
-            ]
+            ["Theirs", fromBase("theirs", "What they changed", theirs.content ?? "")],
+            ["Mine", fromBase("mine", "What you changed", mine)],
+            ["Base", <Verbatim key="base" label={`Version ${base.version}`} text={base.content} />]
           ]}
         />
         <Editor

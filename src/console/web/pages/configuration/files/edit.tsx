@@ -136,11 +136,7 @@ export const Edit = ({ locked, node }: OfFile) => {
           >
             Save as version {base.version + 1}
           </Act>
-          {isDirty ? (
-            <button type="button" className="btn" onClick={() => begin(isOutdated ? baseOf(node) : base)}>
-              Drop my changes
-            </button>
-          ) : null}
+          {isDirty ? <Act onClick={() => begin(isOutdated ? baseOf(node) : base)}>Drop my changes</Act> : null}
         </div>
       </div>
     </section>

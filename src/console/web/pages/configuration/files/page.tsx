@@ -5,8 +5,10 @@ import { Act, Copy, CopyCurl, TabLinks } from "../../../kit/actions.tsx"
 import { Moment } from "../../../kit/format.tsx"
 import { Table } from "../../../kit/lists/table.tsx"
 import { isBuiltIn } from "../../../kit/names/built-in.ts"
+import { ApplicationChoice } from "../../../kit/names/names.tsx"
 import { Page } from "../../../kit/page.tsx"
-import { Answered, Empty, Loading } from "../../../kit/states.tsx"
+import { Noted } from "../../../kit/parts.tsx"
+import { Answered, Called, Empty, Loading, Nothing } from "../../../kit/states.tsx"
 import { Create, Delete, Deleted, Move } from "./dialogs.tsx"
 import { Edit } from "./edit.tsx"
 import { type Application, flat, lockOf, type Node, sizeText, type TreeNode, write } from "./nodes.ts"
@@ -15,49 +17,38 @@ import { OneVersion, Versions } from "./versions.tsx"
 
 const Folder = ({ children }: { readonly children: ReadonlyArray<TreeNode> }) => (
   <section className="card">
-    {children.length === 0 ? (
-      <Empty title="The folder is empty">
-        <p>Make a file in it, or move one here.</p>
-      </Empty>
-    ) : (
-      <Table
-        label="In the folder"
-        rows={children}
-        columns={[
-          {
-            title: "Name",
-            cell: ({ id, name, type }) => (
-              <Link className="name" href={`/files/${id}`}>
-                {name}
-                {type === "folder" ? "/" : ""}
-              </Link>
-            )
-          },
-          { title: "Version", isNumber: true, cell: ({ version }) => version ?? "" },
-          { title: "Size", isNumber: true, cell: ({ size }) => sizeText(size) },
-          {
-            title: "Changed",
-            cell: ({ updatedAt, updatedBy }) => (
-              <>
-                <Moment at={updatedAt} /> <small>by {updatedBy}</small>
-              </>
-            )
-          }
-        ]}
-      />
-    )}
+    <Table
+      label="In the folder"
+      rows={children}
+      empty={["The folder is empty", "Make a file in it, or move one here."]}
+      columns={[
+        {
+          title: "Name",
+          cell: ({ id, name, type }) => (
+            <Link className="name" href={`/files/${id}`}>
+              {name}
+              {type === "folder" ? "/" : ""}
+            </Link>
+          )
+        },
+        { title: "Version", isNumber: true, cell: ({ version }) => version ?? "" },
+        { title: "Size", isNumber: true, cell: ({ size }) => sizeText(size) },
+        {
+          title: "Changed",
+          cell: ({ updatedAt, updatedBy }) => <Noted value={<Moment at={updatedAt} />} note={`by ${updatedBy}`} />
+        }
+      ]}
+    />
   </section>
 )
 
-const OneNode = ({
-  application,
-  node,
-  nodes
-}: {
+interface OfNode {
   readonly application: Application
   readonly node: Node
   readonly nodes: ReadonlyArray<TreeNode>
-}) => {
+}
+
+const OneNode = ({ application, node, nodes }: OfNode) => {
   const [search] = useSearchParams()
   const locked = lockOf(application)
   const version = search.get("version")
@@ -94,37 +85,25 @@ const OneNode = ({
               Make a file here
             </Act>
           ) : null}
-          <Act needs={write} unless={locked} opens={<Move node={node} nodes={nodes} />}>
-            Rename or move
-          </Act>
-          <Act kind="bad" needs={write} unless={locked} opens={<Delete node={node} nodes={nodes} />}>
-            Delete
-          </Act>
+          <Move locked={locked} node={node} nodes={nodes} />
+          <Delete locked={locked} node={node} nodes={nodes} />
         </div>
       </div>
       {node.type === "folder" ? null : (
-        <TabLinks
-          label="About the file"
-          tabs={[
-            ["content", "Content"],
-            ["versions", "Versions"]
-          ]}
-        />
+        <TabLinks label="About the file" tabs={{ content: "Content", versions: "Versions" }} />
       )}
       {content}
     </div>
   )
 }
 
-const Chosen = ({
-  application,
-  applications,
-  node
-}: {
+interface OfFiles {
   readonly application: Application
   readonly applications: ReadonlyArray<Application>
   readonly node: Node | undefined
-}) => {
+}
+
+const Chosen = ({ application, applications, node }: OfFiles) => {
   const [, go] = useLocation()
   const tree = useCall("configurationTrees.get", { query: { applicationId: application.id } })
   const locked = lockOf(application)
@@ -154,17 +133,11 @@ const Chosen = ({
     >
       <div className="split">
         <aside className="stack">
-          <select
-            aria-label="Application"
+          <ApplicationChoice
+            applications={applications}
             value={application.id}
-            onChange={(event) => go(`/files?application=${event.target.value}`)}
-          >
-            {applications.map(({ id, name }) => (
-              <option key={id} value={id}>
-                {name}
-              </option>
-            ))}
-          </select>
+            onChange={(id) => go(`/files?application=${id}`)}
+          />
           <nav className="card tree" aria-label="Files">
             <Answered asked={tree}>
               {(nodes) =>
@@ -179,15 +152,16 @@ const Chosen = ({
         </aside>
         {node === undefined ? (
           <section className="card">
-            {tree.data?.length === 0 ? (
-              <Empty title={`${application.name} has no configuration yet`}>
-                <p>Make a file; programs read it by its path and hear of every new version.</p>
-              </Empty>
-            ) : (
-              <Empty title="Choose a file">
-                <p>Its content, its versions and its address appear here.</p>
-              </Empty>
-            )}
+            <Nothing
+              said={
+                tree.data?.length === 0
+                  ? [
+                      `${application.name} has no configuration yet`,
+                      "Make a file; programs read it by its path and hear of every new version."
+                    ]
+                  : ["Choose a file", "Its content, its versions and its address appear here."]
+              }
+            />
           </section>
         ) : (
           <OneNode key={node.id} application={application} node={node} nodes={tree.data ?? []} />
@@ -198,23 +172,20 @@ const Chosen = ({
 }
 
 /** Shows the files of one application, of those that there are. */
-const OfApplication = ({ id, node }: { readonly id: number | undefined; readonly node: Node | undefined }) => {
-  const asked = useCall("applications.list", { query: { limit: 200 } })
-  return (
-    <Answered asked={asked}>
-      {({ items }) => {
-        const application = items.find((each) => each.id === id) ?? items.find((each) => !isBuiltIn(each)) ?? items[0]
-        return application === undefined ? (
-          <Page title="Configuration">
-            <Empty title="There is no application" />
-          </Page>
-        ) : (
-          <Chosen application={application} applications={items} node={node} />
-        )
-      }}
-    </Answered>
-  )
-}
+const OfApplication = ({ id, node }: { readonly id: number | undefined; readonly node: Node | undefined }) => (
+  <Called name="applications.list" input={{ query: { limit: 200 } }}>
+    {({ items }) => {
+      const application = items.find((each) => each.id === id) ?? items.find((each) => !isBuiltIn(each)) ?? items[0]
+      return application === undefined ? (
+        <Page title="Configuration">
+          <Empty title="There is no application" />
+        </Page>
+      ) : (
+        <Chosen application={application} applications={items} node={node} />
+      )
+    }}
+  </Called>
+)
 
 /** The configuration files of applications. */
 export default function Files() {

@@ -6,15 +6,12 @@ import { flat, type TreeNode } from "./nodes.ts"
 /** The folders that are open, kept while pages change. */
 const opened = new Set<number>()
 
-const Branch = ({
-  current,
-  nodes,
-  toggle
-}: {
+interface OfTree {
   readonly current: number | undefined
   readonly nodes: ReadonlyArray<TreeNode>
-  readonly toggle: (id: number) => void
-}) => (
+}
+
+const Branch = ({ current, nodes, toggle }: OfTree & { readonly toggle: (id: number) => void }) => (
   <ul>
     {nodes.map(({ children, id, name, type }) => (
       <li key={id}>
@@ -43,13 +40,7 @@ const Branch = ({
 )
 
 /** The files of an application in their folders. */
-export const Tree = ({
-  current,
-  nodes
-}: {
-  readonly current: number | undefined
-  readonly nodes: ReadonlyArray<TreeNode>
-}) => {
+export const Tree = ({ current, nodes }: OfTree) => {
   const [, show] = useState(0)
   const all = new Map(flat(nodes).map((node) => [node.id, node]))
   const shownFor = useRef<number>(undefined)

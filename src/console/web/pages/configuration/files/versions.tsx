@@ -1,54 +1,49 @@
 import { Link, useSearchParams } from "wouter"
-import { useCall } from "../../../api/hooks.ts"
-import { Act } from "../../../kit/actions.tsx"
+import { ButtonLink } from "../../../kit/actions.tsx"
 import { Moment } from "../../../kit/format.tsx"
-import { Confirm } from "../../../kit/forms/operation.tsx"
+import { ConfirmAct } from "../../../kit/forms/operation.tsx"
 import { List } from "../../../kit/lists/list.tsx"
-import { Card } from "../../../kit/parts.tsx"
-import { Answered } from "../../../kit/states.tsx"
+import { Card, Soft, Tag, Verbatim } from "../../../kit/parts.tsx"
+import { Called } from "../../../kit/states.tsx"
 import { UnifiedDiff } from "../../../kit/texts/diff.tsx"
 import { etag, type Node, type OfFile } from "./nodes.ts"
 
-const differ = (node: Node, from: number, to: number) => ({ params: { id: node.id }, query: { from, to } })
-
-/** How one version of a file came out of another, as the service says it. */
-const VersionDiff = ({ from, node, to }: { readonly from: number; readonly node: Node; readonly to: number }) => {
-  const asked = useCall("configuration.diff", differ(node, from, to))
-  return (
-    <Answered asked={asked} rows={3}>
-      {(answer) => (
-        <UnifiedDiff
-          diff={typeof answer === "string" ? answer : answer.diff}
-          label={`From version ${from} to version ${to}`}
-        />
-      )}
-    </Answered>
-  )
+interface Compared {
+  readonly from: number
+  readonly node: Node
+  readonly to: number
 }
 
+/** How one version of a file came out of another, as the service says it. */
+const VersionDiff = ({ from, node, to }: Compared) => (
+  <Called name="configuration.diff" input={{ params: { id: node.id }, query: { from, to } }} rows={3}>
+    {(answer) => (
+      <UnifiedDiff
+        diff={typeof answer === "string" ? answer : answer.diff}
+        label={`From version ${from} to version ${to}`}
+      />
+    )}
+  </Called>
+)
+
 const RollBack = ({ locked, node, to }: OfFile & { readonly to: number }) => (
-  <Act
+  <ConfirmAct
+    name="configuration.rollback"
+    input={{ params: { id: node.id }, body: { version: to }, headers: etag(node.version ?? 0) }}
+    verb="Roll back"
+    what="file"
+    button=""
+    title={`Roll ${node.name} back to version ${to}`}
+    action="Roll back"
+    done={`${node.name} has the content of version ${to} again`}
+    wide
     needs="configuration:rollback"
     unless={locked ?? (to === node.version ? "It is the current version" : undefined)}
-    opens={
-      <Confirm
-        name="configuration.rollback"
-        input={{ params: { id: node.id }, body: { version: to }, headers: etag(node.version ?? 0) }}
-        title={`Roll ${node.name} back to version ${to}`}
-        action="Roll back"
-        done={`${node.name} has the content of version ${to} again`}
-        wide
-      >
-        <p>
-          Adds version {(node.version ?? 0) + 1} with the content of version {to}; nothing of the history is lost. This
-          is what changes:
-        </p>
-        <VersionDiff node={node} from={node.version ?? 0} to={to} />
-      </Confirm>
-    }
+    below={<VersionDiff node={node} from={node.version ?? 0} to={to} />}
   >
-    Roll back
-  </Act>
+    Adds version {(node.version ?? 0) + 1} with the content of version {to}; nothing of the history is lost. This is
+    what changes:
+  </ConfirmAct>
 )
 
 /** The versions of a file, any two of which can be compared. */
@@ -119,10 +114,8 @@ export const Versions = ({ locked, node }: OfFile) => {
             title: "How",
             cell: ({ restoredFrom, version }) => (
               <>
-                {version === newest ? <span className="tag ok">current</span> : null}{" "}
-                <span className="soft">
-                  {restoredFrom === undefined ? "saved" : `content of version ${restoredFrom}`}
-                </span>
+                {version === newest ? <Tag tone="ok">current</Tag> : null}{" "}
+                <Soft>{restoredFrom === undefined ? "saved" : `content of version ${restoredFrom}`}</Soft>
               </>
             )
           }
@@ -130,9 +123,9 @@ export const Versions = ({ locked, node }: OfFile) => {
         acts={({ version }) => (
           <>
             {version === 1 ? null : (
-              <Link className="btn" href={`/files/${node.id}?tab=versions&from=${version - 1}&to=${version}`}>
+              <ButtonLink href={`/files/${node.id}?tab=versions&from=${version - 1}&to=${version}`}>
                 What changed
-              </Link>
+              </ButtonLink>
             )}
             <RollBack locked={locked} node={node} to={version} />
           </>
@@ -143,37 +136,30 @@ export const Versions = ({ locked, node }: OfFile) => {
 }
 
 /** One version of a file, at its own address. */
-export const OneVersion = ({ locked, node, version }: OfFile & { readonly version: number }) => {
-  const asked = useCall("configuration.version", { params: { id: node.id, version } })
-  return (
-    <Answered asked={asked}>
-      {({ content, createdAt, createdBy, restoredFrom }) => (
-        <Card
-          label={`Version ${version}`}
-          title={`Version ${version}`}
-          beside={
-            <small>
-              saved by {createdBy} <Moment at={createdAt} />
-              {restoredFrom === undefined ? null : `, with the content of version ${restoredFrom}`}
-            </small>
-          }
-        >
-          <div className="in stack">
-            <pre className="diff" tabIndex={0} role="region" aria-label={`Content of version ${version}`}>
-              {content}
-            </pre>
-            <div className="acts">
-              <Link className="btn" href={`/files/${node.id}`}>
-                Current version
-              </Link>
-              <Link className="btn" href={`/files/${node.id}?tab=versions&from=${version}&to=${node.version}`}>
-                Compare with the current one
-              </Link>
-              <RollBack locked={locked} node={node} to={version} />
-            </div>
+export const OneVersion = ({ locked, node, version }: OfFile & { readonly version: number }) => (
+  <Called name="configuration.version" input={{ params: { id: node.id, version } }}>
+    {({ content, createdAt, createdBy, restoredFrom }) => (
+      <Card
+        label={`Version ${version}`}
+        title={`Version ${version}`}
+        beside={
+          <small>
+            saved by {createdBy} <Moment at={createdAt} />
+            {restoredFrom === undefined ? null : `, with the content of version ${restoredFrom}`}
+          </small>
+        }
+      >
+        <div className="in stack">
+          <Verbatim label={`Content of version ${version}`} text={content} />
+          <div className="acts">
+            <ButtonLink href={`/files/${node.id}`}>Current version</ButtonLink>
+            <ButtonLink href={`/files/${node.id}?tab=versions&from=${version}&to=${node.version}`}>
+              Compare with the current one
+            </ButtonLink>
+            <RollBack locked={locked} node={node} to={version} />
           </div>
-        </Card>
-      )}
-    </Answered>
-  )
-}
+        </div>
+      </Card>
+    )}
+  </Called>
+)
