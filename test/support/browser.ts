@@ -31,7 +31,7 @@ if (executablePath === undefined) {
 const declared = fs.readFileSync(path.resolve(import.meta.dirname, "../../src/console/web/shell/routes.tsx"), "utf8")
 /** The paths of the console's pages that need no id. */
 export const consolePaths = Array.from(
-  declared.matchAll(/route\(\s*(?:"[^"]*"|undefined),\s*"(\/[^":]*)",/g),
+  declared.matchAll(/(?:page|part)\(\s*"(\/[^":]*)",/g),
   ([, found]) => found ?? "/"
 )
 

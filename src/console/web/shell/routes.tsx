@@ -34,173 +34,103 @@ const lazily = (load: Loaded) => {
   return { load: loadOnce, Page }
 }
 
-const route = (
-  group: string | undefined,
-  path: string,
-  title: string,
-  icon: IconName,
-  needs: string | undefined,
-  load: Loaded
-): Route => ({ group, path, title, icon, needs, ...lazily(load) })
+type Page = Omit<Route, "group">
+type Part = Pick<Route, "load" | "Page" | "path" | "title">
 
-/** Every page of the console, in the order of the navigation. */
-export const routes: ReadonlyArray<Route> = [
-  route("", "/", "Home", "home", undefined, () => import("../pages/system/home.tsx")),
-  route("Money", "/caps", "Caps", "bars", "budgets:read", () => import("../pages/money/caps.tsx")),
-  route(undefined, "/caps/:id", "Cap", "bars", "budgets:read", () => import("../pages/money/cap.tsx")),
-  route("Money", "/approvals", "Approvals", "check", "budgets:approve", () => import("../pages/money/approvals.tsx")),
-  route(
-    "Money",
-    "/reservations",
-    "Reservations",
-    "list",
-    "spend:read",
-    () => import("../pages/money/reservations.tsx")
-  ),
-  route("Money", "/plans", "Plans", "plan", "plans:read", () => import("../pages/money/plans.tsx")),
-  route("Money", "/usage", "Usage", "chart", "insights:read", () => import("../pages/usage/usage.tsx")),
-  route("Money", "/requests", "Requests", "pulse", "insights:read", () => import("../pages/usage/requests.tsx")),
-  route("Money", "/anomalies", "Anomalies", "warning", "insights:read", () => import("../pages/usage/anomalies.tsx")),
-  route("Money", "/billing", "Billing report", "file", "insights:read", () => import("../pages/usage/billing.tsx")),
-  route(
-    "Money",
-    "/subscriptions",
-    "Subscriptions",
-    "card",
-    "subscriptions:read",
-    () => import("../pages/money/subscriptions.tsx")
-  ),
-  route(
-    undefined,
-    "/subscriptions/:id",
-    "Subscription",
-    "card",
-    "subscriptions:read",
-    () => import("../pages/money/subscription.tsx")
-  ),
-  route("Gateway", "/models", "Models", "grid", "llm:read", () => import("../pages/gateway/models.tsx")),
-  route("Gateway", "/gateway", "Providers", "plug", "llm:read", () => import("../pages/gateway/gateway.tsx")),
-  route("Gateway", "/try", "Try a model", "play", "llm:read", () => import("../pages/gateway/try.tsx")),
-  route("Access", "/api-keys", "API keys", "key", "api-keys:read", () => import("../pages/access/api-keys.tsx")),
-  route("Access", "/agents", "Agents", "agent", "agents:read", () => import("../pages/access/agents.tsx")),
-  route(undefined, "/agents/:id", "Agent", "agent", "agents:read", () => import("../pages/access/agent/page.tsx")),
-  route(
-    "Access",
-    "/trial-users",
-    "Trial users",
-    "people",
-    "trial-users:read",
-    () => import("../pages/access/trial-users.tsx")
-  ),
-  route(
-    undefined,
-    "/trial-users/:id",
-    "Trial user",
-    "people",
-    "trial-users:read",
-    () => import("../pages/access/trial-user.tsx")
-  ),
-  route("Access", "/sessions", "Sessions", "play", "sessions:read", () => import("../pages/access/sessions.tsx")),
-  route("Access", "/roles", "Roles", "shield", "roles:read", () => import("../pages/access/roles/page.tsx")),
-  route("Access", "/accounts", "Accounts", "person", "accounts:read", () => import("../pages/access/accounts.tsx")),
-  route("Access", "/tenants", "Tenants", "building", "tenants:read", () => import("../pages/access/tenants.tsx")),
-  route(
-    "Access",
-    "/identity-providers",
-    "Identity providers",
-    "plug",
-    "identity-providers:read",
-    () => import("../pages/access/identity-providers.tsx")
-  ),
-  route(
-    "Configuration",
-    "/applications",
-    "Applications",
-    "grid",
-    "applications:read",
-    () => import("../pages/configuration/applications.tsx")
-  ),
-  route(
-    undefined,
-    "/applications/:id",
-    "Application",
-    "grid",
-    "applications:read",
-    () => import("../pages/configuration/application.tsx")
-  ),
-  route(
-    "Configuration",
-    "/files",
-    "Files",
-    "file",
-    "configuration:read",
-    () => import("../pages/configuration/files/page.tsx")
-  ),
-  route(
-    undefined,
-    "/files/:id",
-    "Files",
-    "file",
-    "configuration:read",
-    () => import("../pages/configuration/files/page.tsx")
-  ),
-  route(
-    "Configuration",
-    "/integrations",
-    "Integrations",
-    "plug",
-    "integrations:read",
-    () => import("../pages/configuration/integrations.tsx")
-  ),
-  route(
-    undefined,
-    "/integrations/:id",
-    "Integration",
-    "plug",
-    "integrations:read",
-    () => import("../pages/configuration/integration.tsx")
-  ),
-  route(
-    "Configuration",
-    "/events",
-    "Event subscriptions",
-    "pulse",
-    "events:read",
-    () => import("../pages/configuration/events.tsx")
-  ),
-  route("Trust", "/audit", "Audit log", "list", "audit-logs:read", () => import("../pages/trust/audit.tsx")),
-  route(
-    undefined,
-    "/audit/:id",
-    "Audit entry",
-    "list",
-    "audit-logs:read",
-    () => import("../pages/trust/audit-entry.tsx")
-  ),
-  route("Trust", "/security", "Security", "shield", "security:read", () => import("../pages/trust/security.tsx")),
-  route(
-    undefined,
-    "/security/inventory",
-    "Inventory",
-    "shield",
-    "security:read",
-    () => import("../pages/trust/security-inventory.tsx")
-  ),
-  route(
-    undefined,
-    "/security/:id",
-    "Security report",
-    "shield",
-    "security:read",
-    () => import("../pages/trust/security-report.tsx")
-  ),
-  route(
-    "Trust",
-    "/attestation",
-    "Attestation",
-    "seal",
-    "attestation:read",
-    () => import("../pages/trust/attestation.tsx")
-  ),
-  route("Installation", "/settings", "Settings", "gear", "dashboard:read", () => import("../pages/system/settings.tsx"))
-]
+/** A page of the navigation. */
+const page = (path: string, title: string, icon: IconName, needs: string | undefined, load: Loaded): Page => ({
+  path,
+  title,
+  icon,
+  needs,
+  ...lazily(load)
+})
+
+/** A page that is reached from the one above it in the path, and needs the same. */
+const part = (path: string, title: string, load: Loaded): Part => ({ path, title, ...lazily(load) })
+
+/** Every page of the console by its heading, in the order of the navigation. */
+const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
+  "": [page("/", "Home", "home", undefined, () => import("../pages/system/home.tsx"))],
+  Money: [
+    page("/caps", "Caps", "bars", "budgets:read", () => import("../pages/money/caps.tsx")),
+    part("/caps/:id", "Cap", () => import("../pages/money/cap.tsx")),
+    page("/approvals", "Approvals", "check", "budgets:approve", () => import("../pages/money/approvals.tsx")),
+    page("/reservations", "Reservations", "list", "spend:read", () => import("../pages/money/reservations.tsx")),
+    page("/plans", "Plans", "plan", "plans:read", () => import("../pages/money/plans.tsx")),
+    page("/usage", "Usage", "chart", "insights:read", () => import("../pages/usage/usage.tsx")),
+    page("/requests", "Requests", "pulse", "insights:read", () => import("../pages/usage/requests.tsx")),
+    page("/anomalies", "Anomalies", "warning", "insights:read", () => import("../pages/usage/anomalies.tsx")),
+    page("/billing", "Billing report", "file", "insights:read", () => import("../pages/usage/billing.tsx")),
+    page(
+      "/subscriptions",
+      "Subscriptions",
+      "card",
+      "subscriptions:read",
+      () => import("../pages/money/subscriptions.tsx")
+    ),
+    part("/subscriptions/:id", "Subscription", () => import("../pages/money/subscription.tsx"))
+  ],
+  Gateway: [
+    page("/models", "Models", "grid", "llm:read", () => import("../pages/gateway/models.tsx")),
+    page("/gateway", "Providers", "plug", "llm:read", () => import("../pages/gateway/gateway.tsx")),
+    page("/try", "Try a model", "play", "llm:read", () => import("../pages/gateway/try.tsx"))
+  ],
+  Access: [
+    page("/api-keys", "API keys", "key", "api-keys:read", () => import("../pages/access/api-keys.tsx")),
+    page("/agents", "Agents", "agent", "agents:read", () => import("../pages/access/agents.tsx")),
+    part("/agents/:id", "Agent", () => import("../pages/access/agent/page.tsx")),
+    page("/trial-users", "Trial users", "people", "trial-users:read", () => import("../pages/access/trial-users.tsx")),
+    part("/trial-users/:id", "Trial user", () => import("../pages/access/trial-user.tsx")),
+    page("/sessions", "Sessions", "play", "sessions:read", () => import("../pages/access/sessions.tsx")),
+    page("/roles", "Roles", "shield", "roles:read", () => import("../pages/access/roles/page.tsx")),
+    page("/accounts", "Accounts", "person", "accounts:read", () => import("../pages/access/accounts.tsx")),
+    page("/tenants", "Tenants", "building", "tenants:read", () => import("../pages/access/tenants.tsx")),
+    page(
+      "/identity-providers",
+      "Identity providers",
+      "plug",
+      "identity-providers:read",
+      () => import("../pages/access/identity-providers.tsx")
+    )
+  ],
+  Configuration: [
+    page(
+      "/applications",
+      "Applications",
+      "grid",
+      "applications:read",
+      () => import("../pages/configuration/applications.tsx")
+    ),
+    part("/applications/:id", "Application", () => import("../pages/configuration/application.tsx")),
+    page("/files", "Files", "file", "configuration:read", () => import("../pages/configuration/files/page.tsx")),
+    part("/files/:id", "Files", () => import("../pages/configuration/files/page.tsx")),
+    page(
+      "/integrations",
+      "Integrations",
+      "plug",
+      "integrations:read",
+      () => import("../pages/configuration/integrations.tsx")
+    ),
+    part("/integrations/:id", "Integration", () => import("../pages/configuration/integration.tsx")),
+    page("/events", "Event subscriptions", "pulse", "events:read", () => import("../pages/configuration/events.tsx"))
+  ],
+  Trust: [
+    page("/audit", "Audit log", "list", "audit-logs:read", () => import("../pages/trust/audit.tsx")),
+    part("/audit/:id", "Audit entry", () => import("../pages/trust/audit-entry.tsx")),
+    page("/security", "Security", "shield", "security:read", () => import("../pages/trust/security.tsx")),
+    part("/security/inventory", "Inventory", () => import("../pages/trust/security-inventory.tsx")),
+    part("/security/:id", "Security report", () => import("../pages/trust/security-report.tsx")),
+    page("/attestation", "Attestation", "seal", "attestation:read", () => import("../pages/trust/attestation.tsx"))
+  ],
+  Installation: [page("/settings", "Settings", "gear", "dashboard:read", () => import("../pages/system/settings.tsx"))]
+}
+
+export const routes: ReadonlyArray<Route> = Object.entries(navigation).flatMap(([group, pages]) =>
+  pages.map((one): Route => {
+    if ("icon" in one) return { ...one, group }
+    const above = pages.find(({ path }) => one.path.startsWith(`${path}/`))
+    if (above === undefined || !("icon" in above)) throw new Error(`No page is above ${one.path}.`)
+    return { ...above, ...one, group: undefined }
+  })
+)
