@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect, useState } from "react"
+import { type ComponentType, type ReactNode, useEffect, useState } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
 import { curlOf } from "../api/client.ts"
 import { type Input, type Operation } from "../api/operations.ts"
@@ -47,6 +47,17 @@ const copy = async (text: string, what: string): Promise<void> => {
   await navigator.clipboard.writeText(text)
   announce(`${what} copied`)
 }
+
+/** What a component about a thing is given. */
+export interface Of<Thing> {
+  readonly of: Thing
+}
+
+/** What can be done with a thing: the buttons about it, or what shows them. */
+export type Acts<Thing> = ReadonlyArray<ComponentType<Of<Thing>>> | ((of: Thing) => ReactNode)
+
+export const ActsOf = <Thing,>({ acts, of }: Of<Thing> & { readonly acts: Acts<Thing> }) =>
+  typeof acts === "function" ? acts(of) : acts.map((One, at) => <One key={at} of={of} />)
 
 interface Copying {
   readonly text: string

@@ -2,7 +2,7 @@ import { Fragment, type ReactNode } from "react"
 import { Link, useParams } from "wouter"
 import { useCall } from "../api/hooks.ts"
 import { type Answer, type Input, type Operation } from "../api/operations.ts"
-import { CopyCurl } from "./actions.tsx"
+import { type Acts, ActsOf, CopyCurl } from "./actions.tsx"
 import { Cut, percent } from "./format.tsx"
 import { Page } from "./page.tsx"
 import { Answered } from "./states.tsx"
@@ -144,7 +144,7 @@ export const Tile = ({ detail, href, label, value }: Figure) => {
 }
 
 interface Detail<Name extends Operation> {
-  readonly actions?: (thing: Answer<Name>) => ReactNode
+  readonly actions?: Acts<Answer<Name>>
   readonly children: (thing: Answer<Name>) => ReactNode
   /** The call to copy, where that is another one. */
   readonly copies?: ReactNode
@@ -172,7 +172,7 @@ export const DetailPage = <Name extends Operation>({ children, lead, name, title
       actions={
         <>
           {copies ?? <CopyCurl name={name} input={input} />}
-          {thing && actions?.(thing)}
+          {thing && actions && <ActsOf acts={actions} of={thing} />}
         </>
       }
     >

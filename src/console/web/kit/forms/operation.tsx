@@ -74,17 +74,25 @@ const states = {
 } as const
 type Verb = keyof typeof states
 
+/** A thing that is changed or ended. */
+interface Thing {
+  readonly id: string | number
+  readonly name?: string | null
+}
+
 type Kept = "action" | "body" | "children" | "input" | "of" | "title"
 
 interface OfConfirm<Name extends Operation> extends Omit<OfOperation<Name>, Kept>, Button {
   readonly action?: string
   /** What is shown below what it means. */
   readonly below?: ReactNode
-  /** The name of the thing, where the title has it. */
-  readonly called?: string
+  /** The name of the thing in the texts; that of the thing itself, where it has one. */
+  readonly called?: string | null | undefined
   /** What it means. */
   readonly children: ReactNode
-  readonly input: Input<Name>
+  /** What the call needs, where that is more than the id of the thing. */
+  readonly input?: Input<Name>
+  readonly of?: Thing
   readonly title?: string
   readonly verb: Verb
   /** What kind of thing it is. */
@@ -95,9 +103,10 @@ interface OfConfirm<Name extends Operation> extends Omit<OfOperation<Name>, Kept
 export const ConfirmAct = <Name extends Operation>({
   below,
   button = "bad",
-  called,
+  of,
+  called = of?.name,
   children,
-  input,
+  input = { params: { id: of?.id } } as object as Input<Name>,
   label,
   needs,
   unless,
@@ -127,11 +136,11 @@ export const ConfirmAct = <Name extends Operation>({
   )
 }
 
-interface OfSwitch<Name extends Operation> extends Omit<OfConfirm<Name>, "children" | "input" | "verb"> {
+interface OfSwitch<Name extends Operation> extends Omit<OfConfirm<Name>, "children" | "input" | "of" | "verb"> {
   /** What is written; the status of the thing, where that is all. */
   readonly body?: (isOn: boolean) => Payload<Name>
   readonly headers?: Input<Name>["headers"]
-  readonly id: string | number
+  readonly of: Thing
   readonly isOn: boolean
   readonly off?: Verb
   readonly on?: Verb
@@ -143,7 +152,7 @@ interface OfSwitch<Name extends Operation> extends Omit<OfConfirm<Name>, "childr
 export const SwitchAct = <Name extends Operation>({
   body,
   headers,
-  id,
+  of,
   isOn,
   meaning: [off, on],
   off: offVerb = "Suspend",
@@ -159,7 +168,8 @@ export const SwitchAct = <Name extends Operation>({
       kind={isOn ? "bad" : "main"}
       unless={isOn ? unless : undefined}
       {...given}
-      input={{ params: { id }, body: written, headers } as object as Input<Name>}
+      of={of}
+      input={{ params: { id: of.id }, body: written, headers } as object as Input<Name>}
       verb={verb}
     >
       {isOn ? off : on}
@@ -255,7 +265,7 @@ type Given<Name extends Operation> = Omit<OfOperation<Name>, "name">
 type OfAct<Name extends Operation> = Given<Name> & Button
 type OfChange<Name extends Operation> = Partial<OfAct<Name>> & {
   readonly needs: string
-  readonly of: { readonly id: string | number; readonly name?: string }
+  readonly of: Thing
 }
 
 /** The dialog of an operation, buttons that open it, and the fields of its body, which are named as the operation names them. */
@@ -267,8 +277,8 @@ export const formOf = <Name extends Operation>(name: Name) => {
     </Act>
   )
   return {
-    /** A button with the title of its dialog, where it has no label of its own. */
-    Act: DialogAct,
+    /** A button with the verb of its dialog, where it has no label of its own. */
+    Act: (given: OfAct<Name>) => <DialogAct label={given.action} {...given} />,
     /** The button that changes a thing, which has an id and may have a name. */
     Change: (given: OfChange<Name>) => (
       <DialogAct

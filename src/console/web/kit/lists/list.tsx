@@ -2,7 +2,7 @@ import { type ReactNode, useEffect, useRef } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
 import { type PageInput, preparePage, usePage } from "../../api/hooks.ts"
 import { type Input, type Operation, type Row, type Sort } from "../../api/operations.ts"
-import { Act, ButtonLink, CopyCurl } from "../actions.tsx"
+import { Act, type Acts, ButtonLink, CopyCurl } from "../actions.tsx"
 import { Icon } from "../icons.tsx"
 import { Page } from "../page.tsx"
 import { Empty, Failed, Loading, Nothing, nothingMatches, type Said } from "../states.tsx"
@@ -13,7 +13,7 @@ import { type Column, idOf, type Selection, Table } from "./table.tsx"
 /** What a list shows, and of which operation. */
 export interface Listed<Name extends Operation> {
   /** What can be done with a row. */
-  readonly acts?: (row: Row<Name>) => ReactNode
+  readonly acts?: Acts<Row<Name>>
   readonly columns: ReadonlyArray<Column<Row<Name>, Sort<Name> | "spend">>
   /** What is said when there is nothing at all, and what to do then. */
   readonly empty: Said

@@ -1,4 +1,5 @@
 import { type ReactNode, useState } from "react"
+import { type Acts, ActsOf } from "../actions.tsx"
 import { Icon } from "../icons.tsx"
 import { Nothing, type Said } from "../states.tsx"
 
@@ -80,7 +81,7 @@ export const idOf = (row: unknown): string => String((row as { readonly id: stri
 
 interface Rows<Item> {
   /** What can be done with a row. */
-  readonly acts?: ((item: Item) => ReactNode) | undefined
+  readonly acts?: Acts<Item> | undefined
   readonly columns: ReadonlyArray<Column<Item, string>>
   /** What is said instead of a table without rows. */
   readonly empty?: Said
@@ -103,7 +104,18 @@ export const Table = <Item,>({ columns: shown, keyOf = idOf, ...table }: Rows<It
   const columns: typeof shown =
     acts === undefined
       ? shown
-      : [...shown, { title: "", isNumber: true, cell: (row) => <span className="acts">{acts(row)}</span> }]
+      : [
+          ...shown,
+          {
+            title: "",
+            isNumber: true,
+            cell: (row) => (
+              <span className="acts">
+                <ActsOf acts={acts} of={row} />
+              </span>
+            )
+          }
+        ]
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label={label}>
       <table>

@@ -1,4 +1,5 @@
 import { type Row } from "../../api/operations.ts"
+import { type Of } from "../../kit/actions.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
@@ -32,14 +33,10 @@ const Create = () => (
   </create.Make>
 )
 
-interface About {
-  readonly account: Account
-}
-
 const isSame = (one: ReadonlyArray<number>, other: ReadonlyArray<number>) =>
   one.length === other.length && one.every((id) => other.includes(id))
 
-const Edit = ({ account }: About) => (
+const Edit = ({ of: account }: Of<Account>) => (
   <update.Change
     needs={write}
     of={account}
@@ -68,13 +65,12 @@ const Edit = ({ account }: About) => (
 const useUnless = ({ id }: Account) =>
   useCaller().account?.id === id ? "An account neither suspends nor deletes itself" : undefined
 
-const Suspend = ({ account }: About) => (
+const Suspend = ({ of: account }: Of<Account>) => (
   <SwitchAct
     name="accounts.update"
-    id={account.id}
+    of={account}
     isOn={account.status === "active"}
     what="account"
-    called={account.name}
     needs={write}
     unless={useUnless(account)}
     meaning={[
@@ -84,13 +80,12 @@ const Suspend = ({ account }: About) => (
   />
 )
 
-const Delete = ({ account }: About) => (
+const Delete = ({ of: account }: Of<Account>) => (
   <ConfirmAct
     name="accounts.delete"
-    input={{ params: { id: account.id } }}
+    of={account}
     verb="Delete"
     what="account"
-    called={account.name}
     needs={write}
     unless={useUnless(account)}
   >
@@ -122,13 +117,7 @@ export default function Accounts() {
         { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
         { title: "Last sign-in", sort: "lastSignInAt", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> }
       ]}
-      acts={(account) => (
-        <>
-          <Edit account={account} />
-          <Suspend account={account} />
-          <Delete account={account} />
-        </>
-      )}
+      acts={[Edit, Suspend, Delete]}
     />
   )
 }

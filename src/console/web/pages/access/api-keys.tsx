@@ -1,7 +1,7 @@
 import { useLocation } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
-import { Copy, Tabs } from "../../kit/actions.tsx"
+import { Copy, Tabs, type Of } from "../../kit/actions.tsx"
 import { useFirst } from "../../kit/dialog.tsx"
 import { Moment } from "../../kit/format.tsx"
 import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
@@ -107,15 +107,10 @@ const CreateFirst = ({ onClose }: { readonly onClose: () => void }) => {
   )
 }
 
-interface About {
-  readonly of: Key
-}
-
 const ended = ({ status }: Key) => (status === "active" ? undefined : `The key is ${status}`)
 
-const Rotate = ({ of }: About) => (
+const Rotate = ({ of }: Of<Key>) => (
   <rotate.Act
-    label="Rotate"
     title={`Rotate ${of.name}`}
     action="Rotate"
     needs={write}
@@ -131,16 +126,8 @@ const Rotate = ({ of }: About) => (
   </rotate.Act>
 )
 
-const Revoke = ({ of }: About) => (
-  <ConfirmAct
-    name="apiKeys.revoke"
-    input={{ params: { id: of.id } }}
-    verb="Revoke"
-    what="key"
-    called={of.name}
-    needs={write}
-    unless={ended(of)}
-  >
+const Revoke = ({ of }: Of<Key>) => (
+  <ConfirmAct name="apiKeys.revoke" of={of} verb="Revoke" what="key" needs={write} unless={ended(of)}>
     Every program that uses <code>{of.start}…</code> is refused within a second. A revoked key cannot be used again.
   </ConfirmAct>
 )
@@ -186,12 +173,7 @@ export default function ApiKeys() {
           )
         }
       ]}
-      acts={(key) => (
-        <>
-          <Rotate of={key} />
-          <Revoke of={key} />
-        </>
-      )}
+      acts={[Rotate, Revoke]}
     />
   )
 }

@@ -1,7 +1,7 @@
 import { useState } from "react"
 import { useChange } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
-import { Act, Copy } from "../../kit/actions.tsx"
+import { Act, Copy, type Of } from "../../kit/actions.tsx"
 import { Dialog, useDialogs } from "../../kit/dialog.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { SelectField } from "../../kit/forms/form.tsx"
@@ -88,11 +88,7 @@ const Create = () => {
   )
 }
 
-interface About {
-  readonly provider: Provider
-}
-
-const Edit = ({ provider }: About) => (
+const Edit = ({ of: provider }: Of<Provider>) => (
   <update.Change title={`Change ${provider.issuer}`} done="The provider is changed" of={provider} wide needs={write}>
     <Fields kind={provider.kind} provider={provider} />
   </update.Change>
@@ -123,7 +119,7 @@ const Tested = ({ tested }: { readonly tested: Answer<"identityProviders.test"> 
   />
 )
 
-const Test = ({ provider }: About) => {
+const TestDialog = ({ of: provider }: Of<Provider>) => {
   const { close } = useDialogs()
   const test = useChange("identityProviders.test")
   return (
@@ -155,17 +151,23 @@ const Test = ({ provider }: About) => {
   )
 }
 
-const Disable = ({ provider: { id, issuer, kind, status } }: About) => (
+const Test = ({ of }: Of<Provider>) => (
+  <Act needs="identity-providers:read" opens={<TestDialog of={of} />}>
+    Test
+  </Act>
+)
+
+const Disable = ({ of: provider }: Of<Provider>) => (
   <SwitchAct
     name="identityProviders.update"
-    id={id}
-    isOn={status === "active"}
+    of={provider}
+    isOn={provider.status === "active"}
     off="Disable"
     what="provider"
-    title={`${status === "active" ? "Disable" : "Activate"} ${issuer}`}
+    title={`${provider.status === "active" ? "Disable" : "Activate"} ${provider.issuer}`}
     needs={write}
     meaning={
-      kind === "login"
+      provider.kind === "login"
         ? [
             "No sign-in uses it until it is active again. Sessions that it opened go on.",
             "People sign in with it again."
@@ -178,13 +180,13 @@ const Disable = ({ provider: { id, issuer, kind, status } }: About) => (
   />
 )
 
-const Delete = ({ provider: { id, issuer } }: About) => (
+const Delete = ({ of: provider }: Of<Provider>) => (
   <ConfirmAct
     name="identityProviders.delete"
-    input={{ params: { id } }}
+    of={provider}
     verb="Delete"
     what="provider"
-    title={`Delete ${issuer}`}
+    title={`Delete ${provider.issuer}`}
     needs={write}
   >
     The provider and its client secret are gone for good. The accounts that it made stay, and cannot sign in until they
@@ -219,16 +221,7 @@ export default function IdentityProviders() {
         { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
         { title: "Changed", cell: ({ updatedAt }) => <Moment at={updatedAt} /> }
       ]}
-      acts={(provider) => (
-        <>
-          <Act needs="identity-providers:read" opens={<Test provider={provider} />}>
-            Test
-          </Act>
-          <Edit provider={provider} />
-          <Disable provider={provider} />
-          <Delete provider={provider} />
-        </>
-      )}
+      acts={[Test, Edit, Disable, Delete]}
     />
   )
 }

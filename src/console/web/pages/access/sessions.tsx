@@ -1,5 +1,6 @@
 import { call } from "../../api/client.ts"
 import { type Row } from "../../api/operations.ts"
+import { type Of } from "../../kit/actions.tsx"
 import { Moment } from "../../kit/format.tsx"
 import { ConfirmAct } from "../../kit/forms/operation.tsx"
 import { BulkAct, BulkBar } from "../../kit/lists/bulk.tsx"
@@ -14,10 +15,10 @@ type Session = Row<"sessions.list">
 const write = "sessions:write"
 const nameOf = ({ id, ipAddress }: Session) => `session ${id} from ${ipAddress}`
 
-const End = ({ session }: { readonly session: Session }) => (
+const End = ({ of: session }: Of<Session>) => (
   <ConfirmAct
     name="sessions.end"
-    input={{ params: { id: session.id } }}
+    of={session}
     verb="End"
     what="session"
     title={`End ${nameOf(session)}`}
@@ -54,7 +55,7 @@ export const Sessions = ({ userId }: { readonly userId?: number }) => {
       { title: "Last activity", cell: ({ lastActivityAt }) => <Moment at={lastActivityAt} /> },
       { title: "Started", sort: "startedAt", cell: ({ startedAt }) => <Moment at={startedAt} /> }
     ],
-    acts: (session) => <End session={session} />
+    acts: [End]
   }
   const bulk = (
     <BulkBar selection={selection}>

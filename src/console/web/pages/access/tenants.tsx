@@ -1,6 +1,6 @@
 import { Failure } from "../../api/client.ts"
 import { type Payload, type Row } from "../../api/operations.ts"
-import { ButtonLink } from "../../kit/actions.tsx"
+import { ButtonLink, type Of } from "../../kit/actions.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { TextArea, textOf } from "../../kit/forms/form.tsx"
 import { formOf, SwitchAct } from "../../kit/forms/operation.tsx"
@@ -58,31 +58,28 @@ const Create = () => (
   </create.Make>
 )
 
-interface About {
-  readonly tenant: Tenant
-}
-
-const Edit = ({ tenant }: About) => (
+const Edit = ({ of: tenant }: Of<Tenant>) => (
   <update.Change of={tenant} needs={write} body={withSettings}>
     <Fields tenant={tenant} />
   </update.Change>
 )
 
-const Suspend = ({ tenant: { id, name, slug, status } }: About) => (
+const Suspend = ({ of: tenant }: Of<Tenant>) => (
   <SwitchAct
     name="tenants.update"
-    id={id}
-    isOn={status === "active"}
+    of={tenant}
+    isOn={tenant.status === "active"}
     what="tenant"
-    called={name}
     needs={write}
-    unless={slug === "default" ? "The default tenant is never suspended" : undefined}
+    unless={tenant.slug === "default" ? "The default tenant is never suspended" : undefined}
     meaning={[
-      `Every account, key and agent of ${name} is refused within a second, until the tenant is activated again.`,
+      `Every account, key and agent of ${tenant.name} is refused within a second, until the tenant is activated again.`,
       "Its accounts, keys and agents are admitted again."
     ]}
   />
 )
+
+const Accounts = ({ of: { id } }: Of<Tenant>) => <ButtonLink href={`/accounts?tenantId=${id}`}>Accounts</ButtonLink>
 
 /** The customers of the installation. */
 export default function Tenants() {
@@ -103,13 +100,7 @@ export default function Tenants() {
         ...useSpendColumn("tenant"),
         { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} style="date" /> }
       ]}
-      acts={(tenant) => (
-        <>
-          <ButtonLink href={`/accounts?tenantId=${tenant.id}`}>Accounts</ButtonLink>
-          <Edit tenant={tenant} />
-          <Suspend tenant={tenant} />
-        </>
-      )}
+      acts={[Accounts, Edit, Suspend]}
     />
   )
 }

@@ -1,4 +1,4 @@
-import { Act } from "../../kit/actions.tsx"
+import { Act, type Of } from "../../kit/actions.tsx"
 import { Moment } from "../../kit/format.tsx"
 import { AskDialog } from "../../kit/forms/ask.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../kit/forms/operation.tsx"
@@ -9,34 +9,37 @@ import { DaysField, daysLeft, extend, nameOf, PersonFields, TrialState, type Use
 
 const { Change } = formOf("trialUsers.update")
 
-interface About {
-  readonly user: User
-}
-
-const Edit = ({ user }: About) => (
+const Edit = ({ of: user }: Of<User>) => (
   <Change title={`Change ${nameOf(user)}`} done={`${nameOf(user)} is changed`} of={user} needs={write}>
     <PersonFields />
   </Change>
 )
 
-const Extend = ({ user }: About) => (
-  <AskDialog
-    title={`Extend the trial of ${nameOf(user)}`}
-    action="Extend"
-    done="The trial is extended"
-    submit={(form) => extend(user, Number(new FormData(form).get("days")))}
-  >
-    <p>
-      It ends <Moment at={user.trialEndDate} style="full" />. A trial that is over goes on from now.
-    </p>
-    <DaysField />
-  </AskDialog>
-)
+const Extend = ({ of: user }: Of<User>) => {
+  const dialog = (
+    <AskDialog
+      title={`Extend the trial of ${nameOf(user)}`}
+      action="Extend"
+      done="The trial is extended"
+      submit={(form) => extend(user, Number(new FormData(form).get("days")))}
+    >
+      <p>
+        It ends <Moment at={user.trialEndDate} style="full" />. A trial that is over goes on from now.
+      </p>
+      <DaysField />
+    </AskDialog>
+  )
+  return (
+    <Act needs={write} opens={dialog}>
+      Extend
+    </Act>
+  )
+}
 
-const Deactivate = ({ user }: About) => (
+const Deactivate = ({ of: user }: Of<User>) => (
   <SwitchAct
     name="trialUsers.update"
-    id={user.id}
+    of={user}
     isOn={user.isActive}
     off="Deactivate"
     body={(isActive) => ({ isActive })}
@@ -51,10 +54,10 @@ const Deactivate = ({ user }: About) => (
   />
 )
 
-const Delete = ({ user }: About) => (
+const Delete = ({ of: user }: Of<User>) => (
   <ConfirmAct
     name="trialUsers.delete"
-    input={{ params: { id: user.id } }}
+    of={user}
     verb="Delete"
     what="trial user"
     called={nameOf(user)}
@@ -75,16 +78,7 @@ export default function TrialUserPage() {
       what="Trial user"
       title={nameOf}
       lead={({ email }) => email}
-      actions={(user) => (
-        <>
-          <Edit user={user} />
-          <Act needs={write} opens={<Extend user={user} />}>
-            Extend
-          </Act>
-          <Deactivate user={user} />
-          <Delete user={user} />
-        </>
-      )}
+      actions={[Edit, Extend, Deactivate, Delete]}
       facts={(user) => [
         ["State", <TrialState user={user} />],
         ["Days left", daysLeft(user.trialEndDate)],

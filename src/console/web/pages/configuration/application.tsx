@@ -1,6 +1,7 @@
 import { type ReactNode } from "react"
 import { Link } from "wouter"
 import { type Answer } from "../../api/operations.ts"
+import { type Of } from "../../kit/actions.tsx"
 import { Moment } from "../../kit/format.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../kit/forms/operation.tsx"
 import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
@@ -14,15 +15,11 @@ import { Registration } from "./registration.tsx"
 
 type Application = Answer<"applications.get">
 
-interface About {
-  readonly application: Application
-}
-
 const write = "applications:write"
 const update = formOf("applications.update")
 const key = formOf("apiKeys.create")
 
-const Edit = ({ application }: About) => {
+const Edit = ({ of: application }: Of<Application>) => {
   const isFixed = isBuiltIn(application)
   return (
     <update.Change
@@ -43,7 +40,7 @@ const Edit = ({ application }: About) => {
   )
 }
 
-const MakeKey = ({ application }: About) => (
+const MakeKey = ({ of: application }: Of<Application>) => (
   <key.Make
     label="Make a key"
     title={`Make a key of ${application.name}`}
@@ -66,13 +63,12 @@ const lockOf = (application: Application) =>
     ? "A built-in application keeps its short name and its status, and is never deleted"
     : undefined
 
-const Suspend = ({ application }: About) => (
+const Suspend = ({ of: application }: Of<Application>) => (
   <SwitchAct
     name="applications.update"
-    id={application.id}
+    of={application}
     isOn={application.status !== "suspended"}
     what="application"
-    called={application.name}
     needs={write}
     unless={lockOf(application) ?? (application.status === "active" ? undefined : `It is ${application.status}`)}
     meaning={[
@@ -82,13 +78,12 @@ const Suspend = ({ application }: About) => (
   />
 )
 
-const Delete = ({ application }: About) => (
+const Delete = ({ of: application }: Of<Application>) => (
   <ConfirmAct
     name="applications.delete"
-    input={{ params: { id: application.id } }}
+    of={application}
     verb="Delete"
     what="application"
-    called={application.name}
     needs={write}
     unless={lockOf(application)}
     leads={() => "/applications"}
@@ -201,14 +196,7 @@ export default function ApplicationPage() {
           <Tag tone={applicationTones[status]}>{status}</Tag> {description}
         </>
       )}
-      actions={(application) => (
-        <>
-          <Edit application={application} />
-          <Suspend application={application} />
-          <Delete application={application} />
-          <MakeKey application={application} />
-        </>
-      )}
+      actions={[Edit, Suspend, Delete, MakeKey]}
     >
       {(application) => (
         <>

@@ -1,5 +1,5 @@
 import { type Row } from "../../api/operations.ts"
-import { Act } from "../../kit/actions.tsx"
+import { Act, type Of } from "../../kit/actions.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { CheckField } from "../../kit/forms/form.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../kit/forms/operation.tsx"
@@ -70,12 +70,8 @@ const kept = ({ config, filters, sink, status, types }: Subscription) => ({
   ...(status === "disabled" ? { status } : {})
 })
 
-interface About {
-  readonly of: Subscription
-}
-
 /** Changes a subscription; its filters, how it is sent and its secret stay as they are. */
-const Edit = ({ of }: About) => (
+const Edit = ({ of }: Of<Subscription>) => (
   <update.Change
     title="Change the subscription"
     done="The subscription is changed"
@@ -87,10 +83,10 @@ const Edit = ({ of }: About) => (
   </update.Change>
 )
 
-const Disable = ({ of }: About) => (
+const Disable = ({ of }: Of<Subscription>) => (
   <SwitchAct
     name="eventSubscriptions.update"
-    id={of.id}
+    of={of}
     isOn={of.status === "active"}
     off="Disable"
     on="Enable"
@@ -110,14 +106,8 @@ const Disable = ({ of }: About) => (
   />
 )
 
-const Delete = ({ of }: About) => (
-  <ConfirmAct
-    name="eventSubscriptions.delete"
-    input={{ params: { id: of.id } }}
-    verb="Delete"
-    what="subscription"
-    needs={write}
-  >
+const Delete = ({ of }: Of<Subscription>) => (
+  <ConfirmAct name="eventSubscriptions.delete" of={of} verb="Delete" what="subscription" needs={write}>
     <code>{of.sink}</code> receives nothing more, nor what waits for it.
   </ConfirmAct>
 )
@@ -148,13 +138,7 @@ export default function Events() {
         ...useTenantColumn(),
         { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
       ]}
-      acts={(of) => (
-        <>
-          <Edit of={of} />
-          <Disable of={of} />
-          <Delete of={of} />
-        </>
-      )}
+      acts={[Edit, Disable, Delete]}
     />
   )
 }

@@ -1,6 +1,6 @@
 import { Link } from "wouter"
 import { useChange } from "../../api/hooks.ts"
-import { Act } from "../../kit/actions.tsx"
+import { Act, type Of } from "../../kit/actions.tsx"
 import { Moment, words } from "../../kit/format.tsx"
 import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
 import { Chips } from "../../kit/forms/scopes.tsx"
@@ -15,18 +15,14 @@ const update = formOf("integrations.update")
 const rotate = formOf("integrations.rotateSecret")
 const replay = formOf("integrations.replay")
 
-interface About {
-  readonly of: Integration
-}
-
-const Edit = ({ of }: About) => (
+const Edit = ({ of }: Of<Integration>) => (
   <update.Change done="Saved" of={of} needs={write}>
     <IntegrationFields />
     <update.Field label="Status" name="status" />
   </update.Change>
 )
 
-const Rotate = ({ of }: About) => (
+const Rotate = ({ of }: Of<Integration>) => (
   <rotate.Act
     label="Rotate secret"
     title={`Rotate the secret of ${of.name}`}
@@ -40,7 +36,7 @@ const Rotate = ({ of }: About) => (
   </rotate.Act>
 )
 
-const Replay = ({ of }: About) => (
+const Replay = ({ of }: Of<Integration>) => (
   <replay.Act
     label="Replay"
     title={`Send events to ${of.name} again`}
@@ -53,13 +49,12 @@ const Replay = ({ of }: About) => (
   </replay.Act>
 )
 
-const Delete = ({ of }: About) => (
+const Delete = ({ of }: Of<Integration>) => (
   <ConfirmAct
     name="integrations.delete"
-    input={{ params: { id: of.id } }}
+    of={of}
     verb="Delete"
     what="integration"
-    called={of.name}
     needs={write}
     leads={() => "/integrations"}
   >
@@ -110,7 +105,7 @@ const Deliveries = ({ id }: { readonly id: string }) => {
   )
 }
 
-const Test = ({ id }: { readonly id: string }) => {
+const Test = ({ of: { id } }: Of<Integration>) => {
   const test = useChange("integrations.test")
   const send = () =>
     test.mutate(
@@ -137,15 +132,7 @@ export default function IntegrationPage() {
       what="Integration"
       title={({ name }) => name}
       lead={<Link href="/integrations">Integrations</Link>}
-      actions={(of) => (
-        <>
-          <Test id={of.id} />
-          <Edit of={of} />
-          <Rotate of={of} />
-          <Replay of={of} />
-          <Delete of={of} />
-        </>
-      )}
+      actions={[Test, Edit, Rotate, Replay, Delete]}
       facts={(of) => [
         ["Status", <Tag tone={toneOf(of.status)}>{of.status}</Tag>],
         ["Kind", words(of.kind)],

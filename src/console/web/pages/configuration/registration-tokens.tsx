@@ -1,5 +1,6 @@
 import { type ReactNode } from "react"
 import { type Row } from "../../api/operations.ts"
+import { type Of } from "../../kit/actions.tsx"
 import { Moment } from "../../kit/format.tsx"
 import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
 import { SecretDialog } from "../../kit/forms/secret.tsx"
@@ -32,13 +33,13 @@ const Create = () => (
   </Make>
 )
 
-const Delete = ({ token: { id } }: { readonly token: Row<"registrationTokens.list"> }) => (
+const Delete = ({ of }: Of<Row<"registrationTokens.list">>) => (
   <ConfirmAct
     name="registrationTokens.delete"
-    input={{ params: { id } }}
+    of={of}
     verb="Delete"
     what="token"
-    title={`Delete the token ${id.slice(-12)}`}
+    title={`Delete the token ${of.id.slice(-12)}`}
     needs={write}
   >
     No application registers with it any more. What has registered stays.
@@ -69,6 +70,6 @@ export const RegistrationTokens = ({ above }: { readonly above: ReactNode }) => 
         cell: ({ createdAt, createdBy }) => <Noted value={<Moment at={createdAt} />} note={`by ${createdBy}`} />
       }
     ]}
-    acts={(token) => <Delete token={token} />}
+    acts={[Delete]}
   />
 )

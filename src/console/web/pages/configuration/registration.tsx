@@ -20,7 +20,6 @@ const decided = (status: string) => (status === "pending" ? undefined : `It is $
 const Approve = ({ name, registration }: Deciding) => (
   <DialogAct
     button="main"
-    label="Approve"
     title={`Approve ${name}`}
     action="Approve"
     done={`${name} is approved`}

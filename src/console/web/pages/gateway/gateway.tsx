@@ -2,7 +2,7 @@ import { useMutation } from "@tanstack/react-query"
 import { call } from "../../api/client.ts"
 import { useCall, useChange, usePage } from "../../api/hooks.ts"
 import { type Answer, type Payload, type Row } from "../../api/operations.ts"
-import { Act, CopyCurl } from "../../kit/actions.tsx"
+import { Act, CopyCurl, type Of } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { count, milliseconds, Moment } from "../../kit/format.tsx"
 import { Form, SelectField, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
@@ -178,11 +178,7 @@ const indented = (content: string): string => {
   }
 }
 
-interface OfVersion {
-  readonly version: Version
-}
-
-const Shown = ({ version: { content, version } }: OfVersion) => (
+const Shown = ({ of: { content, version } }: Of<Version>) => (
   <Dialog title={`Version ${version}`} wide>
     <div className="in">
       <pre tabIndex={0}>{indented(content)}</pre>
@@ -194,7 +190,7 @@ const Shown = ({ version: { content, version } }: OfVersion) => (
 const useNewest = (): Version | undefined =>
   usePage("llmAdmin.versions", { input: { query: { limit: 1 } } }, { enabled: useCan()("llm:admin") }).data?.items[0]
 
-const Rollback = ({ version }: OfVersion) => {
+const Rollback = ({ of: version }: Of<Version>) => {
   const newest = useNewest() ?? version
   return (
     <rollback.Dialog
@@ -283,8 +279,8 @@ const Versions = () => (
       ]}
       acts={(version) => (
         <>
-          <Act opens={<Shown version={version} />}>Show</Act>
-          <Act needs="llm:admin" opens={<Rollback version={version} />}>
+          <Act opens={<Shown of={version} />}>Show</Act>
+          <Act needs="llm:admin" opens={<Rollback of={version} />}>
             Roll back
           </Act>
         </>

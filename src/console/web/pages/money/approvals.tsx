@@ -83,7 +83,6 @@ const Approve = ({ items, onDecided, ...button }: Decision) => {
   const mayRaise = useCan()("budgets:write")
   return (
     <approve.Act
-      label="Approve"
       needs="budgets:approve"
       {...button}
       title={titleOf("Approve", items)}
@@ -127,7 +126,6 @@ const Approve = ({ items, onDecided, ...button }: Decision) => {
 
 const Deny = ({ items, onDecided, ...button }: Decision) => (
   <deny.Act
-    label="Deny"
     needs="budgets:approve"
     {...button}
     title={titleOf("Deny", items)}

@@ -2,7 +2,7 @@ import { Redirect, useParams } from "wouter"
 import { Failure } from "../../api/client.ts"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { CopyCurl } from "../../kit/actions.tsx"
+import { CopyCurl, type Of } from "../../kit/actions.tsx"
 import { CapBar, scopeText } from "../../kit/charts/cap-bar.tsx"
 import { Moment, percent, quantity } from "../../kit/format.tsx"
 import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
@@ -12,16 +12,15 @@ import { Card, DetailPage, Tag } from "../../kit/parts.tsx"
 import { Called, Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
 import { refusalColumns, useRefusals } from "../usage/refusals.tsx"
-import { type AboutCap, DeleteCap, EditAct, modes, PauseCap, periodText, spentThresholds } from "./caps.tsx"
+import { type Cap, DeleteCap, EditAct, modes, PauseCap, periodText, spentThresholds } from "./caps.tsx"
 
 type Grant = Row<"budgetCaps.listGrants">
 
 const write = "budgets:write"
 const raise = formOf("budgetCaps.createGrant")
 
-const Raise = ({ cap }: AboutCap) => (
+const Raise = ({ of: cap }: Of<Cap>) => (
   <raise.Act
-    label="Raise"
     title={`Raise ${cap.name}`}
     action="Raise"
     done="The cap is raised"
@@ -38,7 +37,7 @@ const Raise = ({ cap }: AboutCap) => (
 const isOver = ({ endedAt, expiresAt }: Grant) =>
   endedAt !== null || (expiresAt !== null && Date.parse(expiresAt) <= Date.now())
 
-const EndRaise = ({ cap, grant }: AboutCap & { readonly grant: Grant }) => (
+const EndRaise = ({ cap, of: grant }: Of<Grant> & { readonly cap: Cap }) => (
   <ConfirmAct
     name="budgetCaps.endGrant"
     input={{ params: { id: cap.id, grantId: grant.id } }}
@@ -53,7 +52,7 @@ const EndRaise = ({ cap, grant }: AboutCap & { readonly grant: Grant }) => (
   </ConfirmAct>
 )
 
-const Counters = ({ cap }: AboutCap) => (
+const Counters = ({ of: cap }: Of<Cap>) => (
   <Card title="Use in this period">
     <div className="in stack">
       <Called name="budgetCaps.status" input={{ query: { capId: cap.id, limit: 100 } }} everySeconds={15}>
@@ -79,7 +78,7 @@ const Counters = ({ cap }: AboutCap) => (
   </Card>
 )
 
-const Grants = ({ cap }: AboutCap) => (
+const Grants = ({ of: cap }: Of<Cap>) => (
   <Card title="Raises">
     <Called name="budgetCaps.listGrants" input={{ params: { id: cap.id }, query: { limit: 50 } }}>
       {({ items }) => (
@@ -99,14 +98,14 @@ const Grants = ({ cap }: AboutCap) => (
                 (endedAt ?? expiresAt) === null ? "it is ended" : <Moment at={endedAt ?? expiresAt} style="full" />
             }
           ]}
-          acts={(grant) => <EndRaise cap={cap} grant={grant} />}
+          acts={(grant) => <EndRaise cap={cap} of={grant} />}
         />
       )}
     </Called>
   </Card>
 )
 
-const Alerts = ({ cap }: AboutCap) => (
+const Alerts = ({ of: cap }: Of<Cap>) => (
   <>
     <h2>Alerts</h2>
     <List
@@ -126,7 +125,7 @@ const Alerts = ({ cap }: AboutCap) => (
   </>
 )
 
-const Refusals = ({ cap }: AboutCap) => {
+const Refusals = ({ of: cap }: Of<Cap>) => {
   const { latest, times } = useRefusals({ entityId: cap.id })
   return (
     <Card title="Refused in 24 hours" link={[`/requests?tab=refused&entityId=${cap.id}`, "All refused"]}>
@@ -165,21 +164,14 @@ export default function OneCap() {
           <CopyCurl name="budgetCaps.status" input={{ query: { capId: id } }} />
         </>
       }
-      actions={(cap) => (
-        <>
-          <Raise cap={cap} />
-          <EditAct cap={cap} />
-          <PauseCap cap={cap} />
-          <DeleteCap cap={cap} />
-        </>
-      )}
+      actions={[Raise, EditAct, PauseCap, DeleteCap]}
     >
       {(cap) => (
         <>
-          <Counters cap={cap} />
-          {may("audit-logs:read") ? <Refusals cap={cap} /> : null}
-          <Grants cap={cap} />
-          <Alerts cap={cap} />
+          <Counters of={cap} />
+          {may("audit-logs:read") ? <Refusals of={cap} /> : null}
+          <Grants of={cap} />
+          <Alerts of={cap} />
         </>
       )}
     </DetailPage>

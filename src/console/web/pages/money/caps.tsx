@@ -1,7 +1,7 @@
 import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Act } from "../../kit/actions.tsx"
+import { Act, type Of } from "../../kit/actions.tsx"
 import { CapBar, scopeText } from "../../kit/charts/cap-bar.tsx"
 import { useFirst } from "../../kit/dialog.tsx"
 import { count, quantity } from "../../kit/format.tsx"
@@ -156,13 +156,7 @@ const CapsByCreation = () => {
         },
         { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : ""}>{status}</Tag> }
       ]}
-      acts={(cap) => (
-        <>
-          <EditAct cap={cap} />
-          <PauseCap cap={cap} />
-          <DeleteCap cap={cap} />
-        </>
-      )}
+      acts={[EditAct, PauseCap, DeleteCap]}
     />
   )
 }
@@ -172,20 +166,16 @@ export default function Caps() {
   return values.order === "use" ? <CapsByUse /> : <CapsByCreation />
 }
 
-export interface AboutCap {
-  readonly cap: Cap
-}
-
-export const EditAct = ({ cap }: AboutCap) => (
+export const EditAct = ({ of: cap }: Of<Cap>) => (
   <Act needs={write} opens={<EditCap cap={cap} />}>
     Edit
   </Act>
 )
 
-export const PauseCap = ({ cap }: AboutCap) => (
+export const PauseCap = ({ of: cap }: Of<Cap>) => (
   <SwitchAct
     name="budgetCaps.update"
-    id={cap.id}
+    of={cap}
     headers={{ "if-match": `"${cap.version}"` }}
     isOn={cap.status === "active"}
     off="Pause"
@@ -194,7 +184,6 @@ export const PauseCap = ({ cap }: AboutCap) => (
     kind="bad"
     body={(isOn) => ({ name: cap.name, limit: cap.limit, status: isOn ? "active" : "paused" })}
     what="cap"
-    called={cap.name}
     needs={write}
     meaning={[
       "While it is paused it counts and refuses nothing.",
@@ -203,15 +192,8 @@ export const PauseCap = ({ cap }: AboutCap) => (
   />
 )
 
-export const DeleteCap = ({ cap }: AboutCap) => (
-  <ConfirmAct
-    name="budgetCaps.delete"
-    input={{ params: { id: cap.id } }}
-    verb="Delete"
-    what="cap"
-    called={cap.name}
-    needs={write}
-  >
+export const DeleteCap = ({ of: cap }: Of<Cap>) => (
+  <ConfirmAct name="budgetCaps.delete" of={cap} verb="Delete" what="cap" needs={write}>
     The limit of {quantity(cap.limit, cap.unit)} {periodText(cap)} on {scopeText(cap.scope)} ends at once, with its
     grants. What was counted stays in the reports.
   </ConfirmAct>

@@ -1,5 +1,6 @@
 import { Link } from "wouter"
 import { type Row } from "../../api/operations.ts"
+import { type Of } from "../../kit/actions.tsx"
 import { Meter } from "../../kit/charts/cap-bar.tsx"
 import { Moment, usd } from "../../kit/format.tsx"
 import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
@@ -45,15 +46,10 @@ const Spend = ({ plan }: { readonly plan: Plan }) => {
   )
 }
 
-interface AboutPlan {
-  readonly plan: Plan
-}
-
 const endedOf = ({ endedAt, status }: Plan) => (endedAt === null ? undefined : `The plan is ${status}`)
 
-const Extend = ({ plan }: AboutPlan) => (
+const Extend = ({ of: plan }: Of<Plan>) => (
   <DialogAct
-    label="Extend"
     title={`Extend ${nameOf(plan)}`}
     action="Extend"
     done="The plan is extended"
@@ -75,7 +71,7 @@ const endings = {
   ]
 } as const
 
-const End = ({ plan, verb }: AboutPlan & { readonly verb: keyof typeof endings }) => (
+const End = ({ of: plan, verb }: Of<Plan> & { readonly verb: keyof typeof endings }) => (
   <ConfirmAct
     name={endings[verb][0]}
     input={{ params: { agentId: plan.agentId, planId: plan.id } }}
@@ -147,9 +143,9 @@ export default function Plans() {
       ]}
       acts={(plan) => (
         <>
-          <Extend plan={plan} />
-          <End verb="Complete" plan={plan} />
-          <End verb="Abort" plan={plan} />
+          <Extend of={plan} />
+          <End verb="Complete" of={plan} />
+          <End verb="Abort" of={plan} />
         </>
       )}
     />

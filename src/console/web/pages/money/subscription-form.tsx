@@ -1,4 +1,5 @@
 import { type Row } from "../../api/operations.ts"
+import { type Of } from "../../kit/actions.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { TenantField } from "../../kit/names/tenants.tsx"
 
@@ -41,7 +42,7 @@ export const AddSubscription = () => (
 )
 
 /** Changes a subscription: another quota or price waits for the next period unless it is for now. */
-export const EditSubscription = ({ of }: { readonly of: Subscription }) => (
+export const EditSubscription = ({ of }: Of<Subscription>) => (
   <update.Change
     label="Edit"
     title={`Edit ${of.name}`}

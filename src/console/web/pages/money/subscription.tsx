@@ -110,7 +110,7 @@ export default function OneSubscription() {
         `${quantity(quota.amount, quota.unit)} a ${period} at ${provider}, for ${usd(priceUsd)}.`
       }
       copies={<CopyCurl name="subscriptions.utilization" input={{ params: { id } }} />}
-      actions={(of) => <EditSubscription of={of} />}
+      actions={[EditSubscription]}
     >
       {(of) => (
         <>

@@ -1,6 +1,7 @@
 import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
+import { type Of } from "../../kit/actions.tsx"
 import { Meter } from "../../kit/charts/cap-bar.tsx"
 import { Moment, percent, quantity, usd } from "../../kit/format.tsx"
 import { ConfirmAct } from "../../kit/forms/operation.tsx"
@@ -13,7 +14,7 @@ type Subscription = Row<"subscriptions.list">
 
 const tones = { active: "ok", scheduled: "", ended: "" } as const
 
-const Use = ({ of }: { readonly of: Subscription }) => {
+const Use = ({ of }: Of<Subscription>) => {
   const { data } = useCall("subscriptions.utilization", { params: { id: of.id } }, { enabled: of.status === "active" })
   if (data === undefined) return <span className="soft">{of.status === "active" ? "…" : "not running"}</span>
   const used = Math.min(data.percentUsed, 100)
@@ -37,15 +38,8 @@ const Use = ({ of }: { readonly of: Subscription }) => {
   )
 }
 
-const Delete = ({ of }: { readonly of: Subscription }) => (
-  <ConfirmAct
-    name="subscriptions.delete"
-    input={{ params: { id: of.id } }}
-    verb="Delete"
-    what="subscription"
-    called={of.name}
-    needs={write}
-  >
+const Delete = ({ of }: Of<Subscription>) => (
+  <ConfirmAct name="subscriptions.delete" of={of} verb="Delete" what="subscription" needs={write}>
     Routing no longer prefers {of.provider} for its quota of {quantity(of.quota.amount, of.quota.unit)}. What was used
     under it stays in the reports; nothing is cancelled at the provider.
   </ConfirmAct>
@@ -101,12 +95,7 @@ export default function Subscriptions() {
           )
         }
       ]}
-      acts={(of) => (
-        <>
-          <EditSubscription of={of} />
-          <Delete of={of} />
-        </>
-      )}
+      acts={[EditSubscription, Delete]}
     />
   )
 }

@@ -1,4 +1,5 @@
 import { type Row } from "../../api/operations.ts"
+import { type Of } from "../../kit/actions.tsx"
 import { Moment } from "../../kit/format.tsx"
 import { CheckField, TextArea, textOf } from "../../kit/forms/form.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
@@ -47,15 +48,10 @@ const Create = () => (
   </create.Make>
 )
 
-interface About {
-  readonly of: Key
-}
-
 const endedOf = ({ status }: Key) => (status === "active" || status === "pending" ? undefined : `The key is ${status}`)
 
-const Rotate = ({ of }: About) => (
+const Rotate = ({ of }: Of<Key>) => (
   <rotate.Act
-    label="Rotate"
     needs={write}
     unless={of.purpose === "verify" ? "Keys of others are not rotated here" : endedOf(of)}
     title={`Rotate ${of.name}`}
@@ -75,7 +71,7 @@ const Rotate = ({ of }: About) => (
   </rotate.Act>
 )
 
-const End = ({ of }: About) => (
+const End = ({ of }: Of<Key>) => (
   <end.Act
     button="bad"
     label="End"
@@ -128,12 +124,7 @@ export default function Attestation() {
           cell: ({ validUntil }) => (validUntil === null ? "in use" : <Moment at={validUntil} style="full" />)
         }
       ]}
-      acts={(key) => (
-        <>
-          <Rotate of={key} />
-          <End of={key} />
-        </>
-      )}
+      acts={[Rotate, End]}
     />
   )
 }

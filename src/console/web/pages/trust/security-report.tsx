@@ -1,7 +1,7 @@
 import { Link, useParams } from "wouter"
 import { addressOf } from "../../api/client.ts"
 import { type Row } from "../../api/operations.ts"
-import { CopyCurl } from "../../kit/actions.tsx"
+import { CopyCurl, type Of } from "../../kit/actions.tsx"
 import { count, short, words } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { useFilters } from "../../kit/lists/filters.tsx"
@@ -12,7 +12,7 @@ import { severities } from "./security.tsx"
 const tones = { critical: "bad", high: "bad", medium: "warn", low: "" } as const
 const { Act: DialogAct, Field } = formOf("security.decide")
 
-const Decide = ({ of }: { readonly of: Row<"security.listFindings"> }) => (
+const Decide = ({ of }: Of<Row<"security.listFindings">>) => (
   <DialogAct
     label="Decide"
     needs="security:write"
@@ -78,7 +78,7 @@ const Findings = ({ id }: { readonly id: string }) => {
         },
         { title: "Status", cell: ({ reason, status }) => <span title={reason ?? undefined}>{status}</span> }
       ]}
-      acts={(finding) => <Decide of={finding} />}
+      acts={[Decide]}
     />
   )
 }

@@ -17,6 +17,7 @@ const Request = () => (
   <DialogAct
     button="main"
     title="Make a report"
+    label="Make a report"
     action="Make it"
     done="The report is being made"
     needs="security:write"

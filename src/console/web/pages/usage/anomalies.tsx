@@ -49,7 +49,6 @@ const Decide = ({ anomaly, status }: { readonly anomaly: Anomaly; readonly statu
   const [verb, meaning] = decisions[status]
   return (
     <DialogAct
-      label={verb}
       title={`${verb}: ${usd(anomaly.impactUsd)} beyond what is usual`}
       action={verb}
       done={`The anomaly is ${status}`}

@@ -1,15 +1,16 @@
 import { type Row } from "../../../api/operations.ts"
+import { type Of } from "../../../kit/actions.tsx"
 import { Moment } from "../../../kit/format.tsx"
 import { ConfirmAct, formOf } from "../../../kit/forms/operation.tsx"
 import { ScopeChips, ScopePicker } from "../../../kit/forms/scopes.tsx"
 import { List } from "../../../kit/lists/list.tsx"
 import { Soft } from "../../../kit/parts.tsx"
-import { inactive, type OfAgent, rowClass, Status, write } from "./status.tsx"
+import { inactive, type Agent, rowClass, Status, write } from "./status.tsx"
 
 const { Field, Make } = formOf("delegations.create")
 
 /** Lets an agent act for another subject. */
-export const Delegate = ({ agent }: OfAgent) => (
+export const Delegate = ({ of: agent }: Of<Agent>) => (
   <Make
     label="Delegate"
     title={`Let ${agent.name} act for another`}
@@ -37,7 +38,7 @@ export const Delegate = ({ agent }: OfAgent) => (
   </Make>
 )
 
-const Revoke = ({ agent, of }: OfAgent & { readonly of: Row<"delegations.list"> }) => (
+const Revoke = ({ agent, of }: Of<Row<"delegations.list">> & { readonly agent: Agent }) => (
   <ConfirmAct
     name="delegations.revoke"
     input={{ params: { id: agent.id, grantId: of.id } }}
@@ -51,7 +52,7 @@ const Revoke = ({ agent, of }: OfAgent & { readonly of: Row<"delegations.list"> 
 )
 
 /** For whom an agent may act. */
-export const Delegations = ({ agent }: OfAgent) => (
+export const Delegations = ({ of: agent }: Of<Agent>) => (
   <List
     name="delegations.list"
     input={{ params: { id: agent.id } }}

@@ -1,4 +1,5 @@
 import { useCall } from "../../../api/hooks.ts"
+import { type Of } from "../../../kit/actions.tsx"
 import { CapBar } from "../../../kit/charts/cap-bar.tsx"
 import { count, Moment, usd } from "../../../kit/format.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../../kit/forms/operation.tsx"
@@ -7,13 +8,13 @@ import { TenantName } from "../../../kit/names/tenants.tsx"
 import { Card, Facts, Soft } from "../../../kit/parts.tsx"
 import { Answered } from "../../../kit/states.tsx"
 import { useCan } from "../../../shell/session.tsx"
-import { type Agent, type OfAgent, write } from "./status.tsx"
+import { type Agent, write } from "./status.tsx"
 
 const { Change, Field } = formOf("agents.update")
 
 const retired = ({ status }: Agent) => (status === "retired" ? "The agent is retired" : undefined)
 
-export const Edit = ({ agent }: OfAgent) => (
+export const Edit = ({ of: agent }: Of<Agent>) => (
   <Change of={agent} wide needs={write} unless={retired(agent)}>
     <div className="row2">
       <Field label="Name" name="name" />
@@ -32,13 +33,12 @@ export const Edit = ({ agent }: OfAgent) => (
   </Change>
 )
 
-export const Suspend = ({ agent }: OfAgent) => (
+export const Suspend = ({ of: agent }: Of<Agent>) => (
   <SwitchAct
     name="agents.update"
-    id={agent.id}
+    of={agent}
     isOn={agent.status !== "suspended"}
     what="agent"
-    called={agent.name}
     needs={write}
     unless={retired(agent)}
     meaning={[
@@ -48,16 +48,8 @@ export const Suspend = ({ agent }: OfAgent) => (
   />
 )
 
-export const Retire = ({ agent }: OfAgent) => (
-  <ConfirmAct
-    name="agents.retire"
-    input={{ params: { id: agent.id } }}
-    verb="Retire"
-    what="agent"
-    called={agent.name}
-    needs={write}
-    unless={retired(agent)}
-  >
+export const Retire = ({ of: agent }: Of<Agent>) => (
+  <ConfirmAct name="agents.retire" of={agent} verb="Retire" what="agent" needs={write} unless={retired(agent)}>
     The agent, its keys, its delegations and all its tokens end for good. What it did stays in the audit log, and its
     name is free again.
   </ConfirmAct>
@@ -96,7 +88,7 @@ const Spend = ({ id }: { readonly id: string }) => {
 }
 
 /** Who an agent is, and what it may spend. */
-export const Identity = ({ agent }: OfAgent) => (
+export const Identity = ({ of: agent }: Of<Agent>) => (
   <div className="grid">
     <Card title="Identity" span={8}>
       <Facts

@@ -2,13 +2,13 @@ import { useState } from "react"
 import { call } from "../../../api/client.ts"
 import { queries } from "../../../api/hooks.ts"
 import { type Row } from "../../../api/operations.ts"
-import { Act } from "../../../kit/actions.tsx"
+import { Act, type Of } from "../../../kit/actions.tsx"
 import { Moment } from "../../../kit/format.tsx"
 import { CheckField, SelectField } from "../../../kit/forms/form.tsx"
 import { ConfirmAct, formOf } from "../../../kit/forms/operation.tsx"
 import { SecretDialog } from "../../../kit/forms/secret.tsx"
 import { List } from "../../../kit/lists/list.tsx"
-import { inactive, type OfAgent, rowClass, Status, write } from "./status.tsx"
+import { inactive, type Agent, rowClass, Status, write } from "./status.tsx"
 
 type Key = Row<"agentKeys.list">
 
@@ -29,7 +29,7 @@ const makeKeyPair = async () => {
 }
 
 /** The dialog that registers a public key, made here or pasted; instead of another one when that is rotated. */
-const RegisterKey = ({ agent, instead }: OfAgent & { readonly instead?: Key }) => {
+const RegisterKey = ({ instead, of: agent }: Of<Agent> & { readonly instead?: Key }) => {
   const [source, setSource] = useState("made")
   const [made, setMade] = useState<Awaited<ReturnType<typeof makeKeyPair>>>()
   const begin = async () => {
@@ -46,7 +46,7 @@ const RegisterKey = ({ agent, instead }: OfAgent & { readonly instead?: Key }) =
       input={{ params: { id: agent.id } }}
       body={async (body) => (source === "made" ? { ...body, ...(await begin()) } : body)}
       shows={() =>
-        source === "made" && made !== undefined ? <PrivateKey agent={agent} pem={made.privateKeyPem} /> : null
+        source === "made" && made !== undefined ? <PrivateKey of={agent} pem={made.privateKeyPem} /> : null
       }
       onDone={async (_, data) => {
         if (instead === undefined || !data.has("revoke")) return
@@ -93,13 +93,13 @@ const RegisterKey = ({ agent, instead }: OfAgent & { readonly instead?: Key }) =
 }
 
 /** Registers a key. */
-export const AddKey = ({ agent }: OfAgent) => (
-  <Act icon="plus" needs={write} unless={inactive(agent)} opens={<RegisterKey agent={agent} />}>
+export const AddKey = ({ of: agent }: Of<Agent>) => (
+  <Act icon="plus" needs={write} unless={inactive(agent)} opens={<RegisterKey of={agent} />}>
     Register a key
   </Act>
 )
 
-const PrivateKey = ({ agent, pem }: OfAgent & { readonly pem: string }) => (
+const PrivateKey = ({ of: agent, pem }: Of<Agent> & { readonly pem: string }) => (
   <SecretDialog
     title={`Private key of ${agent.name}`}
     what="Private key"
@@ -108,7 +108,7 @@ const PrivateKey = ({ agent, pem }: OfAgent & { readonly pem: string }) => (
   />
 )
 
-const Revoke = ({ agent, of }: OfAgent & { readonly of: Key }) => (
+const Revoke = ({ agent, of }: Of<Key> & { readonly agent: Agent }) => (
   <ConfirmAct
     name="agentKeys.revoke"
     input={{ params: { id: agent.id, keyId: of.id } }}
@@ -126,7 +126,7 @@ const Revoke = ({ agent, of }: OfAgent & { readonly of: Key }) => (
 const ended = ({ status }: Key) => (status === "active" || status === "pending" ? undefined : `The key is ${status}`)
 
 /** The keys that an agent gets tokens with. */
-export const Keys = ({ agent }: OfAgent) => (
+export const Keys = ({ of: agent }: Of<Agent>) => (
   <List
     name="agentKeys.list"
     input={{ params: { id: agent.id } }}
@@ -147,7 +147,7 @@ export const Keys = ({ agent }: OfAgent) => (
     ]}
     acts={(key) => (
       <>
-        <Act needs={write} unless={ended(key) ?? inactive(agent)} opens={<RegisterKey agent={agent} instead={key} />}>
+        <Act needs={write} unless={ended(key) ?? inactive(agent)} opens={<RegisterKey of={agent} instead={key} />}>
           Rotate
         </Act>
         <Revoke agent={agent} of={key} />

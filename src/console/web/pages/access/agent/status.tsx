@@ -3,11 +3,6 @@ import { Tag } from "../../../kit/parts.tsx"
 
 export type Agent = Answer<"agents.get">
 
-/** What the parts of the page are about. */
-export interface OfAgent {
-  readonly agent: Agent
-}
-
 export const write = "agents:write"
 
 const tones = { active: "ok", pending: "warn", suspended: "warn", retired: "", expired: "", revoked: "" } as const

@@ -1,15 +1,16 @@
 import { type Answer, type Row } from "../../../api/operations.ts"
+import { type Of } from "../../../kit/actions.tsx"
 import { Moment } from "../../../kit/format.tsx"
 import { ConfirmAct, formOf } from "../../../kit/forms/operation.tsx"
 import { ScopeChips, ScopePicker } from "../../../kit/forms/scopes.tsx"
 import { SecretDialog } from "../../../kit/forms/secret.tsx"
 import { List } from "../../../kit/lists/list.tsx"
 import { Noted } from "../../../kit/parts.tsx"
-import { inactive, type OfAgent, rowClass, Status, write } from "./status.tsx"
+import { inactive, type Agent, rowClass, Status, write } from "./status.tsx"
 
 const { Field, Make } = formOf("agentCredentials.issue")
 
-const Issued = ({ agent, token }: OfAgent & { readonly token: Answer<"agentCredentials.issue"> }) => (
+const Issued = ({ of: agent, token }: Of<Agent> & { readonly token: Answer<"agentCredentials.issue"> }) => (
   <SecretDialog title={`Token of ${agent.name}`} what="Token" secret={token.accessToken}>
     <p>
       It ends <Moment at={token.expiresAt} />. Send it as <code>Authorization: Bearer …</code>.
@@ -18,7 +19,7 @@ const Issued = ({ agent, token }: OfAgent & { readonly token: Answer<"agentCrede
 )
 
 /** Issues a token to hand on. */
-export const IssueToken = ({ agent }: OfAgent) => {
+export const IssueToken = ({ of: agent }: Of<Agent>) => {
   const minutes = agent.maxCredentialTtlSeconds / 60
   return (
     <Make
@@ -30,7 +31,7 @@ export const IssueToken = ({ agent }: OfAgent) => {
       needs={write}
       unless={inactive(agent)}
       input={{ params: { id: agent.id } }}
-      shows={(token) => <Issued agent={agent} token={token} />}
+      shows={(token) => <Issued of={agent} token={token} />}
     >
       <p>For an agent without a key of its own. The holder of the token acts as the agent until it ends.</p>
       <Field
@@ -47,7 +48,7 @@ export const IssueToken = ({ agent }: OfAgent) => {
   )
 }
 
-const Revoke = ({ token: { id, status } }: { readonly token: Row<"agentCredentials.list"> }) => (
+const Revoke = ({ of: { id, status } }: Of<Row<"agentCredentials.list">>) => (
   <ConfirmAct
     name="agentCredentials.revoke"
     input={{ params: { credentialId: id } }}
@@ -62,7 +63,7 @@ const Revoke = ({ token: { id, status } }: { readonly token: Row<"agentCredentia
 )
 
 /** The tokens that an agent has and had. */
-export const Tokens = ({ agent }: OfAgent) => (
+export const Tokens = ({ of: agent }: Of<Agent>) => (
   <List
     name="agentCredentials.list"
     input={{ params: { id: agent.id } }}
@@ -82,6 +83,6 @@ export const Tokens = ({ agent }: OfAgent) => (
       },
       { title: "Ends", cell: ({ expiresAt }) => <Moment at={expiresAt} /> }
     ]}
-    acts={(token) => <Revoke token={token} />}
+    acts={[Revoke]}
   />
 )
