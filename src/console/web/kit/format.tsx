@@ -10,7 +10,8 @@ const distance = new Intl.RelativeTimeFormat("en", { numeric: "auto" })
 export const usd = (amount: number): string =>
   amount !== 0 && Math.abs(amount) < 0.1 ? fine.format(amount) : cents.format(amount)
 
-export const count = (value: number): string => whole.format(value)
+/** A whole number; nothing where there is none. */
+export const count = (value: number | null): string => (value === null ? "" : whole.format(value))
 
 export const shortCount = (value: number): string =>
   Math.abs(value) < 10_000 ? whole.format(value) : compact.format(value)

@@ -153,13 +153,23 @@ interface Detail<Name extends Operation> {
   readonly facts?: (thing: Answer<Name>) => Known
   readonly lead: ReactNode | ((thing: Answer<Name>) => ReactNode)
   readonly name: Name
-  readonly title: (thing: Answer<Name>) => string
+  /** What it is called; its name when absent. */
+  readonly title?: (thing: Answer<Name>) => string
   /** What it is called before it has come. */
   readonly what: string
 }
 
+/** The name of a thing that has one. */
+const nameOf = (thing: unknown): string => String((thing as { readonly name: string }).name)
+
 /** The page of one thing, by the id in its address: its name and state, what can be done with it, and what it is. */
-export const DetailPage = <Name extends Operation>({ children, lead, name, title, ...detail }: Detail<Name>) => {
+export const DetailPage = <Name extends Operation>({
+  children,
+  lead,
+  name,
+  title = nameOf,
+  ...detail
+}: Detail<Name>) => {
   const { actions, copies, everySeconds, facts, what } = detail
   const { id = "" } = useParams()
   const input = { params: { id } } as object as Input<Name>

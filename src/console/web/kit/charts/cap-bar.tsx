@@ -55,19 +55,14 @@ export const CapBar = ({ cap, href, mode = "hard", thresholds = [80] }: OfCap) =
   const total = Math.max(cap.limit + cap.grants, cap.spent + cap.reserved, Number.MIN_VALUE)
   const share = (value: number) => `${(100 * value) / total}%`
   const allowed = cap.limit + cap.grants
+  const name = <b title={cap.name}>{cap.name}</b>
   const spent = quantity(cap.spent, cap.unit)
   // The limit beside it says of what.
   const plain = (value: number) => (cap.unit === "usd" ? usd(value) : count(value))
   return (
     <div className={`cap ${toneOf(cap)}`}>
       <div className="row">
-        {href === undefined ? (
-          <b title={cap.name}>{cap.name}</b>
-        ) : (
-          <Link href={href}>
-            <b title={cap.name}>{cap.name}</b>
-          </Link>
-        )}
+        {href === undefined ? name : <Link href={href}>{name}</Link>}
         <span className="chip">{scopeText(cap.scope)}</span>
         <span className="num">
           {plain(cap.spent)} of {quantity(allowed, cap.unit)}

@@ -1,6 +1,7 @@
 import { Link } from "wouter"
 import { useCall, useRow } from "../../api/hooks.ts"
 import { useCan } from "../../shell/session.tsx"
+import { NameLink } from "../parts.tsx"
 
 /** An id and its name. */
 export type Option = readonly [value: string, text: string]
@@ -8,26 +9,16 @@ export type Option = readonly [value: string, text: string]
 /** As many as there can be to choose from, the newest. */
 export const mostNames = { query: { limit: 200, sort: "-createdAt" } } as const
 
-/** The agents to choose from and to name others by; none without the capability to read them. */
-export const useAgents = (): ReadonlyArray<Option> => {
-  const isAllowed = useCan()("agents:read")
-  const { data } = useCall("agents.list", mostNames, { enabled: isAllowed })
-  return data?.items.map(({ id, name }) => [id, name] as const) ?? []
-}
+/** What can be chosen from a list, and is named by it; nothing without the capability to read it. */
+const namesOf = (name: "agents.list" | "apiKeys.list" | "applications.list", needs: string) =>
+  function useNames(): ReadonlyArray<Option> {
+    const { data } = useCall(name, mostNames, { enabled: useCan()(needs) })
+    return data?.items.map((item) => [String(item.id), item.name] as const) ?? []
+  }
 
-/** The API keys to choose from; none without the capability to read them. */
-export const useApiKeys = (): ReadonlyArray<Option> => {
-  const isAllowed = useCan()("api-keys:read")
-  const { data } = useCall("apiKeys.list", mostNames, { enabled: isAllowed })
-  return data?.items.map(({ id, name }) => [id, name] as const) ?? []
-}
-
-/** The applications to choose from; none without the capability to read them. */
-export const useApplications = (): ReadonlyArray<Option> => {
-  const isAllowed = useCan()("applications:read")
-  const { data } = useCall("applications.list", mostNames, { enabled: isAllowed })
-  return data?.items.map(({ id, name }) => [String(id), name] as const) ?? []
-}
+export const useAgents = namesOf("agents.list", "agents:read")
+export const useApiKeys = namesOf("apiKeys.list", "api-keys:read")
+export const useApplications = namesOf("applications.list", "applications:read")
 
 interface Choosing {
   readonly className?: string
@@ -56,11 +47,7 @@ export const ApplicationChoice = ({ applications, className, onChange, value }: 
 export const TrialUserName = ({ id }: { readonly id: number }) => {
   const user = useRow("trialUsers.list", id, useCan()("trial-users:read"))
   const name = user ? `${user.firstName} ${user.lastName}` : `Trial user ${id}`
-  return (
-    <Link className="name" href={`/trial-users/${id}`} title={name}>
-      {name}
-    </Link>
-  )
+  return <NameLink name={name} to={`/trial-users/${id}`} />
 }
 
 /** The beginning of an id, which tells a few of them apart. */

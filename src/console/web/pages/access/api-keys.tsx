@@ -164,7 +164,7 @@ export default function ApiKeys() {
           cell: ({ createdAt, expiresAt }) => (
             <span className="lines">
               <Moment at={createdAt} />
-              {expiresAt === null ? null : (
+              {expiresAt && (
                 <small>
                   until <Moment at={expiresAt} style="date" />
                 </small>

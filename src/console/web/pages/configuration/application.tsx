@@ -190,7 +190,6 @@ export default function ApplicationPage() {
     <DetailPage
       name="applications.get"
       what="Application"
-      title={({ name }) => name}
       lead={({ description, status }) => (
         <>
           <Tag tone={applicationTones[status]}>{status}</Tag> {description}

@@ -130,7 +130,6 @@ export default function IntegrationPage() {
     <DetailPage
       name="integrations.get"
       what="Integration"
-      title={({ name }) => name}
       lead={<Link href="/integrations">Integrations</Link>}
       actions={[Test, Edit, Rotate, Replay, Delete]}
       facts={(of) => [

@@ -84,7 +84,7 @@ export default function Models() {
                 {
                   title: "Context",
                   isNumber: true,
-                  cell: ({ contextTokens }) => (contextTokens === null ? null : shortCount(contextTokens))
+                  cell: ({ contextTokens }) => contextTokens && shortCount(contextTokens)
                 },
                 { title: "Can", cell: ({ capabilities, kind }) => <Chips texts={[kind, ...capabilities]} /> }
               ]}

@@ -3,8 +3,8 @@ import { Link, useSearchParams } from "wouter"
 import { addressOf, Failure, send } from "../../api/client.ts"
 import { queries, useCall } from "../../api/hooks.ts"
 import { type Payload } from "../../api/operations.ts"
-import { Act, CopyCurl } from "../../kit/actions.tsx"
-import { count, usd } from "../../kit/format.tsx"
+import { Act, CopyCurl, type Of } from "../../kit/actions.tsx"
+import { count, milliseconds, usd } from "../../kit/format.tsx"
 import { SelectField, TextField } from "../../kit/forms/form.tsx"
 import { Page } from "../../kit/page.tsx"
 import { useCan } from "../../shell/session.tsx"
@@ -93,32 +93,34 @@ const stream = async (
     outcome: {
       latencyMs: performance.now() - begun,
       firstMs,
-      costUsd: usage === undefined ? undefined : numberIn(usage, "costUsd"),
-      tokens: usage === undefined ? undefined : [numberIn(usage, "inputTokens"), numberIn(usage, "outputTokens")],
-      servedBy: usage === undefined ? undefined : `${String(usage.provider)}/${String(usage.model)}`,
+      costUsd: usage && numberIn(usage, "costUsd"),
+      tokens: usage && [numberIn(usage, "inputTokens"), numberIn(usage, "outputTokens")],
+      servedBy: usage && `${String(usage.provider)}/${String(usage.model)}`,
       requestId: answer.headers.get("x-request-id") ?? undefined
     }
   }
 }
 
-const OutcomeLine = ({ outcome }: { readonly outcome: Outcome }) => (
-  <div className="legend outcome">
-    {outcome.costUsd === undefined ? null : <span>{usd(outcome.costUsd)}</span>}
-    <span>{count(Math.round(outcome.latencyMs))} ms</span>
-    {outcome.firstMs === undefined ? null : <span>first token after {count(Math.round(outcome.firstMs))} ms</span>}
-    {outcome.tokens === undefined ? null : (
-      <span>
-        {count(outcome.tokens[0])} in, {count(outcome.tokens[1])} out
-      </span>
-    )}
-    {outcome.servedBy === undefined ? null : <span>{outcome.servedBy}</span>}
-    {outcome.requestId === undefined ? null : (
-      <span>
-        request <code>{outcome.requestId}</code>
-      </span>
-    )}
-  </div>
-)
+const OutcomeLine = ({ of }: Of<Outcome>) => {
+  const { costUsd, firstMs, latencyMs, requestId, servedBy, tokens } = of
+  const figures = [
+    costUsd === undefined ? null : usd(costUsd),
+    milliseconds(latencyMs),
+    firstMs === undefined ? null : `first token after ${milliseconds(firstMs)}`,
+    tokens === undefined ? null : `${count(tokens[0])} in, ${count(tokens[1])} out`,
+    servedBy
+  ]
+  return (
+    <div className="legend outcome">
+      {figures.map((figure) => (figure == null ? null : <span key={figure}>{figure}</span>))}
+      {requestId === undefined ? null : (
+        <span>
+          request <code>{requestId}</code>
+        </span>
+      )}
+    </div>
+  )
+}
 
 /** A conversation with a model through the gateway, metered and limited like every other call. */
 export default function Try() {
@@ -215,7 +217,7 @@ export default function Try() {
                       {failure} <Link href="/caps">Caps</Link>
                     </p>
                   )}
-                  {outcome === undefined ? null : <OutcomeLine outcome={outcome} />}
+                  {outcome === undefined ? null : <OutcomeLine of={outcome} />}
                 </article>
               </div>
             ))}

@@ -154,7 +154,6 @@ export default function OneCap() {
     <DetailPage
       name="budgetCaps.get"
       what="Cap"
-      title={({ name }) => name}
       lead={(cap) =>
         `${quantity(cap.limit, cap.unit)} ${periodText(cap)} on ${scopeText(cap.scope)}; when it is full it ${modes[cap.mode]}.`
       }

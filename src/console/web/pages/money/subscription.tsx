@@ -105,7 +105,6 @@ export default function OneSubscription() {
     <DetailPage
       name="subscriptions.get"
       what="Subscription"
-      title={({ name }) => name}
       lead={({ period, priceUsd, provider, quota }) =>
         `${quantity(quota.amount, quota.unit)} a ${period} at ${provider}, for ${usd(priceUsd)}.`
       }

@@ -82,7 +82,7 @@ export default function Subscriptions() {
           cell: ({ pending, period, priceUsd, quota }) => (
             <>
               <Noted isBelow value={quantity(quota.amount, quota.unit)} note={`${usd(priceUsd)} a ${period}`} />
-              {pending === null ? null : (
+              {pending && (
                 <>
                   <br />
                   <small>

@@ -1,4 +1,4 @@
-import { useState } from "react"
+import { useMutation } from "@tanstack/react-query"
 import { useLocation } from "wouter"
 import { call } from "../../api/client.ts"
 import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
@@ -12,8 +12,14 @@ if (token !== "") history.replaceState(null, "", location.pathname)
 /** Makes the first account with the link that the start printed, and goes on to the first key. */
 export const Claim = () => {
   const [, go] = useLocation()
-  const [cause, setCause] = useState<unknown>()
-  const [isPending, setPending] = useState(false)
+  const claim = useMutation({
+    mutationFn: async (data: FormData) => {
+      const [email = "", name = ""] = [textOf(data, "email"), textOf(data, "name")]
+      await call("auth.claim", { body: { token, email, name, password: String(data.get("password") ?? "") } })
+      await renewSession()
+      go("/api-keys?create=first", { replace: true })
+    }
+  })
   if (token === "") {
     return (
       <Gate title="Claim this installation">
@@ -28,32 +34,13 @@ export const Claim = () => {
       </Gate>
     )
   }
-  const claim = async (data: FormData) => {
-    setPending(true)
-    setCause(undefined)
-    try {
-      await call("auth.claim", {
-        body: {
-          token,
-          email: textOf(data, "email") ?? "",
-          name: textOf(data, "name") ?? "",
-          password: String(data.get("password") ?? "")
-        }
-      })
-      await renewSession()
-      go("/api-keys?create=first", { replace: true })
-    } catch (refusal) {
-      setCause(refusal)
-      setPending(false)
-    }
-  }
   return (
     <Gate title="Claim this installation">
       <Form
-        cause={cause}
-        onSubmit={(data) => void claim(data)}
+        cause={claim.error}
+        onSubmit={(data) => claim.mutate(data)}
         actions={
-          <button type="submit" className="btn main" disabled={isPending}>
+          <button type="submit" className="btn main" disabled={claim.isPending}>
             Make the account
           </button>
         }

@@ -1,4 +1,5 @@
-import { type ReactNode, useEffect, useState } from "react"
+import { useMutation } from "@tanstack/react-query"
+import { type ReactNode, useEffect } from "react"
 import { useLocation, useSearchParams } from "wouter"
 import { call, Failure } from "../../api/client.ts"
 import { useCall } from "../../api/hooks.ts"
@@ -60,36 +61,29 @@ export const Login = () => {
   const [search] = useSearchParams()
   const [, go] = useLocation()
   const session = useSession()
-  const [cause, setCause] = useState<unknown>()
-  const [isPending, setPending] = useState(false)
+  const signIn = useMutation({
+    mutationFn: async (data: FormData) => {
+      const tenantId = textOf(data, "tenantId")
+      const body = { email: textOf(data, "email") ?? "", password: String(data.get("password") ?? "") }
+      await call("auth.login", { body: tenantId === undefined ? body : { ...body, tenantId } })
+      await renewSession()
+    }
+  })
+  const { error: cause } = signIn
   const next = nextOf(search)
   useEffect(() => {
     if (session.data !== null && session.data !== undefined) go(next, { replace: true })
   }, [session.data, go, next])
 
-  const signIn = async (data: FormData) => {
-    setPending(true)
-    setCause(undefined)
-    const tenantId = textOf(data, "tenantId")
-    try {
-      const body = { email: textOf(data, "email") ?? "", password: String(data.get("password") ?? "") }
-      await call("auth.login", { body: tenantId === undefined ? body : { ...body, tenantId } })
-      await renewSession()
-    } catch (refusal) {
-      setCause(refusal)
-    } finally {
-      setPending(false)
-    }
-  }
   // The one refusal that another field mends.
   const isAmbiguous = cause instanceof Failure && cause.status === 409
   return (
     <Gate title="Sign in">
       <Form
         cause={cause}
-        onSubmit={(data) => void signIn(data)}
+        onSubmit={(data) => signIn.mutate(data)}
         actions={
-          <button type="submit" className="btn main" disabled={isPending}>
+          <button type="submit" className="btn main" disabled={signIn.isPending}>
             Sign in
           </button>
         }

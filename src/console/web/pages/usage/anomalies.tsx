@@ -2,6 +2,7 @@ import { Link } from "wouter"
 import { type Row } from "../../api/operations.ts"
 import { Moment, relative, usd, words } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
+import { Chips } from "../../kit/forms/scopes.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { shortId, useAgents } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
@@ -119,13 +120,7 @@ export default function Anomalies() {
         {
           title: "Most of it",
           cell: ({ contributors }) => (
-            <span className="chips">
-              {contributors.slice(0, 1).map((contributor) => (
-                <span key={`${contributor.dimension} ${contributor.key}`} className="chip">
-                  {nameOf(contributor)} {usd(contributor.costUsd)}
-                </span>
-              ))}
-            </span>
+            <Chips none="" texts={contributors.slice(0, 1).map((one) => `${nameOf(one)} ${usd(one.costUsd)}`)} />
           )
         },
         {

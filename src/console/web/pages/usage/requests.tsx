@@ -55,16 +55,11 @@ const Charged = () => {
         {
           title: "Input",
           isNumber: true,
-          cell: ({ cachedInputTokens, inputTokens }) =>
-            inputTokens === null ? null : (
-              <span title={`${count(cachedInputTokens ?? 0)} of them from the cache`}>{count(inputTokens)}</span>
-            )
+          cell: ({ cachedInputTokens, inputTokens }) => (
+            <span title={`${count(cachedInputTokens ?? 0)} of them from the cache`}>{count(inputTokens)}</span>
+          )
         },
-        {
-          title: "Output",
-          isNumber: true,
-          cell: ({ outputTokens }) => (outputTokens === null ? null : count(outputTokens))
-        },
+        { title: "Output", isNumber: true, cell: ({ outputTokens }) => count(outputTokens) },
         {
           title: "Latency",
           isNumber: true,

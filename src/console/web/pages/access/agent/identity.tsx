@@ -5,7 +5,7 @@ import { count, Moment, usd } from "../../../kit/format.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../../kit/forms/operation.tsx"
 import { Chips, ScopePicker } from "../../../kit/forms/scopes.tsx"
 import { TenantName } from "../../../kit/names/tenants.tsx"
-import { Card, Facts, Soft } from "../../../kit/parts.tsx"
+import { Card, Facts, orNone, Soft } from "../../../kit/parts.tsx"
 import { Answered } from "../../../kit/states.tsx"
 import { useCan } from "../../../shell/session.tsx"
 import { type Agent, write } from "./status.tsx"
@@ -95,9 +95,9 @@ export const Identity = ({ of: agent }: Of<Agent>) => (
         className="facts in"
         facts={[
           ["Id", <code>{agent.id}</code>],
-          ["Owner", agent.ownerUserId ?? <Soft>none</Soft>],
+          ["Owner", orNone(agent.ownerUserId, String)],
           ["Tenant", <TenantName id={agent.tenantId} />],
-          ["Description", agent.description === "" ? <Soft>none</Soft> : agent.description],
+          ["Description", orNone(agent.description, String)],
           ["May be granted", <Chips none="nothing" texts={agent.scopeCeiling} />],
           ["Longest life of a token", `${count(agent.maxCredentialTtlSeconds / 60)} minutes`],
           [

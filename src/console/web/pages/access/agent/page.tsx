@@ -32,7 +32,6 @@ export default function AgentPage() {
     <DetailPage
       name="agents.get"
       what="Agent"
-      title={({ name }) => name}
       lead={({ ownerUserId, status }) => (
         <>
           <Status of={status} /> Agent of {ownerUserId ?? "no owner"}

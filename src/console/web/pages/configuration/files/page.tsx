@@ -1,5 +1,5 @@
 import { type ReactNode } from "react"
-import { Link, useLocation, useParams, useSearchParams } from "wouter"
+import { useLocation, useParams, useSearchParams } from "wouter"
 import { useCall } from "../../../api/hooks.ts"
 import { Act, Copy, CopyCurl, TabLinks } from "../../../kit/actions.tsx"
 import { Moment } from "../../../kit/format.tsx"
@@ -7,7 +7,7 @@ import { Table } from "../../../kit/lists/table.tsx"
 import { isBuiltIn } from "../../../kit/names/built-in.ts"
 import { ApplicationChoice } from "../../../kit/names/names.tsx"
 import { Page } from "../../../kit/page.tsx"
-import { Noted } from "../../../kit/parts.tsx"
+import { NameLink, Noted } from "../../../kit/parts.tsx"
 import { Answered, Called, Empty, Loading, Nothing } from "../../../kit/states.tsx"
 import { Create, Delete, Deleted, Move } from "./dialogs.tsx"
 import { Edit } from "./edit.tsx"
@@ -24,12 +24,7 @@ const Folder = ({ children }: { readonly children: ReadonlyArray<TreeNode> }) =>
       columns={[
         {
           title: "Name",
-          cell: ({ id, name, type }) => (
-            <Link className="name" href={`/files/${id}`}>
-              {name}
-              {type === "folder" ? "/" : ""}
-            </Link>
-          )
+          cell: ({ id, name, type }) => <NameLink name={type === "folder" ? `${name}/` : name} to={`/files/${id}`} />
         },
         { title: "Version", isNumber: true, cell: ({ version }) => version ?? "" },
         { title: "Size", isNumber: true, cell: ({ size }) => sizeText(size) },

@@ -1,9 +1,9 @@
-import { Link, useSearchParams } from "wouter"
+import { useSearchParams } from "wouter"
 import { ButtonLink } from "../../../kit/actions.tsx"
 import { Moment } from "../../../kit/format.tsx"
 import { ConfirmAct } from "../../../kit/forms/operation.tsx"
 import { List } from "../../../kit/lists/list.tsx"
-import { Card, Soft, Tag, Verbatim } from "../../../kit/parts.tsx"
+import { Card, NameLink, Soft, Tag, Verbatim } from "../../../kit/parts.tsx"
 import { Called } from "../../../kit/states.tsx"
 import { UnifiedDiff } from "../../../kit/texts/diff.tsx"
 import { etag, type Node, type OfFile } from "./nodes.ts"
@@ -102,11 +102,7 @@ export const Versions = ({ locked, node }: OfFile) => {
         columns={[
           {
             title: "Version",
-            cell: ({ version }) => (
-              <Link className="name" href={`/files/${node.id}?version=${version}`}>
-                Version {version}
-              </Link>
-            )
+            cell: ({ version }) => <NameLink name={`Version ${version}`} to={`/files/${node.id}?version=${version}`} />
           },
           { title: "Saved", cell: ({ createdAt }) => <Moment at={createdAt} /> },
           { title: "By", cell: ({ createdBy }) => createdBy },
