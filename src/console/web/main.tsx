@@ -33,15 +33,13 @@ class Boundary extends Component<
   }
 }
 
-const Guarded = ({
-  children,
-  needs,
-  title
-}: {
+interface Guarding {
   readonly children: ReactNode
   readonly needs: string | undefined
   readonly title: string
-}) => {
+}
+
+const Guarded = ({ children, needs, title }: Guarding) => {
   const refusal = useRefusal()(needs ?? "")
   if (needs === undefined || refusal === undefined) return children
   return (

@@ -1,6 +1,6 @@
 import { type ComponentType, type ReactNode, useEffect, useState } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
-import { curlOf } from "../api/client.ts"
+import { addressOf, curlOf } from "../api/client.ts"
 import { type Input, type Operation } from "../api/operations.ts"
 import { useRefusal } from "../shell/session.tsx"
 import { useDialogs } from "./dialog.tsx"
@@ -83,6 +83,19 @@ export const CopyCurl = <Name extends Operation>({ name, input }: OfCall<Name>) 
   <button type="button" className="btn quiet" onClick={() => void copy(curlOf(name, input), "Command")}>
     Copy as curl
   </button>
+)
+
+interface Saved<Name extends Operation> extends OfCall<Name> {
+  readonly text: string
+  /** The name of the file, where the service does not say it. */
+  readonly to?: string
+}
+
+/** Saves what an operation answers as a file. */
+export const Download = <Name extends Operation>({ input, name, text, to = "" }: Saved<Name>) => (
+  <a className="btn" href={addressOf(name, input)[1]} download={to}>
+    {text}
+  </a>
 )
 
 /** A link that looks like a button. */

@@ -2,7 +2,7 @@ import { Fragment, type ReactNode } from "react"
 import { Link, useParams } from "wouter"
 import { useCall } from "../api/hooks.ts"
 import { type Answer, type Input, type Operation } from "../api/operations.ts"
-import { type Acts, ActsOf, CopyCurl } from "./actions.tsx"
+import { type Acts, ActsOf, ButtonLink, CopyCurl } from "./actions.tsx"
 import { Cut, percent } from "./format.tsx"
 import { Page } from "./page.tsx"
 import { Answered } from "./states.tsx"
@@ -93,6 +93,21 @@ export const Tag = ({ children, title, tone = "" }: State) => (
   <span className={tone === "" ? "tag" : `tag ${tone}`} title={title}>
     {children}
   </span>
+)
+
+interface OfNote {
+  readonly children: ReactNode
+  readonly link: readonly [href: string, verb: string]
+  readonly tag: string
+}
+
+/** Says what needs a look, and leads there. */
+export const Note = ({ children, link: [href, verb], tag }: OfNote) => (
+  <div className="note">
+    <Tag tone="warn">{tag}</Tag>
+    <span>{children}</span>
+    <ButtonLink href={href}>{verb}</ButtonLink>
+  </div>
 )
 
 /** The name of a row, which leads to its page. */

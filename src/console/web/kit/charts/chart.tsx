@@ -33,14 +33,7 @@ const useThemeChanges = (): number => {
   return changes
 }
 
-/** Bars over time, one colour a series, stacked; the table beside a chart says the same in words. */
-export const Bars = ({
-  format = usd,
-  isHourly = false,
-  label,
-  series,
-  times
-}: {
+interface OfBars {
   readonly format?: (value: number) => string
   /** Whether the moments are hours, shown in local time, and not days, which are those of UTC. */
   readonly isHourly?: boolean
@@ -48,7 +41,10 @@ export const Bars = ({
   readonly series: ReadonlyArray<Series>
   /** Epoch seconds. */
   readonly times: ReadonlyArray<number>
-}) => {
+}
+
+/** Bars over time, one colour a series, stacked; the table beside a chart says the same in words. */
+export const Bars = ({ format = usd, isHourly = false, label, series, times }: OfBars) => {
   const place = useRef<HTMLDivElement>(null)
   const theme = useThemeChanges()
   useEffect(() => {

@@ -8,16 +8,14 @@ import { type Column, type SpendSource } from "./table.tsx"
 /** The costs of the rows that are shown that have any, once they have come. */
 const Costs = createContext<ReadonlyMap<string, number> | undefined>(undefined)
 
-/** Reads what rows cost, for the column that shows it. */
-export const WithSpend = ({
-  children,
-  ids,
-  source: { dimension, from }
-}: {
+interface Spending {
   readonly children: ReactNode
   readonly ids: ReadonlyArray<string>
   readonly source: SpendSource
-}) => {
+}
+
+/** Reads what rows cost, for the column that shows it. */
+export const WithSpend = ({ children, ids, source: { dimension, from } }: Spending) => {
   const { data } = useCall("insights.spend", { params: { dimension }, query: { from, keys: ids.join(",") } })
   const costs = data && new Map(data.items.map(({ costUsd, key }) => [key, costUsd]))
   return <Costs value={costs}>{children}</Costs>

@@ -1,6 +1,7 @@
 import { Link } from "wouter"
 import { useCall, useRow } from "../../api/hooks.ts"
 import { useCan } from "../../shell/session.tsx"
+import { Cut } from "../format.tsx"
 import { NameLink } from "../parts.tsx"
 
 /** An id and its name. */
@@ -80,9 +81,5 @@ export const PrincipalName = ({ name }: { readonly name: string }) => {
   const isAllowed = useCan()("api-keys:read")
   const [kind, id = ""] = name.split(":")
   const key = useRow("apiKeys.list", id, isAllowed && kind === "api-key")
-  return (
-    <span className="cut" title={name}>
-      {key ? `key ${key.name}` : name}
-    </span>
-  )
+  return <Cut text={key ? `key ${key.name}` : name} title={name} />
 }

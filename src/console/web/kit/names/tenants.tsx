@@ -14,15 +14,14 @@ export const useTenants = () => {
   return { isSystem, tenants, isComplete: data?.nextCursor === null }
 }
 
-/** Chooses the tenant of what is made, where the caller is of no tenant itself. */
-export const TenantField = ({
-  none = "The default tenant",
-  others = []
-}: {
+interface Choosing {
   readonly none?: string
   /** Choices that are no tenants. */
   readonly others?: ReadonlyArray<Option>
-}) => {
+}
+
+/** Chooses the tenant of what is made, where the caller is of no tenant itself. */
+export const TenantField = ({ none = "The default tenant", others = [] }: Choosing) => {
   const { isComplete, isSystem, tenants } = useTenants()
   if (!isSystem) return null
   if (!isComplete) return <Field label="Tenant" name="tenantId" placeholder={none} hint="Its id" />

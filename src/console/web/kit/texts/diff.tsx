@@ -32,19 +32,16 @@ export const diffOf = async (before: string, after: string): Promise<string | un
   return createTwoFilesPatch("before", "after", before, after, undefined, undefined, { timeout: timeoutMilliseconds })
 }
 
-/** Two texts compared in the browser. */
-export const Compare = ({
-  after,
-  before,
-  id,
-  label
-}: {
+interface Compared {
   readonly after: string
   readonly before: string
   /** Names what is compared, apart from everything else that is. */
   readonly id: string
   readonly label: string
-}) => {
+}
+
+/** Two texts compared in the browser. */
+export const Compare = ({ after, before, id, label }: Compared) => {
   const asked = useQuery({
     queryKey: ["compare", id],
     queryFn: () => diffOf(before, after).then((diff) => ({ diff })),

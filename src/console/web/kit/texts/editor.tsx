@@ -13,35 +13,29 @@ export interface Editing {
   readonly read: () => string
 }
 
+interface OfArea {
+  readonly area: RefObject<HTMLTextAreaElement | null>
+  readonly describedBy: string
+  readonly initial: string
+  readonly label: string
+  readonly onInput: () => void
+}
+
 /** The text itself. It keeps its own value and is never set again: setting much of it takes long. */
-const Area = memo(
-  ({
-    area,
-    describedBy,
-    initial,
-    label,
-    onInput
-  }: {
-    readonly area: RefObject<HTMLTextAreaElement | null>
-    readonly describedBy: string
-    readonly initial: string
-    readonly label: string
-    readonly onInput: () => void
-  }) => (
-    <textarea
-      ref={area}
-      className="code editor"
-      aria-label={label}
-      aria-describedby={describedBy}
-      defaultValue={initial}
-      onInput={onInput}
-      spellCheck={false}
-      autoCapitalize="off"
-      autoComplete="off"
-      wrap="off"
-    />
-  )
-)
+const Area = memo(({ area, describedBy, initial, label, onInput }: OfArea) => (
+  <textarea
+    ref={area}
+    className="code editor"
+    aria-label={label}
+    aria-describedby={describedBy}
+    defaultValue={initial}
+    onInput={onInput}
+    spellCheck={false}
+    autoCapitalize="off"
+    autoComplete="off"
+    wrap="off"
+  />
+))
 
 const languageOf = (name: string): SyntaxCheck["language"] | undefined => {
   const ending = /\.([^.]+)$/.exec(name)?.[1]?.toLowerCase()
@@ -106,21 +100,17 @@ const partsOf = (text: string): Array<string> => {
 
 const linesIn = (text: string): number => text.split("\n").length - 1
 
-/** An editor of a file's text that says what is wrong with JSON and YAML; a large file is edited part by part. */
-export const Editor = ({
-  editing,
-  initial,
-  label,
-  name,
-  onInput
-}: {
+interface Editable {
   readonly editing: RefObject<Editing | null>
   readonly initial: string
   readonly label: string
   /** The name of the file, which says what it holds. */
   readonly name: string
   readonly onInput: () => void
-}) => {
+}
+
+/** An editor of a file's text that says what is wrong with JSON and YAML; a large file is edited part by part. */
+export const Editor = ({ editing, initial, label, name, onInput }: Editable) => {
   const id = useId()
   const area = useRef<HTMLTextAreaElement>(null)
   // A field for text has line feeds alone; each line of the file gets its own end back.

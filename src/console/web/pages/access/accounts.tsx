@@ -94,30 +94,28 @@ const Delete = ({ of: account }: Of<Account>) => (
 )
 
 /** People who sign in. */
-export default function Accounts() {
-  return (
-    <ListPage
-      title="Accounts"
-      lead="People who sign in here. Their roles say what they may do."
-      actions={<Create />}
-      name="accounts.list"
-      searches="Name, e-mail address or id"
-      order="-createdAt"
-      filters={[useTenantFilter()]}
-      rowClass={({ status }) => (status === "active" ? undefined : "gone")}
-      empty="There is no account yet"
-      columns={[
-        {
-          title: "Name",
-          sort: "name",
-          cell: ({ email, name }) => <NameLines name={name} detail={<Cut as="small" text={email} />} />
-        },
-        { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : "warn"}>{status}</Tag> },
-        { title: "Roles", cell: ({ roleIds }) => <RoleNames ids={roleIds} /> },
-        { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
-        { title: "Last sign-in", sort: "lastSignInAt", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> }
-      ]}
-      acts={[Edit, Suspend, Delete]}
-    />
-  )
-}
+export default () => (
+  <ListPage
+    title="Accounts"
+    lead="People who sign in here. Their roles say what they may do."
+    actions={<Create />}
+    name="accounts.list"
+    searches="Name, e-mail address or id"
+    order="-createdAt"
+    filters={[useTenantFilter()]}
+    rowClass={({ status }) => (status === "active" ? undefined : "gone")}
+    empty="There is no account yet"
+    columns={[
+      {
+        title: "Name",
+        sort: "name",
+        cell: ({ email, name }) => <NameLines name={name} detail={<Cut as="small" text={email} />} />
+      },
+      { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : "warn"}>{status}</Tag> },
+      { title: "Roles", cell: ({ roleIds }) => <RoleNames ids={roleIds} /> },
+      { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
+      { title: "Last sign-in", sort: "lastSignInAt", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> }
+    ]}
+    acts={[Edit, Suspend, Delete]}
+  />
+)

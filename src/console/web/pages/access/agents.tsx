@@ -46,34 +46,29 @@ const Create = () => {
 }
 
 /** Programs that act by themselves, and who they belong to. */
-export default function Agents() {
-  return (
-    <ListPage
-      title="Agents"
-      lead="Programs that act by themselves. Each has an owner and the most that it may ever do."
-      actions={
-        <Act kind="main" icon="plus" needs="agents:write" opens={<Create />}>
-          Register an agent
-        </Act>
-      }
-      name="agents.list"
-      searches="Name, owner or id"
-      filters={[{ key: "status", label: "Status", options: Object.keys(tones) }, useTenantFilter()]}
-      rowClass={({ status }) => (status === "retired" ? "gone" : undefined)}
-      empty={[
-        "There is no agent yet",
-        "An agent gets short-lived tokens with part of the scopes that you give it here."
-      ]}
-      columns={[
-        { title: "Name", sort: "name", cell: ({ id, name }) => <NameLink name={name} to={`/agents/${id}`} /> },
-        { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
-        ...useTenantColumn(),
-        { title: "Owner", cell: ({ ownerUserId }) => orNone(ownerUserId, (owner) => <Cut text={owner} />) },
-        { title: "May be granted", cell: ({ scopeCeiling }) => <ScopeChips scopes={scopeCeiling} /> },
-        ...useSpendColumn("agent"),
-        { title: "Last seen", sort: "lastSeenAt", cell: ({ lastSeenAt }) => <Moment at={lastSeenAt} /> },
-        { title: "Registered", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
-      ]}
-    />
-  )
-}
+export default () => (
+  <ListPage
+    title="Agents"
+    lead="Programs that act by themselves. Each has an owner and the most that it may ever do."
+    actions={
+      <Act kind="main" icon="plus" needs="agents:write" opens={<Create />}>
+        Register an agent
+      </Act>
+    }
+    name="agents.list"
+    searches="Name, owner or id"
+    filters={[{ key: "status", label: "Status", options: Object.keys(tones) }, useTenantFilter()]}
+    rowClass={({ status }) => (status === "retired" ? "gone" : undefined)}
+    empty={["There is no agent yet", "An agent gets short-lived tokens with part of the scopes that you give it here."]}
+    columns={[
+      { title: "Name", sort: "name", cell: ({ id, name }) => <NameLink name={name} to={`/agents/${id}`} /> },
+      { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
+      ...useTenantColumn(),
+      { title: "Owner", cell: ({ ownerUserId }) => orNone(ownerUserId, (owner) => <Cut text={owner} />) },
+      { title: "May be granted", cell: ({ scopeCeiling }) => <ScopeChips scopes={scopeCeiling} /> },
+      ...useSpendColumn("agent"),
+      { title: "Last seen", sort: "lastSeenAt", cell: ({ lastSeenAt }) => <Moment at={lastSeenAt} /> },
+      { title: "Registered", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+    ]}
+  />
+)

@@ -1,3 +1,4 @@
+import { type ReactNode } from "react"
 import { useLocation } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
@@ -62,6 +63,20 @@ const Made = ({ made, onKept }: { readonly made: NewKey; readonly onKept?: () =>
   </SecretDialog>
 )
 
+interface OfKey {
+  readonly children?: ReactNode
+  readonly scopes?: ReadonlyArray<string>
+}
+
+const Fields = ({ children, scopes = [] }: OfKey) => (
+  <>
+    <create.Field label="Name" name="name" placeholder="nightly-import" hint="Who uses it, so that you know it again" />
+    {children}
+    <ScopePicker initial={scopes} />
+    <create.Field label="Expires" name="expiresAt" hint="Local time; empty for a key that lasts until it is revoked" />
+  </>
+)
+
 const Create = () => (
   <create.Make
     label="Make a key"
@@ -71,19 +86,10 @@ const Create = () => (
     needs={write}
     shows={(made) => <Made made={made} />}
   >
-    <KeyName />
-    <TenantField none="None: of the whole installation" />
-    <ScopePicker />
-    <Expiry />
+    <Fields>
+      <TenantField none="None: of the whole installation" />
+    </Fields>
   </create.Make>
-)
-
-const KeyName = () => (
-  <create.Field label="Name" name="name" placeholder="nightly-import" hint="Who uses it, so that you know it again" />
-)
-
-const Expiry = () => (
-  <create.Field label="Expires" name="expiresAt" hint="Local time; empty for a key that lasts until it is revoked" />
 )
 
 /** The first key, which leads on to what comes after it. */
@@ -100,9 +106,7 @@ const CreateFirst = ({ onClose }: { readonly onClose: () => void }) => {
       <p>
         Programs use a key to call the API and the models. This one may call models; change what it may do as you like.
       </p>
-      <KeyName />
-      <ScopePicker initial={["llm:complete", "llm:embed", "llm:read"]} />
-      <Expiry />
+      <Fields scopes={["llm:complete", "llm:embed", "llm:read"]} />
     </create.Dialog>
   )
 }

@@ -195,33 +195,31 @@ const Delete = ({ of: provider }: Of<Provider>) => (
 )
 
 /** The issuers that are trusted, for people and for workloads. */
-export default function IdentityProviders() {
-  return (
-    <ListPage
-      title="Identity providers"
-      lead="OpenID Connect issuers that are trusted: for people who sign in, and for workloads."
-      actions={
-        <Act kind="main" icon="plus" needs={write} opens={<Create />}>
-          Make a provider
-        </Act>
-      }
-      name="identityProviders.list"
-      searches="Issuer, client or domain"
-      order="-createdAt"
-      filters={[{ key: "kind", label: "Kind", options: { login: "people", workload: "workloads" } }]}
-      rowClass={({ status }) => (status === "active" ? undefined : "gone")}
-      empty={[
-        "There is no identity provider yet",
-        "With one, people sign in with the accounts that they have, and workloads need no secret."
-      ]}
-      columns={[
-        { title: "Issuer", sort: "issuer", cell: ({ issuer }) => <Cut text={issuer} /> },
-        { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : ""}>{status}</Tag> },
-        { title: "What for", cell: ({ kind }) => kinds[kind] },
-        { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
-        { title: "Changed", cell: ({ updatedAt }) => <Moment at={updatedAt} /> }
-      ]}
-      acts={[Test, Edit, Disable, Delete]}
-    />
-  )
-}
+export default () => (
+  <ListPage
+    title="Identity providers"
+    lead="OpenID Connect issuers that are trusted: for people who sign in, and for workloads."
+    actions={
+      <Act kind="main" icon="plus" needs={write} opens={<Create />}>
+        Make a provider
+      </Act>
+    }
+    name="identityProviders.list"
+    searches="Issuer, client or domain"
+    order="-createdAt"
+    filters={[{ key: "kind", label: "Kind", options: { login: "people", workload: "workloads" } }]}
+    rowClass={({ status }) => (status === "active" ? undefined : "gone")}
+    empty={[
+      "There is no identity provider yet",
+      "With one, people sign in with the accounts that they have, and workloads need no secret."
+    ]}
+    columns={[
+      { title: "Issuer", sort: "issuer", cell: ({ issuer }) => <Cut text={issuer} /> },
+      { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : ""}>{status}</Tag> },
+      { title: "What for", cell: ({ kind }) => kinds[kind] },
+      { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
+      { title: "Changed", cell: ({ updatedAt }) => <Moment at={updatedAt} /> }
+    ]}
+    acts={[Test, Edit, Disable, Delete]}
+  />
+)

@@ -82,25 +82,23 @@ const Suspend = ({ of: tenant }: Of<Tenant>) => (
 const Accounts = ({ of: { id } }: Of<Tenant>) => <ButtonLink href={`/accounts?tenantId=${id}`}>Accounts</ButtonLink>
 
 /** The customers of the installation. */
-export default function Tenants() {
-  return (
-    <ListPage
-      title="Tenants"
-      lead="Customers of the installation, kept apart: agents, accounts, keys and money belong to one."
-      actions={<Create />}
-      name="tenants.list"
-      searches="Name, short name or id"
-      filters={[{ key: "status", label: "Status", options: ["active", "suspended"] }]}
-      rowClass={({ status }) => (status === "active" ? undefined : "gone")}
-      empty="There is no tenant"
-      columns={[
-        { title: "Name", sort: "name", cell: ({ name }) => <Cut as="strong" text={name} /> },
-        { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : "warn"}>{status}</Tag> },
-        { title: "Short name", cell: ({ slug }) => <code className="cut">{slug}</code> },
-        ...useSpendColumn("tenant"),
-        { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} style="date" /> }
-      ]}
-      acts={[Accounts, Edit, Suspend]}
-    />
-  )
-}
+export default () => (
+  <ListPage
+    title="Tenants"
+    lead="Customers of the installation, kept apart: agents, accounts, keys and money belong to one."
+    actions={<Create />}
+    name="tenants.list"
+    searches="Name, short name or id"
+    filters={[{ key: "status", label: "Status", options: ["active", "suspended"] }]}
+    rowClass={({ status }) => (status === "active" ? undefined : "gone")}
+    empty="There is no tenant"
+    columns={[
+      { title: "Name", sort: "name", cell: ({ name }) => <Cut as="strong" text={name} /> },
+      { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : "warn"}>{status}</Tag> },
+      { title: "Short name", cell: ({ slug }) => <code className="cut">{slug}</code> },
+      ...useSpendColumn("tenant"),
+      { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} style="date" /> }
+    ]}
+    acts={[Accounts, Edit, Suspend]}
+  />
+)

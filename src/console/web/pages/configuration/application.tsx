@@ -185,49 +185,47 @@ const Part = ({ children, link, needs, title }: OfPart) => (
 )
 
 /** One application: what it is, and what belongs to it. */
-export default function ApplicationPage() {
-  return (
-    <DetailPage
-      name="applications.get"
-      what="Application"
-      lead={({ description, status }) => (
-        <>
-          <Tag tone={applicationTones[status]}>{status}</Tag> {description}
-        </>
-      )}
-      actions={[Edit, Suspend, Delete, MakeKey]}
-    >
-      {(application) => (
-        <>
-          {isBuiltIn(application) ? null : <Registration id={application.id} name={application.name} />}
-          <div className="grid">
-            <Card title="Application" span={6}>
-              <Facts
-                className="facts in"
-                facts={[
-                  ["Id", application.id],
-                  ["Short name", <code>{application.slug}</code>],
-                  ["Made", <Moment at={application.createdAt} style="full" />],
-                  ["Changed", <Moment at={application.updatedAt} style="full" />]
-                ]}
-              />
-            </Card>
-            <Part title="Keys" needs="api-keys:read" link={["/api-keys", "All keys"]}>
-              <Keys id={application.id} />
-            </Part>
-            <Part title="Roles" needs="roles:read" link={[`/roles?application=${application.id}`, "Open the matrix"]}>
-              <Roles id={application.id} />
-            </Part>
-            <Part
-              title="Configuration"
-              needs="configuration:read"
-              link={[`/files?application=${application.id}`, "Open the files"]}
-            >
-              <Configuration id={application.id} />
-            </Part>
-          </div>
-        </>
-      )}
-    </DetailPage>
-  )
-}
+export default () => (
+  <DetailPage
+    name="applications.get"
+    what="Application"
+    lead={({ description, status }) => (
+      <>
+        <Tag tone={applicationTones[status]}>{status}</Tag> {description}
+      </>
+    )}
+    actions={[Edit, Suspend, Delete, MakeKey]}
+  >
+    {(application) => (
+      <>
+        {isBuiltIn(application) ? null : <Registration id={application.id} name={application.name} />}
+        <div className="grid">
+          <Card title="Application" span={6}>
+            <Facts
+              className="facts in"
+              facts={[
+                ["Id", application.id],
+                ["Short name", <code>{application.slug}</code>],
+                ["Made", <Moment at={application.createdAt} style="full" />],
+                ["Changed", <Moment at={application.updatedAt} style="full" />]
+              ]}
+            />
+          </Card>
+          <Part title="Keys" needs="api-keys:read" link={["/api-keys", "All keys"]}>
+            <Keys id={application.id} />
+          </Part>
+          <Part title="Roles" needs="roles:read" link={[`/roles?application=${application.id}`, "Open the matrix"]}>
+            <Roles id={application.id} />
+          </Part>
+          <Part
+            title="Configuration"
+            needs="configuration:read"
+            link={[`/files?application=${application.id}`, "Open the files"]}
+          >
+            <Configuration id={application.id} />
+          </Part>
+        </div>
+      </>
+    )}
+  </DetailPage>
+)

@@ -1,11 +1,11 @@
 import { useSearchParams } from "wouter"
 import { useCall } from "../../api/hooks.ts"
-import { ButtonLink, TabLinks } from "../../kit/actions.tsx"
+import { TabLinks } from "../../kit/actions.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { isBuiltIn } from "../../kit/names/built-in.ts"
-import { NameLink, Noted, orNone, Tag } from "../../kit/parts.tsx"
+import { NameLink, Note, Noted, orNone, Tag } from "../../kit/parts.tsx"
 import { RegistrationTokens } from "./registration-tokens.tsx"
 
 /** The tone of each status of an application. */
@@ -37,11 +37,9 @@ const Waiting = () => {
   const { data } = useCall("applications.list", { query: { status: "pending", limit: 200 } }, { everySeconds: 30 })
   const waiting = data?.items.length ?? 0
   return waiting === 0 ? null : (
-    <div className="note">
-      <Tag tone="warn">{waiting} waiting</Tag>
-      <span>{waiting === 1 ? "An application waits" : "Applications wait"} for an approval.</span>
-      <ButtonLink href="/applications?status=pending">Review</ButtonLink>
-    </div>
+    <Note tag={`${waiting} waiting`} link={["/applications?status=pending", "Review"]}>
+      {waiting === 1 ? "An application waits" : "Applications wait"} for an approval.
+    </Note>
   )
 }
 

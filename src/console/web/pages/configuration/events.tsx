@@ -113,32 +113,27 @@ const Delete = ({ of }: Of<Subscription>) => (
 )
 
 /** Who receives events by the CloudEvents Subscriptions API. */
-export default function Events() {
-  return (
-    <ListPage
-      title="Event subscriptions"
-      lead="Receivers of CloudEvents that have consented. Every entry of the audit log is an event."
-      actions={
-        <Act kind="main" icon="plus" needs={write} opens={<Subscribe />}>
-          Subscribe a sink
-        </Act>
-      }
-      name="eventSubscriptions.list"
-      searches="Address"
-      filters={[useTenantFilter()]}
-      empty={[
-        "No sink is subscribed",
-        "Programs subscribe themselves at /api/cloudevents/subscriptions, and show here."
-      ]}
-      columns={[
-        { title: "Sink", cell: ({ sink }) => <Cut text={sink} /> },
-        { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
-        { title: "Types", cell: ({ types }) => (types.length === 0 ? "all" : <Cut text={types.join(", ")} />) },
-        { title: "Filters", isNumber: true, cell: ({ filters: conditions }) => conditions.length },
-        ...useTenantColumn(),
-        { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
-      ]}
-      acts={[Edit, Disable, Delete]}
-    />
-  )
-}
+export default () => (
+  <ListPage
+    title="Event subscriptions"
+    lead="Receivers of CloudEvents that have consented. Every entry of the audit log is an event."
+    actions={
+      <Act kind="main" icon="plus" needs={write} opens={<Subscribe />}>
+        Subscribe a sink
+      </Act>
+    }
+    name="eventSubscriptions.list"
+    searches="Address"
+    filters={[useTenantFilter()]}
+    empty={["No sink is subscribed", "Programs subscribe themselves at /api/cloudevents/subscriptions, and show here."]}
+    columns={[
+      { title: "Sink", cell: ({ sink }) => <Cut text={sink} /> },
+      { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
+      { title: "Types", cell: ({ types }) => (types.length === 0 ? "all" : <Cut text={types.join(", ")} />) },
+      { title: "Filters", isNumber: true, cell: ({ filters: conditions }) => conditions.length },
+      ...useTenantColumn(),
+      { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+    ]}
+    acts={[Edit, Disable, Delete]}
+  />
+)

@@ -125,23 +125,21 @@ const Test = ({ of: { id } }: Of<Integration>) => {
 }
 
 /** One integration, with what was sent to it. */
-export default function IntegrationPage() {
-  return (
-    <DetailPage
-      name="integrations.get"
-      what="Integration"
-      lead={<Link href="/integrations">Integrations</Link>}
-      actions={[Test, Edit, Rotate, Replay, Delete]}
-      facts={(of) => [
-        ["Status", <Tag tone={toneOf(of.status)}>{of.status}</Tag>],
-        ["Kind", words(of.kind)],
-        ["Address", <code>{of.url}</code>],
-        ["Event types", <Chips texts={of.eventTypes} />],
-        ["Tenant", of.tenantId ?? "every tenant, and the installation"],
-        ["Made", <Noted value={<Moment at={of.createdAt} style="full" />} note={of.createdBy} />]
-      ]}
-    >
-      {({ id }) => <Deliveries id={id} />}
-    </DetailPage>
-  )
-}
+export default () => (
+  <DetailPage
+    name="integrations.get"
+    what="Integration"
+    lead={<Link href="/integrations">Integrations</Link>}
+    actions={[Test, Edit, Rotate, Replay, Delete]}
+    facts={(of) => [
+      ["Status", <Tag tone={toneOf(of.status)}>{of.status}</Tag>],
+      ["Kind", words(of.kind)],
+      ["Address", <code>{of.url}</code>],
+      ["Event types", <Chips texts={of.eventTypes} />],
+      ["Tenant", of.tenantId ?? "every tenant, and the installation"],
+      ["Made", <Noted value={<Moment at={of.createdAt} style="full" />} note={of.createdBy} />]
+    ]}
+  >
+    {({ id }) => <Deliveries id={id} />}
+  </DetailPage>
+)

@@ -53,31 +53,29 @@ export const toneOf = (status: string) =>
   status === "active" || status === "delivered" ? "ok" : status === "disabled" || status === "failed" ? "bad" : "warn"
 
 /** Where events are sent. */
-export default function Integrations() {
-  return (
-    <ListPage
-      title="Integrations"
-      lead="Where events are sent as they happen: webhooks, Slack, receivers of CloudEvents."
-      actions={<Create />}
-      name="integrations.list"
-      searches="Name or address"
-      empty={["Nothing is sent anywhere yet", "An integration tells another system of every change that it asks for."]}
-      columns={[
-        { title: "Name", sort: "name", cell: ({ id, name }) => <NameLink name={name} to={`/integrations/${id}`} /> },
-        { title: "Kind", cell: ({ kind }) => kind },
-        { title: "Status", cell: ({ status }) => <Tag tone={toneOf(status)}>{status}</Tag> },
-        { title: "Address", cell: ({ url }) => <Cut text={url} /> },
-        {
-          title: "Types",
-          cell: ({ eventTypes }) => (
-            <Cut
-              text={eventTypes.length === 1 ? eventTypes[0] : `${eventTypes.length} types`}
-              title={eventTypes.join("\n")}
-            />
-          )
-        },
-        { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
-      ]}
-    />
-  )
-}
+export default () => (
+  <ListPage
+    title="Integrations"
+    lead="Where events are sent as they happen: webhooks, Slack, receivers of CloudEvents."
+    actions={<Create />}
+    name="integrations.list"
+    searches="Name or address"
+    empty={["Nothing is sent anywhere yet", "An integration tells another system of every change that it asks for."]}
+    columns={[
+      { title: "Name", sort: "name", cell: ({ id, name }) => <NameLink name={name} to={`/integrations/${id}`} /> },
+      { title: "Kind", cell: ({ kind }) => kind },
+      { title: "Status", cell: ({ status }) => <Tag tone={toneOf(status)}>{status}</Tag> },
+      { title: "Address", cell: ({ url }) => <Cut text={url} /> },
+      {
+        title: "Types",
+        cell: ({ eventTypes }) => (
+          <Cut
+            text={eventTypes.length === 1 ? eventTypes[0] : `${eventTypes.length} types`}
+            title={eventTypes.join("\n")}
+          />
+        )
+      },
+      { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+    ]}
+  />
+)

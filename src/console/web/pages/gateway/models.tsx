@@ -3,8 +3,8 @@ import { type Answer } from "../../api/operations.ts"
 import { ButtonLink, CopyCurl } from "../../kit/actions.tsx"
 import { shortCount, usd } from "../../kit/format.tsx"
 import { Chips } from "../../kit/forms/scopes.tsx"
-import { FilterChoices, Search, useFilters } from "../../kit/lists/filters.tsx"
-import { Table } from "../../kit/lists/table.tsx"
+import { FilterChoices, useFilters } from "../../kit/lists/filters.tsx"
+import { type Column, Table } from "../../kit/lists/table.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Noted, Soft, Tag } from "../../kit/parts.tsx"
 import { Answered, Empty, nothingMatches } from "../../kit/states.tsx"
@@ -13,10 +13,38 @@ type Model = Answer<"llm.models">[number]
 
 const tones = { available: "ok", degraded: "warn", unavailable: "bad" } as const
 
+const columns: ReadonlyArray<Column<Model>> = [
+  {
+    title: "Model",
+    cell: ({ aliases, id }) => (
+      <Noted value={<strong>{id}</strong>} note={aliases.length === 0 ? null : `also ${aliases.join(", ")}`} />
+    )
+  },
+  { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
+  { title: "Providers", cell: (model) => model.providers.join(", ") },
+  {
+    title: "Input, 1 M tokens",
+    isNumber: true,
+    cell: ({ prices }) => (prices === null ? <Soft>unknown</Soft> : usd(prices.inputUsdPerMTok))
+  },
+  {
+    title: "Cached",
+    isNumber: true,
+    cell: ({ prices }) => prices && usd(prices.cacheReadUsdPerMTok ?? prices.inputUsdPerMTok)
+  },
+  { title: "Output", isNumber: true, cell: ({ prices }) => prices && usd(prices.outputUsdPerMTok ?? 0) },
+  {
+    title: "Context",
+    isNumber: true,
+    cell: ({ contextTokens }) => contextTokens && shortCount(contextTokens)
+  },
+  { title: "Can", cell: ({ capabilities, kind }) => <Chips texts={[kind, ...capabilities]} /> }
+]
+
 /** Models that callers can request, with their prices. */
 export default function Models() {
   const asked = useCall("llm.models", {}, { everySeconds: 60 })
-  const { isFiltered, set, values } = useFilters(["search", "provider", "status"])
+  const { isFiltered, values } = useFilters(["search", "provider", "status"])
   const text = (values.search ?? "").toLowerCase()
   const matches = ({ aliases, capabilities, id, providers, status }: Model) =>
     [id, ...aliases, ...capabilities].some((word) => word.toLowerCase().includes(text)) &&
@@ -30,13 +58,9 @@ export default function Models() {
       actions={<CopyCurl name="llm.models" input={{}} />}
     >
       <div className="filters">
-        <Search
-          label="Search names, aliases and what they can"
-          value={values.search}
-          onSearch={(value) => set("search", value)}
-        />
         <FilterChoices
           filters={[
+            { key: "search", label: "Search names, aliases and what they can", isSearched: true },
             { key: "provider", label: "Provider", options: providers },
             { key: "status", label: "Status", options: Object.keys(tones) }
           ]}
@@ -58,36 +82,7 @@ export default function Models() {
                 )
               }
               rowClass={({ status }) => (status === "unavailable" ? "gone" : undefined)}
-              columns={[
-                {
-                  title: "Model",
-                  cell: ({ aliases, id }) => (
-                    <Noted
-                      value={<strong>{id}</strong>}
-                      note={aliases.length === 0 ? null : `also ${aliases.join(", ")}`}
-                    />
-                  )
-                },
-                { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
-                { title: "Providers", cell: (model) => model.providers.join(", ") },
-                {
-                  title: "Input, 1 M tokens",
-                  isNumber: true,
-                  cell: ({ prices }) => (prices === null ? <Soft>unknown</Soft> : usd(prices.inputUsdPerMTok))
-                },
-                {
-                  title: "Cached",
-                  isNumber: true,
-                  cell: ({ prices }) => prices && usd(prices.cacheReadUsdPerMTok ?? prices.inputUsdPerMTok)
-                },
-                { title: "Output", isNumber: true, cell: ({ prices }) => prices && usd(prices.outputUsdPerMTok ?? 0) },
-                {
-                  title: "Context",
-                  isNumber: true,
-                  cell: ({ contextTokens }) => contextTokens && shortCount(contextTokens)
-                },
-                { title: "Can", cell: ({ capabilities, kind }) => <Chips texts={[kind, ...capabilities]} /> }
-              ]}
+              columns={columns}
               acts={({ id, kind }) =>
                 kind === "chat" ? <ButtonLink href={`/try?model=${encodeURIComponent(id)}`}>Try</ButtonLink> : null
               }

@@ -87,67 +87,65 @@ const End = ({ of: plan, verb }: Of<Plan> & { readonly verb: keyof typeof ending
 )
 
 /** Budgets of agents for a unit of work. */
-export default function Plans() {
-  return (
-    <ListPage
-      title="Plans"
-      lead="Budgets that agents hold for a unit of work and draw on call by call."
-      name="allPlans.list"
-      searches="Name or id"
-      filters={[
-        // Those that run are what the page is for; every other status is asked for by its name.
-        { key: "status", label: "Status", initial: "active", options: [...statuses, ["all", "any"]] },
-        { key: "agentId", label: "Agent", options: useAgents() },
-        useTenantFilter()
-      ]}
-      everySeconds={15}
-      rowClass={({ endedAt }) => (endedAt === null ? undefined : "gone")}
-      empty={["No plan runs", "An agent starts one before a unit of work, with POST /api/agents/:agentId/plans."]}
-      columns={[
-        {
-          title: "Plan",
-          cell: (plan) => (
-            <div className="wrap">
-              <Link href={`/reservations?planId=${plan.id}`}>
-                <strong>{nameOf(plan)}</strong>
-              </Link>{" "}
-              {plan.taskType === null ? null : <span className="chip">{plan.taskType}</span>}
-              <br />
-              <small>
-                <AgentName id={plan.agentId} />
-              </small>
-            </div>
-          )
-        },
-        { title: "Spend", isWide: true, cell: (plan) => <Spend plan={plan} /> },
-        { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
-        {
-          title: "Began",
-          sort: "createdAt",
-          cell: ({ createdAt, endedAt, expiresAt }) => (
-            <Noted
-              isBelow
-              value={<Moment at={createdAt} />}
-              note={
-                (endedAt ?? expiresAt) === null ? (
-                  "no end is set"
-                ) : (
-                  <>
-                    {endedAt === null ? "ends" : "ended"} <Moment at={endedAt ?? expiresAt} />
-                  </>
-                )
-              }
-            />
-          )
-        }
-      ]}
-      acts={(plan) => (
-        <>
-          <Extend of={plan} />
-          <End verb="Complete" of={plan} />
-          <End verb="Abort" of={plan} />
-        </>
-      )}
-    />
-  )
-}
+export default () => (
+  <ListPage
+    title="Plans"
+    lead="Budgets that agents hold for a unit of work and draw on call by call."
+    name="allPlans.list"
+    searches="Name or id"
+    filters={[
+      // Those that run are what the page is for; every other status is asked for by its name.
+      { key: "status", label: "Status", initial: "active", options: [...statuses, ["all", "any"]] },
+      { key: "agentId", label: "Agent", options: useAgents() },
+      useTenantFilter()
+    ]}
+    everySeconds={15}
+    rowClass={({ endedAt }) => (endedAt === null ? undefined : "gone")}
+    empty={["No plan runs", "An agent starts one before a unit of work, with POST /api/agents/:agentId/plans."]}
+    columns={[
+      {
+        title: "Plan",
+        cell: (plan) => (
+          <div className="wrap">
+            <Link href={`/reservations?planId=${plan.id}`}>
+              <strong>{nameOf(plan)}</strong>
+            </Link>{" "}
+            {plan.taskType === null ? null : <span className="chip">{plan.taskType}</span>}
+            <br />
+            <small>
+              <AgentName id={plan.agentId} />
+            </small>
+          </div>
+        )
+      },
+      { title: "Spend", isWide: true, cell: (plan) => <Spend plan={plan} /> },
+      { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
+      {
+        title: "Began",
+        sort: "createdAt",
+        cell: ({ createdAt, endedAt, expiresAt }) => (
+          <Noted
+            isBelow
+            value={<Moment at={createdAt} />}
+            note={
+              (endedAt ?? expiresAt) === null ? (
+                "no end is set"
+              ) : (
+                <>
+                  {endedAt === null ? "ends" : "ended"} <Moment at={endedAt ?? expiresAt} />
+                </>
+              )
+            }
+          />
+        )
+      }
+    ]}
+    acts={(plan) => (
+      <>
+        <Extend of={plan} />
+        <End verb="Complete" of={plan} />
+        <End verb="Abort" of={plan} />
+      </>
+    )}
+  />
+)

@@ -46,56 +46,54 @@ const Delete = ({ of }: Of<Subscription>) => (
 )
 
 /** Quotas at providers that are paid for ahead. */
-export default function Subscriptions() {
-  return (
-    <ListPage
-      title="Subscriptions"
-      lead="Quotas at providers that are paid for ahead, and how much of them is used."
-      actions={<AddSubscription />}
-      name="subscriptions.list"
-      searches="Name, provider or plan"
-      order="-createdAt"
-      filters={[useTenantFilter()]}
-      input={{ query: { limit: 20 } }}
-      rowClass={({ status }) => (status === "ended" ? "gone" : undefined)}
-      empty={[
-        "There is no subscription yet",
-        "With one, routing can use what is already paid for before what is paid by use."
-      ]}
-      columns={[
-        {
-          title: "Subscription",
-          sort: "name",
-          cell: ({ id, name, plan, provider }) => (
-            <div className="wrap">
-              <Link href={`/subscriptions/${id}`}>
-                <strong>{name}</strong>
-              </Link>{" "}
-              <span className="chip">{provider}</span> {plan === null ? null : <small>{plan}</small>}
-            </div>
-          )
-        },
-        { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
-        { title: "Use", isWide: true, cell: (of) => <Use of={of} /> },
-        {
-          title: "Each period",
-          cell: ({ pending, period, priceUsd, quota }) => (
-            <>
-              <Noted isBelow value={quantity(quota.amount, quota.unit)} note={`${usd(priceUsd)} a ${period}`} />
-              {pending && (
-                <>
-                  <br />
-                  <small>
-                    then {quantity(pending.quota.amount, pending.quota.unit)} for {usd(pending.priceUsd)},{" "}
-                    <Moment at={pending.effectiveAt} />
-                  </small>
-                </>
-              )}
-            </>
-          )
-        }
-      ]}
-      acts={[EditSubscription, Delete]}
-    />
-  )
-}
+export default () => (
+  <ListPage
+    title="Subscriptions"
+    lead="Quotas at providers that are paid for ahead, and how much of them is used."
+    actions={<AddSubscription />}
+    name="subscriptions.list"
+    searches="Name, provider or plan"
+    order="-createdAt"
+    filters={[useTenantFilter()]}
+    input={{ query: { limit: 20 } }}
+    rowClass={({ status }) => (status === "ended" ? "gone" : undefined)}
+    empty={[
+      "There is no subscription yet",
+      "With one, routing can use what is already paid for before what is paid by use."
+    ]}
+    columns={[
+      {
+        title: "Subscription",
+        sort: "name",
+        cell: ({ id, name, plan, provider }) => (
+          <div className="wrap">
+            <Link href={`/subscriptions/${id}`}>
+              <strong>{name}</strong>
+            </Link>{" "}
+            <span className="chip">{provider}</span> {plan === null ? null : <small>{plan}</small>}
+          </div>
+        )
+      },
+      { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
+      { title: "Use", isWide: true, cell: (of) => <Use of={of} /> },
+      {
+        title: "Each period",
+        cell: ({ pending, period, priceUsd, quota }) => (
+          <>
+            <Noted isBelow value={quantity(quota.amount, quota.unit)} note={`${usd(priceUsd)} a ${period}`} />
+            {pending && (
+              <>
+                <br />
+                <small>
+                  then {quantity(pending.quota.amount, pending.quota.unit)} for {usd(pending.priceUsd)},{" "}
+                  <Moment at={pending.effectiveAt} />
+                </small>
+              </>
+            )}
+          </>
+        )
+      }
+    ]}
+    acts={[EditSubscription, Delete]}
+  />
+)

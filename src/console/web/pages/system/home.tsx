@@ -7,7 +7,7 @@ import { Bars } from "../../kit/charts/chart.tsx"
 import { count, Moment, percent, ownTimeZone, short, usd, words } from "../../kit/format.tsx"
 import { Icon } from "../../kit/icons.tsx"
 import { Page } from "../../kit/page.tsx"
-import { Card, PercentChange, Tag, Tile } from "../../kit/parts.tsx"
+import { Card, Note, PercentChange, Tag, Tile } from "../../kit/parts.tsx"
 import { Answered, Called, Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
 import { useRefusals } from "../usage/refusals.tsx"
@@ -39,21 +39,6 @@ const Plain = <Row,>({ cells, classes = [], keyOf, label, rows }: Rows<Row>) => 
     </table>
   </div>
 )
-
-/** Says what needs a look, and leads there. */
-const Note = ({ children, link: [href, verb], tag }: OfNote) => (
-  <div className="note">
-    <Tag tone="warn">{tag}</Tag>
-    <span>{children}</span>
-    <ButtonLink href={href}>{verb}</ButtonLink>
-  </div>
-)
-
-interface OfNote {
-  readonly children: ReactNode
-  readonly link: readonly [href: string, verb: string]
-  readonly tag: string
-}
 
 const Held = () => {
   const { data } = useCall("approvals.list", { query: { limit: 50 } }, { everySeconds: 30 })

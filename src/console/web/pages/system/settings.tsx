@@ -1,8 +1,9 @@
 import { call } from "../../api/client.ts"
+import { type Answer } from "../../api/operations.ts"
 import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { save } from "../../kit/download.ts"
 import { Search, useFilters } from "../../kit/lists/filters.tsx"
-import { Table } from "../../kit/lists/table.tsx"
+import { type Column, Table } from "../../kit/lists/table.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Soft, Tag } from "../../kit/parts.tsx"
 import { Called } from "../../kit/states.tsx"
@@ -23,6 +24,27 @@ const saveBundle = async () => {
   save(new Blob([text], { type: "application/json" }), "support-bundle.json")
   announce("The support bundle is saved")
 }
+
+const columns: ReadonlyArray<Column<Answer<"dashboard.settings">["settings"][number]>> = [
+  {
+    title: "Key",
+    isWide: true,
+    cell: ({ description, key }) => (
+      <>
+        <code>{key}</code>
+        <div className="wrap soft">{description}</div>
+      </>
+    )
+  },
+  {
+    title: "Value",
+    cell: ({ value }) => (value === null ? <Soft>none</Soft> : <code title={value}>{value}</code>)
+  },
+  {
+    title: "Set by",
+    cell: ({ source }) => (source === "default" ? <Soft>default</Soft> : <Tag>{source}</Tag>)
+  }
+]
 
 /** What the service runs with, and where each setting came from. */
 export default function Settings() {
@@ -56,26 +78,7 @@ export default function Settings() {
                   rows={rows}
                   empty="Nothing matches"
                   keyOf={({ key }) => key}
-                  columns={[
-                    {
-                      title: "Key",
-                      isWide: true,
-                      cell: ({ description, key }) => (
-                        <>
-                          <code>{key}</code>
-                          <div className="wrap soft">{description}</div>
-                        </>
-                      )
-                    },
-                    {
-                      title: "Value",
-                      cell: ({ value }) => (value === null ? <Soft>none</Soft> : <code title={value}>{value}</code>)
-                    },
-                    {
-                      title: "Set by",
-                      cell: ({ source }) => (source === "default" ? <Soft>default</Soft> : <Tag>{source}</Tag>)
-                    }
-                  ]}
+                  columns={columns}
                 />
               </section>
             </>

@@ -96,35 +96,33 @@ const End = ({ of }: Of<Key>) => (
 )
 
 /** Keys that the service signs with, and those that it trusts. */
-export default function Attestation() {
-  return (
-    <ListPage
-      title="Attestation"
-      lead="The keys that sign tokens, audit checkpoints and statements; their public halves are at /.well-known/attestation-keys.json."
-      actions={<Create />}
-      name="attestationKeys.list"
-      label="Attestation keys"
-      rowClass={({ status }) => (status === "retired" ? "gone" : undefined)}
-      empty="There is no key yet"
-      columns={[
-        {
-          title: "Name",
-          cell: ({ keyId, name }) => (
-            <>
-              <strong>{name}</strong> <code title={keyId}>{keyId.slice(0, 12)}…</code>
-            </>
-          )
-        },
-        { title: "Purpose", cell: ({ purpose }) => purpose },
-        { title: "Algorithm", cell: ({ algorithm }) => algorithm },
-        { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
-        { title: "From", cell: ({ validFrom }) => <Moment at={validFrom} style="full" /> },
-        {
-          title: "Until",
-          cell: ({ validUntil }) => (validUntil === null ? "in use" : <Moment at={validUntil} style="full" />)
-        }
-      ]}
-      acts={[Rotate, End]}
-    />
-  )
-}
+export default () => (
+  <ListPage
+    title="Attestation"
+    lead="The keys that sign tokens, audit checkpoints and statements; their public halves are at /.well-known/attestation-keys.json."
+    actions={<Create />}
+    name="attestationKeys.list"
+    label="Attestation keys"
+    rowClass={({ status }) => (status === "retired" ? "gone" : undefined)}
+    empty="There is no key yet"
+    columns={[
+      {
+        title: "Name",
+        cell: ({ keyId, name }) => (
+          <>
+            <strong>{name}</strong> <code title={keyId}>{keyId.slice(0, 12)}…</code>
+          </>
+        )
+      },
+      { title: "Purpose", cell: ({ purpose }) => purpose },
+      { title: "Algorithm", cell: ({ algorithm }) => algorithm },
+      { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
+      { title: "From", cell: ({ validFrom }) => <Moment at={validFrom} style="full" /> },
+      {
+        title: "Until",
+        cell: ({ validUntil }) => (validUntil === null ? "in use" : <Moment at={validUntil} style="full" />)
+      }
+    ]}
+    acts={[Rotate, End]}
+  />
+)

@@ -50,34 +50,32 @@ const Others = ({ member, of }: { readonly member: "entityId" | "userId"; readon
 )
 
 /** One entry: what it says, what changed, what proves it. */
-export default function AuditEntry() {
-  return (
-    <DetailPage
-      name="auditLogs.get"
-      what="Audit entry"
-      title={({ actionType }) => words(actionType)}
-      lead={<Link href="/audit">Audit log</Link>}
-      facts={({ hash, ...entry }) => [
-        ["When", <Moment at={entry.occurredAt} style="full" />],
-        [
-          "Outcome",
-          <>
-            <Tag tone={outcomeTones[entry.outcome]}>{entry.outcome}</Tag> {entry.reason}
-          </>
-        ],
-        ["Actor", <Noted value={<Others member="userId" of={entry.userId} />} note={entry.actorType} />],
-        [words(entry.entityType), entry.entityId === null ? "none" : <Others member="entityId" of={entry.entityId} />],
-        ["Tenant", entry.tenantId ?? "the installation"],
-        ["From", <Noted value={entry.ipAddress ?? "no address"} note={entry.userAgent} />],
-        ["Trace", <code>{entry.traceId ?? "none"}</code>],
-        ["Chain", <code>{entry.sequence === null ? "not linked yet" : `#${entry.sequence} ${hash}`}</code>]
-      ]}
-    >
-      {({ changes, outcome }) => (
-        <Card title={outcome === "success" ? "What changed" : "What was asked"}>
-          {changes === null ? <Empty title="This entry records no members" /> : <Compared {...changes} />}
-        </Card>
-      )}
-    </DetailPage>
-  )
-}
+export default () => (
+  <DetailPage
+    name="auditLogs.get"
+    what="Audit entry"
+    title={({ actionType }) => words(actionType)}
+    lead={<Link href="/audit">Audit log</Link>}
+    facts={({ hash, ...entry }) => [
+      ["When", <Moment at={entry.occurredAt} style="full" />],
+      [
+        "Outcome",
+        <>
+          <Tag tone={outcomeTones[entry.outcome]}>{entry.outcome}</Tag> {entry.reason}
+        </>
+      ],
+      ["Actor", <Noted value={<Others member="userId" of={entry.userId} />} note={entry.actorType} />],
+      [words(entry.entityType), entry.entityId === null ? "none" : <Others member="entityId" of={entry.entityId} />],
+      ["Tenant", entry.tenantId ?? "the installation"],
+      ["From", <Noted value={entry.ipAddress ?? "no address"} note={entry.userAgent} />],
+      ["Trace", <code>{entry.traceId ?? "none"}</code>],
+      ["Chain", <code>{entry.sequence === null ? "not linked yet" : `#${entry.sequence} ${hash}`}</code>]
+    ]}
+  >
+    {({ changes, outcome }) => (
+      <Card title={outcome === "success" ? "What changed" : "What was asked"}>
+        {changes === null ? <Empty title="This entry records no members" /> : <Compared {...changes} />}
+      </Card>
+    )}
+  </DetailPage>
+)

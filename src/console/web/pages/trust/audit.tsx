@@ -3,7 +3,7 @@ import { Link, useSearchParams } from "wouter"
 import { addressOf } from "../../api/client.ts"
 import { queries, useCall } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
-import { Act } from "../../kit/actions.tsx"
+import { Act, Download } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
 import { count, Moment, short, words } from "../../kit/format.tsx"
 import { useFilters } from "../../kit/lists/filters.tsx"
@@ -65,9 +65,6 @@ const Verify = () => (
   </Dialog>
 )
 
-const exportLink = (query: object, format: "jsonl" | "csv") =>
-  addressOf("auditLogs.export", { query: { ...query, format } })[1]
-
 /** How far back the list goes, by hours. */
 const spans: Readonly<Record<string, string>> = { 1: "an hour", 24: "a day", 168: "a week", 720: "30 days" }
 
@@ -112,12 +109,8 @@ export default function Audit() {
           </Act>
           {may("audit-logs:export") ? (
             <>
-              <a className="btn" href={exportLink(values, "csv")} download>
-                CSV
-              </a>
-              <a className="btn" href={exportLink(values, "jsonl")} download>
-                JSON Lines
-              </a>
+              <Download name="auditLogs.export" input={{ query: { ...values, format: "csv" } }} text="CSV" />
+              <Download name="auditLogs.export" input={{ query: { ...values, format: "jsonl" } }} text="JSON Lines" />
             </>
           ) : null}
         </>

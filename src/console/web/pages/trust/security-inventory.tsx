@@ -6,43 +6,41 @@ import { Tag } from "../../kit/parts.tsx"
 const kinds = ["agent", "agent-key", "api-key", "credential", "delegation", "webhook"] as const
 
 /** Every identity that is no person. */
-export default function Inventory() {
-  return (
-    <ListPage
-      title="Inventory"
-      lead={<Link href="/security">Security</Link>}
-      name="security.inventory"
-      filters={[{ key: "kind", label: "Kind", options: kinds.map((kind) => [kind, words(kind)]) }]}
-      label="Identities"
-      keyOf={({ id, kind }) => `${kind} ${id}`}
-      empty="There is no identity but people"
-      columns={[
-        { title: "Kind", cell: ({ kind }) => words(kind) },
-        { title: "Name", cell: ({ id, name }) => <span title={id}>{name ?? short(id)}</span> },
-        {
-          title: "Owner",
-          cell: ({ owner, ownerIsLive }) =>
-            owner === null ? (
-              <Tag tone="warn">no owner</Tag>
-            ) : (
-              <span title={owner}>
-                {short(owner)} {ownerIsLive === false ? <Tag tone="warn">gone</Tag> : null}
-              </span>
-            )
-        },
-        { title: "Used", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
-        { title: "Ends", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> },
-        {
-          title: "Granted",
-          isNumber: true,
-          cell: ({ scopesGranted }) => <span title={scopesGranted.join("\n")}>{count(scopesGranted.length)}</span>
-        },
-        {
-          title: "Used in 90 days",
-          isNumber: true,
-          cell: ({ scopesUsed }) => <span title={scopesUsed.join("\n")}>{count(scopesUsed.length)}</span>
-        }
-      ]}
-    />
-  )
-}
+export default () => (
+  <ListPage
+    title="Inventory"
+    lead={<Link href="/security">Security</Link>}
+    name="security.inventory"
+    filters={[{ key: "kind", label: "Kind", options: kinds.map((kind) => [kind, words(kind)]) }]}
+    label="Identities"
+    keyOf={({ id, kind }) => `${kind} ${id}`}
+    empty="There is no identity but people"
+    columns={[
+      { title: "Kind", cell: ({ kind }) => words(kind) },
+      { title: "Name", cell: ({ id, name }) => <span title={id}>{name ?? short(id)}</span> },
+      {
+        title: "Owner",
+        cell: ({ owner, ownerIsLive }) =>
+          owner === null ? (
+            <Tag tone="warn">no owner</Tag>
+          ) : (
+            <span title={owner}>
+              {short(owner)} {ownerIsLive === false ? <Tag tone="warn">gone</Tag> : null}
+            </span>
+          )
+      },
+      { title: "Used", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
+      { title: "Ends", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> },
+      {
+        title: "Granted",
+        isNumber: true,
+        cell: ({ scopesGranted }) => <span title={scopesGranted.join("\n")}>{count(scopesGranted.length)}</span>
+      },
+      {
+        title: "Used in 90 days",
+        isNumber: true,
+        cell: ({ scopesUsed }) => <span title={scopesUsed.join("\n")}>{count(scopesUsed.length)}</span>
+      }
+    ]}
+  />
+)

@@ -1,7 +1,6 @@
 import { Link, useParams } from "wouter"
-import { addressOf } from "../../api/client.ts"
 import { type Row } from "../../api/operations.ts"
-import { CopyCurl, type Of } from "../../kit/actions.tsx"
+import { CopyCurl, Download, type Of } from "../../kit/actions.tsx"
 import { count, short, words } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { useFilters } from "../../kit/lists/filters.tsx"
@@ -98,14 +97,12 @@ export default function Report() {
         <>
           <CopyCurl name="security.listFindings" input={{ params: { id }, query: values }} />
           {(["csv", "sarif"] as const).map((format) => (
-            <a
+            <Download
               key={format}
-              className="btn"
-              download
-              href={addressOf("security.exportReport", { params: { id }, query: { format } })[1]}
-            >
-              {format.toUpperCase()}
-            </a>
+              name="security.exportReport"
+              input={{ params: { id }, query: { format } }}
+              text={format.toUpperCase()}
+            />
           ))}
         </>
       }

@@ -27,44 +27,42 @@ const Request = () => (
 )
 
 /** Reports on identities that are no people, and what is wrong with them. */
-export default function Security() {
-  return (
-    <ListPage
-      title="Security"
-      lead="Keys, agents, credentials and webhooks: which are unused, too powerful, or without an owner."
-      actions={
-        <>
-          <ButtonLink href="/security/inventory">Inventory</ButtonLink>
-          <Request />
-        </>
-      }
-      name="security.listReports"
-      filters={[{ key: "kind", label: "Kind", options: kinds }]}
-      everySeconds={5}
-      label="Reports"
-      empty={[
-        "There is no report yet",
-        "A report applies every rule to every identity that is no person, and takes seconds."
-      ]}
-      columns={[
-        {
-          title: "Report",
-          cell: ({ createdAt, id, kind }) => (
-            <Link href={`/security/${id}`}>
-              <strong>{words(kind)}</strong> <Moment at={createdAt} style="full" />
-            </Link>
-          )
-        },
-        { title: "Status", cell: ({ status }) => <Tag tone={status === "completed" ? "ok" : "warn"}>{status}</Tag> },
-        { title: "Checked", isNumber: true, cell: ({ checked }) => count(checked) },
-        ...severities.map((severity) => ({
-          title: words(severity),
-          isNumber: true,
-          cell: ({ findings }: Row<"security.listReports">) =>
-            findings[severity] === 0 ? <Soft>0</Soft> : <b>{count(findings[severity])}</b>
-        })),
-        { title: "By", cell: ({ createdBy }) => <small title={createdBy}>{short(createdBy)}</small> }
-      ]}
-    />
-  )
-}
+export default () => (
+  <ListPage
+    title="Security"
+    lead="Keys, agents, credentials and webhooks: which are unused, too powerful, or without an owner."
+    actions={
+      <>
+        <ButtonLink href="/security/inventory">Inventory</ButtonLink>
+        <Request />
+      </>
+    }
+    name="security.listReports"
+    filters={[{ key: "kind", label: "Kind", options: kinds }]}
+    everySeconds={5}
+    label="Reports"
+    empty={[
+      "There is no report yet",
+      "A report applies every rule to every identity that is no person, and takes seconds."
+    ]}
+    columns={[
+      {
+        title: "Report",
+        cell: ({ createdAt, id, kind }) => (
+          <Link href={`/security/${id}`}>
+            <strong>{words(kind)}</strong> <Moment at={createdAt} style="full" />
+          </Link>
+        )
+      },
+      { title: "Status", cell: ({ status }) => <Tag tone={status === "completed" ? "ok" : "warn"}>{status}</Tag> },
+      { title: "Checked", isNumber: true, cell: ({ checked }) => count(checked) },
+      ...severities.map((severity) => ({
+        title: words(severity),
+        isNumber: true,
+        cell: ({ findings }: Row<"security.listReports">) =>
+          findings[severity] === 0 ? <Soft>0</Soft> : <b>{count(findings[severity])}</b>
+      })),
+      { title: "By", cell: ({ createdBy }) => <small title={createdBy}>{short(createdBy)}</small> }
+    ]}
+  />
+)

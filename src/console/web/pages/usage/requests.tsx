@@ -1,6 +1,5 @@
 import { useSearchParams } from "wouter"
-import { addressOf } from "../../api/client.ts"
-import { ButtonLink } from "../../kit/actions.tsx"
+import { ButtonLink, Download } from "../../kit/actions.tsx"
 import { count, milliseconds, Moment, usd, words } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
@@ -16,19 +15,14 @@ const Status = ({ status }: { readonly status: number | null }) =>
 /** Every request that was charged. */
 const Charged = () => {
   const chosen = useRange()
-  const { filters, query: filtered } = useUsageFilters()
-  const query = { ...filtered, ...chosen.range }
-  const [, exported] = addressOf("usage.export", { query: { ...query, format: "csv" } })
+  const { filters, query } = useUsageFilters()
+  const exported = { query: { ...query, ...chosen.range, format: "csv" } }
   return (
     <ListPage
       title="Requests"
       lead="Every gateway call that was sent, and every reservation that was reconciled."
       above={<RequestTabs />}
-      actions={
-        <a className="btn" href={exported} download="usage.csv">
-          Export CSV
-        </a>
-      }
+      actions={<Download name="usage.export" input={exported} text="Export CSV" to="usage.csv" />}
       filters={[<RangeChoice key="range" {...chosen} />, ...filters]}
       name="usage.list"
       searches="Model, task, user, name or id"

@@ -1,14 +1,13 @@
 import { useMemo } from "react"
 import { Link, useSearchParams } from "wouter"
-import { addressOf } from "../../api/client.ts"
 import { useCall } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
-import { ButtonLink, CopyCurl } from "../../kit/actions.tsx"
+import { ButtonLink, CopyCurl, Download } from "../../kit/actions.tsx"
 import { Bars, colourOf, type Series } from "../../kit/charts/chart.tsx"
 import { count, milliseconds, Moment, percent, usd } from "../../kit/format.tsx"
 import { Choice, FilterChoices, useFilters } from "../../kit/lists/filters.tsx"
 import { dateIn, type Range, RangeChoice, useRange } from "../../kit/lists/range.tsx"
-import { Table } from "../../kit/lists/table.tsx"
+import { type Column, Table } from "../../kit/lists/table.tsx"
 import { shortId } from "../../kit/names/names.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Card, PercentChange, Soft, Tile } from "../../kit/parts.tsx"
@@ -142,7 +141,15 @@ export default function Usage() {
   const earlier = { params: { dimension }, query: { ...query, ...before, limit: 200 } }
   const then = useCall("insights.by", earlier, { enabled: compares })
   const costBefore = new Map(then.data?.items.map(({ costUsd, key }) => [key, costUsd]))
-  const [, exported] = addressOf("usage.export", { query: { ...query, ...range, format: "csv" } })
+  const exported = { query: { ...query, ...range, format: "csv" } }
+  const compared: ReadonlyArray<Column<Item>> = [
+    { title: "Before", isNumber: true, cell: ({ key }) => usd(costBefore.get(key) ?? 0) },
+    {
+      title: "Change",
+      isNumber: true,
+      cell: ({ costUsd, key }) => <Change now={costUsd} then={then.data && (costBefore.get(key) ?? 0)} />
+    }
+  ]
   const narrowed = (key: string, without: ReadonlyArray<string> = []) => {
     const next = new URLSearchParams(search)
     for (const name of without) next.delete(name)
@@ -164,9 +171,7 @@ export default function Usage() {
       actions={
         <>
           <CopyCurl name="insights.by" input={input} />
-          <a className="btn" href={exported} download="usage.csv">
-            Export CSV
-          </a>
+          <Download name="usage.export" input={exported} text="Export CSV" to="usage.csv" />
           <ButtonLink href="/billing">Billing report</ButtonLink>
         </>
       }
@@ -234,25 +239,7 @@ export default function Usage() {
                     },
                     { title: "Cost", isNumber: true, sort: "costUsd", cell: ({ costUsd }) => usd(costUsd) },
                     { title: "Share", isNumber: true, cell: ({ sharePercent }) => percent(sharePercent) },
-                    ...(compares
-                      ? [
-                          {
-                            title: "Before",
-                            isNumber: true,
-                            cell: ({ key }: Item) => usd(costBefore.get(key) ?? 0)
-                          },
-                          {
-                            title: "Change",
-                            isNumber: true,
-                            cell: ({ costUsd, key }: Item) => (
-                              <Change
-                                now={costUsd}
-                                then={then.data === undefined ? undefined : (costBefore.get(key) ?? 0)}
-                              />
-                            )
-                          }
-                        ]
-                      : []),
+                    ...(compares ? compared : []),
                     {
                       title: "Requests",
                       isNumber: true,

@@ -8,7 +8,7 @@ import { Icon } from "../../../kit/icons.tsx"
 import { isBuiltInRole, ownSlug } from "../../../kit/names/built-in.ts"
 import { ApplicationChoice } from "../../../kit/names/names.tsx"
 import { Page } from "../../../kit/page.tsx"
-import { Answered, Empty } from "../../../kit/states.tsx"
+import { Answered, Empty, Nothing } from "../../../kit/states.tsx"
 import { announce } from "../../../kit/toast.tsx"
 import { type Application, differenceOf, knownIn, type Line, linesOf, type Role, toggled } from "./capabilities.ts"
 import { Create, Edit, Review, write } from "./dialogs.tsx"
@@ -140,13 +140,14 @@ const OfApplication = ({ application, roles }: OfRoles) => {
       </div>
       <section className="card">
         {roles.length === 0 ? (
-          <Empty title={`${application.name} has no role yet`}>
-            <p>A role is a list of capabilities that the application gives a meaning to.</p>
-          </Empty>
+          <Nothing
+            said={[
+              `${application.name} has no role yet`,
+              "A role is a list of capabilities that the application gives a meaning to."
+            ]}
+          />
         ) : lines.length === 0 ? (
-          <Empty title="Nothing matches">
-            <p>Change or remove the filter.</p>
-          </Empty>
+          <Nothing said={["Nothing matches", "Change or remove the filter."]} />
         ) : (
           <Matrix
             key={first}
