@@ -178,14 +178,8 @@ interface Detail<Name extends Operation> {
 const nameOf = (thing: unknown): string => String((thing as { readonly name: string }).name)
 
 /** The page of one thing, by the id in its address: its name and state, what can be done with it, and what it is. */
-export const DetailPage = <Name extends Operation>({
-  children,
-  lead,
-  name,
-  title = nameOf,
-  ...detail
-}: Detail<Name>) => {
-  const { actions, copies, everySeconds, facts, what } = detail
+export const DetailPage = <Name extends Operation>(detail: Detail<Name>) => {
+  const { actions, children, copies, everySeconds, facts, lead, name, title = nameOf, what } = detail
   const { id = "" } = useParams()
   const input = { params: { id } } as object as Input<Name>
   const asked = useCall(name, input, { everySeconds })

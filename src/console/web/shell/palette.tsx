@@ -1,4 +1,4 @@
-import { useState } from "react"
+import { Fragment, useState } from "react"
 import { useLocation } from "wouter"
 import { Dialog } from "../kit/dialog.tsx"
 import { Icon } from "../kit/icons.tsx"
@@ -61,27 +61,24 @@ export const Palette = ({ onClose, pages }: { readonly onClose: () => void; read
   )
 }
 
+const keys = [
+  ["jump to a page", "Ctrl", "K"],
+  ["search in this list", "/"],
+  ["this help", "?"],
+  ["close a dialog", "Esc"]
+] as const
+
 /** What the keyboard does. */
 export const Help = ({ onClose }: { readonly onClose: () => void }) => (
   <Dialog title="Keyboard" onClose={onClose}>
     <div className="in">
       <dl className="facts">
-        <dt>
-          <kbd>Ctrl</kbd> <kbd>K</kbd>
-        </dt>
-        <dd>jump to a page</dd>
-        <dt>
-          <kbd>/</kbd>
-        </dt>
-        <dd>search in this list</dd>
-        <dt>
-          <kbd>?</kbd>
-        </dt>
-        <dd>this help</dd>
-        <dt>
-          <kbd>Esc</kbd>
-        </dt>
-        <dd>close a dialog</dd>
+        {keys.map(([what, ...pressed]) => (
+          <Fragment key={what}>
+            <dt>{pressed.flatMap((key) => [<kbd key={key}>{key}</kbd>, " "])}</dt>
+            <dd>{what}</dd>
+          </Fragment>
+        ))}
       </dl>
     </div>
   </Dialog>

@@ -100,21 +100,11 @@ interface OfConfirm<Name extends Operation> extends Omit<OfOperation<Name>, Kept
 }
 
 /** A button for what ends something or cannot be undone, and the dialog that asks before, naming it. */
-export const ConfirmAct = <Name extends Operation>({
-  below,
-  button = "bad",
-  of,
-  called = of?.name,
-  children,
-  input = { params: { id: of?.id } } as object as Input<Name>,
-  label,
-  needs,
-  unless,
-  verb,
-  what,
-  ...asked
-}: OfConfirm<Name>) => {
-  const { body, ...rest }: { readonly body?: unknown } = input
+export const ConfirmAct = <Name extends Operation>({ input, of, ...confirm }: OfConfirm<Name>) => {
+  const { below, button = "bad", called = of?.name, children, label, needs, unless, verb, what, ...asked } = confirm
+  const { body, ...rest }: { readonly body?: unknown; readonly params?: object | undefined } = input ?? {
+    params: { id: of?.id }
+  }
   const dialog = (
     <OperationDialog
       kind="bad"
@@ -149,30 +139,21 @@ interface OfSwitch<Name extends Operation> extends Omit<OfConfirm<Name>, "childr
 }
 
 /** The button for the one of two changes that can be made now, of which each undoes the other. */
-export const SwitchAct = <Name extends Operation>({
-  body,
-  headers,
-  of,
-  isOn,
-  meaning: [off, on],
-  off: offVerb = "Suspend",
-  on: onVerb = "Activate",
-  unless,
-  ...given
-}: OfSwitch<Name>) => {
-  const verb = isOn ? offVerb : onVerb
+export const SwitchAct = <Name extends Operation>({ isOn, meaning, of, ...given }: OfSwitch<Name>) => {
+  const { body, headers, off = "Suspend", on = "Activate", unless, ...confirm } = given
+  const verb = isOn ? off : on
   const written = body?.(!isOn) ?? { status: states[verb] }
   return (
     <ConfirmAct
       button={isOn ? "bad" : ""}
       kind={isOn ? "bad" : "main"}
       unless={isOn ? unless : undefined}
-      {...given}
+      {...confirm}
       of={of}
       input={{ params: { id: of.id }, body: written, headers } as object as Input<Name>}
       verb={verb}
     >
-      {isOn ? off : on}
+      {meaning[isOn ? 0 : 1]}
     </ConfirmAct>
   )
 }
@@ -227,16 +208,8 @@ type FieldProps<Name extends string> = OfMember<Name> &
   Omit<React.InputHTMLAttributes<HTMLInputElement>, "name"> & { readonly ref?: never }
 
 /** The field of a member: its control, its limits and whether it must be filled come from the schema of the operation. */
-export const Field = ({
-  hint,
-  isExact = false,
-  label,
-  name,
-  options,
-  rows,
-  unit = 1,
-  ...given
-}: FieldProps<string>) => {
+export const Field = (field: FieldProps<string>) => {
+  const { hint, isExact = false, label, name, options, rows, unit = 1, ...given } = field
   const { members, of } = useContext(Body)
   const member = members[name]
   if (member === undefined) throw new Error(`The operation takes no ${name}.`)

@@ -2,6 +2,7 @@ import { useState } from "react"
 import capabilities from "virtual:capabilities"
 import { useHas } from "../../shell/session.tsx"
 import { words } from "../format.tsx"
+import { Soft } from "../parts.tsx"
 
 interface Picking {
   readonly initial?: ReadonlyArray<string>
@@ -65,31 +66,24 @@ export const ScopePicker = ({ initial = [], label = "Scopes", name = "scopes" }:
   )
 }
 
+const chipsOf = (texts: ReadonlyArray<string>) =>
+  texts.map((text) => (
+    <span key={text} className="chip">
+      {text}
+    </span>
+  ))
+
 /** Texts one beside the other, and what stands for none. */
 export const Chips = ({ none = "none", texts }: { readonly none?: string; readonly texts: ReadonlyArray<string> }) =>
-  texts.length === 0 ? (
-    <span className="soft">{none}</span>
-  ) : (
-    <span className="chips">
-      {texts.map((text) => (
-        <span key={text} className="chip">
-          {text}
-        </span>
-      ))}
-    </span>
-  )
+  texts.length === 0 ? <Soft>{none}</Soft> : <span className="chips">{chipsOf(texts)}</span>
 
 /** The first of some capabilities, and how many more there are. */
 export const ScopeChips = ({ scopes }: { readonly scopes: ReadonlyArray<string> }) =>
   scopes.length === 0 ? (
-    <span className="soft">none</span>
+    <Soft>none</Soft>
   ) : (
     <span title={scopes.join("\n")}>
-      {scopes.slice(0, 2).map((scope) => (
-        <span key={scope} className="chip">
-          {scope}
-        </span>
-      ))}
+      {chipsOf(scopes.slice(0, 2))}
       {scopes.length > 2 ? <small> and {scopes.length - 2} more</small> : null}
     </span>
   )

@@ -3,6 +3,16 @@ import { useSearchParams } from "wouter"
 import { choicesOf, type Options } from "../forms/form.tsx"
 import { Icon } from "../icons.tsx"
 
+/** The search of a URL with some members set, and without those that are empty. */
+export const withMembers = (search: URLSearchParams, members: Readonly<Record<string, string>>): URLSearchParams => {
+  const next = new URLSearchParams(search)
+  for (const [name, value] of Object.entries(members)) {
+    if (value === "") next.delete(name)
+    else next.set(name, value)
+  }
+  return next
+}
+
 /** The filters of a list, which live in the URL; a change of one begins at the first page. */
 export const useFilters = <Key extends string>(keys: ReadonlyArray<Key>) => {
   const [search, setSearch] = useSearchParams()
@@ -11,14 +21,7 @@ export const useFilters = <Key extends string>(keys: ReadonlyArray<Key>) => {
     const value = search.get(key)
     if (value !== null && value !== "") values[key] = value
   }
-  const set = (key: Key, value: string) =>
-    setSearch((before) => {
-      const next = new URLSearchParams(before)
-      if (value === "") next.delete(key)
-      else next.set(key, value)
-      next.delete("cursor")
-      return next
-    })
+  const set = (key: Key, value: string) => setSearch((before) => withMembers(before, { [key]: value, cursor: "" }))
   return { values, set, isFiltered: Object.keys(values).length > 0 }
 }
 

@@ -6,7 +6,7 @@ import { Act, type Acts, ButtonLink, CopyCurl } from "../actions.tsx"
 import { Icon } from "../icons.tsx"
 import { Page } from "../page.tsx"
 import { Empty, Failed, Loading, Nothing, nothingMatches, type Said } from "../states.tsx"
-import { FilterChoices, type Filters, Search, useFilterQuery, useFilters } from "./filters.tsx"
+import { FilterChoices, type Filters, Search, useFilterQuery, useFilters, withMembers } from "./filters.tsx"
 import { WithSpend } from "./spend.tsx"
 import { type Column, idOf, type Selection, Table } from "./table.tsx"
 
@@ -117,12 +117,7 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
     )
   }
   const { items, nextCursor } = asked.data
-  const at = (value: string | undefined) => {
-    const next = new URLSearchParams(search)
-    if (value === undefined) next.delete("cursor")
-    else next.set("cursor", value)
-    return `${path}?${next}`
-  }
+  const at = (cursor: string) => `${path}?${withMembers(search, { cursor })}`
   const table = (
     <Table
       label={label}
@@ -172,7 +167,7 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
         <nav className="pager" aria-label="Pages">
           {cursor === undefined ? null : (
             <>
-              <ButtonLink href={at(undefined)}>First page</ButtonLink>
+              <ButtonLink href={at("")}>First page</ButtonLink>
               <Act icon="previous" onClick={() => history.back()}>
                 Previous
               </Act>

@@ -108,20 +108,16 @@ export const RangeChoice = ({ preset, set, values }: ReturnType<typeof useRange>
     <Choice isRequired label="Range" value={preset} options={presets} onChange={(value) => set("range", value)} />
     {preset === "custom" ? (
       <>
-        <input
-          type="date"
-          className="date"
-          aria-label="First day"
-          value={values.first ?? ""}
-          onChange={(event) => set("first", event.target.value)}
-        />
-        <input
-          type="date"
-          className="date"
-          aria-label="Last day"
-          value={values.last ?? ""}
-          onChange={(event) => set("last", event.target.value)}
-        />
+        {(["first", "last"] as const).map((end) => (
+          <input
+            key={end}
+            type="date"
+            className="date"
+            aria-label={end === "first" ? "First day" : "Last day"}
+            value={values[end] ?? ""}
+            onChange={(event) => set(end, event.target.value)}
+          />
+        ))}
       </>
     ) : null}
     <Choice

@@ -14,20 +14,20 @@ const write = "accounts:write"
 const create = formOf("accounts.create")
 const update = formOf("accounts.update")
 
-const Create = () => (
-  <create.Make title="Make an account" action="Make the account" done="The account is made" wide needs={write}>
+/** Who an account is of, with a password that the hint is about. */
+const Fields = ({ hint, label }: { readonly hint: string; readonly label: string }) => (
+  <>
     <div className="row2">
       <create.Field label="E-mail address" name="email" type="email" />
       <create.Field label="Name" name="name" />
     </div>
-    <create.Field
-      label="Password"
-      name="password"
-      type="password"
-      isExact
-      autoComplete="new-password"
-      hint="12 to 128 characters; the person can change it after signing in"
-    />
+    <create.Field label={label} name="password" type="password" isExact autoComplete="new-password" hint={hint} />
+  </>
+)
+
+const Create = () => (
+  <create.Make title="Make an account" action="Make the account" done="The account is made" wide needs={write}>
+    <Fields label="Password" hint="12 to 128 characters; the person can change it after signing in" />
     <TenantField none="The whole installation" />
     <RolePicker />
   </create.Make>
@@ -44,18 +44,7 @@ const Edit = ({ of: account }: Of<Account>) => (
     // Roles that are written end the sessions of the account.
     body={({ roleIds = account.roleIds, ...body }) => (isSame(account.roleIds, roleIds) ? body : { ...body, roleIds })}
   >
-    <div className="row2">
-      <update.Field label="E-mail address" name="email" type="email" />
-      <update.Field label="Name" name="name" />
-    </div>
-    <update.Field
-      label="New password"
-      name="password"
-      type="password"
-      isExact
-      autoComplete="new-password"
-      hint="Empty to keep it"
-    />
+    <Fields label="New password" hint="Empty to keep it" />
     <RolePicker initial={account.roleIds} />
     <p className="soft">Other roles and another password end the sessions of the account.</p>
   </update.Change>

@@ -1,5 +1,4 @@
 import { useCall } from "../../api/hooks.ts"
-import { Act } from "../../kit/actions.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
@@ -9,52 +8,53 @@ import { TenantField, useTenantColumn, useTenantFilter } from "../../kit/names/t
 import { NameLink, orNone, Tag } from "../../kit/parts.tsx"
 
 const tones = { active: "ok", suspended: "warn", retired: "" } as const
-const { Dialog, Field } = formOf("agents.register")
+const { Field, Make } = formOf("agents.register")
 
-const Create = () => {
-  const templates = useCall("agentTemplates.list", { query: { limit: 200 } })
+const TemplateField = () => {
+  const { data } = useCall("agentTemplates.list", { query: { limit: 200 } })
   return (
-    <Dialog
-      title="Register an agent"
-      action="Register the agent"
-      wide
-      // Where no scope is chosen, a template gives its own.
-      body={({ scopeCeiling = [], ...body }) =>
-        scopeCeiling.length === 0 && body.templateId !== undefined ? body : { ...body, scopeCeiling }
-      }
-      leads={({ id }) => `/agents/${id}`}
-    >
-      <div className="row2">
-        <Field label="Name" name="name" placeholder="invoice-reader" />
-        <Field label="Owner" name="ownerUserId" hint="Whose agent it is, in your own terms" />
-      </div>
-      <Field label="Description" name="description" />
-      <TenantField />
-      <Field
-        label="Template"
-        name="templateId"
-        options={[["", "None"], ...(templates.data?.items ?? []).map(({ id, name }) => [id, name] as const)]}
-        hint="Gives what is left empty here, and limits the agent"
-      />
-      <ScopePicker name="scopeCeiling" label="Scopes it may ever be granted" />
-      <div className="row2">
-        <Field label="Longest life of a token in minutes" name="maxCredentialTtlSeconds" unit={60} placeholder="60" />
-        <Field label="Most that one call may reserve, in US dollars" name="perTurnBudget" placeholder="no limit" />
-      </div>
-    </Dialog>
+    <Field
+      label="Template"
+      name="templateId"
+      options={[["", "None"], ...(data?.items ?? []).map(({ id, name }) => [id, name] as const)]}
+      hint="Gives what is left empty here, and limits the agent"
+    />
   )
 }
+
+const Create = () => (
+  <Make
+    needs="agents:write"
+    title="Register an agent"
+    action="Register the agent"
+    wide
+    // Where no scope is chosen, a template gives its own.
+    body={({ scopeCeiling = [], ...body }) =>
+      scopeCeiling.length === 0 && body.templateId !== undefined ? body : { ...body, scopeCeiling }
+    }
+    leads={({ id }) => `/agents/${id}`}
+  >
+    <div className="row2">
+      <Field label="Name" name="name" placeholder="invoice-reader" />
+      <Field label="Owner" name="ownerUserId" hint="Whose agent it is, in your own terms" />
+    </div>
+    <Field label="Description" name="description" />
+    <TenantField />
+    <TemplateField />
+    <ScopePicker name="scopeCeiling" label="Scopes it may ever be granted" />
+    <div className="row2">
+      <Field label="Longest life of a token in minutes" name="maxCredentialTtlSeconds" unit={60} placeholder="60" />
+      <Field label="Most that one call may reserve, in US dollars" name="perTurnBudget" placeholder="no limit" />
+    </div>
+  </Make>
+)
 
 /** Programs that act by themselves, and who they belong to. */
 export default () => (
   <ListPage
     title="Agents"
     lead="Programs that act by themselves. Each has an owner and the most that it may ever do."
-    actions={
-      <Act kind="main" icon="plus" needs="agents:write" opens={<Create />}>
-        Register an agent
-      </Act>
-    }
+    actions={<Create />}
     name="agents.list"
     searches="Name, owner or id"
     filters={[{ key: "status", label: "Status", options: Object.keys(tones) }, useTenantFilter()]}

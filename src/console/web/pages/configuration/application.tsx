@@ -92,11 +92,7 @@ const Delete = ({ of: application }: Of<Application>) => (
   </ConfirmAct>
 )
 
-interface OfApplication {
-  readonly id: number
-}
-
-const Keys = ({ id }: OfApplication) => (
+const Keys = ({ of: { id } }: Of<Application>) => (
   <Called name="apiKeys.list" input={{ query: { applicationId: id, limit: 200 } }} rows={2}>
     {({ items, nextCursor }) => {
       const own = items.filter(({ status }) => status === "active")
@@ -121,7 +117,7 @@ const Keys = ({ id }: OfApplication) => (
   </Called>
 )
 
-const Roles = ({ id }: OfApplication) => (
+const Roles = ({ of: { id } }: Of<Application>) => (
   <Called name="roles.list" input={{ query: { applicationId: id } }} rows={2}>
     {(roles) => (
       <div className="stack">
@@ -137,7 +133,7 @@ const Roles = ({ id }: OfApplication) => (
   </Called>
 )
 
-const Configuration = ({ id }: OfApplication) => (
+const Configuration = ({ of: { id } }: Of<Application>) => (
   <Called name="configurationTrees.get" input={{ query: { applicationId: id } }} rows={2}>
     {(nodes) =>
       nodes.length === 0 ? (
@@ -212,17 +208,17 @@ export default () => (
             />
           </Card>
           <Part title="Keys" needs="api-keys:read" link={["/api-keys", "All keys"]}>
-            <Keys id={application.id} />
+            <Keys of={application} />
           </Part>
           <Part title="Roles" needs="roles:read" link={[`/roles?application=${application.id}`, "Open the matrix"]}>
-            <Roles id={application.id} />
+            <Roles of={application} />
           </Part>
           <Part
             title="Configuration"
             needs="configuration:read"
             link={[`/files?application=${application.id}`, "Open the files"]}
           >
-            <Configuration id={application.id} />
+            <Configuration of={application} />
           </Part>
         </div>
       </>

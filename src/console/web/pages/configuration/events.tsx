@@ -1,5 +1,5 @@
 import { type Row } from "../../api/operations.ts"
-import { Act, type Of } from "../../kit/actions.tsx"
+import { type Of } from "../../kit/actions.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { CheckField } from "../../kit/forms/form.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../kit/forms/operation.tsx"
@@ -41,10 +41,11 @@ const Fields = () => (
 const Subscribe = () => {
   const secret = newSecret()
   return (
-    <create.Dialog
+    <create.Make
       title="Subscribe a sink"
       action="Subscribe"
       done="The sink was asked, and is subscribed"
+      needs={write}
       body={(body, data) => (data.has("isSigned") ? { ...body, config: { secret } } : body)}
       shows={(_, data) =>
         data.has("isSigned") ? <SigningSecret title="Secret of the subscription" secret={secret} /> : null
@@ -57,7 +58,7 @@ const Subscribe = () => {
         name="isSigned"
         hint="By Standard Webhooks, with a secret that is shown once"
       />
-    </create.Dialog>
+    </create.Make>
   )
 }
 
@@ -117,11 +118,7 @@ export default () => (
   <ListPage
     title="Event subscriptions"
     lead="Receivers of CloudEvents that have consented. Every entry of the audit log is an event."
-    actions={
-      <Act kind="main" icon="plus" needs={write} opens={<Subscribe />}>
-        Subscribe a sink
-      </Act>
-    }
+    actions={<Subscribe />}
     name="eventSubscriptions.list"
     searches="Address"
     filters={[useTenantFilter()]}

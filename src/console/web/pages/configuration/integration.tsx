@@ -1,5 +1,6 @@
 import { Link } from "wouter"
 import { useChange } from "../../api/hooks.ts"
+import { type Answer } from "../../api/operations.ts"
 import { Act, type Of } from "../../kit/actions.tsx"
 import { Moment, words } from "../../kit/format.tsx"
 import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
@@ -91,10 +92,7 @@ const Deliveries = ({ id }: { readonly id: string }) => {
             )
           }
         },
-        {
-          title: "Next",
-          cell: ({ nextAttemptAt }) => (nextAttemptAt === null ? null : <Moment at={nextAttemptAt} />)
-        }
+        { title: "Next", cell: ({ nextAttemptAt }) => (nextAttemptAt === null ? null : <Moment at={nextAttemptAt} />) }
       ]}
       acts={(delivery) => (
         <Act needs={write} onClick={() => retry.mutate({ params: { id, deliveryId: delivery.id } })}>
@@ -105,20 +103,15 @@ const Deliveries = ({ id }: { readonly id: string }) => {
   )
 }
 
+const announceTest = ({ delivered, error, status }: Answer<"integrations.test">) => {
+  const answered = `the receiver answered ${status}`
+  announce(delivered ? `Delivered: ${answered}` : `Not delivered: ${error ?? answered}`)
+}
+
 const Test = ({ of: { id } }: Of<Integration>) => {
   const test = useChange("integrations.test")
-  const send = () =>
-    test.mutate(
-      { params: { id } },
-      {
-        onSuccess: ({ delivered, error, status }) => {
-          const answered = `the receiver answered ${status}`
-          announce(delivered ? `Delivered: ${answered}` : `Not delivered: ${error ?? answered}`)
-        }
-      }
-    )
   return (
-    <Act needs={write} onClick={send}>
+    <Act needs={write} onClick={() => test.mutate({ params: { id } }, { onSuccess: announceTest })}>
       Test
     </Act>
   )

@@ -54,39 +54,32 @@ const TestResult = ({ result }: { readonly result: Answer<"llm.testProvider"> })
 
 /** Tests a provider and lists its models; keys live in the form and nowhere else. */
 const TestProvider = ({ providerId }: { readonly providerId?: string }) => {
-  const test = useMutation({
-    mutationFn: (data: FormData) =>
-      call("llm.testProvider", { body: targetOf(data, providerId), ...credentialIn(data) })
+  const ask = useMutation({
+    mutationFn: async ({ data, lists = false }: { readonly data: FormData; readonly lists?: boolean }) => {
+      const input = { body: targetOf(data, providerId), ...credentialIn(data) }
+      return lists ? { models: await call("llm.listModels", input) } : { tested: await call("llm.testProvider", input) }
+    }
   })
-  const list = useMutation({
-    mutationFn: (data: FormData) => call("llm.listModels", { body: targetOf(data, providerId), ...credentialIn(data) })
-  })
-  const isPending = test.isPending || list.isPending
   return (
     <Dialog title={providerId === undefined ? "Test an address" : `Test ${providerId}`} wide>
       <Form
-        cause={test.error ?? list.error}
-        onSubmit={(data) => {
-          list.reset()
-          test.mutate(data)
-        }}
+        cause={ask.error}
+        onSubmit={(data) => ask.mutate({ data })}
         actions={
           <>
             <button
               type="button"
               className="btn"
-              disabled={isPending}
+              disabled={ask.isPending}
               onClick={(event) => {
                 const { form } = event.currentTarget
-                if (form === null || !form.reportValidity()) return
-                test.reset()
-                list.mutate(new FormData(form))
+                if (form?.reportValidity() === true) ask.mutate({ data: new FormData(form), lists: true })
               }}
             >
               List its models
             </button>
-            <button type="submit" className="btn main" disabled={isPending}>
-              {isPending ? "Asking …" : "Test"}
+            <button type="submit" className="btn main" disabled={ask.isPending}>
+              {ask.isPending ? "Asking …" : "Test"}
             </button>
           </>
         }
@@ -116,11 +109,11 @@ const TestProvider = ({ providerId }: { readonly providerId?: string }) => {
           required
           hint="A test may use the keys of providers, so that a sign-in alone does not allow it. It is forgotten with this dialog"
         />
-        {test.data === undefined ? null : <TestResult result={test.data} />}
-        {list.data === undefined ? null : (
+        {ask.data?.tested && <TestResult result={ask.data.tested} />}
+        {ask.data?.models && (
           <Table
             label="Models of the provider"
-            rows={list.data}
+            rows={ask.data.models}
             empty="It lists no model"
             columns={[
               { title: "Model", cell: ({ id }) => <code>{id}</code> },

@@ -33,11 +33,7 @@ const columns: ReadonlyArray<Column<Model>> = [
     cell: ({ prices }) => prices && usd(prices.cacheReadUsdPerMTok ?? prices.inputUsdPerMTok)
   },
   { title: "Output", isNumber: true, cell: ({ prices }) => prices && usd(prices.outputUsdPerMTok ?? 0) },
-  {
-    title: "Context",
-    isNumber: true,
-    cell: ({ contextTokens }) => contextTokens && shortCount(contextTokens)
-  },
+  { title: "Context", isNumber: true, cell: ({ contextTokens }) => contextTokens && shortCount(contextTokens) },
   { title: "Can", cell: ({ capabilities, kind }) => <Chips texts={[kind, ...capabilities]} /> }
 ]
 

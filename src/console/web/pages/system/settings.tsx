@@ -36,14 +36,8 @@ const columns: ReadonlyArray<Column<Answer<"dashboard.settings">["settings"][num
       </>
     )
   },
-  {
-    title: "Value",
-    cell: ({ value }) => (value === null ? <Soft>none</Soft> : <code title={value}>{value}</code>)
-  },
-  {
-    title: "Set by",
-    cell: ({ source }) => (source === "default" ? <Soft>default</Soft> : <Tag>{source}</Tag>)
-  }
+  { title: "Value", cell: ({ value }) => (value === null ? <Soft>none</Soft> : <code title={value}>{value}</code>) },
+  { title: "Set by", cell: ({ source }) => (source === "default" ? <Soft>default</Soft> : <Tag>{source}</Tag>) }
 ]
 
 /** What the service runs with, and where each setting came from. */

@@ -66,12 +66,7 @@ const fetchReport = async (body: object, name: string, isSigned: boolean): Promi
   save(await (await send(pathname)).blob(), `${name}.statement.json`)
 }
 
-interface Previewed {
-  readonly month: string
-  readonly tenantId: string | undefined
-}
-
-const Preview = ({ month, tenantId }: Previewed) => {
+const Preview = ({ month, tenantId }: { readonly month: string; readonly tenantId: string | undefined }) => {
   const groupBy = ["tenant", "provider", "model"] as const
   const body = { ...boundsOf(month), format: "json", groupBy, ...(tenantId === undefined ? {} : { tenantId }) } as const
   return (

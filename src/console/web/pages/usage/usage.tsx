@@ -5,7 +5,7 @@ import { type Answer, type Row } from "../../api/operations.ts"
 import { ButtonLink, CopyCurl, Download } from "../../kit/actions.tsx"
 import { Bars, colourOf, type Series } from "../../kit/charts/chart.tsx"
 import { count, milliseconds, Moment, percent, usd } from "../../kit/format.tsx"
-import { Choice, FilterChoices, useFilters } from "../../kit/lists/filters.tsx"
+import { Choice, FilterChoices, useFilters, withMembers } from "../../kit/lists/filters.tsx"
 import { dateIn, type Range, RangeChoice, useRange } from "../../kit/lists/range.tsx"
 import { type Column, Table } from "../../kit/lists/table.tsx"
 import { shortId } from "../../kit/names/names.tsx"
@@ -150,12 +150,6 @@ export default function Usage() {
       cell: ({ costUsd, key }) => <Change now={costUsd} then={then.data && (costBefore.get(key) ?? 0)} />
     }
   ]
-  const narrowed = (key: string, without: ReadonlyArray<string> = []) => {
-    const next = new URLSearchParams(search)
-    for (const name of without) next.delete(name)
-    next.set(filter, key)
-    return next
-  }
   return (
     <Page
       title="Usage"
@@ -229,7 +223,7 @@ export default function Usage() {
                             {item.key === null ? (
                               <Soft>none</Soft>
                             ) : (
-                              <Link href={`/usage?${narrowed(item.key)}`} title={item.key}>
+                              <Link href={`/usage?${withMembers(search, { [filter]: item.key })}`} title={item.key}>
                                 {nameOf(item)}
                               </Link>
                             )}
@@ -248,7 +242,9 @@ export default function Usage() {
                         key === null ? (
                           count(all)
                         ) : (
-                          <Link href={`/requests?${narrowed(key, ["by", "compare"])}`}>{count(all)}</Link>
+                          <Link href={`/requests?${withMembers(search, { by: "", compare: "", [filter]: key })}`}>
+                            {count(all)}
+                          </Link>
                         )
                     },
                     {

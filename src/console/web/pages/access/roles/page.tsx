@@ -5,6 +5,7 @@ import { Act, CopyCurl } from "../../../kit/actions.tsx"
 import { useDialogs } from "../../../kit/dialog.tsx"
 import { textOf } from "../../../kit/forms/form.tsx"
 import { Icon } from "../../../kit/icons.tsx"
+import { withMembers } from "../../../kit/lists/filters.tsx"
 import { isBuiltInRole, ownSlug } from "../../../kit/names/built-in.ts"
 import { ApplicationChoice } from "../../../kit/names/names.tsx"
 import { Page } from "../../../kit/page.tsx"
@@ -30,12 +31,7 @@ const OfApplication = ({ application, roles }: OfRoles) => {
   const [filter, setFilter] = useState("")
   const [search, setSearch] = useSearchParams()
   const first = clamp(Number(search.get("first") ?? 0) || 0, roles.length - 1)
-  const page = (at: number) =>
-    setSearch((before) => {
-      const next = new URLSearchParams(before)
-      next.set("first", String(at))
-      return next
-    })
+  const page = (at: number) => setSearch((before) => withMembers(before, { first: String(at) }))
   const { open } = useDialogs()
   const isFixed = (role: Role) => isBuiltInRole(application, role)
   const every = linesOf(knownIn(application, roles, added))
