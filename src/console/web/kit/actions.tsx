@@ -170,6 +170,19 @@ export const TabLinks = ({ label, tabs }: Linked) => {
   )
 }
 
+/** Opens the dialog of the first steps where the URL asks for it, and takes that out of the URL when it is closed. */
+export const useFirst = (dialogOf: (onClose: () => void) => ReactNode): void => {
+  const [search, setSearch] = useSearchParams()
+  const { close, open } = useDialogs()
+  useEffect(() => {
+    const onClose = () => {
+      close()
+      setSearch({}, { replace: true })
+    }
+    if (search.get("create") === "first") open(dialogOf(onClose))
+  }, [])
+}
+
 /** The time, kept so many seconds exact. */
 export const useNow = (seconds: number): number => {
   const [now, setNow] = useState(Date.now)

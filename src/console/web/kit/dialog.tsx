@@ -1,5 +1,5 @@
 import { createContext, Fragment, type ReactNode, useContext, useEffect, useId, useMemo, useRef, useState } from "react"
-import { useLocation, useSearchParams } from "wouter"
+import { useLocation } from "wouter"
 import { Icon } from "./icons.tsx"
 
 interface Dialogs {
@@ -11,19 +11,6 @@ interface Dialogs {
 const Current = createContext<Dialogs>({ open: () => undefined, close: () => undefined })
 
 export const useDialogs = (): Dialogs => useContext(Current)
-
-/** Opens the dialog of the first steps where the URL asks for it, and takes that out of the URL when it is closed. */
-export const useFirst = (dialogOf: (onClose: () => void) => ReactNode): void => {
-  const [search, setSearch] = useSearchParams()
-  const { close, open } = useDialogs()
-  useEffect(() => {
-    const onClose = () => {
-      close()
-      setSearch({}, { replace: true })
-    }
-    if (search.get("create") === "first") open(dialogOf(onClose))
-  }, [])
-}
 
 /**
  * Where the dialogs of pages are, one at a time and until the page changes; apart from what opened them, since a row may leave its

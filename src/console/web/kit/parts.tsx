@@ -5,7 +5,7 @@ import { type Answer, type Input, type Operation } from "../api/operations.ts"
 import { type Acts, ActsOf, ButtonLink, CopyCurl } from "./actions.tsx"
 import { Cut, percent } from "./format.tsx"
 import { Page } from "./page.tsx"
-import { Answered } from "./states.tsx"
+import { Failed, Loading } from "./states.tsx"
 
 interface Part {
   readonly beside?: ReactNode
@@ -93,6 +93,35 @@ export const Tag = ({ children, title, tone = "" }: State) => (
   <span className={tone === "" ? "tag" : `tag ${tone}`} title={title}>
     {children}
   </span>
+)
+
+interface Asked<Data> {
+  readonly data: Data | undefined
+  readonly error: unknown
+  readonly refetch: () => unknown
+}
+interface Shown<Data> {
+  readonly children: (data: Data) => ReactNode
+  readonly rows?: number | undefined
+}
+
+/** What an operation answered, or that it is on its way, or why it did not come. */
+export const Answered = <Data,>({ asked, children, rows }: Shown<Data> & { readonly asked: Asked<Data> }) => {
+  if (asked.data !== undefined) return children(asked.data)
+  if (asked.error !== null && asked.error !== undefined)
+    return <Failed cause={asked.error} retry={() => void asked.refetch()} />
+  return <Loading rows={rows} />
+}
+
+interface OfCall<Name extends Operation> extends Shown<Answer<Name>> {
+  readonly everySeconds?: number
+  readonly input: Input<Name>
+  readonly name: Name
+}
+
+/** The same of an operation that it calls. */
+export const Called = <Name extends Operation>({ everySeconds, input, name, ...shown }: OfCall<Name>) => (
+  <Answered asked={useCall(name, input, { everySeconds })} {...shown} />
 )
 
 interface OfNote {

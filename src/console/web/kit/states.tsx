@@ -1,7 +1,5 @@
 import { isValidElement, type ReactElement, type ReactNode } from "react"
 import { Failure } from "../api/client.ts"
-import { useCall } from "../api/hooks.ts"
-import { type Answer, type Input, type Operation } from "../api/operations.ts"
 import { Icon } from "./icons.tsx"
 
 /** Says that there is nothing, and what to do about it. */
@@ -14,9 +12,6 @@ export const Empty = ({ title, children }: { readonly title: string; readonly ch
 
 /** What is said where there is nothing: a title, and what to do then. */
 export type Said = string | readonly [title: string, advice: string] | ReactElement
-
-/** What is said where a filter leaves nothing. */
-export const nothingMatches: Said = ["Nothing matches", "Change or remove a filter."]
 
 /** Says it. */
 export const Nothing = ({ said }: { readonly said: Said }) => {
@@ -80,33 +75,4 @@ export const Loading = ({ rows = 4 }: { readonly rows?: number | undefined }) =>
       <i key={row} />
     ))}
   </div>
-)
-
-interface Asked<Data> {
-  readonly data: Data | undefined
-  readonly error: unknown
-  readonly refetch: () => unknown
-}
-interface Shown<Data> {
-  readonly children: (data: Data) => ReactNode
-  readonly rows?: number | undefined
-}
-
-/** What an operation answered, or that it is on its way, or why it did not come. */
-export const Answered = <Data,>({ asked, children, rows }: Shown<Data> & { readonly asked: Asked<Data> }) => {
-  if (asked.data !== undefined) return children(asked.data)
-  if (asked.error !== null && asked.error !== undefined)
-    return <Failed cause={asked.error} retry={() => void asked.refetch()} />
-  return <Loading rows={rows} />
-}
-
-interface OfCall<Name extends Operation> extends Shown<Answer<Name>> {
-  readonly everySeconds?: number
-  readonly input: Input<Name>
-  readonly name: Name
-}
-
-/** The same of an operation that it calls. */
-export const Called = <Name extends Operation>({ everySeconds, input, name, ...shown }: OfCall<Name>) => (
-  <Answered asked={useCall(name, input, { everySeconds })} {...shown} />
 )

@@ -129,8 +129,7 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
 export const routes: ReadonlyArray<Route> = Object.entries(navigation).flatMap(([group, pages]) =>
   pages.map((one): Route => {
     if ("icon" in one) return { ...one, group }
-    const above = pages.find(({ path }) => one.path.startsWith(`${path}/`))
-    if (above === undefined || !("icon" in above)) throw new Error(`No page is above ${one.path}.`)
+    const above = pages.find(({ path }) => one.path.startsWith(`${path}/`)) as Page
     return { ...above, ...one, group: undefined }
   })
 )

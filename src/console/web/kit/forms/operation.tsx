@@ -82,7 +82,7 @@ interface Thing {
 
 type Kept = "action" | "body" | "children" | "input" | "of" | "title"
 
-interface OfConfirm<Name extends Operation> extends Omit<OfOperation<Name>, Kept>, Button {
+interface Confirmed<Name extends Operation> extends Omit<OfOperation<Name>, Kept>, Button {
   readonly action?: string
   /** What is shown below what it means. */
   readonly below?: ReactNode
@@ -90,14 +90,18 @@ interface OfConfirm<Name extends Operation> extends Omit<OfOperation<Name>, Kept
   readonly called?: string | null | undefined
   /** What it means. */
   readonly children: ReactNode
-  /** What the call needs, where that is more than the id of the thing. */
-  readonly input?: Input<Name>
-  readonly of?: Thing
   readonly title?: string
   readonly verb: Verb
   /** What kind of thing it is. */
   readonly what: string
 }
+
+/** It is about a thing, whose id is all that the call needs, or says what that needs. */
+type OfConfirm<Name extends Operation> = Confirmed<Name> &
+  (
+    | { readonly input?: undefined; readonly of: Thing }
+    | { readonly input: Input<Name>; readonly of?: Thing | undefined }
+  )
 
 /** A button for what ends something or cannot be undone, and the dialog that asks before, naming it. */
 export const ConfirmAct = <Name extends Operation>({ input, of, ...confirm }: OfConfirm<Name>) => {
@@ -126,7 +130,7 @@ export const ConfirmAct = <Name extends Operation>({ input, of, ...confirm }: Of
   )
 }
 
-interface OfSwitch<Name extends Operation> extends Omit<OfConfirm<Name>, "children" | "input" | "of" | "verb"> {
+interface OfSwitch<Name extends Operation> extends Omit<Confirmed<Name>, "children" | "verb"> {
   /** What is written; the status of the thing, where that is all. */
   readonly body?: (isOn: boolean) => Payload<Name>
   readonly headers?: Input<Name>["headers"]

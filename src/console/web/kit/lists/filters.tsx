@@ -2,6 +2,7 @@ import { isValidElement, type ReactElement } from "react"
 import { useSearchParams } from "wouter"
 import { choicesOf, type Options } from "../forms/form.tsx"
 import { Icon } from "../icons.tsx"
+import { type Said } from "../states.tsx"
 
 /** The search of a URL with some members set, and without those that are empty. */
 export const withMembers = (search: URLSearchParams, members: Readonly<Record<string, string>>): URLSearchParams => {
@@ -12,6 +13,9 @@ export const withMembers = (search: URLSearchParams, members: Readonly<Record<st
   }
   return next
 }
+
+/** What is said where a filter leaves nothing. */
+export const nothingMatches: Said = ["Nothing matches", "Change or remove a filter."]
 
 /** The filters of a list, which live in the URL; a change of one begins at the first page. */
 export const useFilters = <Key extends string>(keys: ReadonlyArray<Key>) => {

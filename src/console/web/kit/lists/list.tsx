@@ -5,8 +5,16 @@ import { type Input, type Operation, type Row, type Sort } from "../../api/opera
 import { Act, type Acts, ButtonLink, CopyCurl } from "../actions.tsx"
 import { Icon } from "../icons.tsx"
 import { Page } from "../page.tsx"
-import { Empty, Failed, Loading, Nothing, nothingMatches, type Said } from "../states.tsx"
-import { FilterChoices, type Filters, Search, useFilterQuery, useFilters, withMembers } from "./filters.tsx"
+import { Empty, Failed, Loading, Nothing, type Said } from "../states.tsx"
+import {
+  FilterChoices,
+  type Filters,
+  nothingMatches,
+  Search,
+  useFilterQuery,
+  useFilters,
+  withMembers
+} from "./filters.tsx"
 import { WithSpend } from "./spend.tsx"
 import { type Column, idOf, type Selection, Table } from "./table.tsx"
 

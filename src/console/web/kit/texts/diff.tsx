@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query"
-import { Answered } from "../states.tsx"
+import { Answered } from "../parts.tsx"
 
 const shownLines = 2000
 

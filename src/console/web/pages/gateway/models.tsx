@@ -3,11 +3,11 @@ import { type Answer } from "../../api/operations.ts"
 import { ButtonLink, CopyCurl } from "../../kit/actions.tsx"
 import { shortCount, usd } from "../../kit/format.tsx"
 import { Chips } from "../../kit/forms/scopes.tsx"
-import { FilterChoices, useFilters } from "../../kit/lists/filters.tsx"
+import { FilterChoices, nothingMatches, useFilters } from "../../kit/lists/filters.tsx"
 import { type Column, Table } from "../../kit/lists/table.tsx"
 import { Page } from "../../kit/page.tsx"
-import { Noted, Soft, Tag } from "../../kit/parts.tsx"
-import { Answered, Empty, nothingMatches } from "../../kit/states.tsx"
+import { Answered, Noted, Soft, Tag } from "../../kit/parts.tsx"
+import { Empty } from "../../kit/states.tsx"
 
 type Model = Answer<"llm.models">[number]
 

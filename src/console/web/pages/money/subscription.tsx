@@ -6,8 +6,8 @@ import { Act, CopyCurl } from "../../kit/actions.tsx"
 import { Bars } from "../../kit/charts/chart.tsx"
 import { Moment, percent, quantity, shortCount, usd } from "../../kit/format.tsx"
 import { Table } from "../../kit/lists/table.tsx"
-import { Card, DetailPage, Facts, type Known } from "../../kit/parts.tsx"
-import { Called, Empty } from "../../kit/states.tsx"
+import { Called, Card, DetailPage, Facts, type Known } from "../../kit/parts.tsx"
+import { Empty } from "../../kit/states.tsx"
 import { EditSubscription, write } from "./subscription-form.tsx"
 
 type Use = Answer<"subscriptions.utilization">

@@ -5,8 +5,7 @@ import { save } from "../../kit/download.ts"
 import { Search, useFilters } from "../../kit/lists/filters.tsx"
 import { type Column, Table } from "../../kit/lists/table.tsx"
 import { Page } from "../../kit/page.tsx"
-import { Soft, Tag } from "../../kit/parts.tsx"
-import { Called } from "../../kit/states.tsx"
+import { Called, Soft, Tag } from "../../kit/parts.tsx"
 import { announce } from "../../kit/toast.tsx"
 
 /** Saves what a question about this installation needs as answer: version, health, figures and settings, without secrets. */

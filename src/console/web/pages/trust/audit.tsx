@@ -8,8 +8,7 @@ import { Dialog } from "../../kit/dialog.tsx"
 import { count, Moment, short, words } from "../../kit/format.tsx"
 import { useFilters } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
-import { Facts, Tag } from "../../kit/parts.tsx"
-import { Called } from "../../kit/states.tsx"
+import { Called, Facts, Tag } from "../../kit/parts.tsx"
 import { useCaller, useCan } from "../../shell/session.tsx"
 
 const keys = ["actionType", "entityType", "entityId", "userId", "tenantId", "outcome", "startDate", "endDate"] as const

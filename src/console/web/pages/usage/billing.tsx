@@ -8,8 +8,8 @@ import { CheckField, Form, SelectField, textOf } from "../../kit/forms/form.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { TenantName, useTenants } from "../../kit/names/tenants.tsx"
 import { Page } from "../../kit/page.tsx"
-import { Card } from "../../kit/parts.tsx"
-import { Called, Empty } from "../../kit/states.tsx"
+import { Called, Card } from "../../kit/parts.tsx"
+import { Empty } from "../../kit/states.tsx"
 import { announce } from "../../kit/toast.tsx"
 
 type Line = Readonly<Record<string, string | number | null>>
