@@ -6,7 +6,7 @@ import { signedOut } from "./api/client.ts"
 import { queries } from "./api/hooks.ts"
 import { DialogHost } from "./kit/dialog.tsx"
 import { Page } from "./kit/page.tsx"
-import { Failed, Loading, NotAllowed, Nothing } from "./kit/states.tsx"
+import { Empty, Failed, Loading, NotAllowed } from "./kit/states.tsx"
 import { Claim } from "./pages/system/claim.tsx"
 import { Login } from "./pages/system/login.tsx"
 import { routes } from "./shell/routes.tsx"
@@ -65,7 +65,9 @@ const Pages = () => {
             ))}
             <Route>
               <Page title="No such page">
-                <Nothing said={["There is no page at this address", "Choose one from the navigation."]} />
+                <Empty title="There is no page at this address">
+                  <p>Choose one from the navigation.</p>
+                </Empty>
               </Page>
             </Route>
           </Switch>

@@ -1,11 +1,11 @@
-import { Fragment, type ReactNode } from "react"
+import { Fragment, isValidElement, type ReactElement, type ReactNode } from "react"
 import { Link, useParams } from "wouter"
 import { useCall } from "../api/hooks.ts"
 import { type Answer, type Input, type Operation } from "../api/operations.ts"
 import { type Acts, ActsOf, ButtonLink, CopyCurl } from "./actions.tsx"
 import { Cut, percent } from "./format.tsx"
 import { Page } from "./page.tsx"
-import { Failed, Loading } from "./states.tsx"
+import { Empty, Failed, Loading } from "./states.tsx"
 
 interface Part {
   readonly beside?: ReactNode
@@ -95,6 +95,16 @@ export const Tag = ({ children, title, tone = "" }: State) => (
   </span>
 )
 
+/** What is said where there is nothing: a title, and what to do then. */
+export type Said = string | readonly [title: string, advice: string] | ReactElement
+
+/** Says it. */
+export const Nothing = ({ said }: { readonly said: Said }) => {
+  if (isValidElement(said)) return said
+  const [title, advice] = typeof said === "string" ? [said] : (said as readonly [string, string])
+  return <Empty title={title}>{advice === undefined ? null : <p>{advice}</p>}</Empty>
+}
+
 interface Asked<Data> {
   readonly data: Data | undefined
   readonly error: unknown
@@ -123,6 +133,14 @@ interface OfCall<Name extends Operation> extends Shown<Answer<Name>> {
 export const Called = <Name extends Operation>({ everySeconds, input, name, ...shown }: OfCall<Name>) => (
   <Answered asked={useCall(name, input, { everySeconds })} {...shown} />
 )
+
+/** What went wrong with something that was asked for on a page that stays. */
+export const Fault = ({ cause }: { readonly cause: Error | null }) =>
+  cause === null ? null : (
+    <p className="fault" role="alert">
+      {cause.message}
+    </p>
+  )
 
 interface OfNote {
   readonly children: ReactNode

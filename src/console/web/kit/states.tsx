@@ -1,4 +1,4 @@
-import { isValidElement, type ReactElement, type ReactNode } from "react"
+import { type ReactNode } from "react"
 import { Failure } from "../api/client.ts"
 import { Icon } from "./icons.tsx"
 
@@ -9,16 +9,6 @@ export const Empty = ({ title, children }: { readonly title: string; readonly ch
     {children}
   </div>
 )
-
-/** What is said where there is nothing: a title, and what to do then. */
-export type Said = string | readonly [title: string, advice: string] | ReactElement
-
-/** Says it. */
-export const Nothing = ({ said }: { readonly said: Said }) => {
-  if (isValidElement(said)) return said
-  const [title, advice] = typeof said === "string" ? [said] : (said as readonly [string, string])
-  return <Empty title={title}>{advice === undefined ? null : <p>{advice}</p>}</Empty>
-}
 
 /** What went wrong, with the id to report and a way to try again. */
 export const Failed = ({ cause, retry }: { readonly cause: unknown; readonly retry?: () => void }) => {
@@ -41,14 +31,6 @@ export const Failed = ({ cause, retry }: { readonly cause: unknown; readonly ret
     </div>
   )
 }
-
-/** What went wrong with something that was asked for on a page that stays. */
-export const Fault = ({ cause }: { readonly cause: Error | null }) =>
-  cause === null ? null : (
-    <p className="fault" role="alert">
-      {cause.message}
-    </p>
-  )
 
 interface Refused {
   readonly because: "lacking" | "installation-only"

@@ -2,7 +2,7 @@ import { isValidElement, type ReactElement } from "react"
 import { useSearchParams } from "wouter"
 import { choicesOf, type Options } from "../forms/form.tsx"
 import { Icon } from "../icons.tsx"
-import { type Said } from "../states.tsx"
+import { type Said } from "../parts.tsx"
 
 /** The search of a URL with some members set, and without those that are empty. */
 export const withMembers = (search: URLSearchParams, members: Readonly<Record<string, string>>): URLSearchParams => {

@@ -5,7 +5,8 @@ import { type Input, type Operation, type Row, type Sort } from "../../api/opera
 import { Act, type Acts, ButtonLink, CopyCurl } from "../actions.tsx"
 import { Icon } from "../icons.tsx"
 import { Page } from "../page.tsx"
-import { Empty, Failed, Loading, Nothing, type Said } from "../states.tsx"
+import { Nothing, type Said } from "../parts.tsx"
+import { Empty, Failed, Loading } from "../states.tsx"
 import {
   FilterChoices,
   type Filters,

@@ -1,7 +1,7 @@
 import { type ReactNode, useState } from "react"
 import { type Acts, ActsOf } from "../actions.tsx"
 import { Icon } from "../icons.tsx"
-import { Nothing, type Said } from "../states.tsx"
+import { Nothing, type Said } from "../parts.tsx"
 
 /** Where the cost of rows comes from: the dimension of reports that has their ids as keys, and since when. */
 export interface SpendSource {

@@ -8,8 +8,7 @@ import { SelectField } from "../../kit/forms/form.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { TenantField, TenantName } from "../../kit/names/tenants.tsx"
-import { Facts, orNone, Tag } from "../../kit/parts.tsx"
-import { Fault } from "../../kit/states.tsx"
+import { Facts, Fault, orNone, Tag } from "../../kit/parts.tsx"
 import { RolePicker } from "./role-picker.tsx"
 
 type Provider = Row<"identityProviders.list">

@@ -1,9 +1,7 @@
-import { useMutation } from "@tanstack/react-query"
 import { useLocation } from "wouter"
 import { call } from "../../api/client.ts"
 import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
-import { renewSession } from "../../shell/session.tsx"
-import { Gate } from "./login.tsx"
+import { Gate, useSignIn } from "./login.tsx"
 
 // Behind the #, so that it is in no request and no log; taken out of the address once it is read.
 const token = location.pathname.endsWith("/claim") ? location.hash.slice(1) : ""
@@ -12,14 +10,11 @@ if (token !== "") history.replaceState(null, "", location.pathname)
 /** Makes the first account with the link that the start printed, and goes on to the first key. */
 export const Claim = () => {
   const [, go] = useLocation()
-  const claim = useMutation({
-    mutationFn: async (data: FormData) => {
-      const [email = "", name = ""] = [textOf(data, "email"), textOf(data, "name")]
-      await call("auth.claim", { body: { token, email, name, password: String(data.get("password") ?? "") } })
-      await renewSession()
-      go("/api-keys?create=first", { replace: true })
-    }
+  const claim = useSignIn((data) => {
+    const [email = "", name = ""] = [textOf(data, "email"), textOf(data, "name")]
+    return call("auth.claim", { body: { token, email, name, password: String(data.get("password") ?? "") } })
   })
+  const onSuccess = () => go("/api-keys?create=first", { replace: true })
   if (token === "") {
     return (
       <Gate title="Claim this installation">
@@ -38,7 +33,7 @@ export const Claim = () => {
     <Gate title="Claim this installation">
       <Form
         cause={claim.error}
-        onSubmit={(data) => claim.mutate(data)}
+        onSubmit={(data) => claim.mutate(data, { onSuccess })}
         actions={
           <button type="submit" className="btn main" disabled={claim.isPending}>
             Make the account

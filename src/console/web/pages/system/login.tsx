@@ -56,18 +56,25 @@ const Providers = ({ next }: { readonly next: string }) => {
   )
 }
 
+/** Signs in with what a form says; where the service cannot be reached it says so, instead of waiting for the network. */
+export const useSignIn = (sign: (data: FormData) => Promise<unknown>) =>
+  useMutation({
+    networkMode: "always",
+    mutationFn: async (data: FormData) => {
+      await sign(data)
+      await renewSession()
+    }
+  })
+
 /** Sign-in with address and password, or with an identity provider. */
 export const Login = () => {
   const [search] = useSearchParams()
   const [, go] = useLocation()
   const session = useSession()
-  const signIn = useMutation({
-    mutationFn: async (data: FormData) => {
-      const tenantId = textOf(data, "tenantId")
-      const body = { email: textOf(data, "email") ?? "", password: String(data.get("password") ?? "") }
-      await call("auth.login", { body: tenantId === undefined ? body : { ...body, tenantId } })
-      await renewSession()
-    }
+  const signIn = useSignIn((data) => {
+    const tenantId = textOf(data, "tenantId")
+    const body = { email: textOf(data, "email") ?? "", password: String(data.get("password") ?? "") }
+    return call("auth.login", { body: tenantId === undefined ? body : { ...body, tenantId } })
   })
   const { error: cause } = signIn
   const next = nextOf(search)

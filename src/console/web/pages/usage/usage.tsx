@@ -10,8 +10,7 @@ import { dateIn, type Range, RangeChoice, useRange } from "../../kit/lists/range
 import { type Column, Table } from "../../kit/lists/table.tsx"
 import { shortId } from "../../kit/names/names.tsx"
 import { Page } from "../../kit/page.tsx"
-import { Answered, Called, Card, PercentChange, Soft, Tile } from "../../kit/parts.tsx"
-import { Nothing } from "../../kit/states.tsx"
+import { Answered, Called, Card, Nothing, PercentChange, Soft, Tile } from "../../kit/parts.tsx"
 import { type Dimension, dimensions, useUsageFilters } from "./usage-filters.tsx"
 
 type Item = Row<"insights.by">

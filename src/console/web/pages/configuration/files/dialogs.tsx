@@ -6,8 +6,7 @@ import { Moment } from "../../../kit/format.tsx"
 import { SelectField } from "../../../kit/forms/form.tsx"
 import { ConfirmAct, formOf } from "../../../kit/forms/operation.tsx"
 import { Table } from "../../../kit/lists/table.tsx"
-import { Called, Noted } from "../../../kit/parts.tsx"
-import { Fault } from "../../../kit/states.tsx"
+import { Called, Fault, Noted } from "../../../kit/parts.tsx"
 import { announce } from "../../../kit/toast.tsx"
 import {
   type Application,
