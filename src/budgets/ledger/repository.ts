@@ -36,7 +36,6 @@ import {
   type ApplicableCap,
   auditEntryOf,
   type AvailableBudget,
-  capsOfRequest,
   type CapsRevisions,
   type CloseItem,
   type CloseResult,
@@ -71,6 +70,7 @@ const reserveParameters = [
 ]
 const settlePartParameters = ["moment", "requests", "rest", "rest_charge"]
 const closeParameters = ["moment", "unread", "requests", "keys"]
+const transferParameters = ["moment", "tenants", "revision", "needs", "requests", "charge", "moves"]
 const recordParameters = ["moment", "tenants", "revision", "needs", "requests", "closings", "claims", "entries"]
 
 /** The idempotency keys of a batch, each with the place of its request. */
@@ -225,9 +225,8 @@ const TransferOutcome = Schema.Struct({
   amount: Schema.optionalKey(Amount),
   tokens: Schema.optionalKey(Schema.Int),
   room: Schema.optionalKey(Schema.NullOr(Sum)),
-  /** The counter that has too little left. */
-  cap: Schema.optionalKey(Uuid),
-  key: Schema.optionalKey(Schema.String),
+  /** The counter that has too little left, by its place among those of the call. */
+  place: Schema.optionalKey(Schema.Int),
   limit: Schema.optionalKey(Sum),
   spent: Schema.optionalKey(Sum),
   reserved: Schema.optionalKey(Sum)
@@ -644,7 +643,7 @@ const readTransfer = (
         remainingNanoUsd: outcome.room ?? null
       }
     case "denied": {
-      const found = caps.find(({ cap, counterKey }) => cap.id === outcome.cap && counterKey === outcome.key)
+      const found = caps[(outcome.place ?? 0) - 1]
       if (found === undefined) return { verdict: "missing" }
       const budget = { ...found, headroom: 0n, resetsAt: null }
       const { limit = 0n, reserved: committed = 0n, spent = 0n } = outcome
@@ -766,7 +765,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
     const extend = onceFunction("extend", ExtendOutcome)
     const deny = onceFunction("deny", DenyOutcome)
     const refund = onceFunction("refund", RefundOutcome)
-    const transfer = jsonFunction("budgets_adopt", TransferOutcome)
+    const transfer = batchFunction("budgets_adopt", transferParameters, TransferOutcome)
     const renew = jsonFunction("budgets_renew", Schema.Struct({ renewed: Schema.Int }))
     const forecastChecks = jsonFunction("budgets_forecast_checks", Schema.Array(ForecastCheck))
     const forecastAlerts = jsonFunction("budgets_forecast_alerts", Schema.Struct({ alerts: Schema.Int }))
@@ -962,27 +961,13 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         caps: ReadonlyArray<ApplicableCap>,
         revisions: CapsRevisions,
         now: Moment
-      ): Effect.Effect<TransferResult | "stale"> =>
-        Effect.map(
-          transfer({
-            ...capsOfRequest(caps, revisions),
-            now: momentText(now),
-            id: item.id,
-            tenant: item.tenantId,
-            principal: item.principal,
-            agent: item.dimensions.agentId,
-            plan: item.plan?.id,
-            model: item.dimensions.model,
-            provider: item.dimensions.provider,
-            task_type: item.dimensions.taskType,
-            amount: Number(item.amount),
-            tokens: item.tokens,
-            ttl: item.ttlSeconds,
-            charge: item.chargeId,
-            moves: item.moves
-          }),
-          (outcome) => readTransfer(item, caps, outcome)
-        ),
+      ): Effect.Effect<TransferResult | "stale"> => {
+        const request = { item: { ...item, kind: "reserve", origin: "gateway" }, caps } as const
+        const { parameters, placed } = layOut({ requests: [request], revisions, now, holdSeconds: 0 })
+        return Effect.map(transfer({ ...parameters, charge: item.chargeId, moves: item.moves }), (outcome) =>
+          readTransfer(item, placed[0]?.caps ?? [], outcome)
+        )
+      },
 
       /** Extends the time of gateway calls that still run. */
       renew: (
