@@ -1,25 +1,24 @@
 -- Updates the counters of reservations that are closed or expire: releases the reserved amount, charges the actual
 -- cost, and adjusts what their plans reserve to what is left. Returns whether any of the counters is rolling.
-CREATE OR REPLACE FUNCTION budget_move(
-  moment timestamptz, tenants uuid[], ids uuid[], holds boolean[], amounts bigint[], tokens bigint[], counts integer[])
-RETURNS boolean
+CREATE OR REPLACE FUNCTION budget_move(moment timestamptz, movements budget_movement[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
 DECLARE
+  everybody CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
+  owners uuid[] := everybody || ARRAY(SELECT DISTINCT r.tenant_id FROM unnest(movements) r);
   counters uuid[];
-  owners uuid[] := tenants || '00000000-0000-0000-0000-000000000000'::uuid;
   has_plans boolean; is_approved boolean; is_rolling boolean;
   plan_tenants uuid[]; plan_ids uuid[]; rests bigint[];
 BEGIN
   SELECT array_agg(DISTINCT c), bool_or(b.plan_id IS NOT NULL), bool_or(b.decided_at IS NOT NULL)
   INTO counters, has_plans, is_approved
-  FROM unnest(tenants, ids) AS r(tenant, id)
-  JOIN budget_reservations b ON b.tenant_id = r.tenant AND b.id = r.id, unnest(b.counter_ids) c;
+  FROM unnest(movements) r
+  JOIN budget_reservations b ON b.tenant_id = r.tenant_id AND b.id = r.id, unnest(b.counter_ids) c;
   IF counters IS NULL THEN RETURN false; END IF;
   IF has_plans THEN
     SELECT array_agg(p.tenant), array_agg(p.id) INTO plan_tenants, plan_ids
     FROM (
-      SELECT DISTINCT b.tenant_id AS tenant, b.plan_id AS id FROM unnest(tenants, ids) AS r(tenant, id)
-      JOIN budget_reservations b ON b.tenant_id = r.tenant AND b.id = r.id WHERE b.plan_id IS NOT NULL) p;
+      SELECT DISTINCT b.tenant_id AS tenant, b.plan_id AS id FROM unnest(movements) r
+      JOIN budget_reservations b ON b.tenant_id = r.tenant_id AND b.id = r.id WHERE b.plan_id IS NOT NULL) p;
     PERFORM budget_lock_plans(plan_tenants, plan_ids);
     counters := counters || ARRAY(
       SELECT DISTINCT c FROM unnest(plan_tenants, plan_ids) AS p(tenant, id)
@@ -33,14 +32,12 @@ BEGIN
       ELSE c.ring[:cardinality(c.ring) - 1] || (c.ring[cardinality(c.ring)] + d.charged) END
   FROM (
     SELECT o.tenant_id, o.id,
-      sum(CASE WHEN NOT r.holds THEN 0 WHEN o.unit = 'usd' THEN b.amount WHEN o.unit = 'tokens' THEN b.tokens
-        ELSE 1 END)::bigint AS freed,
-      sum(CASE o.unit WHEN 'usd' THEN r.amount WHEN 'tokens' THEN r.tokens ELSE r.counts END)::bigint AS charged
-    FROM unnest(tenants, ids, holds, amounts, tokens, counts) AS r(tenant, id, holds, amount, tokens, counts)
-    JOIN budget_reservations b ON b.tenant_id = r.tenant AND b.id = r.id
+      coalesce(sum(budget_need_in(o.unit, b.amount, b.tokens)) FILTER (WHERE r.holds), 0)::bigint AS freed,
+      sum(budget_need_in(o.unit, r.amount, r.tokens, (r.charge_id IS NOT NULL)::integer))::bigint AS charged
+    FROM unnest(movements) r
+    JOIN budget_reservations b ON b.tenant_id = r.tenant_id AND b.id = r.id
     CROSS JOIN LATERAL unnest(b.counter_ids) AS e(counter)
-    JOIN budget_counters o ON o.id = e.counter
-      AND o.tenant_id IN (r.tenant, '00000000-0000-0000-0000-000000000000')
+    JOIN budget_counters o ON o.id = e.counter AND o.tenant_id IN (r.tenant_id, everybody)
     GROUP BY o.tenant_id, o.id
   ) d
   WHERE c.tenant_id = d.tenant_id AND c.id = d.id AND (d.freed <> 0 OR d.charged <> 0);
@@ -48,8 +45,8 @@ BEGIN
     UPDATE budget_plans l SET budget = greatest(l.budget - d.lost, 0)
     FROM (
       SELECT o.tenant_id, o.id, sum(greatest(b.amount - r.amount, 0))::bigint AS lost
-      FROM unnest(tenants, ids, holds, amounts) AS r(tenant, id, holds, amount)
-      JOIN budget_reservations b ON b.tenant_id = r.tenant AND b.id = r.id
+      FROM unnest(movements) r
+      JOIN budget_reservations b ON b.tenant_id = r.tenant_id AND b.id = r.id
       JOIN budget_plans o ON o.tenant_id = b.tenant_id AND o.id = b.plan_id
       WHERE r.holds AND NOT b.counter_ids @> o.counter_ids
       GROUP BY o.tenant_id, o.id
@@ -60,11 +57,10 @@ BEGIN
   IF is_approved THEN
     WITH used AS (
       SELECT g.tenant_id, g.id, g.amount - greatest(
-        CASE o.unit WHEN 'usd' THEN b.amount - r.amount WHEN 'tokens' THEN b.tokens - r.tokens ELSE 1 - r.counts END,
-        0) AS rest
-      FROM unnest(tenants, ids, holds, amounts, tokens, counts) AS r(tenant, id, holds, amount, tokens, counts)
+        budget_need_in(o.unit, b.amount - r.amount, b.tokens - r.tokens, (r.charge_id IS NULL)::integer), 0) AS rest
+      FROM unnest(movements) r
       JOIN budget_grants g ON g.reservation_id = r.id
-      JOIN budget_reservations b ON b.tenant_id = r.tenant AND b.id = r.id
+      JOIN budget_reservations b ON b.tenant_id = r.tenant_id AND b.id = r.id
       CROSS JOIN LATERAL unnest(b.counter_ids) AS e(counter)
       JOIN budget_counters o ON o.tenant_id = g.tenant_id AND o.id = e.counter
         AND o.cap_id = g.cap_id AND o.counter_key = g.counter_key

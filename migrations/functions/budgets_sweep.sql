@@ -7,8 +7,8 @@ DECLARE
   moment timestamptz := budget_moment((p->>'now')::timestamptz);
   only_tenant uuid := p->>'tenant';
   most integer := p->>'most';
-  tenants uuid[]; ids uuid[]; holds boolean[]; charges boolean[]; amounts bigint[]; charged_tokens bigint[]; counts integer[];
-  charge_ids uuid[];
+  ended budget_movement[];
+  has_charges boolean;
   batch bigint;
 BEGIN
   IF (p->>'waiting')::boolean THEN
@@ -21,34 +21,33 @@ BEGIN
     ORDER BY b.tenant_id, b.id FOR UPDATE;
   END IF;
   WITH due AS MATERIALIZED (
-    SELECT d.tenant_id, d.id, d.state = 'open' AS holds, d.state = 'open' AND d.origin = 'gateway' AS charges,
+    SELECT d.tenant_id, d.id, d.state = 'open' AS holds, d.state = 'open' AND d.origin = 'gateway' AS is_charged,
       d.amount, d.tokens
     FROM budget_reservations d
     WHERE d.state IN ('open', 'held') AND d.origin <> 'plan' AND d.expires_at <= moment
       AND (only_tenant IS NULL OR d.tenant_id = only_tenant)
     ORDER BY d.expires_at LIMIT most FOR UPDATE SKIP LOCKED)
-  SELECT array_agg(d.tenant_id), array_agg(d.id), array_agg(d.holds), array_agg(d.charges),
-    array_agg(CASE WHEN d.charges THEN d.amount ELSE 0 END),
-    array_agg(CASE WHEN d.charges THEN d.tokens ELSE 0 END),
-    array_agg(CASE WHEN d.charges THEN 1 ELSE 0 END), array_agg(CASE WHEN d.charges THEN new_id() END)
-  INTO tenants, ids, holds, charges, amounts, charged_tokens, counts, charge_ids FROM due d;
-  IF ids IS NULL THEN RETURN json_build_object('swept', 0); END IF;
-  PERFORM budget_move(moment, tenants, ids, holds, amounts, charged_tokens, counts);
-  IF true = ANY (charges) THEN
+  SELECT array_agg(ROW(d.tenant_id, d.id, d.holds, CASE WHEN d.is_charged THEN new_id() END,
+    CASE WHEN d.is_charged THEN d.amount ELSE 0 END, CASE WHEN d.is_charged THEN d.tokens ELSE 0 END)::budget_movement),
+    bool_or(d.is_charged)
+  INTO ended, has_charges FROM due d;
+  IF ended IS NULL THEN RETURN json_build_object('swept', 0); END IF;
+  PERFORM budget_move(moment, ended);
+  IF has_charges THEN
     INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, reason,
       occurred_at, created_by, counter_ids, buckets)
     SELECT b.tenant_id, m.charge_id, b.id, 'charge', m.charge_id, b.amount, b.tokens, 1, 'abandoned', moment, 'system',
       b.counter_ids, budget_buckets(b.tenant_id, b.counter_ids)
-    FROM unnest(tenants, ids, charge_ids) AS m(tenant, id, charge_id)
-    JOIN budget_reservations b ON b.tenant_id = m.tenant AND b.id = m.id WHERE m.charge_id IS NOT NULL;
+    FROM unnest(ended) m
+    JOIN budget_reservations b ON b.tenant_id = m.tenant_id AND b.id = m.id WHERE m.charge_id IS NOT NULL;
   END IF;
   UPDATE budget_reservations b SET state = CASE WHEN m.charge_id IS NULL THEN 'expired' ELSE 'settled' END,
     closed_at = moment, charge_id = m.charge_id,
     actual = CASE WHEN m.charge_id IS NOT NULL THEN b.amount END,
     actual_tokens = CASE WHEN m.charge_id IS NOT NULL THEN b.tokens END
-  FROM unnest(tenants, ids, charge_ids) AS m(tenant, id, charge_id)
-  WHERE b.tenant_id = m.tenant AND b.id = m.id;
-  IF true = ANY (charges) THEN
+  FROM unnest(ended) m
+  WHERE b.tenant_id = m.tenant_id AND b.id = m.id;
+  IF has_charges THEN
     batch := nextval('usage_batches');
     WITH used AS (
       INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, plan_id, api_key_id, occurred_at, batch,
@@ -56,23 +55,23 @@ BEGIN
       SELECT b.tenant_id, b.id, b.charge_id, b.agent_id, b.plan_id, b.api_key_id, moment, batch, b.actual,
         b.application_id, 'expired', usage_principal(b.created_by, b.agent_id, b.api_key_id), b.user_id, b.task_type, b.model, b.provider, b.metadata,
         is_synthetic(b.api_key_id, b.agent_id)
-      FROM unnest(tenants, ids, charge_ids) AS m(tenant, id, charge_id)
-      JOIN budget_reservations b ON b.tenant_id = m.tenant AND b.id = m.id WHERE m.charge_id IS NOT NULL
+      FROM unnest(ended) m
+      JOIN budget_reservations b ON b.tenant_id = m.tenant_id AND b.id = m.id WHERE m.charge_id IS NOT NULL
       RETURNING tenant_id
     )
     INSERT INTO usage_outbox (batch, tenant_id, occurred_at) SELECT DISTINCT batch, u.tenant_id, moment FROM used u;
   END IF;
   PERFORM budget_audit(json_agg(json_build_object('place', s.place, 'action_type', 'SpendReservationsExpired',
-      'entity_type', 'Tenant', 'entity_id', s.tenant, 'user_id', 'system', 'actor_type', 'system',
+      'entity_type', 'Tenant', 'entity_id', s.tenant_id, 'user_id', 'system', 'actor_type', 'system',
       'changes', json_build_object('before', NULL,
         'after', json_build_object('expired', s.expired, 'charged', s.charged)))),
-    array_agg(s.place::integer), array_agg(s.tenant), moment)
+    array_agg(s.place::integer), array_agg(s.tenant_id), moment)
   FROM (
-    SELECT tenant, row_number() OVER () AS place, count(*) FILTER (WHERE charge_id IS NULL) AS expired,
+    SELECT tenant_id, row_number() OVER () AS place, count(*) FILTER (WHERE charge_id IS NULL) AS expired,
       count(*) FILTER (WHERE charge_id IS NOT NULL) AS charged
-    FROM unnest(tenants, charge_ids) AS m(tenant, charge_id) GROUP BY tenant) s;
+    FROM unnest(ended) m GROUP BY tenant_id) s;
   IF batch IS NOT NULL THEN PERFORM usage_keep_bills(batch, moment); END IF;
-  RETURN json_build_object('swept', cardinality(ids));
+  RETURN json_build_object('swept', cardinality(ended));
 END
 $$;
 

@@ -13,8 +13,11 @@ const mutants = {
     "budget_lock_counters",
     ["ORDER BY b.tenant_id, b.id FOR UPDATE", "ORDER BY random() FOR UPDATE"]
   ],
-  "no status guard": ["budgets_close", ["WHEN r.kind = 'settle' AND r.state = 'settled' THEN", "WHEN false THEN"]],
-  "no status guard where all are settled together": ["budgets_close", ["AND b.state = 'open' AND", "AND"]],
+  "no status guard": [
+    "budget_decide_closings",
+    ["WHEN r.kind = 'settle' AND r.state = 'settled' THEN", "WHEN false THEN"]
+  ],
+  "no status guard where all are settled together": ["budget_lock_plain", ["AND b.state = 'open' AND", "AND"]],
   "counters before idempotency": [
     "budget_pair_requests",
     ["WHEN q.ordinality = ANY (replayed) THEN 'replay'", "WHEN false THEN 'replay'"]

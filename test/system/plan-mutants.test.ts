@@ -19,7 +19,7 @@ const mutants = {
   ],
   "calls under a plan that is not active": ["budget_draw_on_plans", "r.status <> 'active'", "false"],
   "an ended plan that holds": ["budget_plan_rest", "CASE WHEN status IN ('active', 'suspended')", "CASE WHEN true"],
-  "a call that is settled as if it had no plan": ["budgets_close", "AND b.plan_id IS NULL AND", "AND"],
+  "a call that is settled as if it had no plan": ["budget_lock_plain", "AND b.plan_id IS NULL AND", "AND"],
   "calls that outlive their plan": ["budget_plans_end", "AND b.state = 'open' AND b.origin = 'api'", "AND false"],
   "an extension that does not ask new periods": [
     "budget_plan_extend",
