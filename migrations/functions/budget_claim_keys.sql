@@ -1,9 +1,9 @@
--- Claims the idempotency keys of a batch before any counter changes. Returns the places of the requests whose key is
--- taken, so that a repeated request changes nothing.
-CREATE OR REPLACE FUNCTION budget_claim_keys(requests json, moment timestamptz) RETURNS integer[]
+-- Claims the idempotency keys of a batch, each with the place of its request, before any counter changes. Returns the places
+-- of the requests whose key is taken, so that a repeated request changes nothing.
+CREATE OR REPLACE FUNCTION budget_claim_keys(keys json, moment timestamptz) RETURNS integer[]
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, public AS $$
   WITH keyed AS (
-    SELECT place, id, principal, route, key, request_sha256 FROM json_to_recordset(requests) AS r(
+    SELECT place, id, principal, route, key, request_sha256 FROM json_to_recordset(keys) AS k(
       place integer, id uuid, principal text, route text, key text, request_sha256 text)
     WHERE key IS NOT NULL
   ), claimed AS (

@@ -1,9 +1,9 @@
-CREATE OR REPLACE FUNCTION budget_free_keys(requests json, places integer[]) RETURNS void
+CREATE OR REPLACE FUNCTION budget_free_keys(keys json, places integer[]) RETURNS void
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, public AS $$
-  DELETE FROM idempotency_keys i USING json_to_recordset(requests) AS r(
+  DELETE FROM idempotency_keys i USING json_to_recordset(keys) AS k(
     place integer, principal text, route text, key text)
-  WHERE r.key IS NOT NULL AND r.place = ANY (places)
-    AND i.principal = r.principal AND i.route = r.route AND i.key = r.key
+  WHERE k.key IS NOT NULL AND k.place = ANY (places)
+    AND i.principal = k.principal AND i.route = k.route AND i.key = k.key
 $$;
 
 REVOKE ALL ON FUNCTION budget_free_keys FROM PUBLIC;
