@@ -50,7 +50,7 @@ BEGIN
       v.shortage := s;
       v.verdict := CASE
         WHEN has_due THEN 'due'
-        WHEN q.kind NOT IN ('reserve', 'try') THEN 'no-room'
+        WHEN budget_is_approval(q.kind) THEN 'no-room'
         WHEN fixed IS NOT NULL THEN 'denied'
         WHEN q.kind = 'try' THEN 'no-room'
         ELSE 'held' END;

@@ -11,7 +11,7 @@ BEGIN
         SELECT e.seen FROM json_to_recordset(entries) AS e(place integer, seen text) WHERE e.place = q.ordinality) AS seen
     FROM unnest(requests) WITH ORDINALITY q
     JOIN budget_reservations b ON b.tenant_id = q.tenant_id AND b.id = q.id
-    WHERE q.kind NOT IN ('reserve', 'try') AND b.origin <> 'plan' ORDER BY b.tenant_id, b.id, q.ordinality FOR UPDATE OF b
+    WHERE budget_is_approval(q.kind) AND b.origin <> 'plan' ORDER BY b.tenant_id, b.id, q.ordinality FOR UPDATE OF b
   LOOP
     CONTINUE WHEN verdicts[r.place].verdict <> 'gone';
     IF r.version <> r.seen THEN

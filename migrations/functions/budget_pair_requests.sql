@@ -10,7 +10,7 @@ DECLARE
 BEGIN
   RETURN ARRAY(
     SELECT ROW(
-      CASE WHEN q.ordinality = ANY (replayed) THEN 'replay' WHEN q.kind NOT IN ('reserve', 'try') THEN 'gone' END,
+      CASE WHEN q.ordinality = ANY (replayed) THEN 'replay' WHEN budget_is_approval(q.kind) THEN 'gone' END,
       CASE WHEN q.governing IS NULL THEN all_of_batch ELSE ARRAY(
         SELECT ROW(g.place, NULL)::budget_governing FROM unnest(q.governing) WITH ORDINALITY AS g(place, n) ORDER BY g.n) END,
       '{}', '{}', '{}', NULL, NULL)::budget_verdict

@@ -8,11 +8,11 @@ BEGIN
     origin = CASE b.origin WHEN 'gateway' THEN 'api' ELSE b.origin END,
     decision_reason = q.reason, expires_at = moment + make_interval(secs => b.ttl_seconds), counter_ids = q.counter_ids
   FROM unnest(requests, verdicts) q
-  WHERE b.tenant_id = q.tenant_id AND b.id = q.id AND q.verdict = 'open' AND q.kind NOT IN ('reserve', 'try');
+  WHERE b.tenant_id = q.tenant_id AND b.id = q.id AND q.verdict = 'open' AND budget_is_approval(q.kind);
   RETURN (
     SELECT coalesce(json_agg(json_build_object('place', q.ordinality, 'reservation', to_json(b))), '[]')
     FROM unnest(requests) WITH ORDINALITY q
-    JOIN budget_reservations b ON b.tenant_id = q.tenant_id AND b.id = q.id WHERE q.kind NOT IN ('reserve', 'try'));
+    JOIN budget_reservations b ON b.tenant_id = q.tenant_id AND b.id = q.id WHERE budget_is_approval(q.kind));
 END
 $$;
 

@@ -14,7 +14,7 @@ BEGIN
       'state', q.verdict, 'amount', q.amount, 'tokens', q.tokens, 'ttl', q.ttl_seconds, 'caps', q.caps,
       'headrooms', q.headrooms, 'ends', q.ends) END
   FROM unnest(requests, verdicts) q
-  WHERE q.verdict IN ('open', 'held') AND q.kind IN ('reserve', 'try');
+  WHERE q.verdict IN ('open', 'held') AND NOT budget_is_approval(q.kind);
 END
 $$;
 
