@@ -1,5 +1,5 @@
 -- Refuses a counter that breaks an invariant. A sum that bigint cannot hold is an error of its own, so that what is
--- reserved can always be spent.
+-- reserved can always be spent. It is run by updates that name `spent`: one that only raises `reserved` names both.
 CREATE OR REPLACE FUNCTION budget_guard_counter() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF NEW.spent + NEW.reserved >= 0 AND NEW.period_start < NEW.period_end

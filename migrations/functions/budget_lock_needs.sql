@@ -4,7 +4,9 @@ CREATE OR REPLACE FUNCTION budget_lock_needs(moment timestamptz, needs budget_ne
   has_plans boolean) RETURNS uuid[]
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
 DECLARE
-  wanted budget_need[] := needs; places integer[]; opened uuid[]; counters uuid[]; is_rolling boolean := true;
+  wanted budget_need[] := needs; places integer[]; opened uuid[]; counters uuid[];
+  -- Whether there may be rolling windows to bring up to `moment`.
+  must_refresh boolean := true;
 BEGIN
   IF has_plans THEN
     places := ARRAY(
@@ -23,7 +25,7 @@ BEGIN
         ORDER BY o.period_start DESC LIMIT 1) f
       WHERE f.period_end > moment
     )
-    SELECT array_agg(l.id ORDER BY l.place), bool_or(l.rolls) INTO opened, is_rolling FROM (
+    SELECT array_agg(l.id ORDER BY l.place), bool_or(l.rolls) INTO opened, must_refresh FROM (
       SELECT b.id, f.place, b.ring IS NOT NULL AS rolls
       FROM found f JOIN budget_counters b ON b.tenant_id = f.tenant_id AND b.id = f.id
       WHERE (SELECT count(*) FROM found) = cardinality(needs)
@@ -31,9 +33,9 @@ BEGIN
   END IF;
   IF cardinality(opened) IS DISTINCT FROM cardinality(wanted) THEN
     opened := budget_open_counters(wanted, moment);
-    is_rolling := true;
+    must_refresh := true;
   END IF;
-  IF is_rolling THEN
+  IF must_refresh THEN
     PERFORM budget_lock_counters(ARRAY(SELECT w.tenant_id FROM unnest(wanted) w), opened, moment);
   END IF;
   IF NOT has_plans THEN RETURN opened; END IF;

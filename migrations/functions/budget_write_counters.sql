@@ -11,6 +11,7 @@ BEGIN
       AND NOT EXISTS (
         SELECT FROM unnest(verdicts) v WHERE v.verdict IN ('open', 'held') AND b.id = ANY (v.counter_ids));
   END IF;
+  -- `spent` is named so that the trigger budget_counters_guard looks at the sum, which may not exceed a bigint.
   UPDATE budget_counters b SET spent = b.spent, reserved = b.reserved + s.added
   FROM unnest(states) s WHERE s.added > 0 AND b.tenant_id = s.tenant_id AND b.id = s.id;
   IF EXISTS (SELECT FROM unnest(states) s WHERE s.has_thresholds) THEN
