@@ -3,7 +3,7 @@ CREATE OR REPLACE FUNCTION budget_buckets(tenant uuid, counters uuid[]) RETURNS 
 LANGUAGE sql STABLE SET search_path = pg_catalog, public AS $$
   SELECT coalesce(array_agg(coalesce(c.ring_head, -1) ORDER BY e.place), '{}')
   FROM unnest(counters) WITH ORDINALITY AS e(id, place)
-  JOIN budget_counters c ON c.id = e.id AND c.tenant_id IN (tenant, '00000000-0000-0000-0000-000000000000')
+  JOIN budget_counters c ON c.id = e.id AND c.tenant_id IN (tenant, all_tenants())
 $$;
 
 REVOKE ALL ON FUNCTION budget_buckets FROM PUBLIC;

@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION budget_decide_each(moment timestamptz, requests budge
   INOUT states budget_counter_state[], INOUT verdicts budget_verdict[])
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
 DECLARE
-  everybody CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
   q budget_request; v budget_verdict; g budget_governing; s budget_counter_state; need bigint;
   -- The first of a request's counters that has too little left, and the first that no approval could raise.
   lacking integer; fixed integer;
@@ -30,7 +29,7 @@ BEGIN
       -- What costs nothing is not denied, however little is left.
       CONTINUE WHEN budget_has_room(s, need) OR need = 0 OR s.mode = 'soft';
       lacking := coalesce(lacking, g.place);
-      IF s.mode = 'hard' OR s.tenant_id = everybody AND q.confined OR NOT budget_can_count(s, need) THEN
+      IF s.mode = 'hard' OR s.tenant_id = all_tenants() AND q.confined OR NOT budget_can_count(s, need) THEN
         fixed := coalesce(fixed, g.place);
       END IF;
     END LOOP;

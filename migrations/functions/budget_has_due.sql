@@ -2,7 +2,7 @@
 CREATE OR REPLACE FUNCTION budget_has_due(moment timestamptz, tenant uuid) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public AS $$
 DECLARE
-  is_any CONSTANT boolean := tenant = '00000000-0000-0000-0000-000000000000';
+  is_any CONSTANT boolean := tenant = all_tenants();
 BEGIN
   RETURN EXISTS (
     SELECT FROM budget_reservations b

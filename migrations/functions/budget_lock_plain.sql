@@ -20,7 +20,7 @@ BEGIN
       sum(l.charged_tokens) AS charged_tokens, count(*) AS requests
     FROM locked l CROSS JOIN LATERAL unnest(l.counter_ids) AS e(counter) GROUP BY e.counter
   )
-  SELECT '00000000-0000-0000-0000-000000000000'::uuid || array_agg(DISTINCT l.tenant_id), ARRAY(SELECT s.counter FROM sums s),
+  SELECT all_tenants() || array_agg(DISTINCT l.tenant_id), ARRAY(SELECT s.counter FROM sums s),
     CASE WHEN count(*) = cardinality(requests) AND count(DISTINCT l.id) = count(*) AND bool_and(l.is_plain) THEN ARRAY(
       SELECT ROW(s.counter, s.amount, s.tokens, s.charged, s.charged_tokens, s.requests)::budget_counter_change FROM sums s) END
   INTO owners, counters, changes FROM locked l;

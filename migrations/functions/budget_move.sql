@@ -3,8 +3,7 @@
 CREATE OR REPLACE FUNCTION budget_move(moment timestamptz, movements budget_movement[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
 DECLARE
-  everybody CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
-  owners uuid[] := everybody || ARRAY(SELECT DISTINCT r.tenant_id FROM unnest(movements) r);
+  owners uuid[] := all_tenants() || ARRAY(SELECT DISTINCT r.tenant_id FROM unnest(movements) r);
   counters uuid[];
   has_plans boolean; is_approved boolean; is_rolling boolean;
   plan_tenants uuid[]; plan_ids uuid[]; rests bigint[];
@@ -37,7 +36,7 @@ BEGIN
     FROM unnest(movements) r
     JOIN budget_reservations b ON b.tenant_id = r.tenant_id AND b.id = r.id
     CROSS JOIN LATERAL unnest(b.counter_ids) AS e(counter)
-    JOIN budget_counters o ON o.id = e.counter AND o.tenant_id IN (r.tenant_id, everybody)
+    JOIN budget_counters o ON o.id = e.counter AND o.tenant_id IN (r.tenant_id, all_tenants())
     GROUP BY o.tenant_id, o.id
   ) d
   WHERE c.tenant_id = d.tenant_id AND c.id = d.id AND (d.freed <> 0 OR d.charged <> 0);

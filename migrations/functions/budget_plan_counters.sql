@@ -8,7 +8,7 @@ BEGIN
   FROM json_to_recordset(p->'counters') AS c(place integer, tenant uuid, cap uuid, key text);
   IF needs IS NOT NULL THEN counters := budget_open_counters(needs, moment); END IF;
   PERFORM budget_lock_counters(
-    ARRAY[tenant, '00000000-0000-0000-0000-000000000000'], counters || others, moment);
+    ARRAY[tenant, all_tenants()], counters || others, moment);
   RETURN counters;
 END
 $$;

@@ -19,7 +19,7 @@ BEGIN
   IF room->>'verdict' = 'denied' THEN RETURN room; END IF;
   UPDATE budget_counters k SET spent = k.spent, reserved = k.reserved
     + CASE WHEN k.id = ANY (counters) THEN rest_after ELSE 0 END - CASE WHEN k.id = ANY (l.counter_ids) THEN rest ELSE 0 END
-  WHERE k.tenant_id IN (l.tenant_id, '00000000-0000-0000-0000-000000000000') AND k.id = ANY (counters || l.counter_ids);
+  WHERE k.tenant_id IN (l.tenant_id, all_tenants()) AND k.id = ANY (counters || l.counter_ids);
   UPDATE budget_plans o SET budget = wanted, counter_ids = counters,
     held_caps = n.caps, held_keys = n.keys
   FROM (
@@ -28,7 +28,7 @@ BEGIN
   WHERE o.tenant_id = l.tenant_id AND o.id = l.id RETURNING o.* INTO l;
   UPDATE budget_reservations r SET amount = wanted, counter_ids = counters
   WHERE r.tenant_id = l.tenant_id AND r.id = l.id;
-  IF budget_has_thresholds(counters, ARRAY[l.tenant_id, '00000000-0000-0000-0000-000000000000']) THEN
+  IF budget_has_thresholds(counters, ARRAY[l.tenant_id, all_tenants()]) THEN
     PERFORM budget_note_alerts(moment, counters);
   END IF;
   RETURN json_build_object('verdict', 'done', 'plan', budget_plan_json(l, moment));

@@ -8,7 +8,7 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, public AS $$
     JOIN budget_plans l ON l.tenant_id = p.tenant AND l.id = p.id
     CROSS JOIN LATERAL unnest(l.counter_ids) AS e(counter)
     JOIN budget_counters o ON o.id = e.counter
-      AND o.tenant_id IN (p.tenant, '00000000-0000-0000-0000-000000000000')
+      AND o.tenant_id IN (p.tenant, all_tenants())
     WHERE p.now_left <> p.left_before
     GROUP BY o.tenant_id, o.id
   ) d

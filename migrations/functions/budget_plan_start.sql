@@ -29,7 +29,7 @@ BEGIN
     tokens, ttl_seconds, expires_at, created_at, created_by, counter_ids)
   VALUES (tenant, plan, 'open', 'plan', l.agent_id, plan, l.application_id, l.task_type, budget, 0,
     l.heartbeat_seconds, coalesce(expiry, '9999-12-31T00:00:00Z'), moment, l.created_by, counters);
-  IF budget_has_thresholds(counters, ARRAY[tenant, '00000000-0000-0000-0000-000000000000']) THEN
+  IF budget_has_thresholds(counters, ARRAY[tenant, all_tenants()]) THEN
     PERFORM budget_note_alerts(moment, counters);
   END IF;
   RETURN json_build_object('verdict', 'done', 'plan', budget_plan_json(l, moment));

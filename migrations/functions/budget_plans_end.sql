@@ -11,7 +11,7 @@ BEGIN
     WHERE b.tenant_id = ANY (tenants) AND b.plan_id = ANY (ids) AND b.state = 'open' AND b.origin = 'api'
     FOR UPDATE SKIP LOCKED)
   SELECT array_agg(ROW(c.tenant_id, c.id, true, NULL, 0, 0)::budget_movement) INTO calls FROM open_calls c;
-  PERFORM budget_lock_counters(tenants || '00000000-0000-0000-0000-000000000000'::uuid, ARRAY(
+  PERFORM budget_lock_counters(tenants || all_tenants(), ARRAY(
     SELECT unnest(l.counter_ids || l.id) FROM budget_plans l WHERE l.tenant_id = ANY (tenants) AND l.id = ANY (ids)
     UNION
     SELECT unnest(b.counter_ids) FROM unnest(calls) c

@@ -7,7 +7,7 @@ BEGIN
   INSERT INTO budget_alerts SELECT a.* FROM unnest(alerts) a;
   WITH worded AS (
     SELECT a.ordinality::integer AS place, a.cap_id,
-      nullif(a.tenant_id, '00000000-0000-0000-0000-000000000000') AS tenant,
+      nullif(a.tenant_id, all_tenants()) AS tenant,
       json_build_object('alertId', a.id, 'name', c.name, 'measure', a.measure, 'percent', a.percent,
         'unit', c.unit, 'scope', c.scope || coalesce(nullif(b.counter_key, '')::jsonb, '{}'),
         'limit', budget_quantity(c.unit, a.limit_amount), 'spent', budget_quantity(c.unit, a.spent),

@@ -10,7 +10,6 @@ CREATE OR REPLACE FUNCTION budgets_adopt(moment timestamptz, tenants uuid[], rev
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-  everybody CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
   q budget_request := requests[1];
   b budget_reservations;
   l budget_plans;
@@ -57,11 +56,11 @@ BEGIN
       ARRAY(SELECT needs[p] FROM unnest(missing) WITH ORDINALITY AS x(p, n) ORDER BY n), moment);
   END IF;
   PERFORM budget_lock_counters(
-    ARRAY[q.tenant_id, everybody], b.counter_ids || opened || coalesce(l.counter_ids || l.id, '{}'), moment);
+    ARRAY[q.tenant_id, all_tenants()], b.counter_ids || opened || coalesce(l.counter_ids || l.id, '{}'), moment);
   -- What the plan has reserved stays with the plan.
   kept := ARRAY(
     SELECT e.id FROM unnest(b.counter_ids) AS e(id)
-    JOIN budget_counters o ON o.id = e.id AND o.tenant_id IN (q.tenant_id, everybody)
+    JOIN budget_counters o ON o.id = e.id AND o.tenant_id IN (q.tenant_id, all_tenants())
     WHERE e.id = ANY (own) OR o.cap_id = ANY (l.held_caps));
   all_tokens := greatest(coalesce((b.transferred->>'tokens')::bigint, b.tokens), q.tokens);
   IF b.decided_at IS NOT NULL THEN
@@ -93,7 +92,7 @@ BEGIN
   UPDATE budget_counters o SET spent = o.spent, reserved = o.reserved
     + CASE WHEN o.id = ANY (counters) THEN budget_need_in(o.unit, b.amount, all_tokens) ELSE 0 END
     - CASE WHEN o.id = ANY (b.counter_ids) THEN budget_need_in(o.unit, b.amount, b.tokens) ELSE 0 END
-  WHERE o.tenant_id IN (q.tenant_id, everybody) AND o.id = ANY (b.counter_ids || opened);
+  WHERE o.tenant_id IN (q.tenant_id, all_tenants()) AND o.id = ANY (b.counter_ids || opened);
   IF b.decided_at IS NOT NULL THEN parked := budget_carry_grants(b.id, parked, counters, moment); END IF;
   UPDATE budget_reservations r SET origin = 'gateway', model = q.model, provider = q.provider, task_type = q.task_type,
     tokens = all_tokens, ttl_seconds = q.ttl_seconds, expires_at = moment + make_interval(secs => q.ttl_seconds),
@@ -101,13 +100,13 @@ BEGIN
       'ttl', b.ttl_seconds, 'left', extract(epoch FROM b.expires_at - moment), 'model', b.model, 'provider', b.provider,
       'task_type', b.task_type, 'counters', b.counter_ids)) || jsonb_build_object('parked', parked)
   WHERE r.tenant_id = b.tenant_id AND r.id = b.id;
-  IF budget_has_thresholds(counters, ARRAY[q.tenant_id, everybody]) THEN
+  IF budget_has_thresholds(counters, ARRAY[q.tenant_id, all_tenants()]) THEN
     PERFORM budget_note_alerts(moment, counters);
   END IF;
   SELECT min(greatest(coalesce(n.budget, budget_limit(o.tenant_id, o.cap_id, o.counter_key, moment))::numeric
     - o.spent - o.reserved, 0))::text INTO room
   FROM unnest(counters) AS e(id)
-  JOIN budget_counters o ON o.id = e.id AND o.tenant_id IN (q.tenant_id, everybody)
+  JOIN budget_counters o ON o.id = e.id AND o.tenant_id IN (q.tenant_id, all_tenants())
   LEFT JOIN budget_caps k ON k.tenant_id = o.tenant_id AND k.id = o.cap_id
   LEFT JOIN budget_plans n ON n.tenant_id = o.tenant_id AND n.id = o.cap_id
   WHERE o.unit = 'usd' AND (n.id IS NOT NULL OR (

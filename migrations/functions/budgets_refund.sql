@@ -32,7 +32,7 @@ BEGIN
     SELECT l.counter_ids INTO held FROM budget_plans l WHERE l.tenant_id = c.tenant_id AND l.id = plan;
   END IF;
   PERFORM budget_lock_counters(
-    ARRAY[c.tenant_id, '00000000-0000-0000-0000-000000000000'], c.counter_ids || held, moment);
+    ARRAY[c.tenant_id, all_tenants()], c.counter_ids || held, moment);
   IF plan IS NOT NULL THEN rests := budget_plan_rests(ARRAY[c.tenant_id], ARRAY[plan]); END IF;
   UPDATE budget_counters k SET
     spent = k.spent - CASE WHEN k.ring IS NULL OR m.slot > 0 THEN given ELSE 0 END,
@@ -42,7 +42,7 @@ BEGIN
     SELECT o.tenant_id, o.id, (cardinality(o.ring) - (o.ring_head - t.bucket))::integer AS slot
     FROM unnest(c.counter_ids, c.buckets) AS t(counter, bucket)
     JOIN budget_counters o ON o.id = t.counter
-      AND o.tenant_id IN (c.tenant_id, '00000000-0000-0000-0000-000000000000')
+      AND o.tenant_id IN (c.tenant_id, all_tenants())
     WHERE o.unit = 'usd'
   ) m WHERE k.tenant_id = m.tenant_id AND k.id = m.id;
   IF plan IS NOT NULL THEN

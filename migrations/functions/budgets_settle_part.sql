@@ -6,7 +6,6 @@ RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-  everybody CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
   q budget_closing := requests[1];
   b budget_reservations;
   granted budget_grants[]; of_plan uuid[]; plan_rests bigint[]; rest_tokens bigint;
@@ -24,7 +23,7 @@ BEGIN
   rest_tokens := greatest(b.tokens - coalesce(q.tokens, b.tokens), 0);
   IF NOT b.counter_ids @> coalesce(of_plan, '{}') OR EXISTS (
     SELECT FROM budget_counters o JOIN budget_caps k ON k.tenant_id = o.tenant_id AND k.id = o.cap_id
-    WHERE o.tenant_id IN (b.tenant_id, everybody) AND o.id = ANY (b.counter_ids) AND o.unit = 'requests'
+    WHERE o.tenant_id IN (b.tenant_id, all_tenants()) AND o.id = ANY (b.counter_ids) AND o.unit = 'requests'
       AND k.status = 'active' AND k.deleted_at IS NULL AND k.mode <> 'soft'
       AND o.spent::numeric + o.reserved + 1 > budget_limit(o.tenant_id, o.cap_id, o.counter_key, moment)) THEN
     RETURN json_build_object('rest', NULL);
@@ -42,7 +41,7 @@ BEGIN
   IF b.plan_id IS NOT NULL THEN plan_rests := budget_plan_rests(ARRAY[b.tenant_id], ARRAY[b.plan_id]); END IF;
   UPDATE budget_counters o SET spent = o.spent,
     reserved = o.reserved + budget_need_in(o.unit, b.amount - q.amount, rest_tokens)
-  WHERE o.tenant_id IN (b.tenant_id, everybody) AND o.id = ANY (b.counter_ids);
+  WHERE o.tenant_id IN (b.tenant_id, all_tenants()) AND o.id = ANY (b.counter_ids);
   IF b.plan_id IS NOT NULL THEN PERFORM budget_plan_hold(ARRAY[b.tenant_id], ARRAY[b.plan_id], plan_rests); END IF;
   INSERT INTO budget_reservations (tenant_id, id, state, origin, agent_id, plan_id, application_id, api_key_id, user_id,
     model, provider, task_type, amount, tokens, ttl_seconds, expires_at, created_at, created_by, metadata, counter_ids,

@@ -2,7 +2,7 @@
 CREATE OR REPLACE FUNCTION has_cap_on_each_call(tenant uuid, agent uuid) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM public.budget_caps c
-    WHERE c.tenant_id IN (tenant, '00000000-0000-0000-0000-000000000000') AND c.status = 'active'
+    WHERE c.tenant_id IN (tenant, public.all_tenants()) AND c.status = 'active'
       AND c.deleted_at IS NULL AND c.scope - 'agentId' = '{}'::jsonb
       AND coalesce(c.scope->>'agentId', 'each') IN ('each', agent::text))
 $$;

@@ -17,6 +17,9 @@ export const Uuid = Schema.String.pipe(
 
 export const isUuid = Schema.is(Uuid)
 
+/** The UUID that names nothing, before all others. */
+export const nilUuid = "00000000-0000-0000-0000-000000000000"
+
 /** The tenant that a principal acts for; in the kernel because every tenant-scoped feature uses it. */
 export const TenantId = Uuid.pipe(Schema.brand("TenantId"))
 export type TenantId = typeof TenantId.Type

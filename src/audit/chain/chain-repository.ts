@@ -1,5 +1,6 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
+import { nilUuid } from "../../kernel/identifier.ts"
 
 /**
  * The members that a link covers beside `sequence`, in canonical order, each with the SQL that reads it of a row `e`. Text and
@@ -82,7 +83,7 @@ export const isOfHere = (sql: SqlClient.SqlClient) => sql`
 /** Where a pass starts. */
 export const passStart = {
   passedTransaction: "0",
-  passedEntry: "00000000-0000-0000-0000-000000000000"
+  passedEntry: nilUuid
 } as const
 
 /** An entry that waits for its link; `place` is its time in the text of the session that read it. */

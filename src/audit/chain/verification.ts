@@ -1,5 +1,6 @@
 import { Context, Effect, Layer, Option, Semaphore, Stream } from "effect"
 import { slice } from "../../kernel/http/page.ts"
+import { nilUuid } from "../../kernel/identifier.ts"
 import { Database } from "../../platform/database/database.ts"
 import { withoutDeadline } from "../../platform/http/deadline.ts"
 import { type AuditCheckpoint } from "../log/domain.ts"
@@ -30,7 +31,7 @@ export class AuditVerification extends Context.Service<AuditVerification>()("app
     const everywhere = <A>(read: Effect.Effect<A>) => database.transaction("all", read)
 
     const strangerBetween = Effect.fnUntraced(function* (since: string, until: string, linked: string) {
-      let place = Option.some<EntryPlace>({ occurredAt: since, id: "00000000-0000-0000-0000-000000000000" })
+      let place = Option.some<EntryPlace>({ occurredAt: since, id: nilUuid })
       while (Option.isSome(place)) {
         const found = yield* everywhere(proof.strangers(place.value, until, linked, strangersAtOnce))
         if (found.stranger !== null) return found.stranger

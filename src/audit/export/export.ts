@@ -2,6 +2,7 @@ import { Context, DateTime, Effect, Layer, Option, Schedule, Schema, Stream } fr
 import * as crypto from "node:crypto"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { nilUuid } from "../../kernel/identifier.ts"
 import { scopeOf, Database, type TenantScope } from "../../platform/database/database.ts"
 import { makeChainReader } from "../chain/chain-reader.ts"
 import { type EntryPlace, type LinkedRow, ProofRepository } from "../chain/proof-repository.ts"
@@ -18,7 +19,7 @@ export type ExportFormat = "jsonl" | "csv"
 /** Entries that are read at once; one may have 64 KiB. */
 const atOnce = 200
 const statement = Schema.encodeSync(ExportStatement)
-const start: EntryPlace = { occurredAt: "-infinity", id: "00000000-0000-0000-0000-000000000000" }
+const start: EntryPlace = { occurredAt: "-infinity", id: nilUuid }
 
 /** A log being exported: its lines as bytes, read while they are sent. */
 export interface Exported {

@@ -10,7 +10,7 @@ import { rowLock } from "../../platform/database/database.ts"
 import { makeList } from "../../platform/database/list.ts"
 import { readRows } from "../../platform/database/table.ts"
 import { TenantNotFound } from "../../tenants/domain.ts"
-import { CapId, StoredCap } from "../ledger/domain.ts"
+import { allTenants, CapId, StoredCap } from "../ledger/domain.ts"
 import { capListing, TooManyCaps } from "./domain.ts"
 
 /** Which caps are listed; those of an agent, a key or an application name it in their scope. */
@@ -59,7 +59,7 @@ export class CapsRepository extends Context.Service<CapsRepository>()("app/budge
             ${cap.anchor}::integer, ${cap.mode}, ${JSON.stringify(cap.alertThresholds)}::text::jsonb, ${cap.status},
             ${cap.version}::integer, ${DateTime.toDateUtc(cap.createdAt)}::timestamptz, ${by},
             ${DateTime.toDateUtc(cap.updatedAt)}::timestamptz
-          WHERE ${cap.tenantId}::uuid = '00000000-0000-0000-0000-000000000000'
+          WHERE ${cap.tenantId}::uuid = ${allTenants}::uuid
             OR EXISTS (SELECT FROM tenants WHERE id = ${cap.tenantId}::uuid)
           RETURNING ${all}`
     })
@@ -94,7 +94,7 @@ export class CapsRepository extends Context.Service<CapsRepository>()("app/budge
       }),
       Result: Schema.Struct({ hasAgent: Schema.Boolean, hasApiKey: Schema.Boolean, hasApplication: Schema.Boolean }),
       execute: ({ agentId, apiKeyId, applicationId, tenantId }) => sql`
-          WITH owner AS (SELECT nullif(${tenantId}::uuid, '00000000-0000-0000-0000-000000000000') AS id)
+          WITH owner AS (SELECT nullif(${tenantId}::uuid, ${allTenants}::uuid) AS id)
           SELECT
             ${agentId}::uuid IS NULL OR EXISTS (
               SELECT FROM agents a WHERE a.id = ${agentId}::uuid AND a.tenant_id = coalesce(o.id, a.tenant_id)) AS has_agent,

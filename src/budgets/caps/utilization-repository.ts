@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { nilUuid, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { type Moment, momentText } from "../../platform/database/database.ts"
 import { readRows } from "../../platform/database/table.ts"
@@ -42,8 +42,6 @@ export interface UtilizationFilter {
   readonly counterKey?: string
 }
 
-const nil = "00000000-0000-0000-0000-000000000000"
-
 export class UtilizationRepository extends Context.Service<UtilizationRepository>()(
   "app/budgets/UtilizationRepository",
   {
@@ -72,7 +70,7 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
             GROUP BY e.counter
           )
           SELECT c.tenant_id, c.id AS cap_id, c.name, c.scope, c.unit, c.limit_amount, c.alert_thresholds, c.created_at,
-            coalesce(b.id, ${nil}::uuid) AS counter_id, b.counter_key, c.window_seconds,
+            coalesce(b.id, ${nilUuid}::uuid) AS counter_id, b.counter_key, c.window_seconds,
             budget_limit(c.tenant_id, c.id, coalesce(b.counter_key, ''), budget_moment(${at ?? null}::timestamptz)) - c.limit_amount AS grants,
             coalesce(CASE WHEN b.ring IS NULL THEN b.spent ELSE budget_ring_sum(budget_ring_at(b.ring, b.ring_head,
               budget_bucket(budget_moment(${at ?? null}::timestamptz), b.bucket_seconds))) END, 0) AS spent,
@@ -98,17 +96,17 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
               ? []
               : [
                   sql`c.id = ANY (${among.map((use) => use.capId)}::uuid[])`,
-                  sql`(c.id, coalesce(b.id, ${nil}::uuid)) IN (
+                  sql`(c.id, coalesce(b.id, ${nilUuid}::uuid)) IN (
                     SELECT * FROM unnest(${among.map((use) => use.capId)}::uuid[], ${among.map((use) => use.counterId)}::uuid[]))`
                 ]),
             ...(after === undefined
               ? []
               : [
                   sql`c.id >= ${after[0]}`,
-                  sql`(c.id, coalesce(b.id, ${nil}::uuid)) > (${after[0]}::uuid, ${after[1]}::uuid)`
+                  sql`(c.id, coalesce(b.id, ${nilUuid}::uuid)) > (${after[0]}::uuid, ${after[1]}::uuid)`
                 ])
           ])}
-          ORDER BY c.id, coalesce(b.id, ${nil}::uuid) LIMIT ${limit}`
+          ORDER BY c.id, coalesce(b.id, ${nilUuid}::uuid) LIMIT ${limit}`
       })
 
       const uses = readRows(Use)

@@ -3,7 +3,7 @@ import { AgentId } from "../../agents/agents/domain.ts"
 import { ApiKeyId } from "../../agents/api-keys/domain.ts"
 import { ApplicationId } from "../../applications/applications/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
-import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { nilUuid, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { name, storable } from "../../kernel/text.ts"
@@ -29,7 +29,7 @@ export const CapId = Uuid.pipe(Schema.brand("CapId"))
 export type CapId = typeof CapId.Type
 
 /** Where caps over all tenants are kept: tenants' ids are never nil. */
-export const allTenants = TenantId.make("00000000-0000-0000-0000-000000000000")
+export const allTenants = TenantId.make(nilUuid)
 
 /** A value of a dimension that a caller names freely. */
 export const Label = name(200).annotate({ component: "Label", examples: ["summarize"] })
