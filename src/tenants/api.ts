@@ -28,7 +28,7 @@ export class TenantsApi extends HttpApiGroup.make("tenants")
       }),
       success: page(Tenant.json, tenantListing.position)
     }),
-    tenants.get("One tenant by id."),
+    tenants.get({ description: "One tenant by id." }),
     tenants.create({
       description: "Active at once. Without a slug, one is derived from the name, with a number if it is taken.",
       payload: Tenant.jsonCreate,

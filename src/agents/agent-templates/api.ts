@@ -37,7 +37,7 @@ export class AgentTemplatesApi extends HttpApiGroup.make("agentTemplates")
       }),
       success: page(AgentTemplate.json, agentTemplateListing.position)
     }),
-    agentTemplates.get("One template by id."),
+    agentTemplates.get({ description: "One template by id." }),
     agentTemplates.create({
       description:
         "A template sets the defaults of the agents created from it and limits their ceiling, lifetime and budget.",

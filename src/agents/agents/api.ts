@@ -38,7 +38,7 @@ export class AgentsApi extends HttpApiGroup.make("agents")
       }),
       success: page(Agent.json, agentListing.position)
     }),
-    agents.get("One agent by id."),
+    agents.get({ description: "One agent by id." }),
     endpoint.post("register", "/", {
       summary: "Register an agent",
       description:

@@ -41,7 +41,7 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
       }),
       success: page(ApiKeyView, apiKeyListing.position)
     }),
-    apiKeys.get("What is known of one key."),
+    apiKeys.get({ description: "What is known of one key." }),
     endpoint
       .post("create", "/", {
         summary: "Create an API key",

@@ -32,7 +32,7 @@ export class RegistrationTokensApi extends HttpApiGroup.make("registrationTokens
       query: registrationTokenListing.query({}),
       success: page(RegistrationTokenView, registrationTokenListing.position)
     }),
-    registrationTokens.get("What is known of one token."),
+    registrationTokens.get({ description: "What is known of one token." }),
     endpoint
       .post("create", "/", {
         summary: "Create a registration token",

@@ -34,7 +34,7 @@ export class ApplicationsApi extends HttpApiGroup.make("applications")
       query: applicationListing.query({ status: Schema.optionalKey(ApplicationStatus) }),
       success: page(Application.json, applicationListing.position)
     }),
-    applications.get("One application by id."),
+    applications.get({ description: "One application by id." }),
     applications.create({
       description: "Active at once. Without a slug, one is derived from the name, with a number if it is taken.",
       payload: Application.jsonCreate,

@@ -25,7 +25,7 @@ export class RolesApi extends HttpApiGroup.make("roles")
       query: roleListing.query({ applicationId: Schema.optionalKey(integerParameter(ApplicationId)) }),
       success: LinkedArray(Role.json)
     }),
-    roles.get("One role by id."),
+    roles.get({ description: "One role by id." }),
     roles.create({
       description:
         "Applications name their capabilities themselves; repetitions are dropped. A role of the application " +

@@ -46,7 +46,7 @@ export class AttestationKeysApi extends HttpApiGroup.make("attestationKeys")
       payload: AttestationKeyCreation,
       error: [AttestationKeyExists, ValidationFailed]
     }),
-    attestationKeys.get("One key by id."),
+    attestationKeys.get({ description: "One key by id." }),
     endpoint.post("rotate", "/:id/rotate", {
       summary: "Rotate an attestation key",
       description:

@@ -54,7 +54,7 @@ export class IntegrationsApi extends HttpApiGroup.make("integrations")
       query: targetListing.query({ tenantId: Schema.optionalKey(TenantId) }),
       success: page(Integration, targetListing.position)
     }),
-    integrations.get("One integration by id; its secret is not shown again."),
+    integrations.get({ description: "One integration by id; its secret is not shown again." }),
     endpoint
       .post("create", "/", {
         summary: "Create an integration",

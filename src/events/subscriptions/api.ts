@@ -33,7 +33,7 @@ export class EventSubscriptionsApi extends HttpApiGroup.make("eventSubscriptions
       query: targetListing.query({ tenantId: Schema.optionalKey(TenantId) }),
       success: page(EventSubscription, targetListing.position)
     }),
-    subscriptions.get("One subscription by id."),
+    subscriptions.get({ description: "One subscription by id." }),
     endpoint.post("create", "/", {
       summary: "Subscribe to events",
       description:

@@ -38,7 +38,7 @@ export class SubscriptionsApi extends HttpApiGroup.make("subscriptions")
       query: subscriptionListing.query({ tenantId: Schema.optionalKey(TenantId) }),
       success: page(Subscription, subscriptionListing.position)
     }),
-    subscriptions.get("One subscription with the change that waits for its next period."),
+    subscriptions.get({ description: "One subscription with the change that waits for its next period." }),
     subscriptions.create({
       description:
         "A quota at a provider that is paid for each period. With the routing strategy `subscription-first` the gateway uses it before targets that are paid by use.",

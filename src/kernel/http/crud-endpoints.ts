@@ -14,9 +14,14 @@ interface Usual<Id, View, NotFound> {
   readonly notFound: NotFound
 }
 
-/** What one of them says of itself; `error` is what it may fail with beside that there is no such thing. */
-interface Declared<Error> {
+/** What one of them says of itself, with a summary where the usual one does not fit. */
+interface Described {
+  readonly summary?: string
   readonly description: string
+}
+
+/** One that may fail; `error` is what it may fail with beside that there is no such thing. */
+interface Declared<Error> extends Described {
   readonly error?: ReadonlyArray<Error>
   readonly evaluation?: typeof Evaluation.Service
 }
@@ -35,15 +40,13 @@ export const crudEndpoints = <Id extends Schema.Top, View extends Schema.Top, No
     list: <
       const Query extends Schema.Top | Schema.Struct.Fields,
       const Success extends HttpApiEndpoint.SuccessConstraint
-    >(declared: {
-      readonly description: string
-      readonly query: Query
-      readonly success: Success
-    }) => endpoint.get("list", "/", { summary: `List ${thing.replace(/^an? /, "")}s`, ...declared, access: read }),
-    get: (description: string) =>
+    >(
+      declared: Described & { readonly query: Query; readonly success: Success }
+    ) => endpoint.get("list", "/", { summary: `List ${thing.replace(/^an? /, "")}s`, ...declared, access: read }),
+    get: (declared: Described) =>
       endpoint.get("get", "/:id", {
         summary: `Get ${thing}`,
-        description,
+        ...declared,
         access: read,
         params,
         success: view,

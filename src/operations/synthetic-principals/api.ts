@@ -42,7 +42,7 @@ export class SyntheticPrincipalsApi extends HttpApiGroup.make("syntheticPrincipa
       }),
       success: page(SyntheticPrincipalView, syntheticPrincipalListing.position)
     }),
-    syntheticPrincipals.get("One by id, also when it has expired."),
+    syntheticPrincipals.get({ description: "One by id, also when it has expired." }),
     endpoint
       .post("create", "/", {
         summary: "Create a synthetic principal",

@@ -2,8 +2,6 @@ import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
-import { endpoint } from "../../kernel/http/endpoint.ts"
-import { Created } from "../../kernel/http/location.ts"
 import { page } from "../../kernel/http/page.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
@@ -37,14 +35,12 @@ export class AccountsApi extends HttpApiGroup.make("accounts")
       query: accountListing.query({ tenantId: Schema.optionalKey(TenantId) }),
       success: page(AccountView, accountListing.position)
     }),
-    accounts.get("One account by id."),
-    endpoint.post("create", "/", {
+    accounts.get({ description: "One account by id." }),
+    accounts.create({
       summary: "Make an account",
       description:
         "An account is a person who signs in. The caller needs every capability of the roles that it grants. Without `tenantId` the account belongs to the caller's tenant; a system caller creates an account of the whole installation.",
-      access: write,
       payload: AccountCreation,
-      success: Created(AccountView),
       error: [TenantNotFound, TrialUserNotFound, AccountEmailTaken]
     }),
     accounts.update({

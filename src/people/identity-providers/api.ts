@@ -40,7 +40,7 @@ export class IdentityProvidersApi extends HttpApiGroup.make("identityProviders")
       }),
       success: page(IdentityProviderView, identityProviderListing.position)
     }),
-    identityProviders.get("One provider by id; never its secret."),
+    identityProviders.get({ description: "One provider by id; never its secret." }),
     identityProviders.create({
       description:
         "Reads the OpenID configuration of the issuer, over https and from a public address, and refuses the provider if it cannot be used. The caller needs the capabilities of `defaultRoleIds`.",

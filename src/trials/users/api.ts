@@ -36,7 +36,7 @@ export class TrialUsersApi extends HttpApiGroup.make("trialUsers")
       }),
       success: LinkedArray(TrialUser.json)
     }),
-    trialUsers.get("One trial user by id."),
+    trialUsers.get({ description: "One trial user by id." }),
     endpoint.get("getByEmail", "/by-email/:email", {
       summary: "Find a trial user by e-mail",
       description: "Compared without regard to case.",
