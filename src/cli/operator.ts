@@ -22,7 +22,7 @@ import { Notifications } from "../platform/database/notifications.ts"
 import * as Logging from "../platform/observability/logging.ts"
 import { Unusable } from "../platform/runtime/unusable.ts"
 import { Settings } from "../platform/settings/settings.ts"
-import { Sessions } from "../trials/sessions/service.ts"
+import { TrialSessions } from "../trials/sessions/service.ts"
 import { TrialSessionTermination } from "../trials/sessions/termination.ts"
 import { Email } from "../trials/users/domain.ts"
 import { TrialUsers } from "../trials/users/service.ts"
@@ -137,7 +137,7 @@ const runOnAccount = Effect.fnUntraced(function* ({ command, email, fromInput, n
 const Services = ClaimLinks.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(Accounts.layer, SignInAccounts.layer)),
   Layer.provideMerge(Layer.mergeAll(AccountSessionTermination.layer, Passwords.layer)),
-  Layer.provideMerge(Layer.mergeAll(Sessions.layer, Roles.layer)),
+  Layer.provideMerge(Layer.mergeAll(TrialSessions.layer, Roles.layer)),
   Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, Applications.layer)),
   Layer.provideMerge(Layer.mergeAll(TrialSessionTermination.layer, ConfigurationSoftDelete.layer)),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthCacheInvalidation.layer)),

@@ -17,7 +17,7 @@ import { ResponseCache } from "./pipeline/response-cache.ts"
 import { Breakers } from "./routing/breakers.ts"
 import { Bulkheads } from "./routing/bulkheads.ts"
 import { ProviderHealth, Router } from "./routing/router.ts"
-import { Sessions } from "./routing/sessions.ts"
+import { CallSessions } from "./routing/sessions.ts"
 import { CacheSavings } from "./savings/service.ts"
 import { TranscriptsHandlers } from "./transcripts/handlers.ts"
 import { Transcripts } from "./transcripts/service.ts"
@@ -56,7 +56,7 @@ export const layer = Layer.mergeAll(
       ResponseCache.layer,
       CacheSavings.layer,
       RequestIds.layer,
-      Sessions.layer,
+      CallSessions.layer,
       Transcripts.layer,
       TurnStates.layer
     )

@@ -69,8 +69,8 @@ export const inSessionOrder =
 const noSwitch = invalidMember("x-affinity", "x-affinity: Expected on or off")
 
 /** Finds the sessions of calls, which share a prompt cache with their provider. */
-export class Sessions extends Context.Service<
-  Sessions,
+export class CallSessions extends Context.Service<
+  CallSessions,
   {
     /** The session of a call; undefined if its caller names none. */
     of(
@@ -81,15 +81,15 @@ export class Sessions extends Context.Service<
       format: Pick<WireFormat, "sessionIn">
     ): CallSession | GatewayError | undefined
   }
->()("app/gateway/Sessions") {
+>()("app/gateway/CallSessions") {
   static readonly layer = Layer.effect(
-    Sessions,
+    CallSessions,
     Effect.gen(function* () {
       const secret = yield* (yield* Sealing).fingerprint(new TextEncoder().encode("gateway-sessions/v1"))
       const digest = (parts: ReadonlyArray<string>) =>
         createHmac("sha256", secret).update(JSON.stringify(parts)).digest()
 
-      return Sessions.of({
+      return CallSessions.of({
         of: (tenantId, { kind, name: principal }, headers, body, format) => {
           const { "x-affinity": affinity } = headers
           if (affinity !== undefined && affinity !== "on" && affinity !== "off") return noSwitch

@@ -4,7 +4,7 @@ import { sessionCookie, setSessionCookie } from "../../access/session-cookie.ts"
 import { generate, sha256Of } from "../../platform/crypto/opaque-tokens.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { Sessions } from "../../trials/sessions/service.ts"
+import { TrialSessions } from "../../trials/sessions/service.ts"
 import { type TrialUserId } from "../../trials/users/domain.ts"
 import { type AccountView } from "../accounts/domain.ts"
 import { type SignedIn } from "./domain.ts"
@@ -22,7 +22,7 @@ export class SessionIssuer extends Context.Service<SessionIssuer>()("app/people/
     const digest = yield* Digest.Digest
     const random = yield* SecureRandom.SecureRandom
     const repository = yield* AccountSessionsRepository
-    const sessions = yield* Sessions
+    const sessions = yield* TrialSessions
     const settings = yield* Settings
     const cookie = sessionCookie(settings)
     const { sessionIdleSeconds, sessionLifetimeSeconds } = settings.auth

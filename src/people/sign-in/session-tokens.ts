@@ -8,7 +8,7 @@ import { sha256Of } from "../../platform/crypto/opaque-tokens.ts"
 import { Database } from "../../platform/database/database.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { Sessions } from "../../trials/sessions/service.ts"
+import { TrialSessions } from "../../trials/sessions/service.ts"
 import { signInActions } from "./domain.ts"
 import { AccountSessionsRepository, type TokenOwner } from "./repository.ts"
 import { AccountSessionTermination } from "./termination.ts"
@@ -46,7 +46,7 @@ export class SessionTokens extends Context.Service<SessionTokens>()("app/people/
     const digest = yield* Digest.Digest
     const termination = yield* AccountSessionTermination
     const repository = yield* AccountSessionsRepository
-    const sessions = yield* Sessions
+    const sessions = yield* TrialSessions
     const idleMillis = (yield* Settings).auth.sessionIdleSeconds * 1000
 
     const cache = yield* Cache.makeWith(

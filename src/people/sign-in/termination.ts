@@ -1,7 +1,7 @@
 import { Array, Context, DateTime, Effect, Layer, Option } from "effect"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type AuditDraft } from "../../audit/log/domain.ts"
-import { Sessions } from "../../trials/sessions/service.ts"
+import { TrialSessions } from "../../trials/sessions/service.ts"
 import { type AccountId } from "../accounts/domain.ts"
 import { AccountSessions } from "../accounts/service.ts"
 import { type AccountSessionId, signInActions } from "./domain.ts"
@@ -17,7 +17,7 @@ export class AccountSessionTermination extends Context.Service<AccountSessionTer
     make: Effect.gen(function* () {
       const authCaches = yield* AuthCacheInvalidation
       const repository = yield* AccountSessionsRepository
-      const sessions = yield* Sessions
+      const sessions = yield* TrialSessions
 
       const follow = Effect.fnUntraced(function* (ended: ReadonlyArray<EndedSession>) {
         // Also where no sign-in is left: what the account may do has changed.

@@ -2,12 +2,12 @@ import { Effect } from "effect"
 import { created, linkedPage } from "../../kernel/http/location.ts"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { SessionsApi } from "./api.ts"
-import { Sessions } from "./service.ts"
+import { TrialSessions } from "./service.ts"
 
 export const SessionsHandlers = groupHandlers(
   SessionsApi,
   Effect.fn(function* (handlers) {
-    const sessions = yield* Sessions
+    const sessions = yield* TrialSessions
     return handlers.handleAll({
       list: ({ query: { active, userId, ...page }, request }) =>
         Effect.map(sessions.list({ userId, active }, page), linkedPage(request)),

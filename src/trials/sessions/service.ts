@@ -16,14 +16,14 @@ import {
 import { SessionsRepository } from "./repository.ts"
 import { ended } from "./termination.ts"
 
-export class Sessions extends Context.Service<Sessions>()("app/trials/Sessions", {
+export class TrialSessions extends Context.Service<TrialSessions>()("app/trials/TrialSessions", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
     const authCaches = yield* AuthCacheInvalidation
     const repository = yield* SessionsRepository
     const trialUsers = yield* TrialUsers
 
-    const list = Effect.fn("Sessions.list")(function* (
+    const list = Effect.fn("TrialSessions.list")(function* (
       filter: { readonly userId: TrialUserId | undefined; readonly active: boolean | undefined },
       page: ListRequest<SessionId>
     ) {
@@ -43,14 +43,14 @@ export class Sessions extends Context.Service<Sessions>()("app/trials/Sessions",
       }
     }, audit.change)
 
-    const touch = Effect.fn("Sessions.touch")(function* (id: SessionId) {
+    const touch = Effect.fn("TrialSessions.touch")(function* (id: SessionId) {
       const touched = yield* repository.touch(id, DateTime.toDateUtc(yield* DateTime.now))
       if (touched) return
       yield* repository.get(id)
       return yield* new SessionInactive({})
     })
 
-    const end = Effect.fn("Sessions.end")(function* (id: SessionId) {
+    const end = Effect.fn("TrialSessions.end")(function* (id: SessionId) {
       const session = yield* repository.end(id)
       if (Option.isNone(session)) yield* repository.get(id)
       else if (session.value.isSignIn) yield* authCaches.announce
@@ -60,8 +60,8 @@ export class Sessions extends Context.Service<Sessions>()("app/trials/Sessions",
       }
     }, audit.change)
 
-    const create = Effect.fn("Sessions.create")((input: NewSession) => open(input, false))
-    const openSignIn = Effect.fn("Sessions.openSignIn")((input: NewSession) => open(input, true))
+    const create = Effect.fn("TrialSessions.create")((input: NewSession) => open(input, false))
+    const openSignIn = Effect.fn("TrialSessions.openSignIn")((input: NewSession) => open(input, true))
 
     return {
       list,
@@ -70,7 +70,7 @@ export class Sessions extends Context.Service<Sessions>()("app/trials/Sessions",
       openSignIn,
       touch,
       end,
-      get: withSpan("Sessions.get", repository.get)
+      get: withSpan("TrialSessions.get", repository.get)
     }
   })
 }) {

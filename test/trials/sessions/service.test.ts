@@ -4,7 +4,7 @@ import { TestClock } from "effect/testing"
 import { Audit } from "../../../src/audit/log/service.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 import { IpAddress } from "../../../src/trials/sessions/domain.ts"
-import { Sessions } from "../../../src/trials/sessions/service.ts"
+import { TrialSessions } from "../../../src/trials/sessions/service.ts"
 import { TrialSessionTermination } from "../../../src/trials/sessions/termination.ts"
 import { Email } from "../../../src/trials/users/domain.ts"
 import { TrialUsers } from "../../../src/trials/users/service.ts"
@@ -14,7 +14,7 @@ import { asSuperuser } from "../../support/statements.ts"
 
 // The job that ends idle sessions stays on the real clock, before every moment named here: the tests call it themselves.
 const servicesLayer = (environment: Record<string, string> = {}) =>
-  Sessions.layer.pipe(
+  TrialSessions.layer.pipe(
     Layer.provideMerge(TrialUsers.layer),
     Layer.provideMerge(TrialSessionTermination.layer.pipe(Layer.provide(realClock))),
     Layer.provide(Audit.layer.pipe(Layer.provide(realClock))),
@@ -34,12 +34,12 @@ const createUser = Effect.gen(function* () {
 })
 
 const open = Effect.gen(function* () {
-  const sessions = yield* Sessions
+  const sessions = yield* TrialSessions
   return yield* sessions.create({ trialUserId: (yield* createUser).id, ipAddress })
 })
 
 const isActive = Effect.fnUntraced(function* (id: Effect.Success<typeof open>["id"]) {
-  return (yield* (yield* Sessions).get(id)).isActive
+  return (yield* (yield* TrialSessions).get(id)).isActive
 })
 
 const auditOf = Effect.fnUntraced(function* (id: number) {
@@ -69,7 +69,7 @@ layer(servicesLayer(), { timeout: "60 seconds" })("sessions on PostgreSQL", (it)
   it.effect("a session that expired keeps its times and is recorded as the system's doing", () =>
     Effect.gen(function* () {
       const termination = yield* TrialSessionTermination
-      const sessions = yield* Sessions
+      const sessions = yield* TrialSessions
       yield* at("2091-01-01T00:00:00Z")
       const session = yield* open
       yield* TestClock.adjust("31 minutes")
@@ -88,7 +88,7 @@ layer(servicesLayer(), { timeout: "60 seconds" })("sessions on PostgreSQL", (it)
   it.effect("activity keeps a session alive for another 30 minutes", () =>
     Effect.gen(function* () {
       const termination = yield* TrialSessionTermination
-      const sessions = yield* Sessions
+      const sessions = yield* TrialSessions
       yield* at("2092-01-01T00:00:00Z")
       const session = yield* open
       yield* TestClock.adjust("29 minutes")
@@ -106,7 +106,7 @@ layer(servicesLayer(), { timeout: "60 seconds" })("sessions on PostgreSQL", (it)
 
   it.effect("activity reported by a replica whose clock is behind moves lastActivityAt not back", () =>
     Effect.gen(function* () {
-      const sessions = yield* Sessions
+      const sessions = yield* TrialSessions
       yield* at("2093-01-01T00:00:00Z")
       const session = yield* open
       yield* at("2092-12-31T23:59:59Z")
@@ -153,7 +153,7 @@ layer(servicesLayer(), { timeout: "60 seconds" })("sessions on PostgreSQL", (it)
 
   it.effect("sessions are opened until the trial's last moment, not at its end", () =>
     Effect.gen(function* () {
-      const sessions = yield* Sessions
+      const sessions = yield* TrialSessions
       yield* at("2095-01-01T00:00:00Z")
       const { id, trialEndDate } = yield* createUser
       yield* TestClock.setTime(trialEndDate.epochMilliseconds - 1)

@@ -21,7 +21,7 @@ import { CallPipeline } from "../../pipeline/call-pipeline.ts"
 import { type Call, parseRequest, withoutBetaMembers } from "../../pipeline/call-request.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
-import { Sessions } from "../../routing/sessions.ts"
+import { CallSessions } from "../../routing/sessions.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 
@@ -137,7 +137,7 @@ const noSwitch = invalidMember("x-cache", "x-cache: Expected true or false")
 /** Reads calls from requests: who is charged, the body, and what the headers ask for. */
 export const makeCallReader = Effect.gen(function* () {
   const authentication = yield* GatewayAuthentication
-  const sessions = yield* Sessions
+  const sessions = yield* CallSessions
   const states = yield* TurnStates
   const { maxBodyBytes } = (yield* Settings).llm.gateway
 

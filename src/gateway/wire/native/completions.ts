@@ -21,7 +21,7 @@ import { openAiEmbeddings } from "../../formats/openai-embeddings/format.ts"
 import { CallPipeline, type EstimatedCall } from "../../pipeline/call-pipeline.ts"
 import { type Call } from "../../pipeline/call-request.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
-import { Sessions } from "../../routing/sessions.ts"
+import { CallSessions } from "../../routing/sessions.ts"
 import { NativeEvents } from "./native-events.ts"
 import {
   type EmbeddingAnswer,
@@ -58,7 +58,7 @@ export class Completions extends Context.Service<
       const authentication = yield* GatewayAuthentication
       const limits = yield* RateLimits
       const pipeline = yield* CallPipeline
-      const sessions = yield* Sessions
+      const sessions = yield* CallSessions
       const states = yield* TurnStates
 
       const callOf = Effect.fnUntraced(function* (
