@@ -196,6 +196,12 @@ describe.each(files)("src/%s", (file) => {
     assert.notMatch(sourceOf(file), formatNames)
   })
 
+  it("writes functions that are generators with Effect.fn or Effect.fnUntraced", () => {
+    // One with type parameters is inferred by neither.
+    const wrapped = sourceOf(file).match(/^.*=>\s*Effect\.gen\(/gm) ?? []
+    assert.isEmpty(wrapped.filter((line) => !line.includes("= <")))
+  })
+
   it("has a name that says what it is", () => {
     for (const segment of file.slice(0, -".ts".length).split("/")) {
       assert.match(segment, /^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/)

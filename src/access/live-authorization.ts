@@ -37,14 +37,19 @@ export const LiveAuthorizationLayer = Layer.effect(
       )
 
     const revoked = (request: HttpServerRequest.HttpServerRequest) =>
-      Effect.map(CurrentPrincipal, (principal) =>
-        Effect.gen(function* () {
-          for (;;) {
-            const next = Deferred.await(change)
-            if (!(yield* isStillAuthorized(request, principal))) return
-            yield* Effect.raceFirst(next, Effect.sleep(checkEvery))
-          }
-        }).pipe(Effect.raceFirst(shutdown.begun), Effect.raceFirst(expiry(principal)))
+      Effect.map(
+        CurrentPrincipal,
+        Effect.fnUntraced(
+          function* (principal) {
+            for (;;) {
+              const next = Deferred.await(change)
+              if (!(yield* isStillAuthorized(request, principal))) return
+              yield* Effect.raceFirst(next, Effect.sleep(checkEvery))
+            }
+          },
+          Effect.raceFirst(shutdown.begun),
+          (revoked, principal) => Effect.raceFirst(revoked, expiry(principal))
+        )
       )
 
     return LiveAuthorization.of({ revoked })

@@ -10,48 +10,45 @@ export interface MadeSecrets {
 }
 
 /** What a start says on standard output: lines of text, or in the format of the log one JSON object. */
-export const printBanner = (secrets: MadeSecrets) =>
-  Effect.gen(function* () {
-    const { api, environment, logging } = yield* Settings
-    const { embeddedIn } = yield* DatabaseConnection
-    const { address } = yield* HttpServer.HttpServer
-    const url = HttpServer.formatAddress(address)
-    const database = Option.match(embeddedIn, {
-      onNone: () => "external (Database:Url)",
-      onSome: (directory) => `embedded, in ${directory}`
-    })
-    const openApi = api.swagger.enabled ? Option.some(`${api.publicUrl}/swagger`) : Option.none()
-    if (logging.format === "pretty") {
-      yield* print(
-        bannerLines({ ...secrets, url, environment, database, console: `${api.publicUrl}/console`, openApi })
-      )
-    } else {
-      yield* Effect.logInfo(`Application Manager serves on ${url}`).pipe(
-        Effect.annotateLogs({
-          environment,
-          database,
-          ...Option.match(
-            openApi,
-            none((openApi) => ({ openApi }))
-          )
-        })
-      )
-      const { claimLink, madeKey } = secrets
-      // Past the logger, which masks secrets; in Development only, the one environment that generates them.
-      const made = {
-        ...Option.match(
-          madeKey,
-          none((key) => ({ apiKey: Redacted.value(key) }))
-        ),
-        ...Option.match(
-          claimLink,
-          none((link) => ({ claim: Redacted.value(link) }))
-        )
-      }
-      if (Object.keys(made).length > 0) yield* print([JSON.stringify({ message: "Shown only once", ...made })])
-    }
-    if (environment === "Production") yield* warnOfDefaults
+export const printBanner = Effect.fnUntraced(function* (secrets: MadeSecrets) {
+  const { api, environment, logging } = yield* Settings
+  const { embeddedIn } = yield* DatabaseConnection
+  const { address } = yield* HttpServer.HttpServer
+  const url = HttpServer.formatAddress(address)
+  const database = Option.match(embeddedIn, {
+    onNone: () => "external (Database:Url)",
+    onSome: (directory) => `embedded, in ${directory}`
   })
+  const openApi = api.swagger.enabled ? Option.some(`${api.publicUrl}/swagger`) : Option.none()
+  if (logging.format === "pretty") {
+    yield* print(bannerLines({ ...secrets, url, environment, database, console: `${api.publicUrl}/console`, openApi }))
+  } else {
+    yield* Effect.logInfo(`Application Manager serves on ${url}`).pipe(
+      Effect.annotateLogs({
+        environment,
+        database,
+        ...Option.match(
+          openApi,
+          none((openApi) => ({ openApi }))
+        )
+      })
+    )
+    const { claimLink, madeKey } = secrets
+    // Past the logger, which masks secrets; in Development only, the one environment that generates them.
+    const made = {
+      ...Option.match(
+        madeKey,
+        none((key) => ({ apiKey: Redacted.value(key) }))
+      ),
+      ...Option.match(
+        claimLink,
+        none((link) => ({ claim: Redacted.value(link) }))
+      )
+    }
+    if (Object.keys(made).length > 0) yield* print([JSON.stringify({ message: "Shown only once", ...made })])
+  }
+  if (environment === "Production") yield* warnOfDefaults
+})
 
 const none = <A, B extends object>(onSome: (value: A) => B) => ({ onNone: (): Partial<B> => ({}), onSome })
 

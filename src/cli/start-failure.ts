@@ -101,19 +101,16 @@ export const explained =
     Effect.catchCauseIf(
       start,
       (cause) => !Cause.hasInterruptsOnly(cause),
-      (cause) =>
-        Effect.gen(function* () {
-          const format = yield* logFormat(args)
-          const message = explanationOf(Cause.squash(cause))
-          if (message !== undefined && format === "pretty") {
-            yield* Effect.sync(() => process.stderr.write(`${message}\n`))
-          } else {
-            yield* (
-              message === undefined ? Effect.logFatal("The service failed", cause) : Effect.logFatal(message)
-            ).pipe(
-              Effect.provide(toStandardError(format === "json" ? Logging.json : Logging.pretty({ colours: false })))
-            )
-          }
-          return yield* new StartFailure({ message: message ?? "The service failed" })
-        })
+      Effect.fnUntraced(function* (cause) {
+        const format = yield* logFormat(args)
+        const message = explanationOf(Cause.squash(cause))
+        if (message !== undefined && format === "pretty") {
+          yield* Effect.sync(() => process.stderr.write(`${message}\n`))
+        } else {
+          yield* (message === undefined ? Effect.logFatal("The service failed", cause) : Effect.logFatal(message)).pipe(
+            Effect.provide(toStandardError(format === "json" ? Logging.json : Logging.pretty({ colours: false })))
+          )
+        }
+        return yield* new StartFailure({ message: message ?? "The service failed" })
+      })
     )

@@ -30,23 +30,22 @@ const contentSecurityPolicy = [
 const contentOf = (file: string) => Effect.promise(() => fs.readFile(path.join(directory, file)).catch(() => undefined))
 
 /** A file of the build, in gzip where the caller reads it; undefined when there is none. */
-const served = (file: string, headers: Readonly<Record<string, string>>) =>
-  Effect.gen(function* () {
-    const request = yield* HttpServerRequest.HttpServerRequest
-    const compressed = /\bgzip\b/.test(request.headers["accept-encoding"] ?? "")
-      ? yield* contentOf(`${file}.gz`)
-      : undefined
-    const content = compressed ?? (yield* contentOf(file))
-    if (content === undefined) return
-    return HttpServerResponse.uint8Array(content, {
-      contentType: types[path.extname(file)] ?? "application/octet-stream",
-      headers: {
-        ...headers,
-        vary: "Accept-Encoding",
-        ...(compressed === undefined ? {} : { "content-encoding": "gzip" })
-      }
-    })
+const served = Effect.fnUntraced(function* (file: string, headers: Readonly<Record<string, string>>) {
+  const request = yield* HttpServerRequest.HttpServerRequest
+  const compressed = /\bgzip\b/.test(request.headers["accept-encoding"] ?? "")
+    ? yield* contentOf(`${file}.gz`)
+    : undefined
+  const content = compressed ?? (yield* contentOf(file))
+  if (content === undefined) return
+  return HttpServerResponse.uint8Array(content, {
+    contentType: types[path.extname(file)] ?? "application/octet-stream",
+    headers: {
+      ...headers,
+      vary: "Accept-Encoding",
+      ...(compressed === undefined ? {} : { "content-encoding": "gzip" })
+    }
   })
+})
 
 const notBuilt = HttpServerResponse.setStatus(
   htmlPage(

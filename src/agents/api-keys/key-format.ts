@@ -44,16 +44,15 @@ export const parse = (key: string): ParsedKey | undefined => {
 export const start = (publicId: string): string => `${prefix}${publicId}`
 
 /** Uniform base62 text: bytes of 248 and above are thrown away, so that no character is likelier than another. */
-const randomText = (random: SecureRandom.SecureRandom["Service"], length: number) =>
-  Effect.gen(function* () {
-    let text = ""
-    while (text.length < length) {
-      for (const byte of yield* random.randomBytes(length)) {
-        if (byte < 248 && text.length < length) text += alphabet.charAt(byte % 62)
-      }
+const randomText = Effect.fnUntraced(function* (random: SecureRandom.SecureRandom["Service"], length: number) {
+  let text = ""
+  while (text.length < length) {
+    for (const byte of yield* random.randomBytes(length)) {
+      if (byte < 248 && text.length < length) text += alphabet.charAt(byte % 62)
     }
-    return text
-  })
+  }
+  return text
+})
 
 export const digestOf = (digest: Digest.Digest["Service"], secret: string) =>
   // Base62 has one byte for each character.

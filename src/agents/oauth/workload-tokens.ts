@@ -26,8 +26,8 @@ export class WorkloadTokens extends Context.Service<WorkloadTokens>()("app/agent
         (provider) =>
           (provider.tenantId === null || provider.tenantId === tenantId) && provider.subjects.includes(named.sub)
       )
-      const attempts = trusted.map((provider) =>
-        Effect.gen(function* () {
+      const attempts = trusted.map(
+        Effect.fnUntraced(function* (provider) {
           const configuration = yield* metadata.configuration(provider)
           const audience = provider.clientId === null ? [publicUrl] : [publicUrl, provider.clientId]
           const { exp = 0, sub } = yield* metadata.verify(provider, configuration, token, audience)

@@ -150,8 +150,8 @@ const verify = Effect.fnUntraced(function* (given: Arguments) {
   const log = new ExportedLog(given.checkpoints === undefined ? undefined : yield* readKept(given.checkpoints))
   const signatures: Signatures = { checkpoints: 0, signed: undefined, seal: undefined }
   yield* linesOf(files.stream(given.file, { chunkSize: 1 << 20 })).pipe(
-    Stream.runForEach((lines) =>
-      Effect.gen(function* () {
+    Stream.runForEach(
+      Effect.fnUntraced(function* (lines) {
         for (const line of lines) {
           const recorded = log.take(line)
           if (recorded !== undefined) yield* heed(keys, log, signatures, recorded)

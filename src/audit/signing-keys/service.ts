@@ -206,11 +206,10 @@ export class AttestationKeys extends Context.Service<
         return isSigned ? Result.succeed(undefined) : Result.fail(signatureDoesNotFit)
       })
 
-      const publishedWhere = (wanted: (key: AttestationKey) => boolean) =>
-        Effect.gen(function* () {
-          const now = yield* DateTime.now
-          return setOf((yield* ring.all).filter((key) => wanted(key) && key.mayVerify(now)))
-        })
+      const publishedWhere = Effect.fnUntraced(function* (wanted: (key: AttestationKey) => boolean) {
+        const now = yield* DateTime.now
+        return setOf((yield* ring.all).filter((key) => wanted(key) && key.mayVerify(now)))
+      })
 
       return AttestationKeys.of({
         signer,

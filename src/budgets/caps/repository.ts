@@ -134,8 +134,8 @@ export class CapsRepository extends Context.Service<CapsRepository>()("app/budge
       ),
       /** With it the tenant has at most `maximum` caps. */
       insert: Effect.fn("CapsRepository.insert")((cap: StoredCap, by: string, maximum: number) =>
-        Change.use(() =>
-          Effect.gen(function* () {
+        Change.use(
+          Effect.fnUntraced(function* () {
             yield* Effect.orDie(briefly)
             const inserted = yield* Effect.orDie(insertOne({ cap, by }))
             if (Option.isNone(inserted)) return yield* new TenantNotFound({})

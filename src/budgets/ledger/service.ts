@@ -116,12 +116,11 @@ export class Ledger extends Context.Service<
       const store = yield* LedgerStore
       const { budgets } = yield* Settings
 
-      const reclaim = (tenant: TenantId | null): Effect.Effect<void> =>
-        Effect.gen(function* () {
-          const due = { now: yield* statementMoment, tenant, most: maxSweptAtOnce, waiting: true }
-          while ((yield* store.sweepPlans(due)) === maxSweptAtOnce);
-          while ((yield* store.sweep(due)) === maxSweptAtOnce);
-        })
+      const reclaim = Effect.fnUntraced(function* (tenant: TenantId | null) {
+        const due = { now: yield* statementMoment, tenant, most: maxSweptAtOnce, waiting: true }
+        while ((yield* store.sweepPlans(due)) === maxSweptAtOnce);
+        while ((yield* store.sweep(due)) === maxSweptAtOnce);
+      })
 
       /**
        * Decides which forecasts have passed a threshold, by what their counters were when they moved. Checks are written in

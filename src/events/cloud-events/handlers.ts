@@ -11,8 +11,9 @@ export const CloudEventsHandlers = groupHandlers(
     const events = yield* CloudEvents
     const ingestion = yield* EventIngestion
     return handlers
-      .handleRaw("publish", ({ request }) =>
-        Effect.gen(function* () {
+      .handleRaw(
+        "publish",
+        Effect.fnUntraced(function* ({ request }) {
           const bytes = new Uint8Array(yield* Effect.orDie(request.arrayBuffer))
           const receipt = yield* ingestion.publish({ headers: request.headers, bytes })
           return HttpServerResponse.jsonUnsafe(receipt, { status: receipt.accepted > 0 ? 201 : 200 })

@@ -205,14 +205,13 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
 
     const storing = yield* makeBatcher({
       maximum: 500,
-      run: (results: ReadonlyArray<AttemptResult>) =>
-        Effect.gen(function* () {
-          const moment = yield* statementMoment
-          yield* database.transaction("all", Effect.andThen(repository.relaxed, repository.store(results, moment)))
-          const failed = results.filter(({ isDelivered }) => !isDelivered)
-          if (failed.length > 0) yield* disableHopeless(failed)
-          return results
-        })
+      run: Effect.fnUntraced(function* (results: ReadonlyArray<AttemptResult>) {
+        const moment = yield* statementMoment
+        yield* database.transaction("all", Effect.andThen(repository.relaxed, repository.store(results, moment)))
+        const failed = results.filter(({ isDelivered }) => !isDelivered)
+        if (failed.length > 0) yield* disableHopeless(failed)
+        return results
+      })
     })
 
     /** Disables the targets that want no more, and those that have failed for days. */

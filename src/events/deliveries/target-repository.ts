@@ -94,8 +94,8 @@ export class TargetRepository extends Context.Service<TargetRepository>()("app/e
       hold: (kinds: Kinds, id: TargetId) => Change.use(() => one(kinds, id, sql.literal("FOR KEY SHARE"))),
       /** With it its tenant has at most {@link maxTargets}. */
       insert: (target: Target, sealedSecret: Uint8Array | null) =>
-        Change.use(() =>
-          Effect.gen(function* () {
+        Change.use(
+          Effect.fnUntraced(function* () {
             yield* announce
             // The revision is locked until the transaction ends, so concurrent inserts count each other.
             const { count } = yield* Effect.orDie(selectCount(target.tenantId))

@@ -129,19 +129,18 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
 }
 
 /** Runs a check, in its time. */
-const run = (name: HealthCheck["name"], check: Effect.Effect<Finding>) =>
-  Effect.gen(function* () {
-    const begun = yield* Clock.monotonicTimeNanos
-    const found = yield* check.pipe(
-      Effect.timeoutOption(patience),
-      Effect.map(Option.getOrElse(() => unhealthy("no answer within 2 seconds"))),
-      Effect.catchCause((cause) =>
-        Effect.as(Effect.logWarning(`The check ${name} failed`, cause), unhealthy("the check failed"))
-      )
+const run = Effect.fnUntraced(function* (name: HealthCheck["name"], check: Effect.Effect<Finding>) {
+  const begun = yield* Clock.monotonicTimeNanos
+  const found = yield* check.pipe(
+    Effect.timeoutOption(patience),
+    Effect.map(Option.getOrElse(() => unhealthy("no answer within 2 seconds"))),
+    Effect.catchCause((cause) =>
+      Effect.as(Effect.logWarning(`The check ${name} failed`, cause), unhealthy("the check failed"))
     )
-    const durationMs = Math.ceil(Number((yield* Clock.monotonicTimeNanos) - begun) / nanosPerMilli)
-    return { name, status: found.status, durationMs, detail: found.detail }
-  })
+  )
+  const durationMs = Math.ceil(Number((yield* Clock.monotonicTimeNanos) - begun) / nanosPerMilli)
+  return { name, status: found.status, durationMs, detail: found.detail }
+})
 
 /** Whether a job failed when it last ran, or has not ended for three of its turns. */
 const isTroubled = ({ everyMillis, failures, succeededAt }: JobReport, now: number): boolean =>

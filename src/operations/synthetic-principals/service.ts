@@ -170,8 +170,9 @@ export class SyntheticPrincipals extends Context.Service<SyntheticPrincipals>()(
       action: "SyntheticPrincipalReset" | "SyntheticPrincipalDeleted",
       after: (before: SyntheticPrincipal, now: DateTime.Utc) => typeof SyntheticPrincipal.update.Type
     ) =>
-      Effect.flatMap(purge(found), ({ contents, counts }) =>
-        Effect.gen(function* () {
+      Effect.flatMap(
+        purge(found),
+        Effect.fnUntraced(function* ({ contents, counts }) {
           const before = yield* take(id)
           const now = yield* DateTime.now
           yield* repository.deleteContents(before.tenantId, idsOf(contents, "response"), idsOf(contents, "transcript"))
@@ -186,7 +187,7 @@ export class SyntheticPrincipals extends Context.Service<SyntheticPrincipals>()(
             after: { ...encode(shown(changed)), purged: counts }
           }
           return { value: shown(changed), entries: [entry] }
-        }).pipe(audit.change)
+        }, audit.change)
       )
 
     const reset = Effect.fn("SyntheticPrincipals.reset")(function* (id: SyntheticPrincipalId) {

@@ -75,13 +75,12 @@ export const join: typeof start = Effect.fn("EmbeddedPostgres.join")(function* (
   return yield* Effect.catchIf(
     start(options),
     ({ reason }) => reason === "directory-in-use",
-    (inUse) =>
-      Effect.gen(function* () {
-        const home = yield* openHome(path.resolve(options.directory))
-        const endpoint = yield* endpointOfRunning(home)
-        if (endpoint === undefined) return yield* inUse
-        return serverIn(home, { ...endpoint, password: yield* readPassword(home), initialised: false })
-      })
+    Effect.fnUntraced(function* (inUse: EmbeddedPostgresError) {
+      const home = yield* openHome(path.resolve(options.directory))
+      const endpoint = yield* endpointOfRunning(home)
+      if (endpoint === undefined) return yield* inUse
+      return serverIn(home, { ...endpoint, password: yield* readPassword(home), initialised: false })
+    })
   )
 })
 

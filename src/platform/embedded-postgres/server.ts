@@ -129,12 +129,11 @@ export const launch = Effect.fnUntraced(function* (options: {
 }): Effect.fn.Return<Running, EmbeddedPostgresError, Scope.Scope> {
   const server = yield* Effect.acquireRelease(
     Effect.sync(() => spawnServer(options)),
-    (server) =>
-      Effect.gen(function* () {
-        const pid = server.runningPid()
-        if (pid !== undefined) yield* endPostmaster(pid, server.exited)
-        yield* server.dismissWatcher
-      })
+    Effect.fnUntraced(function* (server) {
+      const pid = server.runningPid()
+      if (pid !== undefined) yield* endPostmaster(pid, server.exited)
+      yield* server.dismissWatcher
+    })
   )
   const started = yield* Effect.raceFirst(
     Effect.as(server.ready, true),

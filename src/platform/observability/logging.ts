@@ -222,32 +222,29 @@ const maximumPendingBytes = 16 * 1024 * 1024
  * Writes lines to standard output, which buffers what a pipe does not accept yet. A stalled reader costs lines, which are
  * counted, but neither memory nor time; a closed pipe costs nothing.
  */
-const toStandardOutput = (logger: Logger.Logger<unknown, string>) =>
-  Effect.gen(function* () {
-    const output = process.stdout
-    let droppedLines = 0
-    yield* Effect.acquireRelease(
-      Effect.sync(() => output.on("error", constVoid)),
-      () =>
-        Effect.callback<void>((resume) => {
-          output.write("", () => resume(Effect.void))
-        }).pipe(Effect.timeoutOption("1 second"), Effect.andThen(Effect.sync(() => output.off("error", constVoid))))
-    )
-    return Logger.make<unknown, void>((entry) => {
-      if (output.writableLength > maximumPendingBytes) {
-        droppedLines += 1
-        return
-      }
-      if (droppedLines > 0) {
-        const timestamp = DateTime.formatIso(DateTime.fromDateUnsafe(entry.date))
-        output.write(
-          `${JSON.stringify({ timestamp, level: "Warn", message: "Log lines were dropped", droppedLines })}\n`
-        )
-        droppedLines = 0
-      }
-      output.write(`${logger.log(entry)}\n`)
-    })
+const toStandardOutput = Effect.fnUntraced(function* (logger: Logger.Logger<unknown, string>) {
+  const output = process.stdout
+  let droppedLines = 0
+  yield* Effect.acquireRelease(
+    Effect.sync(() => output.on("error", constVoid)),
+    () =>
+      Effect.callback<void>((resume) => {
+        output.write("", () => resume(Effect.void))
+      }).pipe(Effect.timeoutOption("1 second"), Effect.andThen(Effect.sync(() => output.off("error", constVoid))))
+  )
+  return Logger.make<unknown, void>((entry) => {
+    if (output.writableLength > maximumPendingBytes) {
+      droppedLines += 1
+      return
+    }
+    if (droppedLines > 0) {
+      const timestamp = DateTime.formatIso(DateTime.fromDateUnsafe(entry.date))
+      output.write(`${JSON.stringify({ timestamp, level: "Warn", message: "Log lines were dropped", droppedLines })}\n`)
+      droppedLines = 0
+    }
+    output.write(`${logger.log(entry)}\n`)
   })
+})
 
 /**
  * The only logger of the process: entries of `level` and above to standard output, scrubbed. The

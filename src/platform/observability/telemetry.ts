@@ -131,29 +131,28 @@ const routeNames: SpanProcessor = {
 type Report = (error: unknown) => void
 
 /** Warns of exports that failed, at most once a minute for all signals together. */
-const makeFailureReport = (endpoint: URL): Effect.Effect<(signal: string) => Report> =>
-  Effect.gen(function* () {
-    const context = yield* Effect.context<never>()
-    const clock = yield* Clock.Clock
-    let silentUntil = Number.NEGATIVE_INFINITY
-    let failedExports = 0
-    return (signal) => (error) => {
-      failedExports += 1
-      const now = clock.currentTimeMillisUnsafe()
-      if (now < silentUntil) return
-      silentUntil = now + warningIntervalMillis
-      Effect.logWarning("The telemetry collector does not take exports").pipe(
-        Effect.annotateLogs({
-          signal,
-          endpoint: endpoint.origin,
-          failedExports,
-          reason: error instanceof Error ? `${error.name}: ${error.message}` : String(error)
-        }),
-        Effect.runForkWith(context)
-      )
-      failedExports = 0
-    }
-  })
+const makeFailureReport = Effect.fnUntraced(function* (endpoint: URL): Effect.fn.Return<(signal: string) => Report> {
+  const context = yield* Effect.context<never>()
+  const clock = yield* Clock.Clock
+  let silentUntil = Number.NEGATIVE_INFINITY
+  let failedExports = 0
+  return (signal) => (error) => {
+    failedExports += 1
+    const now = clock.currentTimeMillisUnsafe()
+    if (now < silentUntil) return
+    silentUntil = now + warningIntervalMillis
+    Effect.logWarning("The telemetry collector does not take exports").pipe(
+      Effect.annotateLogs({
+        signal,
+        endpoint: endpoint.origin,
+        failedExports,
+        reason: error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+      }),
+      Effect.runForkWith(context)
+    )
+    failedExports = 0
+  }
+})
 
 type ExportDone = Parameters<SpanExporter["export"]>[1]
 

@@ -130,26 +130,25 @@ const shell = Effect.gen(function* () {
 }).pipe(Effect.scoped)
 
 /** The page with our document, style and options, and a policy that allows its script only. */
-const makePage = (document: string, digest: Digest.Digest["Service"]) =>
-  Effect.gen(function* () {
-    // Loaded when the page is first opened, since its script takes 25 MB of memory.
-    const html = yield* loadLate(() => Effect.runPromise(shell))
-    const filled = html
-      .replace(/<title>.*<\/title>/, '<title>API · Application Manager</title><link rel="icon" href="data:,">')
-      .replace("</style>", () => `${style}</style>`)
-      .replace("window.onload =", () => `${script}window.onload =`)
-      .replace("SwaggerUIBundle({", "SwaggerUIBundle({ ...options,")
-      .replace(
-        /(<script id="swagger-spec"[^>]*>)[\s\S]*?(<\/script>)/,
-        (_, open: string, close: string) => `${open}${document.replaceAll("<", "\\u003c")}${close}`
-      )
-    const hashes = yield* Effect.forEach(filled.matchAll(/<script>([\s\S]*?)<\/script>/g), ([, code = ""]) =>
-      Effect.map(digest.digest(Digest.sha256, new TextEncoder().encode(code)), (bytes) =>
-        Buffer.from(bytes).toString("base64")
-      )
+const makePage = Effect.fnUntraced(function* (document: string, digest: Digest.Digest["Service"]) {
+  // Loaded when the page is first opened, since its script takes 25 MB of memory.
+  const html = yield* loadLate(() => Effect.runPromise(shell))
+  const filled = html
+    .replace(/<title>.*<\/title>/, '<title>API · Application Manager</title><link rel="icon" href="data:,">')
+    .replace("</style>", () => `${style}</style>`)
+    .replace("window.onload =", () => `${script}window.onload =`)
+    .replace("SwaggerUIBundle({", "SwaggerUIBundle({ ...options,")
+    .replace(
+      /(<script id="swagger-spec"[^>]*>)[\s\S]*?(<\/script>)/,
+      (_, open: string, close: string) => `${open}${document.replaceAll("<", "\\u003c")}${close}`
     )
-    return HttpServerResponse.text(filled, {
-      contentType: "text/html; charset=utf-8",
-      headers: { "content-security-policy": contentSecurityPolicy(hashes) }
-    })
-  }).pipe(Effect.orDie)
+  const hashes = yield* Effect.forEach(filled.matchAll(/<script>([\s\S]*?)<\/script>/g), ([, code = ""]) =>
+    Effect.map(digest.digest(Digest.sha256, new TextEncoder().encode(code)), (bytes) =>
+      Buffer.from(bytes).toString("base64")
+    )
+  )
+  return HttpServerResponse.text(filled, {
+    contentType: "text/html; charset=utf-8",
+    headers: { "content-security-policy": contentSecurityPolicy(hashes) }
+  })
+}, Effect.orDie)

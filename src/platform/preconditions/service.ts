@@ -103,32 +103,30 @@ export const PreconditionsLayer = Layer.effect(
       )
 
     /** Reads without a lock; the statement of the change refuses a row that has changed since, and the change starts over. */
-    const asSeen = (precondition: Precondition, resource: Resource, handler: Handler): Answer =>
-      Effect.gen(function* () {
-        if (yield* isRepeated) return yield* handler
-        for (;;) {
-          const noted = { version: undefined as string | undefined }
-          const current = yield* Effect.provideService(readTag(resource), NotesVersion, noted)
-          if (!holds(precondition, current)) return yield* refuseUnlessRepeated(current, handler)
-          if (noted.version === undefined) return yield* Effect.die(new Error("The GET notes no version of a row"))
-          const given: GivenPrecondition = {
-            ...precondition,
-            isForService: false,
-            isEvaluated: true,
-            currentTag: Effect.succeed(current),
-            seen: noted.version,
-            isOutdated: false
-          }
-          const answer = yield* Effect.exit(Effect.provideService(handler, CurrentPrecondition, given))
-          if (given.isOutdated !== true) return yield* answer
+    const asSeen = Effect.fnUntraced(function* (precondition: Precondition, resource: Resource, handler: Handler) {
+      if (yield* isRepeated) return yield* handler
+      for (;;) {
+        const noted = { version: undefined as string | undefined }
+        const current = yield* Effect.provideService(readTag(resource), NotesVersion, noted)
+        if (!holds(precondition, current)) return yield* refuseUnlessRepeated(current, handler)
+        if (noted.version === undefined) return yield* Effect.die(new Error("The GET notes no version of a row"))
+        const given: GivenPrecondition = {
+          ...precondition,
+          isForService: false,
+          isEvaluated: true,
+          currentTag: Effect.succeed(current),
+          seen: noted.version,
+          isOutdated: false
         }
-      })
+        const answer = yield* Effect.exit(Effect.provideService(handler, CurrentPrecondition, given))
+        if (given.isOutdated !== true) return yield* answer
+      }
+    })
 
-    const ahead = (precondition: Precondition, resource: Resource, handler: Handler): Answer =>
-      Effect.gen(function* () {
-        const current = yield* readTag(resource)
-        return yield* holds(precondition, current) ? handler : refuseUnlessRepeated(current, handler)
-      })
+    const ahead = Effect.fnUntraced(function* (precondition: Precondition, resource: Resource, handler: Handler) {
+      const current = yield* readTag(resource)
+      return yield* holds(precondition, current) ? handler : refuseUnlessRepeated(current, handler)
+    })
 
     const evaluations = { "around-handler": aroundHandler, "as-seen": asSeen, ahead }
 

@@ -121,8 +121,8 @@ const entriesOf = (archive: Uint8Array) => {
   )
   return slices.pipe(
     Stream.pipeThroughChannel(Zip.decode()),
-    Stream.mapEffect((entry) =>
-      Effect.gen(function* () {
+    Stream.mapEffect(
+      Effect.fnUntraced(function* (entry) {
         count += 1
         if (count > maximumArchiveNodes) return yield* tooManyNodes()
         const most = entry.header.path === manifestName ? left : Math.min(left, maximumContentBytes)
