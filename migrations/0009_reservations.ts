@@ -77,6 +77,27 @@ CREATE TYPE budget_verdict AS (
   shortage budget_counter_state
 );
 
+-- A reservation that is closed or expires: whether it was open, and so holds what it reserved; and its charge with the actual
+-- cost, which is none where \`charge_id\` is null.
+CREATE TYPE budget_movement AS (
+  tenant_id uuid,
+  id uuid,
+  holds boolean,
+  charge_id uuid,
+  amount bigint,
+  tokens bigint
+);
+
+-- What a batch of settlements changes of one counter, whatever its unit: it frees what was reserved, and charges the rest.
+CREATE TYPE budget_counter_change AS (
+  counter uuid,
+  freed_amount bigint,
+  freed_tokens bigint,
+  charged_amount bigint,
+  charged_tokens bigint,
+  requests bigint
+);
+
 CREATE DOMAIN budget_origin AS text CHECK (VALUE IN ('api', 'gateway', 'plan'));
 
 CREATE TABLE budget_reservations (

@@ -52,6 +52,10 @@ CREATE TYPE budget_closing AS (
   price_terms jsonb
 );
 
+-- What is decided of a \`budget_closing\`. Of what is done, \`is_after_plan\` says that the plan had ended before, so that the
+-- charge is late, and \`is_returned\` that the reservation stays open, as it was before the call that took it over.
+CREATE TYPE budget_closing_verdict AS (verdict text, is_after_plan boolean, is_returned boolean);
+
 -- The gateway call that each Idempotency-Key belongs to. Responses are not stored.
 CREATE TABLE call_keys (
   principal text NOT NULL,

@@ -14,6 +14,7 @@ const connect = ({ host, port }: Target) =>
 export const makeForwarder = Effect.fnUntraced(function* (first: Target) {
   let target = first
   let delayMillis = 0
+  let isSilent = false
   const sockets = new Set<net.Socket>()
   const server = net.createServer((inner) => {
     const outer = connect(target)
@@ -22,6 +23,7 @@ export const makeForwarder = Effect.fnUntraced(function* (first: Target) {
       [outer, inner]
     ] as const) {
       sockets.add(one)
+      if (isSilent) one.pause()
       one.on("data", (chunk) => {
         if (delayMillis === 0) other.write(chunk)
         else setTimeout(() => other.write(chunk), delayMillis)
@@ -49,6 +51,15 @@ export const makeForwarder = Effect.fnUntraced(function* (first: Target) {
     leadTo: (other: Target) => Effect.sync(() => void (target = other)),
     /** Delays what is forwarded from now on. */
     delay: (millis: number) => Effect.sync(() => void (delayMillis = millis)),
+    /** Forwards nothing more, as when a cable is pulled: connections stay open, and new ones are made that nothing comes through. */
+    silence: (silent: boolean) =>
+      Effect.sync(() => {
+        isSilent = silent
+        for (const socket of sockets) {
+          if (silent) socket.pause()
+          else socket.resume()
+        }
+      }),
     /** Ends all connections. */
     cut: Effect.sync(() => {
       for (const socket of sockets) socket.destroy()

@@ -1,4 +1,4 @@
-import { Effect, Redacted } from "effect"
+import { Effect } from "effect"
 import { spawn, type ChildProcess } from "node:child_process"
 import { urlOf } from "./command.ts"
 import { type TestDatabase } from "./database.ts"

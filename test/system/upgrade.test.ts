@@ -90,9 +90,9 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "180 seconds" })("an up
       const refused: Array<string> = []
       let reserved = 0
       let longestMillis = 0
-      let isOver = false
+      const state = { isOver: false }
       const client = Effect.fnUntraced(function* (place: number) {
-        while (!isOver) {
+        while (!state.isOver) {
           const replicas = [...taking]
           const { url } = replicas[place % replicas.length]!
           const [duration, answer] = yield* Effect.timed(
@@ -105,7 +105,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "180 seconds" })("an up
       })
       const notReady: Array<string> = []
       const watch = Effect.gen(function* () {
-        while (!isOver) {
+        while (!state.isOver) {
           for (const { url } of taking) {
             const ready = yield* caller(url)("GET", "/health/ready")
             if (ready.status !== 200) notReady.push(ready.text)
@@ -166,7 +166,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "180 seconds" })("an up
       )
       taking.delete(second)
       taking.delete(again)
-      isOver = true
+      state.isOver = true
       yield* Fiber.join(traffic)
 
       assert.deepStrictEqual(notReady, [])

@@ -1,6 +1,6 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { Data, Effect, FileSystem } from "effect"
-import { SqlClient } from "effect/sql"
+import { Data, Effect, FileSystem, Schema } from "effect"
+import { SqlClient, type SqlError, SqlSchema } from "effect/sql"
 import { fileURLToPath } from "node:url"
 
 /** Where migrations and SQL functions are. */
@@ -34,6 +34,12 @@ export const index = (name: string, table: string, on: string): Step => Step.Ind
  * changed yet: `UPDATE … WHERE ctid = ANY (ARRAY(SELECT ctid FROM … WHERE … LIMIT 1000))`.
  */
 export const batches = (change: string): Step => Step.Batches({ change })
+
+/** Reads rows by their schema. */
+export const rowsOf = <Row extends Schema.Top>(
+  row: Row,
+  statement: Effect.Effect<ReadonlyArray<unknown>, SqlError.SqlError>
+) => SqlSchema.findAll({ Request: Schema.Void, Result: row, execute: () => statement })(undefined)
 
 /** Runs several statements in one, since the protocol takes only one. */
 export const execute = (sql: SqlClient.SqlClient, statements: string) =>
@@ -69,9 +75,12 @@ const buildIndex = Effect.fnUntraced(function* (
 ) {
   // The build waits for transactions that began before it, and nothing waits for the build.
   yield* sql`SET lock_timeout = 0`
-  const partitions = yield* sql<{ readonly partition: string }>`
-    SELECT c.relname AS partition FROM pg_partition_tree(${table}) t JOIN pg_class c ON c.oid = t.relid
-    WHERE t.isleaf AND t.relid <> ${table}::regclass ORDER BY 1`
+  const partitions = yield* rowsOf(
+    Schema.Struct({ partition: Schema.String }),
+    sql`
+      SELECT c.relname AS partition FROM pg_partition_tree(${table}) t JOIN pg_class c ON c.oid = t.relid
+      WHERE t.isleaf AND t.relid <> ${table}::regclass ORDER BY 1`
+  )
   if (partitions.length === 0) yield* concurrently(sql, name, table, on)
   else {
     // First, so that partitions which are made meanwhile have it.
@@ -98,16 +107,15 @@ const concurrently = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, name
 })
 
 const changeInBatches = (sql: SqlClient.SqlClient, change: string) =>
-  sql
-    .unsafe<{ readonly rows: number }>(
-      `WITH changed AS (${change} RETURNING 1) SELECT count(*)::integer AS rows FROM changed`
-    )
-    .pipe(
-      // As long again for everybody else.
-      Effect.timed,
-      Effect.flatMap(([duration, [counted]]) => Effect.delay(Effect.succeed(counted?.rows ?? 0), duration)),
-      Effect.repeat({ while: (rows) => rows > 0 })
-    )
+  rowsOf(
+    Schema.Struct({ rows: Schema.Int }),
+    sql.unsafe(`WITH changed AS (${change} RETURNING 1) SELECT count(*)::integer AS rows FROM changed`)
+  ).pipe(
+    // As long again for everybody else.
+    Effect.timed,
+    Effect.flatMap(([duration, [counted]]) => Effect.delay(Effect.succeed(counted?.rows ?? 0), duration)),
+    Effect.repeat({ while: (rows) => rows > 0 })
+  )
 
 /** Requests queue behind a statement that waits for a lock; it gives up soon, and tries again. */
 export const shortLockTimeout = (sql: SqlClient.SqlClient) => sql`SET lock_timeout = '100ms'`

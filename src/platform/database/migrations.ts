@@ -1,10 +1,10 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PgClient } from "@effect/sql-pg"
 import { Data, Effect, Layer, Predicate, Schedule, Schema } from "effect"
-import { SqlClient, SqlError, SqlSchema } from "effect/sql"
+import { SqlClient, SqlError, type Statement } from "effect/sql"
 import { MigrationError } from "effect/sql/Migrator"
 import * as MigratorFileSystem from "effect/sql/MigratorFileSystem"
-import { type Migration, migrationsDirectory, perform, shortLockTimeout, type Step } from "./migration-steps.ts"
+import { type Migration, migrationsDirectory, perform, rowsOf, shortLockTimeout, type Step } from "./migration-steps.ts"
 import {
   type AppliedFunctions,
   applyFunctions,
@@ -59,23 +59,21 @@ const load = ([id, name, module]: Resolved) =>
 /** Fails where a number of this build's has another name in the database, and where an empty one cannot be filled. */
 const requireUsable = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const { database, exists, isUnreleased, mayCreate, user } = yield* SqlSchema.findOne({
-    Request: Schema.Void,
-    Result: Schema.Struct({
+  const [found] = yield* rowsOf(
+    Schema.Struct({
       exists: Schema.Boolean,
       isUnreleased: Schema.Boolean,
       mayCreate: Schema.Boolean,
       user: Schema.String,
       database: Schema.String
     }),
-    execute: () =>
-      sql`SELECT to_regclass('applied_migrations') IS NOT NULL AS exists,
+    sql`SELECT to_regclass('applied_migrations') IS NOT NULL AS exists,
         to_regclass('effect_sql_migrations') IS NOT NULL AS "isUnreleased",
         has_schema_privilege('public', 'CREATE') AS "mayCreate",
         current_user::text AS user, current_database()::text AS database`
-  })(undefined)
-  if (isUnreleased) return yield* unreleased
-  if (!exists && !mayCreate) return yield* notOwned(user, database)
+  )
+  if (found?.isUnreleased === true) return yield* unreleased
+  if (found?.exists === false && !found.mayCreate) return yield* notOwned(found.user, found.database)
 })
 
 const AppliedMigration = Schema.Struct({
@@ -86,42 +84,39 @@ const AppliedMigration = Schema.Struct({
 })
 
 /** Applies what is missing; answers which migrations were applied. */
-const applyMigrations = (holdsLock: Effect.Effect<void, MigrationError | SqlError.SqlError>) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    yield* sql`
+const applyMigrations = Effect.fnUntraced(function* <E, R>(holdsLock: Effect.Effect<unknown, E, R>) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
       CREATE TABLE IF NOT EXISTS applied_migrations (
         id integer PRIMARY KEY, name text NOT NULL, steps_done integer NOT NULL DEFAULT 0, applied_at timestamptz)`
-    const applied = yield* SqlSchema.findAll({
-      Request: Schema.Void,
-      Result: AppliedMigration,
-      execute: () =>
-        sql`SELECT id, name, steps_done AS "stepsDone", applied_at IS NOT NULL AS "isApplied" FROM applied_migrations`
-    })(undefined)
-    const known = new Map(applied.map((one) => [one.id, one]))
-    const all = yield* loader
-    if (all.some(([id, name]) => known.has(id) && known.get(id)?.name !== name)) return yield* unreleased
-    const missing = all.filter(([id]) => known.get(id)?.isApplied !== true)
-    for (const one of missing) {
-      const [id, name] = one
-      yield* sql`INSERT INTO applied_migrations (id, name) VALUES (${id}, ${name}) ON CONFLICT DO NOTHING`
-      const steps = yield* load(one)
-      for (const [place, step] of steps.entries()) {
-        if (place < (known.get(id)?.stepsDone ?? 0)) continue
-        yield* holdsLock
-        const done = sql`UPDATE applied_migrations SET steps_done = ${place + 1} WHERE id = ${id}`
-        yield* perform(step, done).pipe(
-          retryingLocks(`${id}_${name}`),
-          Effect.mapError(
-            (cause) => new MigrationError({ kind: "Failed", cause, message: `Migration "${id}_${name}" failed` })
-          ),
-          Effect.withSpan(`Migrations ${id}_${name} ${place + 1}`)
-        )
-      }
-      yield* sql`UPDATE applied_migrations SET applied_at = clock_timestamp() WHERE id = ${id}`
+  const applied = yield* rowsOf(
+    AppliedMigration,
+    sql`SELECT id, name, steps_done AS "stepsDone", applied_at IS NOT NULL AS "isApplied" FROM applied_migrations`
+  )
+  const known = new Map(applied.map((one) => [one.id, one]))
+  const all = yield* loader
+  if (all.some(([id, name]) => known.has(id) && known.get(id)?.name !== name)) return yield* unreleased
+  const missing = all.filter(([id]) => known.get(id)?.isApplied !== true)
+  for (const one of missing) {
+    const [id, name] = one
+    yield* sql`INSERT INTO applied_migrations (id, name) VALUES (${id}, ${name}) ON CONFLICT DO NOTHING`
+    const steps = yield* load(one)
+    for (const [place, step] of steps.entries()) {
+      if (place < (known.get(id)?.stepsDone ?? 0)) continue
+      yield* holdsLock
+      const done = sql`UPDATE applied_migrations SET steps_done = ${place + 1} WHERE id = ${id}`
+      yield* perform(step, done).pipe(
+        retryingLocks(`${id}_${name}`),
+        Effect.mapError(
+          (cause) => new MigrationError({ kind: "Failed", cause, message: `Migration "${id}_${name}" failed` })
+        ),
+        Effect.withSpan(`Migrations ${id}_${name} ${place + 1}`)
+      )
     }
-    return missing.map(([id, name]) => [id, name] as const)
-  })
+    yield* sql`UPDATE applied_migrations SET applied_at = clock_timestamp() WHERE id = ${id}`
+  }
+  return missing.map(([id, name]) => [id, name] as const)
+})
 
 /** Tries again where a lock did not come in time, since requests queue behind who waits for one: for ten minutes. */
 export const retryingLocks =
@@ -142,27 +137,23 @@ const isLocked = (error: unknown): boolean =>
   Predicate.hasProperty(error.reason.cause, "code") &&
   ["55P03", "40P01"].includes(String(error.reason.cause.code))
 
+const pidOf = (statement: Statement.Statement<unknown>) =>
+  Effect.map(rowsOf(Schema.Struct({ pid: Schema.NullOr(Schema.Int) }), statement), ([row]) => row?.pid ?? undefined)
+
 /** Waits for its turn among replicas; the lock is the session's, as steps have transactions of their own. */
 const lockMigrations = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const attempt = SqlSchema.findOne({
-    Request: Schema.Void,
-    Result: Schema.Struct({ isLocked: Schema.Boolean, pid: Schema.Int }),
-    execute: () =>
-      sql`SELECT pg_try_advisory_lock(hashtext('application_manager_migrations')) AS "isLocked", pg_backend_pid() AS pid`
-  })(undefined)
-  let { isLocked, pid } = yield* attempt
-  if (!isLocked) yield* Effect.logInfo("Another process applies migrations; waiting for it")
-  while (!isLocked) {
-    yield* Effect.sleep("250 millis")
-    ;({ isLocked, pid } = yield* attempt)
-  }
-  return Effect.flatMap(sql<{ readonly pid: number }>`SELECT pg_backend_pid() AS pid`, ([now]) =>
-    now?.pid === pid
-      ? Effect.void
-      : Effect.fail(
-          new MigrationError({ kind: "Locked", message: "The connection of the migrations was lost; run them again" })
-        )
+  const attempt = pidOf(sql`
+    SELECT CASE WHEN pg_try_advisory_lock(hashtext('application_manager_migrations')) THEN pg_backend_pid() END AS pid`)
+  const first = yield* attempt
+  if (first === undefined) yield* Effect.logInfo("Another process applies migrations; waiting for it")
+  const pid =
+    first ??
+    (yield* Effect.repeat(attempt, { schedule: Schedule.spaced("250 millis"), while: (pid) => pid === undefined }))
+  return Effect.filterOrFail(
+    pidOf(sql`SELECT pg_backend_pid() AS pid`),
+    (now) => now === pid,
+    () => new MigrationError({ kind: "Locked", message: "The connection of the migrations was lost; run them again" })
   )
 })
 
@@ -170,8 +161,8 @@ const lockMigrations = Effect.gen(function* () {
  * Applies the migrations and functions that are missing, while replicas of the release before serve; answers which migrations
  * were applied. Any number of replicas may do so at once: one works, and the others wait for it.
  */
-export const migrate = (connection: PgClient.PgClientConfig) =>
-  Effect.gen(function* () {
+export const migrate = Effect.fn("Migrations.migrate")(
+  function* (_connection: PgClient.PgClientConfig) {
     const sql = yield* SqlClient.SqlClient
     // Functions name tables and each other, whatever the order that they are created in. A pooler keeps no settings of a start,
     // and the user may have the service's role as a default.
@@ -193,15 +184,15 @@ export const migrate = (connection: PgClient.PgClientConfig) =>
     )
     yield* sql.withTransaction(applyFunctions)
     // A role belongs to all databases of a server, so another one's owner may have made it.
-    const { isMember, name } = yield* SqlSchema.findOne({
-      Request: Schema.String,
-      Result: Schema.Struct({ name: Schema.String, isMember: Schema.Boolean }),
-      execute: (role) =>
-        sql`SELECT session_user::text AS name, pg_has_role(session_user, ${role}, 'MEMBER') AS "isMember"`
-    })(applicationRole)
-    if (!isMember) return yield* roleNotGranted(name)
+    const [user] = yield* rowsOf(
+      Schema.Struct({ name: Schema.String, isMember: Schema.Boolean }),
+      sql`SELECT session_user::text AS name, pg_has_role(session_user, ${applicationRole}, 'MEMBER') AS "isMember"`
+    )
+    if (user?.isMember === false) return yield* roleNotGranted(user.name)
     return applied
-  }).pipe(Effect.provide(ownerClient(connection)), Effect.withSpan("Migrations.migrate"))
+  },
+  (applying, connection) => Effect.provide(applying, ownerClient(connection))
+)
 
 const ownerClient = (connection: PgClient.PgClientConfig) =>
   PgClient.layer({ ...connection, applicationName: "application-manager-migrations", maxConnections: 1 }).pipe(
@@ -244,15 +235,17 @@ export const schemaShortfall = (applied: AppliedSchema, required: RequiredSchema
 }
 
 /** Waits until another process has applied what this build needs, for replicas that migrate nothing. */
-export const awaitMigrations = (connection: PgClient.PgClientConfig) =>
-  Effect.gen(function* () {
+export const awaitMigrations = Effect.fn("Migrations.await")(
+  function* (_connection: PgClient.PgClientConfig) {
     const sql = yield* SqlClient.SqlClient
     const required = yield* requiredSchema
     const shortfall = Effect.gen(function* () {
-      const [exists] = yield* sql`SELECT WHERE to_regclass('applied_functions') IS NOT NULL`
+      const [exists] = yield* sql`SELECT WHERE to_regclass('applied_functions') IS NOT NULL`.values
       if (exists === undefined) return "no migration applied"
-      const [newest] = yield* sql<{ readonly id: number | null }>`
-        SELECT max(id) AS id FROM applied_migrations WHERE applied_at IS NOT NULL`
+      const [newest] = yield* rowsOf(
+        Schema.Struct({ id: Schema.NullOr(Schema.Int) }),
+        sql`SELECT max(id) AS id FROM applied_migrations WHERE applied_at IS NOT NULL`
+      )
       const [functions] = yield* selectFunctions(sql)
       if (functions !== undefined && functionsState(functions, required.functions) === "contracted") {
         return yield* contracted
@@ -268,4 +261,6 @@ export const awaitMigrations = (connection: PgClient.PgClientConfig) =>
       schedule: Schedule.spaced("1 second"),
       while: (lacking) => lacking !== undefined
     })
-  }).pipe(Effect.provide(ownerClient(connection)), Effect.withSpan("Migrations.await"))
+  },
+  (waiting, connection) => Effect.provide(waiting, ownerClient(connection))
+)

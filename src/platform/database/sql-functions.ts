@@ -1,11 +1,11 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect, FileSystem, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import { MigrationError } from "effect/sql/Migrator"
 import { hash } from "node:crypto"
 import written from "../../../migrations/functions/revision.json" with { type: "json" }
 import { serviceVersion } from "../runtime/version.ts"
-import { functionText, migrationsDirectory } from "./migration-steps.ts"
+import { functionText, migrationsDirectory, rowsOf } from "./migration-steps.ts"
 
 /** The files of all functions, each named as its function, and a checksum of them; read once, since a build has its own. */
 const functionFiles = Effect.gen(function* () {
@@ -48,11 +48,7 @@ export const functionsState = (applied: AppliedFunctions, build: FunctionsOfBuil
 }
 
 export const selectFunctions = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: AppliedFunctions,
-    execute: () => sql`SELECT revision, checksum, oldest_revision AS "oldestRevision" FROM applied_functions`
-  })(undefined)
+  rowsOf(AppliedFunctions, sql`SELECT revision, checksum, oldest_revision AS "oldestRevision" FROM applied_functions`)
 
 /**
  * Brings the functions up to this build's files, in one transaction. Builds of the revision before go on running meanwhile, so
