@@ -36,9 +36,11 @@ const Banner = Layer.effectDiscard(
 )
 
 const Stopping = Layer.effectDiscard(
-  Effect.flatMap(Settings, ({ api }) =>
-    Effect.addFinalizer(() => Effect.logInfo(`Stopping; requests in progress have ${api.shutdownSeconds} s to finish`))
-  )
+  Effect.flatMap(Settings, ({ api }) => {
+    const drain = api.drainSeconds === 0 ? "" : `new requests are served for ${api.drainSeconds} s, and `
+    const finish = `requests in progress ${drain === "" ? "" : "then "}have ${api.shutdownSeconds} s to finish`
+    return Effect.addFinalizer(() => Effect.logInfo(`Stopping; ${drain}${finish}`))
+  })
 )
 
 // A start that failed says why instead.
@@ -97,7 +99,7 @@ const Main = Layer.mergeAll(Banner, Settle, FollowParent, Stopping).pipe(
   Layer.provide(Settings.layerWith(process.argv.slice(2).filter((word) => word !== "--demo")))
 )
 
-// The first signal drains; a second one exits at once.
+// The first signal begins the shutdown; a second one exits at once.
 let signals = 0
 const onSignal = () => {
   signals += 1

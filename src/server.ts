@@ -84,7 +84,7 @@ const Served = Layer.unwrap(
   )
 )
 
-// Built last and so closed first: from then on the service is not ready, and streams without an end stop.
+// Built last and so closed first: the server is closed when the service has drained.
 const Drain = Layer.effectDiscard(Effect.flatMap(Shutdown, ({ begin }) => Effect.addFinalizer(() => begin)))
 
 type FromOutside =

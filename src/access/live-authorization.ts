@@ -47,7 +47,7 @@ export const LiveAuthorizationLayer = Layer.effect(
               yield* Effect.raceFirst(next, Effect.sleep(checkEvery))
             }
           },
-          Effect.raceFirst(shutdown.begun),
+          Effect.raceFirst(shutdown.drained),
           (revoked, principal) => Effect.raceFirst(revoked, expiry(principal))
         )
       )

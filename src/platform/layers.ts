@@ -57,11 +57,20 @@ export const layerObservability = Layer.unwrap(
 
 /** Binds the port. Goes below everything that a start creates or prints once, which a start that cannot be would lose. */
 export const layerListener = Layer.unwrap(
-  Effect.map(Effect.andThen(requireServable, Settings), ({ api }) =>
-    NodeHttpServer.layer(() => makeServer(api), {
-      port: api.port,
-      host: api.host,
-      gracefulShutdownTimeout: Duration.seconds(api.shutdownSeconds)
-    })
-  )
+  Effect.map(Effect.andThen(requireServable, Settings), ({ api }) => {
+    const server = makeServer(api)
+    // Closed before the server, which would wait for clients that read nothing for longer than the shutdown may take.
+    const EndConnections = Layer.effectDiscard(
+      Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
+    )
+    return EndConnections.pipe(
+      Layer.provideMerge(
+        NodeHttpServer.layer(() => server, {
+          port: api.port,
+          host: api.host,
+          gracefulShutdownTimeout: Duration.seconds(api.shutdownSeconds)
+        })
+      )
+    )
+  })
 )

@@ -32,7 +32,7 @@ const fieldsOf = (block: string): ReadonlyArray<readonly [string, string]> =>
 
 /** Listens to Server-Sent Events until the scope closes, as the service account when no headers are given. */
 export const listenTo = (
-  service: TestService["Service"],
+  service: Pick<TestService["Service"], "url" | "serviceKey">,
   path: string,
   headers: Record<string, string> = {}
 ): Effect.Effect<EventSource, never, Scope.Scope> =>

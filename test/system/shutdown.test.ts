@@ -1,8 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Fiber, Scope } from "effect"
+import { once } from "node:events"
+import * as net from "node:net"
 import { isLinux, processesWith, UsedDirectory } from "../support/embedded-postgres.ts"
+import { listenTo } from "../support/event-source.ts"
 import { exchange, requestText } from "../support/raw-http.ts"
 import { type ServiceProcess, startProcess, untilDatabaseGone } from "../support/service-process.ts"
+import { serviceKey } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually, untilBlocked } from "../support/waiting.ts"
 
@@ -37,6 +41,34 @@ const hold = Effect.fnUntraced(function* (service: ServiceProcess, userId: numbe
 })
 
 const blocked = (service: ServiceProcess) => asSuperuser(service.database, (sql) => untilBlocked(sql))
+
+/** A watch of a file of the configuration, which lasts until somebody ends it. */
+const watch = Effect.fnUntraced(function* (service: ServiceProcess) {
+  const application = yield* service.call("POST", "/api/applications", { body: { name: `watched ${++numbered}` } })
+  assert.strictEqual(application.status, 201, application.text)
+  const file = { applicationId: application.body.id, name: "a.txt", type: "file", content: "1" }
+  const made = yield* service.call("POST", "/api/configuration", { body: file })
+  assert.strictEqual(made.status, 201, made.text)
+  const source = yield* listenTo({ ...service, serviceKey }, `/api/configuration/${made.body.id}/watch`)
+  yield* source.until(1)
+  return source
+})
+
+/** A connection on which a request was answered; `again` sends another one, and waits until the service has closed it. */
+const keptAlive = Effect.fnUntraced(function* (service: ServiceProcess) {
+  const { hostname, port } = new URL(service.url)
+  const socket = yield* Effect.acquireRelease(
+    Effect.sync(() => net.connect(Number(port), hostname)),
+    (socket) => Effect.sync(() => socket.destroy())
+  )
+  socket.write(requestText("GET", "/health"))
+  yield* Effect.promise(() => once(socket, "data"))
+  const again = Effect.promise(async () => {
+    socket.write(requestText("GET", "/health"))
+    return (await socket.setEncoding("latin1").toArray()).join("")
+  })
+  return { again }
+})
 
 const isRefused = (service: ServiceProcess) =>
   Effect.map(Effect.exit(service.call("GET", "/health", { headers: { connection: "close" } })), Exit.isFailure)
@@ -77,6 +109,59 @@ layer(UsedDirectory.layer, { excludeTestServices: true, timeout: "60 seconds" })
         120_000
       )
     }
+
+    it.effect.runIf(isLinux)(
+      "while it drains it is not ready, serves requests on old and new connections, and asks to close them",
+      () =>
+        Effect.gen(function* () {
+          const service = yield* startProcess(yield* UsedDirectory, { Api__DrainSeconds: "3600" })
+          const watched = yield* watch(service)
+          const kept = yield* keptAlive(service)
+          yield* service.signal("SIGTERM")
+          const notReady = yield* eventually(service.call("GET", "/health/ready"), ({ status }) => status === 503)
+          assert.deepInclude(notReady.body.checks, { name: "draining", ready: false, detail: "shutting down" })
+          assert.strictEqual(notReady.headers.get("connection"), "close")
+          const body = { firstName: "Ada", lastName: "Lovelace", email: `ada.${++numbered}@example.com` }
+          const made = yield* service.call("POST", "/api/trial-users", { body })
+          assert.strictEqual(made.status, 201, made.text)
+          assert.strictEqual(made.headers.get("connection"), "close")
+          const answer = yield* kept.again
+          assert.match(answer, /^HTTP\/1.1 200 OK\r\n/)
+          assert.match(answer, /\r\nconnection: close\r\n/i)
+          // What lasts is not cut off: a client that came back would find this replica for as long as it is listed.
+          assert.isUndefined(watched.ended())
+          const late = yield* watch(service)
+          assert.isUndefined(late.ended())
+          yield* service.signal("SIGTERM")
+          assert.strictEqual(yield* service.ended, 130)
+        }).pipe(Effect.scoped),
+      120_000
+    )
+
+    it.effect.runIf(isLinux)(
+      "after it has drained streams without an end stop, and it ends with the requests in progress",
+      () =>
+        Effect.gen(function* () {
+          const directory = yield* UsedDirectory
+          const service = yield* startProcess(directory, { Api__DrainSeconds: "1", Api__ShutdownSeconds: "3600" })
+          const userId = yield* createUser(service)
+          const watched = yield* watch(service)
+          const { release } = yield* hold(service, userId)
+          const body = { trialUserId: userId, ipAddress }
+          yield* service.signal("SIGTERM")
+          yield* eventually(service.call("GET", "/health/ready"), ({ status }) => status === 503)
+          const begunLate = yield* Effect.forkScoped(service.call("POST", "/api/sessions", { body }))
+          yield* blocked(service)
+          yield* eventually(isRefused(service), (refused) => refused)
+          yield* eventually(Effect.sync(watched.ended), (end) => end !== undefined)
+          assert.strictEqual(watched.ended(), "cleanly")
+          yield* release
+          assert.strictEqual((yield* Fiber.join(begunLate)).status, 201)
+          assert.strictEqual(yield* service.ended, 0, service.output())
+          assert.deepStrictEqual(yield* processesWith(directory), [])
+        }).pipe(Effect.scoped),
+      120_000
+    )
 
     it.effect.runIf(isLinux)(
       "a second signal ends it at once, whatever is in flight; the database ends too",

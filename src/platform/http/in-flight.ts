@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, type Fiber, Latch, Layer, Schedule } from "effect"
+import { Clock, Context, Duration, Effect, type Fiber, Latch, Layer, Schedule } from "effect"
 import { Slots, type Slotted } from "../../kernel/slots.ts"
 import { Settings } from "../settings/settings.ts"
 import { tookTooLong } from "./request.ts"
@@ -63,24 +63,35 @@ export class InFlight extends Context.Service<
   )
 }
 
-/** Whether the process is shutting down: then it is not ready, and completes only what it has begun. */
+/**
+ * How the process ends. First it drains: it is not ready and asks clients to close their connections, but serves all requests,
+ * since load balancers take a while to notice. Then it completes only what it has begun.
+ */
 export class Shutdown extends Context.Service<
   Shutdown,
   {
     readonly isDraining: Effect.Effect<boolean>
     isDrainingUnsafe(): boolean
+    /** Drains for `Api:DrainSeconds`; after that the server is to be closed. */
     readonly begin: Effect.Effect<void>
-    /** Waits until the shutdown begins, when streams end. */
-    readonly begun: Effect.Effect<void>
+    /** Waits until the process has drained, when streams without an end stop. */
+    readonly drained: Effect.Effect<void>
   }
 >()("app/platform/Shutdown") {
-  static readonly layer = Layer.sync(Shutdown, () => {
-    const draining = Latch.makeUnsafe()
-    return Shutdown.of({
-      isDraining: Effect.sync(() => Latch.isOpen(draining)),
-      isDrainingUnsafe: () => Latch.isOpen(draining),
-      begin: Effect.asVoid(Latch.open(draining)),
-      begun: draining.await
+  static readonly layer = Layer.effect(
+    Shutdown,
+    Effect.map(Settings, ({ api }) => {
+      const draining = Latch.makeUnsafe()
+      const drained = Latch.makeUnsafe()
+      return Shutdown.of({
+        isDraining: Effect.sync(() => Latch.isOpen(draining)),
+        isDrainingUnsafe: () => Latch.isOpen(draining),
+        begin: Effect.andThen(
+          Latch.open(draining),
+          Effect.andThen(Effect.sleep(Duration.seconds(api.drainSeconds)), Latch.open(drained))
+        ),
+        drained: drained.await
+      })
     })
-  })
+  )
 }

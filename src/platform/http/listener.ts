@@ -55,7 +55,28 @@ const stopReading = ({ parser }: Socket & { readonly parser?: { onIncoming: unkn
  * thousands in one read, though only safe ones may run beside each other (RFC 9112 §9.3.2).
  */
 class SerialServer extends Server<typeof IncomingMessage, typeof SingleWriteResponse> {
+  readonly open = new Set<Socket>()
   private readonly waiting = new WeakMap<Socket, number>()
+
+  /** Refuses new connections; those that are open end with the answer that they are for, or at once where there is none. */
+  override close(done?: (error?: Error) => void): this {
+    for (const socket of this.open) {
+      const response = activeResponse(socket)
+      // Its headers may have promised to keep the connection open, which would delay the end of the server.
+      response?.once("finish", () => {
+        if (isIdle(socket)) socket.destroySoon()
+      })
+    }
+    return super.close(done)
+  }
+
+  /** Node takes a connection for idle as soon as its answer is complete here, and would cut off what the client has not read yet. */
+  override closeIdleConnections(): void {
+    const unread = [...this.open].flatMap((socket) => activeResponse(socket) ?? []).filter(({ finished }) => finished)
+    for (const response of unread) response.finished = false
+    super.closeIdleConnections()
+    for (const response of unread) response.finished = true
+  }
 
   override emit(event: string | symbol, ...given: Array<unknown>): boolean {
     if (event !== "request") return super.emit(event, ...given)
@@ -108,6 +129,10 @@ export const makeServer = (options: { readonly requestTimeoutSeconds: number; re
     connectionsCheckingInterval,
     requireHostHeader: false,
     ServerResponse: SingleWriteResponse
+  })
+  server.on("connection", (socket: Socket) => {
+    server.open.add(socket)
+    socket.once("close", () => server.open.delete(socket))
   })
   server.on("checkExpectation", (_, response) => answer(response, new ExpectationFailed({})))
   // The port is bound before the service is built, and until then no request waits.
@@ -165,14 +190,9 @@ const hasBegunResponse = (socket: Duplex): boolean => activeResponse(socket)?.he
  * Ends connections whose clients take nothing of what was written for so long. `server.timeout` would have a timer for every
  * connection, which each read and write moves: that took a tenth of the time of a call.
  */
-const limitUnread = (server: Server, timeoutMillis: number, intervalMillis: number): void => {
-  const open = new Set<Socket>()
-  server.on("connection", (socket: Socket) => {
-    open.add(socket)
-    socket.once("close", () => open.delete(socket))
-  })
+const limitUnread = (server: SerialServer, timeoutMillis: number, intervalMillis: number): void => {
   const sweep = setInterval(() => {
-    for (const socket of open) if (isUnread(socket) && !socket.timeout) socket.setTimeout(timeoutMillis)
+    for (const socket of server.open) if (isUnread(socket) && !socket.timeout) socket.setTimeout(timeoutMillis)
   }, intervalMillis)
   sweep.unref()
   server.once("close", () => clearInterval(sweep))

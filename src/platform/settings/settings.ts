@@ -51,7 +51,16 @@ const settings = {
     "60",
     "Seconds that a request may take; a client that takes nothing of its answer for half a minute longer is disconnected"
   ),
-  "Api:ShutdownSeconds": setting(integer(0, 3600), "20", "Seconds that open requests get when the process ends"),
+  "Api:DrainSeconds": setting(
+    integer(0, 3600),
+    { Development: "0", Production: "5" },
+    "Seconds for which new requests are served after SIGTERM, while /health/ready is 503 so that load balancers turn away"
+  ),
+  "Api:ShutdownSeconds": setting(
+    integer(0, 3600),
+    "20",
+    "Seconds that requests in progress get after that, when the process ends"
+  ),
   "Api:TrustedProxies": setting(list(network), [], "Proxies whose forwarded client address and scheme are trusted"),
   "Api:Cors:AllowedOrigins": setting(list(origin), [], "Origins whose pages may call the API"),
   "Api:RateLimit:Enabled": setting(flag, "true", "Limit the rate of requests"),
