@@ -5,6 +5,7 @@ import * as path from "node:path"
 import { inject } from "vitest"
 import { parse } from "yaml"
 import { migrate } from "../../src/platform/database/migrations.ts"
+import { settingsFrom } from "../../src/platform/settings/settings.ts"
 import { makeDatabase, makeEmptyDatabase, onServer } from "../support/database.ts"
 import { startService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
@@ -12,7 +13,9 @@ import { root } from "./manuals.ts"
 
 const read = (file: string) => fs.readFileSync(path.join(root, file), "utf8")
 const compose = parse(read("docker-compose.yml"))
-const image: string = compose.services.service.build.dockerfile_inline
+const image = read(compose.services.service.build.dockerfile)
+const [, lastStage = ""] = /[\s\S]*(^FROM [\s\S]*)/m.exec(image) ?? []
+const manifest = JSON.parse(read("package.json"))
 
 /** Packages that the source imports by name, without those of Node. */
 const imported = new Set(
@@ -36,15 +39,60 @@ it("the image leaves out Node and the embedded PostgreSQL, and nothing that the 
 })
 
 it("the image runs the service as npm start does", () => {
-  const [, command = "[]"] = /^CMD (\[.*\])$/m.exec(image) ?? []
-  assert.strictEqual(JSON.parse(command).join(" "), JSON.parse(read("package.json")).scripts.start)
+  const [, command = "[]"] = /^CMD (\[.*\])$/m.exec(lastStage) ?? []
+  assert.strictEqual(JSON.parse(command).join(" "), manifest.scripts.start)
 })
+
+it("the image has no package manager and no shell, so whatever it runs is a list of words", () => {
+  const [, base = ""] = /^FROM (\S+)/.exec(lastStage) ?? []
+  assert.match(base, /^gcr\.io\/distroless\/cc-/)
+  assert.notMatch(lastStage, /^RUN/m)
+  const commands = Array.from(lastStage.matchAll(/CMD (.*)$/gm), ([, words = ""]) => words)
+  assert.lengthOf(commands, 2)
+  for (const words of commands) assert.isArray(JSON.parse(words), words)
+})
+
+it("the image copies what is sent to the builder, and files of the project are not sent by accident", () => {
+  const [first, ...rest] = read(".dockerignore").trim().split("\n")
+  assert.strictEqual(first, "*")
+  const sent = rest.filter((line) => line.startsWith("!")).map((line) => line.slice(1))
+  const copied = Array.from(image.matchAll(/^COPY (?!--from)(.+) \S+$/gm), ([, from = ""]) => from.split(" ")).flat()
+  assert.sameMembers(sent, [...new Set(copied)])
+  assert.deepStrictEqual(
+    sent.filter((name) => !fs.existsSync(path.join(root, name))),
+    []
+  )
+})
+
+it("the labels of the image name its version, revision, source and licence", () => {
+  const [, block = ""] = /^LABEL ((?:.*\\\n)*.*)$/m.exec(lastStage) ?? []
+  const labels = Object.fromEntries(
+    Array.from(block.matchAll(/org\.opencontainers\.image\.(\w+)="([^"]*)"/g), ([, name, value]) => [name, value])
+  )
+  assert.deepStrictEqual(labels, {
+    title: manifest.name,
+    description: manifest.description,
+    version: "$VERSION",
+    revision: "$REVISION",
+    source: "$SOURCE",
+    licenses: manifest.license
+  })
+  assert.match(lastStage, new RegExp(`^ARG VERSION=${manifest.version}$`, "m"))
+})
+
+it.effect("what stops the container waits until the service has drained and finished", () =>
+  Effect.gen(function* () {
+    const { api } = yield* settingsFrom({ environment: { APP_ENVIRONMENT: "Production" } })
+    assert.isAbove(Number.parseInt(compose.services.service.stop_grace_period), api.drainSeconds + api.shutdownSeconds)
+  })
+)
 
 it("the service in the image has no capability, no superuser and nothing to write to", () => {
   const { service, database } = compose.services
   assert.deepStrictEqual(service.cap_drop, ["ALL"])
   assert.isTrue(service.read_only)
-  assert.match(image, /^USER node$/m)
+  // Numeric, as `runAsNonRoot` of Kubernetes demands.
+  assert.match(lastStage, /^USER [1-9]\d*:[1-9]\d*$/m)
   assert.match(service.environment.Database__Url, /^postgres:\/\/application_manager_owner:/)
   assert.isUndefined(database.environment.POSTGRES_USER)
   const owner: string = compose.configs["database-owner"].content
