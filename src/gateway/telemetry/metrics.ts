@@ -78,6 +78,8 @@ export interface MeasuredCall {
 }
 
 const defaultRegistry = Context.empty()
+// Prometheus sees an increase only in a series that was there before it.
+overruns.updateUnsafe(0, defaultRegistry)
 const maxKnown = 1000
 
 /** Metrics by their attributes, cached because `Metric.withAttributes` would create them at every update. */

@@ -37,7 +37,16 @@ export class RollupsRepository extends Context.Service<RollupsRepository>()("app
       Result: Difference,
       execute: () => sql`SELECT * FROM usage_differences()`
     })
+    const waiting = SqlSchema.findOne({
+      Request: Schema.Void,
+      Result: Schema.Struct({ seconds: Schema.Finite }),
+      execute: () => sql`
+        SELECT coalesce(extract(epoch FROM clock_timestamp() - (
+          SELECT o.written_at FROM usage_outbox o ORDER BY o.batch, o.tenant_id LIMIT 1)), 0)::double precision AS seconds`
+    })
     return {
+      /** For how long the oldest batch has waited. */
+      waitingSeconds: Effect.map(Effect.orDie(waiting(undefined)), ({ seconds }) => Math.max(0, seconds)),
       /** Adds at most `most` batches to the roll-ups; -1 while another replica does. */
       fold: Effect.fn("RollupsRepository.fold")((most: number) =>
         fold(most).pipe(

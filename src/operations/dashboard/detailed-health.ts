@@ -2,10 +2,20 @@ import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
 import * as fs from "node:fs/promises"
 import { AuditVerification } from "../../audit/chain/verification.ts"
 import { Deliveries } from "../../events/deliveries/service.ts"
+import { Rollups } from "../../insights/rollups/service.ts"
 import { DatabaseConnection } from "../../platform/database/connection.ts"
 import { SharedRedis } from "../../platform/redis/shared-redis.ts"
-import { BackgroundJobs, type JobReport } from "../../platform/runtime/background-jobs.ts"
+import { BackgroundJobs, type JobReport, repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { serviceVersion } from "../../platform/runtime/version.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import {
+  chainSeen,
+  checkSeen,
+  deliveriesSeen,
+  diskSeen,
+  failingTargetsSeen,
+  foldingSeen
+} from "../health/health-metrics.ts"
 import { HealthChecks, redisDetails } from "../health/service.ts"
 import { type HealthCheck, type HealthStatus } from "./domain.ts"
 import { DashboardRepository } from "./repository.ts"
@@ -14,6 +24,8 @@ const patience = "2 seconds"
 const laggingSeconds = 5
 /** What a replica that died had taken is attempted by another within this time. */
 const overdueSeconds = 60
+/** Usage is folded every few seconds, also under load. */
+const behindSeconds = 60
 const lowDisk = 0.1
 const fullDisk = 0.02
 const nanosPerMilli = 1e6
@@ -37,6 +49,8 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
     const { embeddedIn } = yield* DatabaseConnection
     const redis = yield* SharedRedis
     const repository = yield* DashboardRepository
+    const rollups = yield* Rollups
+    const { telemetry } = yield* Settings
     const startedAt = yield* DateTime.now
 
     const database = repository.serverVersion.pipe(
@@ -53,6 +67,7 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
       Effect.catch(() => Effect.succeed(unhealthy("unknown")))
     )
     const auditChain = Effect.map(audit.backlog, ({ checkpoint, sequence, waitingSeconds }) => {
+      chainSeen(waitingSeconds)
       const signed = checkpoint === null ? "nothing is signed yet" : `signed up to ${checkpoint}`
       const place = `${sequence} entries linked, ${signed}`
       return waitingSeconds > laggingSeconds
@@ -62,6 +77,8 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
     const eventDeliveries = Effect.map(
       deliveries.backlog,
       ({ due, dueSeconds, failingTargets, undispatchedSeconds }) => {
+        deliveriesSeen(Math.max(dueSeconds, undispatchedSeconds))
+        failingTargetsSeen(failingTargets)
         const failing = failingTargets === 0 ? "" : `; ${failingTargets} targets fail`
         const waiting =
           due === 0 ? "no delivery waits" : `${due} deliveries wait, the first for ${Math.round(dueSeconds)} seconds`
@@ -73,10 +90,16 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
         return dueSeconds > overdueSeconds ? degraded(`${waiting}${failing}`) : healthy(`${waiting}${failing}`)
       }
     )
+    const usageFolding = Effect.map(rollups.waitingSeconds, (seconds) => {
+      foldingSeen(seconds)
+      const detail = `the oldest usage has waited ${Math.round(seconds)} seconds for the roll-ups`
+      return seconds > behindSeconds ? degraded(detail) : healthy(detail)
+    })
     const disk = Effect.map(
       Effect.promise(() => fs.statfs(Option.getOrElse(embeddedIn, () => process.cwd()))),
       ({ bavail, blocks, bsize }) => {
         const free = bavail / blocks
+        diskSeen(free)
         const detail = `${((bavail * bsize) / 2 ** 30).toFixed(1)} GiB free (${Math.round(100 * free)} %)`
         return free < fullDisk ? unhealthy(detail) : free < lowDisk ? degraded(detail) : healthy(detail)
       }
@@ -103,6 +126,7 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
           run("migrations", migrations),
           run("audit-chain", auditChain),
           run("event-deliveries", eventDeliveries),
+          run("usage-folding", usageFolding),
           run("disk", disk),
           run("background-jobs", backgroundJobs),
           ...(yield* sharing).map((finding) => run("redis", Effect.succeed(finding)))
@@ -119,6 +143,15 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
         checks: results
       }
     }).pipe(Effect.withSpan("DetailedHealth.report"))
+
+    // Readiness has a metric of its own, which probes alone would not keep current.
+    if (telemetry.prometheus.enabled || Option.isSome(telemetry.otlp.endpoint)) {
+      yield* repeatJob(
+        "measure the health of the service",
+        "15 seconds",
+        Effect.andThen(report, Effect.ignore(checks.ready))
+      )
+    }
 
     return { report }
   })
@@ -138,6 +171,7 @@ const run = Effect.fnUntraced(function* (name: HealthCheck["name"], check: Effec
       Effect.as(Effect.logWarning(`The check ${name} failed`, cause), unhealthy("the check failed"))
     )
   )
+  checkSeen(name, found.status)
   const durationMs = Math.ceil(Number((yield* Clock.monotonicTimeNanos) - begun) / nanosPerMilli)
   return { name, status: found.status, durationMs, detail: found.detail }
 })

@@ -72,6 +72,7 @@ export const HealthCheck = Schema.Struct({
     "migrations",
     "audit-chain",
     "event-deliveries",
+    "usage-folding",
     "disk",
     "background-jobs",
     "redis"
@@ -86,7 +87,7 @@ export type HealthCheck = typeof HealthCheck.Type
 export const DashboardHealth = Schema.Struct({
   status: HealthStatus,
   timestamp: Instant,
-  version: Schema.String.annotate({ examples: ["0.1.0"] }),
+  version: Schema.String.annotate({ examples: ["1.0.0"] }),
   uptimeSeconds: Count,
   checks: Schema.Array(HealthCheck)
 }).annotate({ identifier: "DashboardHealth" })
@@ -94,7 +95,7 @@ export type DashboardHealth = typeof DashboardHealth.Type
 
 /** What this replica was started with. */
 export const EffectiveSettings = Schema.Struct({
-  version: Schema.String.annotate({ examples: ["0.1.0"] }),
+  version: Schema.String.annotate({ examples: ["1.0.0"] }),
   environment: Schema.String.annotate({ examples: ["Production"] }),
   settings: Schema.Array(
     Schema.Struct({

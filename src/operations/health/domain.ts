@@ -7,7 +7,7 @@ export const Health = Schema.Struct({
   status: Schema.Literals(["Healthy", "Degraded"]),
   timestamp: Instant,
   service: Schema.String.annotate({ examples: ["application-manager"] }),
-  version: Schema.String.annotate({ examples: ["0.1.0"] })
+  version: Schema.String.annotate({ examples: ["1.0.0"] })
 }).annotate({ identifier: "Health" })
 export type Health = typeof Health.Type
 

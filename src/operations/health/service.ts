@@ -6,6 +6,7 @@ import { SharedRedis } from "../../platform/redis/shared-redis.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { serviceName, serviceVersion } from "../../platform/runtime/version.ts"
 import { type Health, NotReady, type ReadinessCheck } from "./domain.ts"
+import { clockSeen, readySeen } from "./health-metrics.ts"
 import { HealthRepository } from "./repository.ts"
 
 export class HealthChecks extends Context.Service<HealthChecks>()("app/operations/HealthChecks", {
@@ -86,7 +87,10 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/operation
         { name: "clock", ready: true, detail: clockDetail(found) },
         ...(yield* redisChecks)
       ]
-      if (checks.some((check) => !check.ready)) return yield* new NotReady({ checks })
+      const isReady = checks.every((check) => check.ready)
+      readySeen(isReady ? 1 : 0)
+      if (Option.isSome(found)) clockSeen(found.value.aheadSeconds)
+      if (!isReady) return yield* new NotReady({ checks })
       return { status: "Ready" as const, timestamp: yield* DateTime.now, checks }
     }).pipe(Effect.withSpan("HealthChecks.ready"))
 

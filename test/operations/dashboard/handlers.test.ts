@@ -187,7 +187,16 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const checks: ReadonlyArray<Check> = body.checks
       assert.deepStrictEqual(
         checks.map(({ name }) => name),
-        ["database", "database-kind", "migrations", "audit-chain", "event-deliveries", "disk", "background-jobs"]
+        [
+          "database",
+          "database-kind",
+          "migrations",
+          "audit-chain",
+          "event-deliveries",
+          "usage-folding",
+          "disk",
+          "background-jobs"
+        ]
       )
       for (const check of checks) {
         assert.isTrue(Number.isInteger(check.durationMs) && check.durationMs >= 0)
