@@ -75,7 +75,7 @@ it("the labels of the image name its version, revision, source and licence", () 
     version: "$VERSION",
     revision: "$REVISION",
     source: "$SOURCE",
-    licenses: manifest.license
+    licenses: JSON.parse(read("test/contract/openapi.json")).info.license.identifier
   })
   assert.match(lastStage, new RegExp(`^ARG VERSION=${manifest.version}$`, "m"))
 })
