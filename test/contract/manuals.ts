@@ -37,8 +37,10 @@ const areas = fs
   .map((file) => file.replaceAll(path.sep, "/"))
   .toSorted()
 
-/** The documentation: the README at the top, and the one of each area. */
-export const manuals: ReadonlyArray<Manual> = ["README.md", ...areas].map(readManual)
+/** The documentation: the README at the top, the one of each area, and those of deployment. */
+export const manuals: ReadonlyArray<Manual> = ["README.md", ...areas, "deploy/README.md", "deploy/runbooks.md"].map(
+  readManual
+)
 
 /** The anchors that GitHub gives to headings. */
 export const anchorsIn = ({ text }: Manual): ReadonlySet<string> => {

@@ -15,8 +15,10 @@ import { type Block, type Manual, manuals, root } from "./manuals.ts"
 /** Blocks of shell that are not run here, by what a test has not. */
 export const notRun: Readonly<Record<string, RegExp>> = {
   "installs and starts, which .ci/run and the tests of the process do": /^npm (?:ci|start|test)\b/m,
-  "needs Docker": /docker compose/,
-  "needs a database server of the operator's": /^pg_dump|^psql|^export DATABASE_URL/m
+  "needs Docker": /docker (?:compose|build|run)/,
+  "needs a cluster": /^(?:kubectl|helm)\b/m,
+  "makes a release, which its own test does": /^npm run release\b/m,
+  "needs a database server of the operator's": /^pg_\w+|^psql|^export DATABASE_URL/m
 }
 
 /** The manuals whose sessions take seconds: they generate data or start other servers. */

@@ -56,9 +56,10 @@ const fileOf = (from: Manual, target: string): string =>
 
 /** Paths of the project that a manual names; a place holder such as `<area>` or `things` stands for one of the reader's. */
 const pathsIn = ({ text }: Manual) =>
-  Array.from(text.matchAll(/(?<![\w/.<-])(?:src|test|migrations)\/[\w./<>*-]*[\w*>]/g), ([found]) => found).filter(
-    (found) => !/[<>*]|things|NNNN/.test(found)
-  )
+  Array.from(
+    text.matchAll(/(?<![\w/.<-])(?:src|test|migrations|deploy)\/[\w./<>*-]*[\w*>]/g),
+    ([found]) => found
+  ).filter((found) => !/[<>*]|things|NNNN/.test(found))
 
 /** Names that every feature has a file of. */
 const generic = new Set(["domain.ts", "api.ts", "repository.ts", "service.ts", "handlers.ts"])
@@ -68,7 +69,9 @@ const filesIn = ({ file, text }: Manual) =>
   file.split("/").length < 3
     ? []
     : Array.from(text.matchAll(/`((?:\.\.\/)*[a-z][\w-]*(?:\/[\w-]+)*\.(?:ts|sql))`/g), ([, found = ""]) => found)
-        .filter((found) => !/^(?:src|test|migrations)\//.test(found) && !generic.has(found) && found !== "hello.ts")
+        .filter(
+          (found) => !/^(?:src|test|migrations|deploy)\//.test(found) && !generic.has(found) && found !== "hello.ts"
+        )
         .filter((found) => !fs.existsSync(path.join(root, "src", found)))
         .map((found) => path.posix.join(path.posix.dirname(file), found))
 

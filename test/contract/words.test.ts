@@ -25,7 +25,15 @@ const textsIn = (folder: string): ReadonlyArray<string> =>
     .map((file) => path.join(folder, file))
 
 it("comments, messages and manuals are in plain words", () => {
-  const files = [...textsIn("src"), ...textsIn("migrations/functions"), "README.md", "CONTRIBUTING.md", "SECURITY.md"]
+  const files = [
+    ...textsIn("src"),
+    ...textsIn("migrations/functions"),
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    ...textsIn("deploy")
+  ]
   const faults = files.flatMap((file) =>
     fs
       .readFileSync(path.join(root, file), "utf8")
