@@ -95,7 +95,9 @@ it.live(
         Database__Url: urlOf(yield* makeDatabase),
         Security__EncryptionKey: encryptionKey
       }
-      const migration = yield* run(app, ["src/cli/migrate.ts"], environment)
+      // All that the Job of the chart gets.
+      const { Database__Url } = environment
+      const migration = yield* run(app, ["src/cli/migrate.ts"], { APP_ENVIRONMENT: "Production", Database__Url })
       assert.strictEqual(yield* Effect.promise(() => migration.ended), 0)
       const { child } = yield* run(app, words, environment)
       const url = yield* Effect.callback<string>((resume) => {
