@@ -59,6 +59,10 @@ const podsOf = (objects: ReadonlyArray<Manifest>): ReadonlyArray<Manifest> =>
 const matches = (selector: Record<string, string>, labels: Record<string, string>): boolean =>
   Object.keys(selector).length > 0 && Object.entries(selector).every(([name, value]) => labels[name] === value)
 
+/** What replicas are started with instead of the default of `Database:Migrate`. */
+const migrates = (deployment: Manifest) =>
+  deployment.spec.template.spec.containers[0].env.find(({ name }: Manifest) => name === "Database__Migrate")?.value
+
 const run = promisify(execFile)
 
 /** What the compiler says of objects as literals of the types of Kubernetes: an unknown or missing member is an error. */
@@ -117,12 +121,16 @@ describe.runIf(hasHelm)("the Helm chart", () => {
       { image: { digest: "latest" } },
       { shutdown: { drainSeconds: -1 } }
     ]
-    for (const values of rejected) {
-      const failure = await rendered(values).then(
-        () => assert.fail(`took ${JSON.stringify(values)}`),
-        (error: Error) => error.message
+    const failures = await Promise.all(
+      rejected.map((values) =>
+        rendered(values).then(
+          () => "taken",
+          (error: Error) => error.message
+        )
       )
-      assert.include(failure, "values don't meet the specifications of the schema", JSON.stringify(values))
+    )
+    for (const [index, failure] of failures.entries()) {
+      assert.include(failure, "values don't meet the specifications of the schema", JSON.stringify(rejected[index]))
     }
     const failure = await rendered({ metrics: { serviceMonitor: { enabled: true } } }).catch(String)
     assert.include(String(failure), "metrics.serviceMonitor.enabled needs metrics.enabled")
@@ -212,20 +220,22 @@ describe.runIf(hasHelm)("the Helm chart", () => {
     })
 
     it("sets settings of the service, and secrets from Secrets alone", async () => {
-      const known = [...Object.keys(settingsTable), "Database:Migrate"].map((key) => key.replaceAll(":", "__"))
-      const secrets = Object.entries(settingsTable).flatMap(([key, { secret }]) =>
-        secret ? [key.replaceAll(":", "__")] : []
+      const known = new Set([...Object.keys(settingsTable), "Database:Migrate"].map((key) => key.replaceAll(":", "__")))
+      const secrets = new Set(
+        Object.keys(settingsTable)
+          .filter((key) => settingsTable[key]?.secret)
+          .map((key) => key.replaceAll(":", "__"))
       )
       for (const { spec } of podsOf(await rendered(values))) {
         const variables: ReadonlyArray<Manifest> = spec.containers[0].env
         const names = variables.map(({ name }) => name).filter((name) => name !== "APP_ENVIRONMENT")
         assert.deepStrictEqual(
-          names.filter((name) => !known.includes(name)),
+          names.filter((name) => !known.has(name)),
           []
         )
         assert.strictEqual(new Set(names).size, names.length)
         for (const { name, value, valueFrom } of variables) {
-          if (secrets.includes(name)) assert.isDefined(valueFrom?.secretKeyRef, name)
+          if (secrets.has(name)) assert.isDefined(valueFrom?.secretKeyRef, name)
           else assert.isString(value, name)
         }
       }
@@ -257,8 +267,6 @@ describe.runIf(hasHelm)("the Helm chart", () => {
     assert.strictEqual(job.metadata.annotations["helm.sh/hook"], "pre-install,pre-upgrade")
     const { scripts } = JSON.parse(await fs.readFile(path.join(root, "package.json"), "utf8"))
     assert.strictEqual(job.spec.template.spec.containers[0].command.join(" "), scripts.migrate)
-    const migrates = (deployment: Manifest) =>
-      deployment.spec.template.spec.containers[0].env.find(({ name }: Manifest) => name === "Database__Migrate")?.value
     assert.strictEqual(migrates(ofKind(objects, "Deployment")), "false")
     assert.isUndefined(migrates(ofKind(await rendered(off), "Deployment")))
   })

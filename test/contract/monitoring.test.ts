@@ -89,6 +89,10 @@ const seriesIn = (text: string): ReadonlyMap<string, ReadonlySet<string>> => {
   return found
 }
 
+/** The labels that the result of an expression can have. */
+const left = ({ labels, selectors }: Expression) =>
+  new Set([...labels, ...selectors.flatMap((one) => one.labels), "instance"])
+
 /** What happens to a call that no test can wait for: a provider that fails, a cap that denies. */
 const misfortune = Effect.gen(function* () {
   yield* GatewayMetrics.denied("budget")
@@ -118,24 +122,24 @@ layer(service, { excludeTestServices: true, timeout: "60 seconds" })("dashboards
         Effect.map(call("GET", "/metrics"), ({ text }) => seriesIn(text)),
         (series) => series.has("app_ready") && series.has("app_disk_free_ratio")
       )
-      const faults = [...ofRules, ...ofDashboards].flatMap(({ labels, place, selectors }) => [
-        ...selectors.flatMap(({ labels: matched, metric }) => {
-          const known = scraped.get(metric)
-          if (known === undefined) return [`${place}: no metric ${metric}`]
-          return matched.filter((label) => !known.has(label)).map((label) => `${place}: ${metric} has no ${label}`)
-        }),
-        ...labels
-          .filter((label) => !selectors.some(({ metric }) => scraped.get(metric)?.has(label)))
-          .map((label) => `${place}: nothing has ${label}`)
-      ])
+      const faults = [...ofRules, ...ofDashboards].flatMap(({ labels, place, selectors }) => {
+        const unknown = labels.filter((label) => !selectors.some(({ metric }) => scraped.get(metric)?.has(label)))
+        const unmatched = selectors.flatMap(({ labels: matched, metric }) =>
+          scraped.has(metric)
+            ? matched.filter((label) => !scraped.get(metric)?.has(label)).map((label) => `${metric} has no ${label}`)
+            : `no metric ${metric}`
+        )
+        return [`nothing has ${unknown.join()}`]
+          .filter(() => unknown.length > 0)
+          .concat(unmatched)
+          .map((fault) => `${place}: ${fault}`)
+      })
       assert.deepStrictEqual(faults, [])
       assert.isAbove(names.length, 60)
     })
   )
 
   it("legends and annotations name labels that the expression leaves", () => {
-    const left = ({ labels, selectors }: Expression) =>
-      new Set([...labels, ...selectors.flatMap((one) => one.labels), "instance"])
     const legends = ofDashboards.flatMap((one) =>
       Array.from(one.legendFormat.matchAll(/\{\{(\w+)\}\}/g), ([, label = ""]) => ({ ...one, label }))
     )

@@ -1,6 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
+import { cpSync } from "node:fs"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { urlOf } from "../support/command.ts"
@@ -27,23 +28,22 @@ const installed = async (): Promise<ReadonlyArray<string>> => {
   )
 }
 
+const isKeptOfPackage = (file: string) =>
+  !file.split(path.sep).includes("node_modules") && !deleted.some((end) => file.endsWith(end))
+
+/** As .dockerignore has it. */
+const isSent = (file: string) => !/\.(?:md|jpg)$/.test(file)
+
 /** A folder with what the image has in /app, from the packages that are installed here. */
 const makeApp = Effect.acquireRelease(
   Effect.promise(async () => {
     const app = await fs.mkdtemp(path.join(project, "dist/image-"))
-    for (const folder of await installed()) {
-      const from = path.join(project, folder)
-      await fs.cp(from, path.join(app, folder), {
-        recursive: true,
-        filter: (file) =>
-          !path.relative(from, file).split(path.sep).includes("node_modules") &&
-          !deleted.some((end) => file.endsWith(end))
-      })
+    const copy = (name: string, isKept: (file: string) => boolean): void => {
+      const from = path.join(project, name)
+      cpSync(from, path.join(app, name), { recursive: true, filter: (file) => isKept(path.relative(from, file)) })
     }
-    const filter = (file: string) => !/\.(?:md|jpg)$/.test(file)
-    for (const name of ["package.json", "migrations", "src", "dist/console"]) {
-      await fs.cp(path.join(project, name), path.join(app, name), { recursive: true, filter })
-    }
+    for (const folder of await installed()) copy(folder, isKeptOfPackage)
+    for (const name of ["package.json", "migrations", "src", "dist/console"]) copy(name, isSent)
     return app
   }),
   (app) => Effect.promise(() => fs.rm(app, { recursive: true }))
