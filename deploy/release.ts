@@ -75,6 +75,7 @@ try {
   requireReleasable(version)
   write(version)
   npm("openapi")
+  npm("revision", "--", "--released")
   npm("check")
   process.stdout.write(byHand(version, git("status", "--porcelain") !== ""))
 } catch (error) {

@@ -220,7 +220,7 @@ describe.runIf(hasHelm)("the Helm chart", () => {
     })
 
     it("sets settings of the service, and secrets from Secrets alone", async () => {
-      const known = new Set([...Object.keys(settingsTable), "Database:Migrate"].map((key) => key.replaceAll(":", "__")))
+      const known = new Set(Object.keys(settingsTable).map((key) => key.replaceAll(":", "__")))
       const secrets = new Set(
         Object.keys(settingsTable)
           .filter((key) => settingsTable[key]?.secret)

@@ -4,6 +4,7 @@ import * as path from "node:path"
 import { batches, index, type Migration, script, type Step } from "../../src/platform/database/migration-steps.ts"
 import { root } from "./manuals.ts"
 import { migrationFaults } from "./migration-lint.ts"
+import { changedFunctions, functionHeaders, headerOf, releasedHeaders } from "./released-functions.ts"
 
 /** Those of the first release make an empty database. */
 const lastOfFirstRelease = 14
@@ -77,5 +78,28 @@ describe("the rules of migrations admit", () => {
     const change =
       "UPDATE agents SET color = 'red' WHERE ctid = ANY (ARRAY(SELECT ctid FROM agents WHERE color IS NULL LIMIT 1000))"
     assert.deepStrictEqual(migrationFaults([index("agents_color", "agents", "(color)"), batches(change)]), [])
+  })
+})
+
+const header = (text: string) => ({ one: headerOf(text) })
+
+describe("functions of the release before", () => {
+  it("have the arguments and the result that replicas of it rely on, or another name", () => {
+    assert.deepStrictEqual(changedFunctions(releasedHeaders(), functionHeaders()), [])
+  })
+
+  it("are compared by what callers see of them", () => {
+    const headers = functionHeaders()
+    for (const [name, header] of Object.entries(headers)) assert.match(header, new RegExp(`^${name} ?\\(.*\\)`), name)
+    const released = header("-- One.\nCREATE OR REPLACE FUNCTION one(a integer) RETURNS text\nLANGUAGE sql AS 'a'")
+    const changes = [
+      "CREATE OR REPLACE FUNCTION one(a integer, b text) RETURNS text LANGUAGE sql AS 'a'",
+      "CREATE OR REPLACE FUNCTION one(b integer) RETURNS text LANGUAGE sql AS 'a'",
+      "CREATE OR REPLACE FUNCTION one(a integer) RETURNS json LANGUAGE sql AS 'a'"
+    ]
+    for (const change of changes) assert.lengthOf(changedFunctions(released, header(change)), 1, change)
+    const same = "-- Two.\nCREATE OR REPLACE FUNCTION one(a integer)\n  RETURNS text LANGUAGE plpgsql AS 'b'"
+    assert.isEmpty(changedFunctions(released, header(same)))
+    assert.isEmpty(changedFunctions(released, {}))
   })
 })

@@ -164,11 +164,12 @@ listen primary
 ${nodes.map(({ name, reached }) => `  server ${name} 127.0.0.1:${reached.postgres} check port ${reached.rest}`).join("\n")}
 `
 
+const at = (port: number) => `http://127.0.0.1:${port}`
+
 /** A primary and a synchronous standby under Patroni with etcd, and HAProxy in front of them. */
 export const makeCluster = Effect.gen(function* () {
   const directory = yield* makeDirectory()
   const etcdPort = yield* freePort
-  const at = (port: number) => `http://127.0.0.1:${port}`
   yield* serverProcess(programs.etcd ?? "", [
     "--data-dir",
     `${directory}/etcd`,

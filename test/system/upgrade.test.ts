@@ -29,9 +29,10 @@ export default [
 const nextRelease = Effect.gen(function* () {
   const directory = yield* makeDirectory()
   yield* Effect.promise(async () => {
-    for (const name of ["src", "migrations", "dist", "package.json", "tsconfig.json"]) {
-      await fs.cp(path.join(project, name), path.join(directory, name), { recursive: true })
-    }
+    const names = ["src", "migrations", "dist", "package.json", "tsconfig.json"]
+    await Promise.all(
+      names.map((name) => fs.cp(path.join(project, name), path.join(directory, name), { recursive: true }))
+    )
     await fs.symlink(path.join(project, "node_modules"), path.join(directory, "node_modules"))
     await fs.writeFile(path.join(directory, "migrations/0900_colors.ts"), migration)
     const functions = path.join(directory, "migrations/functions")
