@@ -37,8 +37,10 @@ const settingsOf = (
 ) => ({
   scope: "application-manager",
   name,
+  log: { dir: directory },
   restapi: { listen: `127.0.0.1:${ports.rest}`, connect_address: `127.0.0.1:${reached.rest}` },
-  etcd3: { host: `127.0.0.1:${ports.etcd}` },
+  // Not where etcd says that it is, which is past the cable that the tests pull.
+  etcd3: { host: `127.0.0.1:${ports.etcd}`, use_proxies: true },
   bootstrap: {
     dcs: {
       ttl: 5,
@@ -108,6 +110,8 @@ const makeNode = Effect.fnUntraced(function* (name: string, parent: string, etcd
     reached: { rest: network.rest.port, postgres: network.postgres.port },
     start,
     processes,
+    /** The end of Patroni's log, for a test that failed. */
+    log: Effect.sync(() => fs.readFileSync(`${directory}/patroni.log`, "utf8").split("\n").slice(-30).join("\n")),
     isPrimary: roleIs("primary"),
     isSynchronous: roleIs("synchronous"),
     /** Ends PostgreSQL as a crash does; Patroni goes on. */

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Clock, Effect, Fiber, Layer } from "effect"
+import { Clock, Effect, Exit, Fiber, Layer } from "effect"
 import * as crypto from "node:crypto"
 import { configureVendors } from "../support/gateway-vendors.ts"
 import { model, spender } from "../support/gateway.ts"
@@ -21,7 +21,14 @@ const mend = (node: Node) => Effect.andThen(node.thaw, node.disconnect(false))
 layer(Layer.empty, { excludeTestServices: true, timeout: "240 seconds" })("a fail-over under traffic", (it) => {
   it.effect.runIf(hasPatroni)("loses nothing that was acknowledged, and replicas go on without a restart", () =>
     Effect.gen(function* () {
-      const { database, isSynchronous, primary } = yield* makeCluster
+      const { database, isSynchronous, nodes, primary } = yield* makeCluster
+      yield* Effect.addFinalizer((exit) =>
+        Exit.isSuccess(exit)
+          ? Effect.void
+          : Effect.forEach(nodes, ({ log, name }) =>
+              Effect.map(log, (text) => void process.stdout.write(`Patroni ${name}:\n${text}\n`))
+            )
+      )
       const start = startReplica(database, { Database__AcquireTimeoutSeconds: "2" })
       const replicas = [yield* start, yield* start]
       yield* Effect.addFinalizer(() => Effect.forEach(replicas, kill, { discard: true }))
