@@ -1,9 +1,11 @@
--- Drops the months of usage rows that ended so many days ago, by the earlier of two clocks; roll-ups stay. The application
--- role owns no table, so retention needs this function. Answers the months.
+-- Drops the months of usage rows that ended so many days ago, by the earlier of two clocks; roll-ups stay. A month with rows
+-- that are still to be exported stays, too. The application role owns no table, so retention needs this function. Answers the
+-- months.
 CREATE OR REPLACE FUNCTION usage_drop_months(days integer, moment timestamptz) RETURNS text[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public SET lock_timeout = '500ms' AS $$
 DECLARE
   months text[];
+  dropped text[] := '{}';
   month text;
 BEGIN
   IF days < 1 OR NOT pg_try_advisory_xact_lock(hashtext('usage-retention')) THEN RETURN '{}'; END IF;
@@ -13,9 +15,12 @@ BEGIN
     THEN (to_date(m.month, 'YYYY_MM') + interval '1 month') AT TIME ZONE 'UTC'
       <= least(moment, now()) - days * interval '24 hours' END;
   FOREACH month IN ARRAY months LOOP
+    CONTINUE WHEN usage_export_needs(to_date(month, 'YYYY_MM')::timestamp AT TIME ZONE 'UTC',
+      (to_date(month, 'YYYY_MM') + interval '1 month') AT TIME ZONE 'UTC');
+    dropped := dropped || month;
     EXECUTE format('DROP TABLE public.%I', 'usage_rows_' || month);
   END LOOP;
-  RETURN months;
+  RETURN dropped;
 END
 $$;
 

@@ -10,11 +10,13 @@ import { SubscriptionsHandlers } from "./subscriptions/handlers.ts"
 import { SubscriptionQuotasLayer } from "./subscriptions/quotas.ts"
 import { Subscriptions } from "./subscriptions/service.ts"
 import { UsageHandlers } from "./usage/handlers.ts"
+import { UsageExport } from "./usage-export/service.ts"
 import { Usage } from "./usage/service.ts"
 
 /** Usage, its sums, and the reports on them. */
 export const layer = Layer.mergeAll(
   Usage.layer,
+  UsageExport.layer,
   Rollups.layer,
   Reports.layer,
   Subscriptions.layer,

@@ -6,10 +6,10 @@ import { addressRefused, isPrivateHost, makeGuardedDispatcher, publicLookup, ref
 import { makeResolve } from "./name-resolution.ts"
 
 export interface OutboundRequest {
-  readonly method: "GET" | "POST" | "OPTIONS"
+  readonly method: "GET" | "POST" | "PUT" | "OPTIONS"
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
+  readonly body?: string | Uint8Array
   /** From the connection to the last byte. */
   readonly timeoutSeconds: number
   /** The rest of a longer response is not read. */
@@ -39,7 +39,7 @@ export class OutboundFailure extends Data.TaggedError("OutboundFailure")<{
 const connectTimeoutMillis = 5000
 const connections = 64
 
-/** Small requests to addresses that callers name. Redirects are not followed. */
+/** Requests with small answers to addresses that callers or operators name. Redirects are not followed. */
 export class OutboundHttp extends Context.Service<
   OutboundHttp,
   { send(request: OutboundRequest): Effect.Effect<OutboundResponse, OutboundFailure> }

@@ -231,6 +231,20 @@ const settings = {
     "7",
     "Days for which usage that an event reports is booked as of its `time`; what is older is booked as of now"
   ),
+  "Usage:Export:Bucket": optional(text, "Bucket that usage is exported to, in S3 or what speaks its protocol"),
+  "Usage:Export:Prefix": setting(text, "usage", "What the paths of exported files begin with"),
+  "Usage:Export:Region": setting(text, "us-east-1", "Region of the bucket"),
+  "Usage:Export:Endpoint": optional(address, "Server of the bucket; without it, S3 of the region"),
+  "Usage:Export:Addressing": optional(
+    choice("path", "virtual-host"),
+    "Where requests have the bucket; without it, in the path of an endpoint, and in the host of S3"
+  ),
+  "Usage:Export:AccessKeyId": optional(headerSecret, "Id of the key that may write to the bucket"),
+  "Usage:Export:SecretAccessKey": optional(headerSecret, "Secret of that key"),
+  "Usage:Export:Format": setting(choice("jsonl", "parquet"), "jsonl", "Format of new files"),
+  "Usage:Export:EverySeconds": setting(integer(1, day), "900", "Seconds that rows wait until they make files"),
+  "Usage:Export:MaxRows": setting(integer(1, 1_000_000), "100000", "Rows of a file, from which on another one begins"),
+  "Usage:Export:Stop": setting(flag, "false", "End the export, and drop what waits for it"),
   "Insights:MinAnomalyUsd": setting(integer(0, 1_000_000), "1", "Dollars that an anomaly has to be worth"),
   "Integrations:AllowPrivateAddresses": setting(
     flag,
@@ -358,7 +372,12 @@ export const noEncryptionKey = {
 
 /** Refuses settings with which the service must not answer requests; commands beside it may run with them. */
 export const requireServable = Effect.gen(function* () {
-  const { database, environment, llm, security, sources } = yield* Settings
+  const { database, environment, llm, security, sources, usage } = yield* Settings
+  const { accessKeyId, bucket, secretAccessKey } = usage.export
+  const missing = Object.entries({ AccessKeyId: accessKeyId, SecretAccessKey: secretAccessKey })
+    .filter(([, value]) => Option.isSome(bucket) && Option.isNone(value))
+    .map(([name]) => ({ name: `Usage:Export:${name}`, source: "not set", reason: "required with Usage:Export:Bucket" }))
+  if (missing.length > 0) return yield* new SettingsError({ faults: missing })
   if (environment !== "Production") return
   const auth = "Llm:Gateway:Auth"
   const faults = [
