@@ -3,6 +3,7 @@ import * as fs from "node:fs/promises"
 import { AuditVerification } from "../../audit/chain/verification.ts"
 import { Deliveries } from "../../events/deliveries/service.ts"
 import { Rollups } from "../../insights/rollups/service.ts"
+import { UsageExport } from "../../insights/usage-export/service.ts"
 import { DatabaseConnection } from "../../platform/database/connection.ts"
 import { SharedRedis } from "../../platform/redis/shared-redis.ts"
 import { BackgroundJobs, type JobReport, repeatJob } from "../../platform/runtime/background-jobs.ts"
@@ -26,6 +27,8 @@ const laggingSeconds = 5
 const overdueSeconds = 60
 /** Usage is folded every few seconds, also under load. */
 const behindSeconds = 60
+/** How long after its time usage may be without a file in the storage. */
+const lateSeconds = 300
 const lowDisk = 0.1
 const fullDisk = 0.02
 const nanosPerMilli = 1e6
@@ -48,6 +51,7 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
     const checks = yield* HealthChecks
     const { embeddedIn } = yield* DatabaseConnection
     const redis = yield* SharedRedis
+    const usage = yield* UsageExport
     const repository = yield* DashboardRepository
     const rollups = yield* Rollups
     const { telemetry } = yield* Settings
@@ -118,6 +122,28 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
       return state === "unused" ? [] : [(state === "away" ? degraded : healthy)(redisDetails[state])]
     })
 
+    const usageExport = Effect.map(usage.backlog, (backlog) => {
+      if (backlog === undefined) return healthy("it begins")
+      const { failure, failures, files, rows, uploadedRows, waitingSeconds } = backlog
+      const uploaded = `${uploadedRows} rows in ${files} files are uploaded`
+      const waiting = `${rows} rows wait in files, the first for ${Math.round(waitingSeconds)} seconds; Usage:RetentionDays drops none before`
+      if (!usage.isOn) {
+        return degraded(
+          `${uploaded}, and usage goes on waiting, but this replica has no Usage:Export:Bucket: set it, or end the export by Usage:Export:Stop`
+        )
+      }
+      if (failure !== null) return degraded(`${waiting}. Uploads failed ${failures} times in a row: ${failure}`)
+      return waitingSeconds > usage.everySeconds + lateSeconds ? degraded(`${uploaded}; ${waiting}`) : healthy(uploaded)
+    })
+    /** Where this replica exports, or an export goes on without it. */
+    const exporting = usage.isOn
+      ? Effect.succeed([usageExport])
+      : usage.backlog.pipe(
+          Effect.timeoutOption(patience),
+          Effect.map((found) => (Option.isSome(found) && found.value !== undefined ? [usageExport] : [])),
+          Effect.catchCause(() => Effect.succeed([]))
+        )
+
     const report = Effect.gen(function* () {
       const results = yield* Effect.all(
         [
@@ -129,7 +155,8 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
           run("usage-folding", usageFolding),
           run("disk", disk),
           run("background-jobs", backgroundJobs),
-          ...(yield* sharing).map((finding) => run("redis", Effect.succeed(finding)))
+          ...(yield* sharing).map((finding) => run("redis", Effect.succeed(finding))),
+          ...(yield* exporting).map((check) => run("usage-export", check))
         ],
         { concurrency: "unbounded" }
       )

@@ -75,7 +75,8 @@ export const HealthCheck = Schema.Struct({
     "usage-folding",
     "disk",
     "background-jobs",
-    "redis"
+    "redis",
+    "usage-export"
   ]),
   status: HealthStatus,
   durationMs: Count.annotate({ description: "Milliseconds that the check took", examples: [3] }),

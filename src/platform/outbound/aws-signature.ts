@@ -74,6 +74,10 @@ const canonicalPath = ({ pathname }: URL, service: string): string =>
     .join("/")
 
 const canonicalQuery = ({ searchParams }: URL): string =>
-  Array.from(searchParams, ([name, value]) => `${awsEncoded(name)}=${awsEncoded(value)}`)
-    .toSorted()
+  Array.from(searchParams, ([name, value]) => [awsEncoded(name), awsEncoded(value)] as const)
+    // By the names alone first: with the sign between, `a-b` would come before `a`.
+    .toSorted(([name, value], [other, another]) => order(name, other) || order(value, another))
+    .map((pair) => pair.join("="))
     .join("&")
+
+const order = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0)
