@@ -109,6 +109,14 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
       // Elements of rows booked before the start wait until no hour of the history can have them too.
       const isReady = sql`(k.is_history OR k.batch > (SELECT first_batch FROM usage_export)
         OR (SELECT history_from FROM usage_export) IS NULL)`
+      /** The rows \`u\` of elements \`t\`: many elements may have one moment, whose rows are read once. */
+      const rowsOf = (elements: string) =>
+        sql.literal(`(${elements}) t JOIN (
+          SELECT u.* FROM (SELECT DISTINCT d.tenant_id, d.occurred_at FROM (${elements}) d) m
+          CROSS JOIN LATERAL (
+            SELECT * FROM usage_rows u WHERE u.tenant_id = m.tenant_id AND u.occurred_at = m.occurred_at AND ${isUsage} OFFSET 0
+          ) u
+        ) u ON u.batch = t.batch AND u.tenant_id = t.tenant_id AND u.occurred_at = t.occurred_at`)
       const next = sql`SELECT k.ctid, k.queued_at FROM usage_export_queue k WHERE ${isReady}
         ORDER BY k.batch, k.tenant_id, k.occurred_at LIMIT ${elementsAtOnce}`
 
@@ -123,8 +131,10 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
           Effect.orDie
         ),
         /** Whether this transaction is the one that decides files; the others leave it to that. */
-        lead: Effect.orDie(sql`SET LOCAL statement_timeout = '10min'`).pipe(
-          Effect.andThen(leads(sql`SELECT pg_try_advisory_xact_lock(hashtext('usage-export')) AS leads`)),
+        lead: leads(sql`
+          SELECT pg_try_advisory_xact_lock(hashtext('usage-export')) AS leads, set_config('statement_timeout', '10min', true),
+            -- The planner takes the elements for few, and would compare each with all rows.
+            set_config('enable_nestloop', 'off', true)`).pipe(
           Effect.map(([row]) => row?.leads === true)
         ),
         /** Queues the rows of the next hour that has some from before the start; whether there may be more. */
@@ -166,12 +176,10 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
               WHERE q.ctid = ANY (ARRAY(SELECT k.ctid FROM (${next}) k))
               RETURNING q.*
             ), counted AS (
-              SELECT t.*, date_trunc('hour', t.occurred_at, 'UTC') AS hour, u.rows, u.cost
-              FROM taken t CROSS JOIN LATERAL (
-                SELECT count(*) AS rows, sum(u.cost) AS cost FROM usage_rows u
-                WHERE u.tenant_id = t.tenant_id AND u.occurred_at = t.occurred_at AND u.batch = t.batch
-                  AND ${sql.literal(isUsage)}
-              ) u WHERE u.rows > 0
+              SELECT t.batch, t.tenant_id, t.occurred_at, t.queued_at, date_trunc('hour', t.occurred_at, 'UTC') AS hour,
+                count(*) AS rows, sum(u.cost) AS cost
+              FROM ${rowsOf("SELECT * FROM taken")}
+              GROUP BY t.batch, t.tenant_id, t.occurred_at, t.queued_at
             ), placed AS (
               SELECT c.*, div(sum(c.rows) OVER (PARTITION BY c.hour ORDER BY c.batch, c.tenant_id, c.occurred_at) - c.rows,
                 ${maxRows}::integer) AS part FROM counted c
@@ -210,16 +218,13 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
               SELECT to_json(l)::text || E'\n' AS line, c.cost, row_number() OVER (ORDER BY c.place, c."rowId" COLLATE "C") AS nth
               FROM (
                 SELECT u.cost, u.place, ${sql.literal(selected)} FROM (
-                  SELECT e.place, u.* FROM usage_export_files f
-                  CROSS JOIN LATERAL unnest(f.batches[${first}:${last}], f.tenants[${first}:${last}],
-                    f.moments[${first}:${last}]) WITH ORDINALITY AS e(batch, tenant_id, occurred_at, place)
-                  CROSS JOIN LATERAL (
-                    SELECT * FROM usage_rows u WHERE u.tenant_id = e.tenant_id AND u.occurred_at = e.occurred_at
-                      AND u.batch = e.batch AND ${sql.literal(isUsage)} OFFSET 0
-                  ) u WHERE f.number = ${String(number)}::bigint
+                  SELECT t.place, u.* FROM ${rowsOf(`
+                    SELECT e.* FROM usage_export_files f CROSS JOIN LATERAL unnest(f.batches[${first}:${last}],
+                      f.tenants[${first}:${last}], f.moments[${first}:${last}])
+                      WITH ORDINALITY AS e(batch, tenant_id, occurred_at, place) WHERE f.number = ${number}`)}
                 ) u
               ) c CROSS JOIN LATERAL (SELECT ${sql.literal(columns.map(({ name }) => `c."${name}"`).join(", "))}) l
-            ) l GROUP BY (l.nth - 1) / ${linesTogether}::integer ORDER BY min(l.nth)`)
+            ) l GROUP BY (l.nth - 1) / ${linesTogether}::integer ORDER BY min(l.nth)`.unprepared)
         ),
         /** Whether a file is still to be uploaded. */
         isOpen: Effect.fn("UsageExportRepository.isOpen")((number: bigint) =>

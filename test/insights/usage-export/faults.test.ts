@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Context, Effect, Exit, Logger } from "effect"
+import { UsageExportRepository } from "../../../src/insights/usage-export/repository.ts"
 import { makeStorage } from "../../../src/insights/usage-export/storage.ts"
 import { Usage } from "../../../src/insights/usage/service.ts"
+import { Database } from "../../../src/platform/database/database.ts"
 import { OutboundHttp } from "../../../src/platform/outbound/outbound-http.ts"
 import { requireServable, Settings, settingsFrom } from "../../../src/platform/settings/settings.ts"
 import { makeTenant } from "../../support/authority.ts"
@@ -201,6 +203,37 @@ describe("rows that were deleted behind the export", () => {
     }).pipe(Effect.scoped)
   )
 })
+
+it.live("a replica that wakes up behind the others finds no rows of its file, and changes nothing", () =>
+  Effect.gen(function* () {
+    const database = yield* makeDatabase
+    const tenantId = yield* makeTenant(database)
+    const storage = yield* startStorage
+    yield* asSuperuser(database, (sql) => sql`SELECT usage_make_partitions('2026-01-15', 1), usage_export_start()`)
+    yield* writeUsage(database, tenantId, [{ at: "2026-01-10T10:00:00Z", cost: 5 }])
+    const { context } = yield* startServer(database)
+    const repository = yield* Effect.provide(UsageExportRepository.make, context)
+    const all = <A>(effect: Effect.Effect<A>) => Context.get(context, Database).transaction("all", effect)
+    yield* all(Effect.repeat(repository.queueHistory, { while: (hasMore) => hasMore }))
+    yield* all(repository.decide("jsonl", 10))
+    const file = (yield* repository.claim(600)) ?? assert.fail("no file")
+    assert.isUndefined(yield* repository.claim(600))
+    assert.lengthOf(yield* all(repository.lines(file.number, 1, 1)), 1)
+    yield* startService(database, exportTo(storage))
+    yield* untilExportedSoon(database, storage, 1)
+    const before = yield* exportState(database)
+    const dropped = yield* asSuperuser(
+      database,
+      (sql) => sql<{ readonly months: ReadonlyArray<string> }>`SELECT usage_drop_months(30, now()) AS months`
+    )
+    assert.include(dropped[0]?.months, "2026_01")
+    assert.isEmpty(yield* all(repository.lines(file.number, 1, 1)))
+    assert.isFalse(yield* repository.isOpen(file.number))
+    assert.isUndefined(yield* repository.fail(file.number, "late"))
+    yield* repository.finish(file.number)
+    assert.deepStrictEqual(yield* exportState(database), before)
+  }).pipe(Effect.scoped)
+)
 
 it.live("no secret is in what the export logs", () =>
   Effect.gen(function* () {
