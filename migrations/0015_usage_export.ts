@@ -36,7 +36,6 @@ USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
 -- Files that are not uploaded yet. What a file has is decided with its row and never changes.
 CREATE TABLE usage_export_files (
   number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  format text NOT NULL,
   -- In which all of its rows are, and by which it is named.
   hour timestamptz NOT NULL,
   batches bigint[] NOT NULL,

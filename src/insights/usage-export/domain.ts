@@ -1,4 +1,4 @@
-/** How the columns of a file are typed; `json` is an object in JSON Lines, and its text in Parquet. */
+/** How the columns of a file are typed; `json` is an object with any members. */
 export type ColumnType = "text" | "integer" | "boolean" | "timestamp" | "json"
 
 /** A column of the files: its name never changes its meaning, and others may come behind the last. */
@@ -65,14 +65,9 @@ export const columns = [
 ] as const satisfies ReadonlyArray<Column>
 export type ColumnName = (typeof columns)[number]["name"]
 
-export const fileFormats = ["jsonl", "parquet"] as const
-export type FileFormat = (typeof fileFormats)[number]
-const suffixes = { jsonl: "jsonl.gz", parquet: "parquet" } as const
-
 /** A file whose rows are decided. */
 export interface UsageFile {
   readonly number: bigint
-  readonly format: FileFormat
   /** `2026-11-27T14`, in UTC: all rows are of this hour. */
   readonly hour: string
   readonly digest: string
@@ -85,8 +80,8 @@ export interface UsageFile {
 const numberDigits = 12
 
 /** Where a file is below the prefix: by what it holds, so that it has one name however often it is uploaded. */
-export const pathOf = ({ digest, format, hour, number }: UsageFile): string =>
-  `${schemaVersion}/dt=${hour.slice(0, 10)}/hour=${hour.slice(11, 13)}/${String(number).padStart(numberDigits, "0")}-${digest}.${suffixes[format]}`
+export const pathOf = ({ digest, hour, number }: UsageFile): string =>
+  `${schemaVersion}/dt=${hour.slice(0, 10)}/hour=${hour.slice(11, 13)}/${String(number).padStart(numberDigits, "0")}-${digest}.jsonl.gz`
 
 /** Consecutive parts that together have about so many rows, as the places of the first and the last, counted from 1. */
 export const slicesOf = (counts: ReadonlyArray<number>, rows: number): ReadonlyArray<readonly [number, number]> => {

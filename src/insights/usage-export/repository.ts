@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { readRows } from "../../platform/database/table.ts"
-import { type ColumnName, columns, type FileFormat, fileFormats } from "./domain.ts"
+import { type ColumnName, columns } from "./domain.ts"
 
 const Count = Schema.Int
 /** A `numeric` without decimals, or a `bigint`. */
@@ -9,7 +9,6 @@ const Whole = Schema.BigIntFromString
 
 const StoredFile = Schema.Struct({
   number: Whole,
-  format: Schema.Literals(fileFormats),
   hour: Schema.String,
   digest: Schema.String,
   rows: Count,
@@ -139,14 +138,16 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
         ),
         /** Queues the rows of the next hour that has some from before the start; whether there may be more. */
         queueHistory: Effect.gen(function* () {
+          // A statement of its own: one that names the rows waits for whoever changes their partitions.
+          const [begun] = yield* sql`SELECT FROM usage_export WHERE history_from IS NOT NULL`
+          if (begun === undefined) return false
           const [found] = yield* history(sql`
             SELECT (SELECT date_trunc('hour', min(u.occurred_at), 'UTC')::text FROM tenants t CROSS JOIN LATERAL (
               SELECT r.occurred_at FROM usage_rows r WHERE r.tenant_id = t.id AND r.occurred_at >= e.history_from
               ORDER BY r.occurred_at LIMIT 1
             ) u WHERE u.occurred_at < e.started_at + interval '1 day') AS hour
-            FROM usage_export e WHERE e.history_from IS NOT NULL`)
-          if (found === undefined) return false
-          const { hour } = found
+            FROM usage_export e`)
+          const hour = found?.hour ?? null
           if (hour !== null) {
             yield* sql`
               INSERT INTO usage_export_queue (batch, tenant_id, occurred_at, is_history)
@@ -169,7 +170,7 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
           )
         ),
         /** Makes files of the oldest elements, each of one hour and about so many rows. */
-        decide: Effect.fn("UsageExportRepository.decide")((format: FileFormat, maxRows: number) =>
+        decide: Effect.fn("UsageExportRepository.decide")((maxRows: number) =>
           sql`
             WITH taken AS (
               DELETE FROM usage_export_queue q
@@ -184,9 +185,9 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
               SELECT c.*, div(sum(c.rows) OVER (PARTITION BY c.hour ORDER BY c.batch, c.tenant_id, c.occurred_at) - c.rows,
                 ${maxRows}::integer) AS part FROM counted c
             )
-            INSERT INTO usage_export_files (format, hour, batches, tenants, moments, counts, digest, rows, cost_nano_usd,
+            INSERT INTO usage_export_files (hour, batches, tenants, moments, counts, digest, rows, cost_nano_usd,
               queued_at)
-            SELECT ${format}, p.hour, array_agg(p.batch ORDER BY p.batch, p.tenant_id, p.occurred_at),
+            SELECT p.hour, array_agg(p.batch ORDER BY p.batch, p.tenant_id, p.occurred_at),
               array_agg(p.tenant_id ORDER BY p.batch, p.tenant_id, p.occurred_at),
               array_agg(p.occurred_at ORDER BY p.batch, p.tenant_id, p.occurred_at),
               array_agg(p.rows::integer ORDER BY p.batch, p.tenant_id, p.occurred_at),
@@ -204,7 +205,7 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
                 SELECT k.number FROM usage_export_files k, usage_export e
                 WHERE k.claimed_until < clock_timestamp() AND e.retry_at < clock_timestamp()
                 ORDER BY k.number LIMIT 1 FOR UPDATE OF k SKIP LOCKED)
-              RETURNING f.number::text, f.format, to_char(f.hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24') AS hour, f.digest,
+              RETURNING f.number::text, to_char(f.hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24') AS hour, f.digest,
                 f.rows::integer, f.cost_nano_usd::text, f.counts`),
             ([file]) => file
           )

@@ -36,14 +36,14 @@ export class UsageExport extends Context.Service<UsageExport>()("app/insights/Us
     const database = yield* Database
     const repository = yield* UsageExportRepository
     const settings = (yield* Settings).usage.export
-    const { everySeconds, format, maxRows, stop } = settings
+    const { everySeconds, maxRows, stop } = settings
 
     /** Makes files of what waits, a step at a time. */
     const decide = Effect.gen(function* () {
       if (!(yield* repository.lead)) return false
       const hasHistory = yield* repository.queueHistory
       const { isDue, isFull } = yield* repository.due(everySeconds)
-      if (isDue) yield* repository.decide(format, maxRows)
+      if (isDue) yield* repository.decide(maxRows)
       return hasHistory || isFull
     }).pipe((step) => Effect.repeat(database.transaction("all", step), { while: (hasMore) => hasMore }))
 

@@ -241,7 +241,6 @@ const settings = {
   ),
   "Usage:Export:AccessKeyId": optional(headerSecret, "Id of the key that may write to the bucket"),
   "Usage:Export:SecretAccessKey": optional(headerSecret, "Secret of that key"),
-  "Usage:Export:Format": setting(choice("jsonl", "parquet"), "jsonl", "Format of new files"),
   "Usage:Export:EverySeconds": setting(integer(1, day), "900", "Seconds that rows wait until they make files"),
   "Usage:Export:MaxRows": setting(integer(1, 1_000_000), "100000", "Rows of a file, from which on another one begins"),
   "Usage:Export:Stop": setting(flag, "false", "End the export, and drop what waits for it"),

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Context, Effect, Exit, Logger } from "effect"
+import { Cause, Context, Effect, Exit, Layer, Logger } from "effect"
 import { UsageExportRepository } from "../../../src/insights/usage-export/repository.ts"
 import { makeStorage } from "../../../src/insights/usage-export/storage.ts"
 import { Usage } from "../../../src/insights/usage/service.ts"
-import { Database } from "../../../src/platform/database/database.ts"
+import { Database, poolLayer } from "../../../src/platform/database/database.ts"
 import { OutboundHttp } from "../../../src/platform/outbound/outbound-http.ts"
 import { requireServable, Settings, settingsFrom } from "../../../src/platform/settings/settings.ts"
 import { makeTenant } from "../../support/authority.ts"
@@ -211,11 +211,15 @@ it.live("a replica that wakes up behind the others finds no rows of its file, an
     const storage = yield* startStorage
     yield* asSuperuser(database, (sql) => sql`SELECT usage_make_partitions('2026-01-15', 1), usage_export_start()`)
     yield* writeUsage(database, tenantId, [{ at: "2026-01-10T10:00:00Z", cost: 5 }])
-    const { context } = yield* startServer(database)
-    const repository = yield* Effect.provide(UsageExportRepository.make, context)
+    const context = yield* Layer.build(
+      UsageExportRepository.layer.pipe(
+        Layer.provideMerge(poolLayer({ connection: database, maxConnections: 2, statementTimeoutSeconds: 30 }))
+      )
+    )
+    const repository = Context.get(context, UsageExportRepository)
     const all = <A>(effect: Effect.Effect<A>) => Context.get(context, Database).transaction("all", effect)
     yield* all(Effect.repeat(repository.queueHistory, { while: (hasMore) => hasMore }))
-    yield* all(repository.decide("jsonl", 10))
+    yield* all(repository.decide(10))
     const file = (yield* repository.claim(600)) ?? assert.fail("no file")
     assert.isUndefined(yield* repository.claim(600))
     assert.lengthOf(yield* all(repository.lines(file.number, 1, 1)), 1)
