@@ -9,8 +9,8 @@ import { Rollups } from "./rollups/service.ts"
 import { SubscriptionsHandlers } from "./subscriptions/handlers.ts"
 import { SubscriptionQuotasLayer } from "./subscriptions/quotas.ts"
 import { Subscriptions } from "./subscriptions/service.ts"
-import { UsageHandlers } from "./usage/handlers.ts"
 import { UsageExport } from "./usage-export/service.ts"
+import { UsageHandlers } from "./usage/handlers.ts"
 import { Usage } from "./usage/service.ts"
 
 /** Usage, its sums, and the reports on them. */

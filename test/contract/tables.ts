@@ -4,13 +4,16 @@ import { clientsMarkdown } from "../support/client-features.ts"
 import { familyReference, gatewayReference } from "./gateway-reference.ts"
 import { manuals, root } from "./manuals.ts"
 import { settingsMarkdown } from "./settings-reference.ts"
+import { usageExportColumns, usageExportTable } from "./usage-export-reference.ts"
 
 /** The tables of the documentation that are made from the source, by the name of their markers. */
 export const tables: Readonly<Record<string, string>> = {
   settings: settingsMarkdown,
   "gateway-configuration": gatewayReference,
   "gateway-families": familyReference,
-  "gateway-clients": clientsMarkdown
+  "gateway-clients": clientsMarkdown,
+  "usage-export-columns": usageExportColumns,
+  "usage-export-table": usageExportTable
 }
 
 const within = (name: string) => new RegExp(`(<!-- ${name} -->\\n)[\\s\\S]*(<!-- /${name} -->)`)

@@ -1,5 +1,5 @@
-import { Effect } from "effect"
 import aws4 from "aws4"
+import { Effect } from "effect"
 import { createHash } from "node:crypto"
 import * as http from "node:http"
 import { type AddressInfo } from "node:net"

@@ -64,7 +64,12 @@ interface Setting {
 }
 
 /** Runs `during` while a statement of a superuser holds its locks, under which a statement of the service waits. */
-const underLock = (database: TestDatabase, statement: string, book: Effect.Effect<unknown>, during: Effect.Effect<unknown>) =>
+const underLock = (
+  database: TestDatabase,
+  statement: string,
+  book: Effect.Effect<unknown>,
+  during: Effect.Effect<unknown>
+) =>
   asSuperuser(database, (sql) =>
     sql.withTransaction(
       sql.unsafe(statement).pipe(Effect.andThen(book), Effect.andThen(untilBlocked(sql)), Effect.andThen(during))
@@ -96,7 +101,12 @@ const steps: Readonly<Record<string, (setting: Setting, end: Effect.Effect<unkno
 }
 
 /** Holds the first put, which goes on once the replica has ended: what was sent may arrive late. */
-const atPut = (storage: ObjectStorage, when: "before" | "after", book: Effect.Effect<unknown>, end: Effect.Effect<unknown>) =>
+const atPut = (
+  storage: ObjectStorage,
+  when: "before" | "after",
+  book: Effect.Effect<unknown>,
+  end: Effect.Effect<unknown>
+) =>
   Effect.gen(function* () {
     const come = yield* Deferred.make<void>()
     const released = yield* Deferred.make<void>()
@@ -162,7 +172,9 @@ it.live(
       const database = yield* makeDatabase
       const tenantId = yield* makeTenant(database)
       const storage = yield* startStorage
-      const [first] = yield* Effect.all([replicaOf(database, storage), replicaOf(database, storage)], { concurrency: 2 })
+      const [first] = yield* Effect.all([replicaOf(database, storage), replicaOf(database, storage)], {
+        concurrency: 2
+      })
       yield* untilBegun(database)
       let count = 0
       storage.before = () =>

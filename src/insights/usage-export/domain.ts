@@ -23,7 +23,11 @@ export const schemaVersion = "v1"
 export const columns = [
   required("rowId", "text", "Differs for each row, and is the same wherever the row is exported again"),
   required("kind", "text", "`request`, `refund`, or `cached`: an answer of the gateway's cache, which cost nothing"),
-  column("id", "text", "The charge; of a refund, that which it refunds; of a call that failed and has none, its reservation"),
+  column(
+    "id",
+    "text",
+    "The charge; of a refund, that which it refunds; of a call that failed and has none, its reservation"
+  ),
   required("tenantId", "text", "The tenant"),
   required("occurredAt", "timestamp", "When it was booked, and by what its file is placed"),
   required("costNanoUsd", "integer", "Billionths of a dollar; below zero for a refund"),

@@ -133,9 +133,7 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
         lead: leads(sql`
           SELECT pg_try_advisory_xact_lock(hashtext('usage-export')) AS leads, set_config('statement_timeout', '10min', true),
             -- The planner takes the elements for few, and would compare each with all rows.
-            set_config('enable_nestloop', 'off', true)`).pipe(
-          Effect.map(([row]) => row?.leads === true)
-        ),
+            set_config('enable_nestloop', 'off', true)`).pipe(Effect.map(([row]) => row?.leads === true)),
         /** Queues the rows of the next hour that has some from before the start; whether there may be more. */
         queueHistory: Effect.gen(function* () {
           // A statement of its own: one that names the rows waits for whoever changes their partitions.
@@ -212,7 +210,8 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
         ),
         /** The lines of the parts of a file between two places; none where it was uploaded by another replica. */
         lines: Effect.fn("UsageExportRepository.lines")((number: bigint, first: number, last: number) =>
-          content(sql`
+          content(
+            sql`
             SELECT convert_to(string_agg(l.line, '' ORDER BY l.nth), 'UTF8') AS lines, count(*)::integer AS rows,
               sum(l.cost)::text AS cost_nano_usd
             FROM (
@@ -225,7 +224,8 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
                       WITH ORDINALITY AS e(batch, tenant_id, occurred_at, place) WHERE f.number = ${number}`)}
                 ) u
               ) c CROSS JOIN LATERAL (SELECT ${sql.literal(columns.map(({ name }) => `c."${name}"`).join(", "))}) l
-            ) l GROUP BY (l.nth - 1) / ${linesTogether}::integer ORDER BY min(l.nth)`.unprepared)
+            ) l GROUP BY (l.nth - 1) / ${linesTogether}::integer ORDER BY min(l.nth)`.unprepared
+          )
         ),
         /** Whether a file is still to be uploaded. */
         isOpen: Effect.fn("UsageExportRepository.isOpen")((number: bigint) =>

@@ -62,7 +62,10 @@ export const signed = (
 
 /** A part of a path or a query as AWS encodes it, which leaves fewer characters as they are than URLs do. */
 export const awsEncoded = (text: string): string =>
-  encodeURIComponent(text).replaceAll(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
+  encodeURIComponent(text).replaceAll(
+    /[!'()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`
+  )
 
 const hmac = (key: string | Buffer, text: string): Buffer => createHmac("sha256", key).update(text).digest()
 

@@ -53,8 +53,14 @@ describe("what the storage refuses is named with its setting, and comes when it 
     [{ status: 404, code: "NoSuchBucket" }, /bucket warehouse does not exist.*Usage:Export:Bucket/],
     [{ status: 403, code: "InvalidAccessKeyId" }, /Usage:Export:AccessKeyId/],
     [{ status: 403, code: "SignatureDoesNotMatch" }, /Usage:Export:SecretAccessKey/],
-    [{ status: 403, code: "RequestTimeTooSkewed", headers: { date: now() } }, /clock of this host.*by 1[2-4]\d\d seconds/],
-    [{ status: 301, code: "PermanentRedirect", headers: { "x-amz-bucket-region": "eu-west-9" } }, /eu-west-9.*Usage:Export:Region/],
+    [
+      { status: 403, code: "RequestTimeTooSkewed", headers: { date: now() } },
+      /clock of this host.*by 1[2-4]\d\d seconds/
+    ],
+    [
+      { status: 301, code: "PermanentRedirect", headers: { "x-amz-bucket-region": "eu-west-9" } },
+      /eu-west-9.*Usage:Export:Region/
+    ],
     [{ status: 503, code: "SlowDown" }, /503 SlowDown/],
     [{ status: 500, code: "" }, /500/]
   ])("%o", ([refusal, detail]) =>
@@ -76,10 +82,17 @@ describe("what the storage refuses is named with its setting, and comes when it 
     ["Usage__Export__SecretAccessKey", "other", /Usage:Export:SecretAccessKey/],
     ["Usage__Export__Region", "us-east-1", /in the region eu-test-1: correct Usage:Export:Region/],
     ["Usage__Export__Bucket", "gone", /The bucket gone does not exist/],
-    ["Usage__Export__Endpoint", "http://127.0.0.1:9", /cannot be reached.*http:\/\/127\.0\.0\.1:9, Usage:Export:Endpoint/]
+    [
+      "Usage__Export__Endpoint",
+      "http://127.0.0.1:9",
+      /cannot be reached.*http:\/\/127\.0\.0\.1:9, Usage:Export:Endpoint/
+    ]
   ] as const)("a wrong %s", ([name, value, detail]) =>
     Effect.gen(function* () {
-      const { database, service, storage, write } = yield* setting((storage) => ({ ...exportTo(storage), [name]: value }))
+      const { database, service, storage, write } = yield* setting((storage) => ({
+        ...exportTo(storage),
+        [name]: value
+      }))
       yield* write(1)
       yield* untilDegraded(service, detail)
       yield* startService(database, exportTo(storage))

@@ -48,10 +48,7 @@ describe("the export of usage", () => {
       const rows = yield* untilExported(database, storage, 4)
       assert.strictEqual(costOf(rows), 9_000_000_000_000_001n + 1n - 5n)
       const [first = "", second] = [...storage.objects.keys()].toSorted()
-      assert.match(
-        first,
-        new RegExp(`^${bucket}/usage/v1/dt=2026-03-01/hour=10/\\d{12}-[0-9a-f]{8}\\.jsonl\\.gz$`)
-      )
+      assert.match(first, new RegExp(`^${bucket}/usage/v1/dt=2026-03-01/hour=10/\\d{12}-[0-9a-f]{8}\\.jsonl\\.gz$`))
       assert.match(second ?? "", /hour=11/)
       assert.strictEqual(linesOf(storage.objects.get(first))[0]?.["model"], `a "model"\n é`)
       assert.deepStrictEqual(rows.map(({ kind }) => kind).toSorted(), ["refund", "request", "request", "request"])
@@ -184,7 +181,9 @@ describe("the export of usage", () => {
         cached.map(({ costNanoUsd, id, savedNanoUsd }) => [id, costNanoUsd, savedNanoUsd]),
         Array.from({ length: 4 }, () => [null, 0, 3])
       )
-      const sizes = [...storage.objects].filter(([path]) => path.includes("dt=2026-03-01")).map(([, body]) => linesOf(body).length)
+      const sizes = [...storage.objects]
+        .filter(([path]) => path.includes("dt=2026-03-01"))
+        .map(([, body]) => linesOf(body).length)
       assert.deepStrictEqual(
         sizes.toSorted((a, b) => a - b),
         [5, 10, 10]
