@@ -145,7 +145,8 @@ const writesWithoutEntry = [
   "platform/idempotency/",
   "gateway/conversations/",
   "gateway/transcripts/",
-  "events/deliveries/repository.ts"
+  "events/deliveries/repository.ts",
+  "insights/usage-export/repository.ts"
 ]
 
 /** A comparison with a dialect or an operation of the gateway, which its format decides (`gateway/formats/README.md`). */

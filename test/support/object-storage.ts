@@ -41,7 +41,7 @@ const minutes = 60_000
 const mostSkew = 15 * minutes
 
 /** The fault of a request by the rules of S3; the signature is computed by another library than the service's own. */
-const faultOf = ({ headers, method, url }: http.IncomingMessage, body: Buffer): Refusal | undefined => {
+const faultOf = ({ headers, method = "", url = "" }: http.IncomingMessage, body: Buffer): Refusal | undefined => {
   const authorization = headers.authorization ?? ""
   const [, accessKeyId, region] = /Credential=([^/]+)\/\d{8}\/([^/]+)\/s3\/aws4_request/.exec(authorization) ?? []
   const names = /SignedHeaders=([^,]+)/.exec(authorization)?.[1]?.split(";") ?? []
@@ -59,7 +59,7 @@ const faultOf = ({ headers, method, url }: http.IncomingMessage, body: Buffer): 
   }
   const expected = aws4.sign(
     {
-      host: headers.host,
+      host: headers.host ?? "",
       path: url,
       method,
       service: "s3",

@@ -121,14 +121,14 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
 
       return {
         start: Effect.orDie(Effect.asVoid(sql`SELECT usage_export_start()`)),
-        /** Ends the export, and drops what waits for it; no fold is under way meanwhile. */
-        stop: sql`SELECT pg_advisory_xact_lock(hashtext('usage-fold'))`.pipe(
-          Effect.andThen(sql`DELETE FROM usage_export`),
-          Effect.andThen(sql`DELETE FROM usage_export_queue`),
-          Effect.andThen(sql`DELETE FROM usage_export_files`),
-          Effect.asVoid,
-          Effect.orDie
-        ),
+        /** Ends the export, and drops what waits for it; no fold is under way meanwhile. Whether there was one. */
+        stop: Effect.gen(function* () {
+          yield* sql`SELECT pg_advisory_xact_lock(hashtext('usage-fold'))`
+          const ended = yield* sql`DELETE FROM usage_export RETURNING 1`
+          yield* sql`DELETE FROM usage_export_queue`
+          yield* sql`DELETE FROM usage_export_files`
+          return ended.length > 0
+        }).pipe(Effect.orDie, Effect.withSpan("UsageExportRepository.stop")),
         /** Whether this transaction is the one that decides files; the others leave it to that. */
         lead: leads(sql`
           SELECT pg_try_advisory_xact_lock(hashtext('usage-export')) AS leads, set_config('statement_timeout', '10min', true),
@@ -136,7 +136,7 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
             set_config('enable_nestloop', 'off', true)`).pipe(Effect.map(([row]) => row?.leads === true)),
         /** Queues the rows of the next hour that has some from before the start; whether there may be more. */
         queueHistory: Effect.gen(function* () {
-          // A statement of its own: one that names the rows waits for whoever changes their partitions.
+          // A statement of its own: one that names the rows waits while their partitions change.
           const [begun] = yield* sql`SELECT FROM usage_export WHERE history_from IS NOT NULL`
           if (begun === undefined) return false
           const [found] = yield* history(sql`

@@ -38,6 +38,8 @@ export class UsageExport extends Context.Service<UsageExport>()("app/insights/Us
     const settings = (yield* Settings).usage.export
     const { everySeconds, maxRows, stop } = settings
 
+    const backlog = database.read("all", repository.backlog)
+
     /** Makes files of what waits, a step at a time. */
     const decide = Effect.gen(function* () {
       if (!(yield* repository.lead)) return false
@@ -88,7 +90,7 @@ export class UsageExport extends Context.Service<UsageExport>()("app/insights/Us
       })
       yield* Effect.repeat(uploadNext, { while: (hasMore) => hasMore }).pipe(
         Effect.ensuring(
-          Effect.flatMap(repository.backlog, (backlog) =>
+          Effect.flatMap(backlog, (backlog) =>
             Effect.all([Metric.update(lag, backlog?.waitingSeconds ?? 0), Metric.update(waiting, backlog?.rows ?? 0)])
           )
         )
@@ -100,7 +102,12 @@ export class UsageExport extends Context.Service<UsageExport>()("app/insights/Us
       const pause = `${Math.min(longestPauseSeconds, everySeconds)} seconds` as const
       yield* repeatJob("export usage", pause, run(yield* makeStorage(settings)))
     } else if (stop) {
-      yield* repeatJob("end the export of usage", "1 hour", database.transaction("all", repository.stop))
+      const end = Effect.flatMap(database.transaction("all", repository.stop), (isEnded) =>
+        isEnded
+          ? Effect.logWarning("Usage:Export:Stop ended the export of usage; what waited for it was dropped")
+          : Effect.void
+      )
+      yield* repeatJob("end the export of usage", "1 hour", end)
     }
 
     return {
@@ -108,7 +115,7 @@ export class UsageExport extends Context.Service<UsageExport>()("app/insights/Us
       isOn,
       everySeconds,
       /** What waits and what is uploaded; undefined where there is no export. */
-      backlog: database.read("all", repository.backlog)
+      backlog
     }
   })
 }) {

@@ -1,7 +1,7 @@
 import { Redacted } from "effect"
 import { createHash, createHmac } from "node:crypto"
 
-/** What AWS, and whoever speaks its protocols, knows a caller by. */
+/** What AWS, and servers that speak its protocols, know a caller by. */
 export interface AwsCredentials {
   readonly accessKeyId: Redacted.Redacted
   readonly secretAccessKey: Redacted.Redacted
