@@ -59,13 +59,15 @@ export const untilExported = Effect.fnUntraced(function* (
   return found
 })
 
+/** Ends the pause after failures. */
+export const retryNow = (database: TestDatabase) =>
+  asSuperuser(database, (sql) => sql`UPDATE usage_export SET retry_at = '-infinity'`)
+
 /** Lets others take at once what a dead process had taken, and ends the pause after failures. */
 export const forgiveClaims = (database: TestDatabase) =>
-  asSuperuser(database, (sql) =>
-    Effect.andThen(
-      sql`UPDATE usage_export_files SET claimed_until = '-infinity'`,
-      sql`UPDATE usage_export SET retry_at = '-infinity'`
-    )
+  Effect.andThen(
+    asSuperuser(database, (sql) => sql`UPDATE usage_export_files SET claimed_until = '-infinity'`),
+    retryNow(database)
   )
 
 /** The usage that is booked, as the ledger has it: rows and nano-dollars. */

@@ -202,7 +202,7 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
               WHERE f.number = (
                 SELECT k.number FROM usage_export_files k, usage_export e
                 WHERE k.claimed_until < clock_timestamp() AND e.retry_at < clock_timestamp()
-                ORDER BY k.number LIMIT 1 FOR UPDATE OF k SKIP LOCKED)
+                ORDER BY k.claimed_until, k.number LIMIT 1 FOR UPDATE OF k SKIP LOCKED)
               RETURNING f.number::text, to_char(f.hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24') AS hour, f.digest,
                 f.rows::integer, f.cost_nano_usd::text, f.counts`),
             ([file]) => file
@@ -244,12 +244,12 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
               cost_nano_usd = e.cost_nano_usd + f.cost_nano_usd, failures = 0, failure = NULL, retry_at = '-infinity'
             FROM finished f`.pipe(Effect.asVoid, Effect.orDie)
         ),
-        /** Notes that the upload of a file failed, and gives the claim back; answers how often in a row. */
+        /** Notes that the upload of a file failed, and gives the claim back, behind other files; answers how often in a row. */
         fail: Effect.fn("UsageExportRepository.fail")((number: bigint, failure: string) =>
           Effect.map(
             readRows(Schema.Struct({ failures: Count }))(sql`
               WITH failed AS (
-                UPDATE usage_export_files SET claimed_until = '-infinity' WHERE number = ${String(number)}::bigint RETURNING 1
+                UPDATE usage_export_files SET claimed_until = clock_timestamp() WHERE number = ${String(number)}::bigint RETURNING 1
               )
               UPDATE usage_export e SET failures = e.failures + 1, failure = ${failure} WHERE EXISTS (SELECT FROM failed)
               RETURNING e.failures`),

@@ -12,8 +12,8 @@ import { writeUsage } from "../../support/insights.ts"
 import { bucket, exportTo, type ObjectStorage, type Refusal, startStorage } from "../../support/object-storage.ts"
 import { startServer, startService, type TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
-import { exportState, forgiveClaims, untilExported } from "../../support/usage-export.ts"
-import { eventually } from "../../support/waiting.ts"
+import { exportState, forgiveClaims, retryNow, untilExported } from "../../support/usage-export.ts"
+import { eventually, untilBlocked } from "../../support/waiting.ts"
 
 const checkOf = (service: TestService["Service"]) =>
   Effect.map(service.call("GET", "/api/dashboard/health"), ({ body }) =>
@@ -198,6 +198,31 @@ describe("retention", () => {
   )
 })
 
+describe("a connection that breaks while rows of a file are read", () => {
+  it.live("fails this upload alone", () =>
+    Effect.gen(function* () {
+      const { database, storage, write } = yield* setting()
+      storage.refusal = { status: 503, code: "SlowDown" }
+      yield* write(1, 2)
+      yield* eventually(exportState(database), (state) => state?.open === "1" && state.failure !== null)
+      storage.refusal = undefined
+      yield* asSuperuser(database, (sql) =>
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`LOCK TABLE usage_rows`
+            yield* forgiveClaims(database)
+            yield* untilBlocked(sql)
+            yield* sql`
+              SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+              WHERE datname = current_database() AND wait_event_type = 'Lock'`
+          })
+        )
+      )
+      yield* untilExportedSoon(database, storage, 2)
+    }).pipe(Effect.scoped)
+  )
+})
+
 describe("rows that were deleted behind the export", () => {
   it.live("are not exported as if they had never been", () =>
     Effect.gen(function* () {
@@ -213,6 +238,10 @@ describe("rows that were deleted behind the export", () => {
       )
       yield* untilDegraded(service, /Rows of file \d+ were deleted or changed: it was to have 2/)
       assert.strictEqual(storage.objects.size, 0)
+      // Files behind it do not wait for it.
+      yield* write(3, 4, 5)
+      yield* eventually(Effect.andThen(retryNow(database), exportState(database)), (state) => state?.rows === "3")
+      assert.strictEqual((yield* exportState(database))?.open, "1")
     }).pipe(Effect.scoped)
   )
 })
