@@ -3,8 +3,7 @@ import { HttpServer } from "effect/http"
 import * as http from "node:http"
 import { inject } from "vitest"
 import { PasswordCost } from "../../src/people/accounts/passwords.ts"
-import { DatabaseConnection } from "../../src/platform/database/connection.ts"
-import { poolLayer } from "../../src/platform/database/database.ts"
+import { besides, DatabaseConnection, poolWith } from "../../src/platform/database/connection.ts"
 import * as Platform from "../../src/platform/layers.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
 import { ServerLayer } from "../../src/server.ts"
@@ -47,17 +46,14 @@ export const encryptionKey = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 export const serviceKey = "test-service-account-key-of-some-length"
 
 const databaseLayer = (database: TestDatabase) =>
-  Layer.unwrap(
-    Effect.map(Settings, (settings) =>
-      poolLayer({
-        connection: database,
-        maxConnections: settings.database.maxConnections,
-        statementTimeoutSeconds: settings.database.statementTimeoutSeconds
-      })
-    )
-  ).pipe(
+  poolWith().pipe(
     Layer.provideMerge(
-      Layer.succeed(DatabaseConnection, DatabaseConnection.of({ options: database, embeddedIn: Option.none() }))
+      Layer.effect(
+        DatabaseConnection,
+        Effect.map(Settings, (settings) =>
+          DatabaseConnection.of({ options: database, ...besides(settings.database), embeddedIn: Option.none() })
+        )
+      )
     )
   )
 

@@ -1,17 +1,20 @@
-import { type PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Option, Predicate, Schedule } from "effect"
 import { SqlError } from "effect/sql"
 import { connection as embeddedConnection, join, start } from "../embedded-postgres/embedded-postgres.ts"
 import { Settings, type SettingsValues } from "../settings/settings.ts"
 import { maxMessageSize, poolLayer } from "./database.ts"
+import { addressIn, type DatabaseAddress } from "./hosts.ts"
 import { awaitMigrations, migrate } from "./migrations.ts"
+import { refusalOf } from "./session-state.ts"
 import { sessionPoolLayer } from "./sessions.ts"
 
 /** Where the database is: the one that `Database:Url` names, or an embedded one that lives as long as the service. */
 export class DatabaseConnection extends Context.Service<
   DatabaseConnection,
   {
-    readonly options: PgClient.PgClientConfig
+    readonly options: DatabaseAddress
+    /** A pooler of transactions before it, which the pool connects to. */
+    readonly pooler?: DatabaseAddress | undefined
     /** The directory of the embedded database; none when it is external. */
     readonly embeddedIn: Option.Option<string>
   }
@@ -30,14 +33,21 @@ export class DatabaseConnection extends Context.Service<
 
 const connectionTo = Effect.fnUntraced(function* (database: SettingsValues["database"], embedded: typeof start) {
   if (Option.isSome(database.url)) {
-    return DatabaseConnection.of({ options: { url: database.url.value }, embeddedIn: Option.none() })
+    const options = addressIn("Database:Url", database.url.value, true)
+    return DatabaseConnection.of({ options, ...besides(database), embeddedIn: Option.none() })
   }
   const server = yield* embedded({ directory: database.directory })
   return DatabaseConnection.of({ options: embeddedConnection(server), embeddedIn: Option.some(server.directory) })
 })
 
+/** What the settings name besides the database itself. */
+export const besides = ({ poolUrl }: SettingsValues["database"]) => ({
+  pooler: Option.getOrUndefined(Option.map(poolUrl, (url) => addressIn("Database:PoolUrl", url, true)))
+})
+
 const isUnreachable = (error: unknown): boolean =>
   SqlError.isSqlError(error) &&
+  refusalOf(error) === undefined &&
   (error.reason._tag === "ConnectionError" ? !isMistaken(error.reason.cause) : isStarting(error.reason.cause))
 
 /** An address that cannot be read, or asks for TLS of a server without it, does not get better. */
@@ -82,13 +92,15 @@ const upToDateLayer = Layer.unwrap(
   )
 )
 
-const poolWith = (timeouts: { readonly statementTimeoutSeconds?: number } = {}) =>
+/** The pool that the settings describe. */
+export const poolWith = (timeouts: { readonly statementTimeoutSeconds?: number } = {}) =>
   Layer.unwrap(
     Effect.gen(function* () {
       const { database } = yield* Settings
-      const { options } = yield* DatabaseConnection
+      const { options, pooler } = yield* DatabaseConnection
       return poolLayer({
         connection: options,
+        pooler,
         maxConnections: database.maxConnections,
         statementTimeoutSeconds: database.statementTimeoutSeconds,
         ...timeouts
@@ -104,7 +116,12 @@ export const OwnerLayer = Layer.unwrap(
       maxMessageSize,
       maxConnections: 1,
       applicationName: "application-manager-owner",
-      settings: { timezone: "UTC", jit: "off" },
+      expected: {
+        setting: "Database:Url",
+        isPooled: false,
+        isWritten: options.hosts !== undefined,
+        settings: { timezone: "UTC", jit: "off" }
+      },
       transformResultNames: (name) => name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
     })
   )

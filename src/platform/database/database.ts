@@ -1,11 +1,13 @@
-import { type PgClient } from "@effect/sql-pg"
 import { Clock, Context, DateTime, Effect, Layer, Option, Predicate, String as Text } from "effect"
 import { SqlClient, type SqlError, type Statement } from "effect/sql"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { makeTurns } from "../runtime/turns.ts"
+import { type DatabaseAddress } from "./hosts.ts"
 import { applicationRole } from "./migrations.ts"
+import { type Expected } from "./session-state.ts"
 import {
+  type ClientOptions,
   CurrentStatementScope,
   DatabaseSessions,
   interruptedWithoutWaiting,
@@ -260,7 +262,9 @@ const memoized = (transform: (name: string) => string) => {
 }
 
 export interface PoolOptions {
-  readonly connection: PgClient.PgClientConfig
+  readonly connection: DatabaseAddress
+  /** A pooler whose sessions the pool shares with others, transaction by transaction; `connection` is for all that needs its own. */
+  readonly pooler?: DatabaseAddress | undefined
   readonly maxConnections: number
   readonly statementTimeoutSeconds: number
 }
@@ -275,51 +279,64 @@ export const maxMessageSize = 2 ** 30
  * Every session runs as the application's role, which owns nothing and bypasses no policy. What the server, the database or
  * the user has by default matters for none of these.
  */
-const clientOptions = (connection: PgClient.PgClientConfig, statementTimeoutSeconds: number) => ({
-  ...connection,
+const clientOptions = (
+  setting: Expected["setting"],
+  address: DatabaseAddress,
+  statementTimeoutSeconds: number
+): ClientOptions => ({
+  ...address,
   maxMessageSize,
   applicationName: "application-manager",
-  connectTimeout: "5 seconds" as const,
-  settings: {
-    role: applicationRole,
-    row_security: "on",
-    search_path: "public, pg_temp",
-    default_transaction_isolation: "read committed",
-    statement_timeout: `${statementTimeoutSeconds}s`,
-    idle_in_transaction_session_timeout: `${statementTimeoutSeconds * 2}s`,
-    timezone: "UTC",
-    datestyle: "ISO, MDY",
-    // Compiling takes seconds that the statements of this service do not have to spare.
-    jit: "off"
+  expected: {
+    setting,
+    isPooled: setting === "Database:PoolUrl",
+    isWritten: address.hosts !== undefined,
+    settings: {
+      role: applicationRole,
+      row_security: "on",
+      search_path: "public, pg_temp",
+      default_transaction_isolation: "read committed",
+      statement_timeout: `${statementTimeoutSeconds}s`,
+      idle_in_transaction_session_timeout: `${statementTimeoutSeconds * 2}s`,
+      timezone: "UTC",
+      datestyle: "ISO, MDY",
+      // Compiling takes seconds that the statements of this service do not have to spare.
+      jit: "off"
+    }
   },
   transformQueryNames: memoized(Text.camelToSnake),
   transformResultNames: memoized(Text.snakeToCamel)
 })
 
 /** The pool that requests share. */
-export const poolLayer = (options: PoolOptions) =>
-  Database.layer(options.maxConnections).pipe(
+export const poolLayer = ({ connection, maxConnections, pooler, statementTimeoutSeconds }: PoolOptions) => {
+  const direct = clientOptions("Database:Url", connection, statementTimeoutSeconds)
+  return Database.layer(maxConnections).pipe(
     Layer.provideMerge(
-      sessionPoolLayer({
-        ...clientOptions(options.connection, options.statementTimeoutSeconds),
-        maxConnections: options.maxConnections
-      })
+      sessionPoolLayer(
+        pooler === undefined
+          ? { ...direct, maxConnections }
+          : {
+              ...clientOptions("Database:PoolUrl", pooler, statementTimeoutSeconds),
+              listening: direct,
+              maxConnections
+            }
+      )
     )
   )
+}
 
 /**
  * One connection outside the pool, for work under a session lock: it fails once the connection, and so the lock, is lost.
  * It sees every tenant's rows, and the server drops it within seconds when this host disappears.
  */
-export const sessionLayer = (connection: PgClient.PgClientConfig) => {
-  const options = clientOptions(connection, 30)
-  return singleSessionLayer({
-    ...options,
+export const sessionLayer = (connection: DatabaseAddress) =>
+  singleSessionLayer({
+    ...clientOptions("Database:Url", connection, 30),
     applicationName: "application-manager-session",
     startupParameters: { tcp_keepalives_idle: "2", tcp_keepalives_interval: "1", tcp_keepalives_count: "3" },
     tenantId: "*"
   })
-}
 
 /** The name of the constraint that a statement violated; undefined when the database gives none. */
 export const violatedConstraint = (reason: { readonly cause: unknown }): unknown =>

@@ -4,6 +4,7 @@ import { Data, Effect, Layer, Predicate, Schedule, Schema } from "effect"
 import { SqlClient, SqlError, type Statement } from "effect/sql"
 import { MigrationError } from "effect/sql/Migrator"
 import * as MigratorFileSystem from "effect/sql/MigratorFileSystem"
+import { atCurrentHost, type DatabaseAddress } from "./hosts.ts"
 import { type Migration, migrationsDirectory, perform, rowsOf, shortLockTimeout, type Step } from "./migration-steps.ts"
 import {
   type AppliedFunctions,
@@ -162,7 +163,7 @@ const lockMigrations = Effect.gen(function* () {
  * were applied. Any number of replicas may do so at once: one works, and the others wait for it.
  */
 export const migrate = Effect.fn("Migrations.migrate")(
-  function* (_connection: PgClient.PgClientConfig) {
+  function* (_connection: DatabaseAddress) {
     const sql = yield* SqlClient.SqlClient
     // Functions name tables and each other, whatever the order that they are created in. A pooler keeps no settings of a start,
     // and the user may have the service's role as a default.
@@ -194,10 +195,17 @@ export const migrate = Effect.fn("Migrations.migrate")(
   (applying, connection) => Effect.provide(applying, ownerClient(connection))
 )
 
-const ownerClient = (connection: PgClient.PgClientConfig) =>
-  PgClient.layer({ ...connection, applicationName: "application-manager-migrations", maxConnections: 1 }).pipe(
-    Layer.provideMerge(NodeServices.layer)
-  )
+/** Where the database has several hosts, that of the one which accepts writes. */
+const ownerClient = ({ hosts, ...connection }: DatabaseAddress) =>
+  Layer.unwrap(
+    Effect.map(hosts?.choose ?? Effect.void, () =>
+      PgClient.layer({
+        ...atCurrentHost(connection, hosts),
+        applicationName: "application-manager-migrations",
+        maxConnections: 1
+      })
+    )
+  ).pipe(Layer.provideMerge(NodeServices.layer))
 
 /** What a build needs of a database: the number of its newest migration, and its functions. */
 export interface RequiredSchema {
@@ -236,7 +244,7 @@ export const schemaShortfall = (applied: AppliedSchema, required: RequiredSchema
 
 /** Waits until another process has applied what this build needs, for replicas that migrate nothing. */
 export const awaitMigrations = Effect.fn("Migrations.await")(
-  function* (_connection: PgClient.PgClientConfig) {
+  function* (_connection: DatabaseAddress) {
     const sql = yield* SqlClient.SqlClient
     const required = yield* requiredSchema
     const shortfall = Effect.gen(function* () {

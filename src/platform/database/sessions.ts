@@ -1,171 +1,19 @@
 import { PgClient, PgConnection, PgPool, PgTypes } from "@effect/sql-pg"
-import {
-  Context,
-  Data,
-  Effect,
-  Exit,
-  Fiber,
-  Layer,
-  Option,
-  Predicate,
-  Result,
-  Schema,
-  type Scope,
-  Stream
-} from "effect"
+import { Context, Effect, Exit, Fiber, Layer, Option, Predicate, Scope, Stream } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError, Statement, type SqlConnection } from "effect/sql"
-
-/** What a session must be like, its `role` too: sent at its start, and compared with what arrived. */
-export type SessionSettings = Readonly<Record<string, string>>
-
-/** A session without the state that tenancy and safety rest on, or one that may lose it. */
-export class SessionRefused extends Data.TaggedError("SessionRefused")<{
-  /** What is wrong, without names of the installation. */
-  readonly summary: string
-  readonly fault: string
-  readonly remedy: string
-}> {
-  override get message() {
-    return `A connection to the database (Database:Url) was refused: ${this.fault}. ${this.remedy}`
-  }
-}
-
-const direct = "let Database:Url name PostgreSQL itself"
-
-/** A pooler that ignores startup parameters drops them without an error. */
-const dropped = (differences: ReadonlyArray<Difference>, isPooled: boolean) =>
-  new SessionRefused({
-    summary: `${differences.map(({ name }) => name).join(", ")} of its sessions are not as the service sets them`,
-    fault: differences
-      .map(({ actual, expected, name }) => `its ${name} is ${actual ?? "not set"} instead of ${expected}`)
-      .join(", "),
-    remedy: isPooled
-      ? `A connection pooler changes or drops what the service sets at the start of a session (PgBouncer: ignore_startup_parameters). To mend it, ${direct}, or set these for the user who connects (ALTER ROLE … SET …) and let the pooler use pool_mode = session.`
-      : `Something between the service and PostgreSQL changes or drops what the service sets at the start of a session (a connection pooler: ignore_startup_parameters). To mend it, ${direct}.`
-  })
-
-const sharedSession = new SessionRefused({
-  summary: "its sessions are shared with others",
-  fault: "its statements run in sessions that are shared with others",
-  remedy: `A connection pooler pools transactions or statements, which loses locks, notifications and the state of sessions (PgBouncer: pool_mode). To mend it, ${direct}, or let the pooler use pool_mode = session.`
-})
-
-const unprotected = (role: string, tables: number) =>
-  new SessionRefused({
-    summary: "its role bypasses row-level security",
-    fault: `its role ${role} bypasses row-level security on ${tables} tables`,
-    remedy: `To mend it, let an administrator run ALTER ROLE ${role} NOSUPERUSER NOBYPASSRLS, and make another role the owner of its tables.`
-  })
-
-/** As an unreachable database: a request that meets it is answered 503, and the pool tries again. */
-const refusedBy = (cause: SessionRefused) =>
-  new SqlError.SqlError({
-    reason: new SqlError.ConnectionError({ cause, message: cause.message, operation: "connect" })
-  })
-
-/** The refusal in an error of the database; undefined where it has another reason. */
-export const refusalOf = (error: unknown): SessionRefused | undefined =>
-  SqlError.isSqlError(error) && error.reason.cause instanceof SessionRefused ? error.reason.cause : undefined
-
-const Difference = Schema.Struct({ name: Schema.String, expected: Schema.String, actual: Schema.NullOr(Schema.String) })
-type Difference = typeof Difference.Type
-
-const Found = Schema.Tuple([
-  Schema.String,
-  Schema.String,
-  Schema.String,
-  Schema.Int,
-  Schema.NullOr(Schema.Int),
-  Schema.fromJsonString(Schema.Array(Difference))
-])
-
-/** No user but a superuser may set it, and it turns triggers and foreign keys off. */
-const neverChanged = { session_replication_role: "origin" }
-
-/** The state of a session in one text, for a comparison at each transaction; `session_entry` compares the same. */
-const fingerprintOf = (settings: SessionSettings): string => {
-  const names = Object.keys({ ...settings, ...neverChanged }).filter((name) => name !== "role")
-  const values = names.map((name) => `current_setting('${name.replaceAll("'", "''")}', true)`)
-  return `concat_ws(' ', pg_backend_pid(), current_user, ${values.join()})`
-}
-
-// PostgreSQL shows 60s as 1min, so durations are compared as such.
-const differences = `
-  SELECT coalesce(json_agg(json_build_object('name', name, 'expected', expected, 'actual', actual)), '[]')::text
-  FROM (
-    SELECT name, expected, CASE name WHEN 'role' THEN current_user::text ELSE current_setting(name, true) END AS actual
-    FROM json_each_text($1::json) AS e(name, expected)
-  ) s
-  WHERE NOT coalesce(
-    CASE
-      WHEN expected ~ '^[0-9]+s$' THEN actual::interval = expected::interval
-      ELSE lower(actual) = lower(expected)
-    END, false)`
-
-const query = (connection: PgConnection.PgConnection, statement: string, values: ReadonlyArray<unknown> = []) =>
-  connection.queryValues(statement, values, false)
-
-const backendOf = (connection: PgConnection.PgConnection) =>
-  Effect.map(query(connection, "SELECT pg_backend_pid()::text"), ([row]) => row?.[0])
-
-/**
- * Whether the statements of two connections run in sessions of their own: a pooler that shares sessions gives one that is
- * idle to whichever asks next. A pooler that has none left for the second keeps the first one's.
- */
-const isShared = Effect.fnUntraced(
-  function* (options: PgConnection.Config, first: PgConnection.PgConnection, backend: string) {
-    const second = yield* PgConnection.make(options)
-    const backends = yield* Effect.forEach([second, first, first, second], backendOf)
-    return backends[0] === backend || backends[1] !== backend || backends[2] !== backend || backends[3] !== backends[0]
-  },
-  Effect.scoped,
-  Effect.timeoutOption("2 seconds"),
-  Effect.map(Option.getOrElse(() => false))
-)
-
-/** The state of a session that was found right. */
-interface Session {
-  readonly fingerprint: string
-  /** The type of the parameter by which a statement enters a tenant; none before the database has it. */
-  readonly entryType: number | null
-}
-
-const entryCheck = "session_entry_check"
-const encoder = new TextEncoder()
-const decoder = new TextDecoder()
-
-/** Its values are sent as those of `text`. */
-const registerEntryType = (oid: number): void =>
-  PgTypes.register<string>(oid, {
-    encode: (value) => Result.succeed(encoder.encode(value)),
-    decode: (bytes) => Result.succeed(decoder.decode(bytes)),
-    write: (sink, value) => Result.succeed(sink.utf8(value))
-  })
-
-/** Fails unless a new connection is as its settings say, and its own. */
-const check = Effect.fnUntraced(function* (
-  options: PgConnection.Config,
-  settings: SessionSettings,
-  connection: PgConnection.PgConnection
-): Effect.fn.Return<Session, SqlError.SqlError> {
-  const [row] = yield* query(
-    connection,
-    `SELECT pg_backend_pid()::text, ${fingerprintOf(settings)}, current_user::text,
-      (SELECT count(*)::integer FROM pg_class WHERE relrowsecurity AND NOT row_security_active(oid)),
-      to_regtype('public.session_entry')::oid::integer, (${differences})`,
-    [JSON.stringify({ ...settings, ...neverChanged })]
-  )
-  const [backend, fingerprint, user, open, entryType, different] = yield* Effect.orDie(
-    Schema.decodeUnknownEffect(Found)(row)
-  )
-  const isPooled = backend !== String(connection.processId)
-  if (different.length > 0) return yield* refusedBy(dropped(different, isPooled))
-  if (settings.role !== undefined && open > 0) return yield* refusedBy(unprotected(user, open))
-  if (isPooled && (yield* isShared(options, connection, backend))) return yield* refusedBy(sharedSession)
-  if (entryType !== null) registerEntryType(entryType)
-  return { fingerprint, entryType }
-})
+import { atCurrentHost, type Hosts, onUsableHost } from "./hosts.ts"
+import {
+  checkSession,
+  type Expected,
+  fingerprintOf,
+  isEntryRefused,
+  refusalOf,
+  refusedBy,
+  type Session,
+  type SessionRefused,
+  strayed
+} from "./session-state.ts"
 
 export type PlannerMethod = "enable_sort" | "enable_seqscan"
 
@@ -207,26 +55,46 @@ export class DatabaseSessions extends Context.Service<
   }
 >()("app/platform/DatabaseSessions") {}
 
+/** What becomes of a connection that turned out to be of no use. */
+interface Fate {
+  /** Keeps the session from further use. */
+  readonly retire: Effect.Effect<void>
+  /** Fails a statement that was to run in another session, or state, than its connection was found in. */
+  readonly refuse: Effect.Effect<never, SqlError.SqlError>
+  /** Looks for another server where one has become read-only. */
+  readonly leave: Effect.Effect<void>
+}
+
 class SessionConnection implements SqlConnection.Connection {
   readonly connection: PgConnection.PgConnection
   readonly session: Session
-  /** Keeps the session from further use. */
-  readonly retire: Effect.Effect<void>
+  readonly fate: Fate
 
-  constructor(connection: PgConnection.PgConnection, session: Session, retire: Effect.Effect<void>) {
+  constructor(connection: PgConnection.PgConnection, session: Session, fate: Fate) {
     this.connection = connection
     this.session = session
-    this.retire = retire
+    this.fate = fate
   }
 
   protected query(sql: string, values: ReadonlyArray<unknown>, prepare?: boolean) {
-    return this.connection.query(sql, values, prepare)
+    return Effect.catchIf(this.connection.query(sql, values, prepare), isReadOnlyServer, (error) => this.left(error))
   }
   protected queryValues(sql: string, values: ReadonlyArray<unknown>, prepare?: boolean) {
-    return this.connection.queryValues(sql, values, prepare)
+    return Effect.catchIf(this.connection.queryValues(sql, values, prepare), isReadOnlyServer, (error) =>
+      this.left(error)
+    )
   }
   protected stream(sql: string, values: ReadonlyArray<unknown>) {
     return this.connection.stream(sql, values)
+  }
+
+  private left({ reason: { cause } }: SqlError.SqlError) {
+    const message = "The server has become read-only"
+    return this.fate.leave.pipe(
+      Effect.andThen(
+        new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause, message, operation: "query" }) })
+      )
+    )
   }
 
   private run(sql: string, values: ReadonlyArray<unknown>, transform: Transform, prepare = true) {
@@ -258,51 +126,82 @@ class SessionConnection implements SqlConnection.Connection {
 
 /**
  * A session whose statements each enter a tenant and read. One more parameter does that, which no statement names: of the type
- * `session_entry`, whose constraint sets the tenant. PostgreSQL reads parameters before it plans a statement, so nothing of
- * the statement is evaluated earlier; what is set ends with the statement, which is a transaction of its own.
+ * `session_entry` or `pooled_entry`, whose constraint sets the tenant. PostgreSQL reads parameters before it plans a statement,
+ * so nothing of the statement is evaluated earlier; what is set ends with the statement, which is a transaction of its own.
+ * Without a scope, where only the state is compared, the statement sees no tenant's rows and may write.
  */
 class EnteringConnection extends SessionConnection {
   private readonly entry: PgTypes.Parameter
-  private readonly refuse: Effect.Effect<never, SqlError.SqlError>
 
   constructor(
-    one: SessionConnection,
+    { connection, fate, session }: SessionConnection,
     entryType: number,
-    { tenant, without }: StatementScope,
-    refuse: Effect.Effect<never, SqlError.SqlError>
+    { tenant, without }: Pick<StatementScope, "tenant" | "without"> = outsideOfTenants
   ) {
-    super(one.connection, one.session, one.retire)
-    this.refuse = refuse
+    super(connection, session, fate)
+    const access = tenant === "" ? "any" : "on"
     this.entry = {
       [PgTypes.ParameterTypeId]: PgTypes.ParameterTypeId,
       oid: entryType,
-      value: `${tenant} ${without} on ${one.session.fingerprint}`
+      value: `${tenant} ${without} ${access} ${session.fingerprint}`
     }
   }
 
+  /** Whether a statement has the parameter. */
+  protected enters(_sql: string): boolean {
+    return true
+  }
   private entered<A>(statement: Effect.Effect<A, SqlError.SqlError>) {
-    return Effect.catchIf(statement, isEntryRefused, () => this.refuse)
+    return Effect.catchIf(statement, isEntryRefused, () => this.fate.refuse)
   }
   protected override query(sql: string, values: ReadonlyArray<unknown>, prepare?: boolean) {
-    return this.entered(super.query(sql, [...values, this.entry], prepare))
+    return this.enters(sql)
+      ? this.entered(super.query(sql, [...values, this.entry], prepare))
+      : super.query(sql, values, prepare)
   }
   protected override queryValues(sql: string, values: ReadonlyArray<unknown>, prepare?: boolean) {
-    return this.entered(super.queryValues(sql, [...values, this.entry], prepare))
+    return this.enters(sql)
+      ? this.entered(super.queryValues(sql, [...values, this.entry], prepare))
+      : super.queryValues(sql, values, prepare)
   }
   protected override stream(sql: string, values: ReadonlyArray<unknown>) {
+    if (!this.enters(sql)) return super.stream(sql, values)
     const rows = super.stream(sql, [...values, this.entry])
-    return Stream.catchIf(rows, isEntryRefused, () => Stream.fromEffect(this.refuse))
+    return Stream.catchIf(rows, isEntryRefused, () => Stream.fromEffect(this.fate.refuse))
   }
 }
 
-/** Whether a statement was to run in another session, or state, than its connection was found in. */
-const isEntryRefused = ({ reason: { cause } }: SqlError.SqlError): boolean =>
-  Predicate.hasProperty(cause, "constraint") && cause.constraint === entryCheck
+const outsideOfTenants = { tenant: "", without: "nothing" } as const
+
+/**
+ * A connection for transactions through a pooler, each of which may run in another session: the first statement behind `BEGIN`
+ * compares the state of its session, and so does each statement outside of one.
+ */
+class PooledConnection extends EnteringConnection {
+  private place: "outside" | "begun" | "compared" = "outside"
+
+  protected override enters(sql: string): boolean {
+    if (sql.startsWith("BEGIN") || sql === "COMMIT" || sql === "ROLLBACK") {
+      this.place = sql.startsWith("BEGIN") ? "begun" : "outside"
+      return false
+    }
+    if (this.place === "compared") return false
+    if (this.place === "begun") this.place = "compared"
+    return true
+  }
+}
+
+/** Whether a server accepts no writes, as one that has become a standby. */
+const isReadOnlyServer = ({ reason: { cause } }: SqlError.SqlError): boolean =>
+  Predicate.hasProperty(cause, "code") && cause.code === "25006"
 
 type Transform = (<A extends object>(rows: ReadonlyArray<A>) => ReadonlyArray<A>) | undefined
 
 export interface ClientOptions extends PgPool.Config {
-  readonly settings: SessionSettings
+  readonly expected: Expected
+  readonly hosts?: Hosts | undefined
+  /** Where messages are listened to, which takes a session of one's own; none where the pool has those. */
+  readonly listening?: ClientOptions | undefined
   readonly transformQueryNames?: ((name: string) => string) | undefined
   readonly transformResultNames?: ((name: string) => string) | undefined
 }
@@ -311,10 +210,11 @@ interface Source {
   readonly acquirer: SqlConnection.Acquirer
   readonly borrower: SqlConnection.Borrower | undefined
   readonly pinned: Effect.Effect<SessionConnection, SqlError.SqlError, Scope.Scope>
+  readonly listening: Effect.Effect<PgConnection.PgConnection, SqlError.SqlError, Scope.Scope>
 }
 
 /** What `PgClient.make` does, with connections that were checked: it has no hook between connecting and the first statement. */
-const clientOver = Effect.fnUntraced(function* (options: ClientOptions, { acquirer, borrower, pinned }: Source) {
+const clientOver = Effect.fnUntraced(function* (options: ClientOptions, { acquirer, borrower, listening, pinned }: Source) {
   const { transformQueryNames, transformResultNames, ...config } = options
   const client = yield* SqlClient.make({
     driver: "pg",
@@ -338,7 +238,7 @@ const clientOver = Effect.fnUntraced(function* (options: ClientOptions, { acquir
     [PgClient.TypeId]: PgClient.TypeId,
     config,
     json: (value: unknown) => Statement.fragment([json(value)]),
-    listen: (channel: string) => Effect.flatMap(pinned, ({ connection }) => connection.listen(channel)),
+    listen: (channel: string) => Effect.flatMap(listening, (connection) => connection.listen(channel)),
     notify: (channel: string, payload: string) => Effect.asVoid(client`SELECT pg_notify(${channel}, ${payload})`)
   } satisfies Omit<PgClient.PgClient, keyof SqlClient.SqlClient>)
 })
@@ -357,16 +257,45 @@ const commit = (connection: SqlConnection.Connection): Effect.Effect<void, SqlEr
       : Effect.void
   )
 
-const withoutSettings = ({ settings, ...options }: ClientOptions): PgPool.Config => ({
-  ...options,
-  startupParameters: { ...options.startupParameters, ...settings }
+/** What to connect with. A pooler knows nothing of the parameters of a session, or of the statements prepared in one. */
+const configOf = ({ expected, hosts, listening: _, ...options }: ClientOptions): PgPool.Config =>
+  atCurrentHost(
+    expected.isPooled
+      ? { ...options, prepare: false }
+      : { ...options, startupParameters: { ...options.startupParameters, ...expected.settings } },
+    hosts
+  )
+
+/** A connection outside of a pool, which was checked. */
+const openSession = (options: ClientOptions) => {
+  const config = configOf(options)
+  return onUsableHost(
+    options.hosts,
+    Effect.gen(function* () {
+      const connection = yield* PgConnection.make(config)
+      return { connection, session: yield* checkSession(config, options.expected, connection) }
+    })
+  )
+}
+
+/** Leases in a scope of its own until it has succeeded, so that a next attempt finds what a failed one had taken. */
+const releasedWhereFailed = <A>(leased: Effect.Effect<A, SqlError.SqlError, Scope.Scope>) =>
+  Effect.gen(function* () {
+    const own = yield* Scope.fork(yield* Effect.scope)
+    return yield* Effect.onError(Scope.provide(leased, own), (cause) => Scope.close(own, Exit.failCause(cause)))
+  })
+
+const moved = new SqlError.SqlError({
+  reason: new SqlError.ConnectionError({ cause: new Error("Another server is in use"), operation: "connect" })
 })
 
 /** A pool each of whose connections is checked before its first statement. */
 const makePool = Effect.fnUntraced(function* (options: ClientOptions) {
-  const config = withoutSettings(options)
+  const { expected, hosts, listening } = options
+  const config = configOf(options)
   const pool = yield* PgPool.make(config)
   const known = new WeakMap<PgConnection.PgConnection, SessionConnection>()
+  const hostOf = new WeakMap<SessionConnection, unknown>()
   let last: SessionRefused | undefined
   /** A start that is refused says so itself. */
   let hasStarted = false
@@ -387,60 +316,84 @@ const makePool = Effect.fnUntraced(function* (options: ClientOptions) {
       return refusal === undefined ? Effect.void : refused(refusal)
     })
 
-  const checked = (connection: PgConnection.PgConnection) => {
-    const found = known.get(connection)
-    if (found !== undefined) return Effect.succeed(found)
+  const fateOf = (connection: PgConnection.PgConnection): Fate => {
     const retire = Effect.suspend(() => {
       known.delete(connection)
       return pool.invalidate(connection)
     })
-    return noting(check(config, options.settings, connection)).pipe(
+    const host = hosts?.current()
+    return {
+      retire,
+      refuse: Effect.suspend(() => {
+        const refusal = strayed(expected)
+        return refused(refusal).pipe(Effect.andThen(retire), Effect.andThen(Effect.fail(refusedBy(refusal))))
+      }),
+      leave:
+        hosts === undefined || host === undefined ? retire : Effect.andThen(retire, Effect.ignore(hosts.leave(host)))
+    }
+  }
+
+  const checked = (connection: PgConnection.PgConnection) => {
+    const found = known.get(connection)
+    const host = hosts?.current()
+    if (found !== undefined) {
+      return hosts === undefined || hostOf.get(found) === host
+        ? Effect.succeed(found)
+        : Effect.andThen(found.fate.retire, Effect.fail(moved))
+    }
+    const fate = fateOf(connection)
+    return noting(checkSession(config, expected, connection)).pipe(
       Effect.map((session) => {
-        const one = new SessionConnection(connection, session, retire)
+        const one = new SessionConnection(connection, session, fate)
         known.set(connection, one)
+        if (hosts !== undefined) hostOf.set(one, host)
         return one
       }),
-      Effect.onError(() => retire)
+      Effect.onError(() => fate.retire)
     )
   }
 
-  const refuse = (retire: Effect.Effect<void>) =>
-    Effect.andThen(
-      Effect.andThen(refused(sharedSession), retire),
-      Effect.failSync(() => refusedBy(sharedSession))
-    )
-
-  const entering = (one: SessionConnection, scope: StatementScope) => {
-    const { retire, session } = one
-    if (session.entryType !== null) return new EnteringConnection(one, session.entryType, scope, refuse(retire))
+  const entering = (one: SessionConnection, scope: StatementScope | undefined) => {
+    const { entryType } = one.session
+    if (scope === undefined && !expected.isPooled) return one
+    if (entryType !== null) return new EnteringConnection(one, entryType, scope)
     throw new Error("The database has no type session_entry")
   }
+  const pin = ({ connection, fate, session }: SessionConnection) =>
+    Effect.map(connection.pin, (pinned) => {
+      const one = new SessionConnection(pinned, session, fate)
+      return expected.isPooled && session.entryType !== null ? new PooledConnection(one, session.entryType) : one
+    })
+
+  const connecting = <A, E, R>(attempt: Effect.Effect<A, E | SqlError.SqlError, R>) =>
+    hosts === undefined
+      ? attempt
+      : onUsableHost(hosts, Effect.retry(attempt as Effect.Effect<A, SqlError.SqlError, R>, { while: (error) => error === moved }))
+  const leased = Effect.flatMap(pool.get, checked)
+  const lease = hosts === undefined ? leased : connecting(releasedWhereFailed(leased))
+
   /** Lends a session for one statement, which is cancelled where its caller is interrupted. */
   const borrower: SqlConnection.Borrower = (use) =>
     Effect.flatMap(CurrentStatementScope, (scope) => {
-      const statement = pool.use((connection) =>
-        Effect.flatMap(checked(connection), (one) => use(scope === undefined ? one : entering(one, scope)))
+      const statement = connecting(
+        pool.use((connection) => Effect.flatMap(checked(connection), (one) => use(entering(one, scope))))
       )
       return interruptedWithoutWaiting(scope === undefined ? statement : scope.inTurn(statement))
     })
 
+  const pinned = Effect.flatMap(lease, pin)
   const client = yield* clientOver(options, {
-    acquirer: Effect.flatMap(Effect.flatMap(pool.get, checked), (one) =>
-      Effect.map(CurrentStatementScope, (scope) => (scope === undefined ? one : entering(one, scope)))
-    ),
+    acquirer: Effect.flatMap(lease, (one) => Effect.map(CurrentStatementScope, (scope) => entering(one, scope))),
     borrower,
-    pinned: Effect.flatMap(Effect.flatMap(pool.get, checked), ({ connection, retire, session }) =>
-      Effect.map(connection.pin, (pin) => new SessionConnection(pin, session, retire))
-    )
+    pinned,
+    listening: Effect.map(listening === undefined ? pinned : openSession(listening), ({ connection }) => connection)
   })
 
   const verify: DatabaseSessions["Service"]["verify"] = (connection, fingerprint) => {
     if (!(connection instanceof SessionConnection)) return Effect.die(new Error("A connection without a known session"))
-    return connection.session.fingerprint === fingerprint ? Effect.void : refuse(connection.retire)
+    return connection.session.fingerprint === fingerprint ? Effect.void : connection.fate.refuse
   }
-  const probe = Effect.scoped(
-    Effect.flatMap(PgConnection.make(config), (connection) => noting(check(config, options.settings, connection)))
-  )
+  const probe = Effect.scoped(noting(openSession(options)))
   const sessions = DatabaseSessions.of({
     refusal: Effect.suspend(() =>
       last === undefined
@@ -452,7 +405,7 @@ const makePool = Effect.fnUntraced(function* (options: ClientOptions) {
     ),
     refused,
     verify,
-    fingerprint: fingerprintOf(options.settings)
+    fingerprint: fingerprintOf(expected)
   })
   return { client, sessions }
 })
@@ -474,21 +427,22 @@ export const sessionPoolLayer = (options: ClientOptions) =>
 export const singleSessionLayer = ({ tenantId, ...options }: ClientOptions & { readonly tenantId: string }) =>
   Layer.effectContext(
     Effect.gen(function* () {
-      const config = withoutSettings(options)
-      const connection = yield* PgConnection.make(config)
-      const session = yield* Effect.tapError(check(config, options.settings, connection), (error) =>
+      const { connection, session } = yield* Effect.tapError(openSession(options), (error) =>
         Effect.flatMap(Effect.serviceOption(DatabaseSessions), (sessions) => {
           const refusal = refusalOf(error)
           return Option.isSome(sessions) && refusal !== undefined ? sessions.value.refused(refusal) : Effect.void
         })
       )
-      yield* query(connection, "SELECT set_config('app.tenant_id', $1, false)", [tenantId])
-      const one = new SessionConnection(connection, session, Effect.void)
+      yield* connection.queryValues("SELECT set_config('app.tenant_id', $1, false)", [tenantId], false)
+      const refuse = Effect.failSync(() => refusedBy(strayed(options.expected)))
+      const fate: Fate = { retire: Effect.void, refuse, leave: Effect.void }
+      const one = new SessionConnection(connection, session, fate)
       return contextOf(
         yield* clientOver(options, {
           acquirer: Effect.succeed(one),
           borrower: undefined,
-          pinned: Effect.map(connection.pin, (pin) => new SessionConnection(pin, session, Effect.void))
+          pinned: Effect.map(connection.pin, (pin) => new SessionConnection(pin, session, fate)),
+          listening: connection.pin
         })
       )
     })

@@ -66,7 +66,11 @@ const settings = {
   "Api:RateLimit:Enabled": setting(flag, "true", "Limit the rate of requests"),
   "Api:RateLimit:PerMinute": setting(integer(1, 1e9), "6000", "Requests a minute of one principal"),
   "Api:RateLimit:AnonymousPerMinute": setting(integer(1, 1e9), "60", "Requests a minute of one anonymous address"),
-  "Database:Url": optional(urlSecret("postgres", "postgresql"), "PostgreSQL to use instead of the embedded one"),
+  "Database:Url": optional(urlSecret("postgres", "postgresql"), "PostgreSQL to use instead of the embedded one; of several hosts the one that accepts writes"),
+  "Database:PoolUrl": optional(
+    urlSecret("postgres", "postgresql"),
+    "Pooler of transactions (PgBouncer) before Database:Url, which the connection pool uses"
+  ),
   "Database:Directory": setting(text, ".data", "Data directory of the embedded PostgreSQL"),
   "Database:Migrate": setting(
     flag,

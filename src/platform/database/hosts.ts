@@ -1,0 +1,121 @@
+import { type PgClient, PgConnection } from "@effect/sql-pg"
+import { Effect, Fiber, Redacted } from "effect"
+import { SqlError } from "effect/sql"
+import { type Expected, isReadOnly, readOnly, refusedBy } from "./session-state.ts"
+
+/** The servers of a database, of which one is connected to at a time. */
+export interface Hosts {
+  /** The address of the server to connect to: the last one that could be used. */
+  readonly current: () => Redacted.Redacted
+  /** Finds the server to use, the first in their order. */
+  readonly choose: Effect.Effect<void, SqlError.SqlError>
+  /** Finds the server to use after the one of an address failed, unless others have found it; fails where there is none. */
+  readonly leave: (address: Redacted.Redacted) => Effect.Effect<void, SqlError.SqlError>
+}
+
+/** How to connect to a database; where it has several hosts, to the first one. */
+export interface DatabaseAddress extends PgClient.PgClientConfig {
+  readonly hosts?: Hosts | undefined
+}
+
+/** Before the hosts of a URL, the hosts as libpq has them (`one:5432,two`), and after. */
+const parts = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/su
+
+/** The URL of each host in a URL of several. */
+export const hostsIn = (url: string): ReadonlyArray<string> => {
+  const [, before = "", hosts = "", after = ""] = parts.exec(url) ?? []
+  return hosts.includes(",") ? hosts.split(",").map((host) => `${before}${host}${after}`) : [url]
+}
+
+/** What a URL asks of the server that is connected to. */
+export const sessionAttributesIn = (url: string): string | null =>
+  new URLSearchParams(/\?([^#]*)/su.exec(url)?.[1]).get("target_session_attrs")
+
+/** How to connect to what a setting names: to a server that accepts writes, or to any that answers. */
+export const addressIn = (
+  setting: Expected["setting"],
+  url: Redacted.Redacted,
+  isWritten: boolean
+): DatabaseAddress => {
+  const given = Redacted.value(url)
+  const [first = url, ...others] = hostsIn(given).map((one) => Redacted.make(one))
+  if (others.length === 0 && sessionAttributesIn(given) === null) return { url }
+  return { url: first, hosts: makeHosts(setting, [first, ...others], isWritten) }
+}
+
+const makeHosts = (
+  setting: Expected["setting"],
+  all: readonly [Redacted.Redacted, ...ReadonlyArray<Redacted.Redacted>],
+  isWritten: boolean
+): Hosts => {
+  let place = 0
+  const at = (index: number) => all[index % all.length] ?? all[0]
+
+  const isUsable = (url: Redacted.Redacted) =>
+    PgConnection.make({ url }).pipe(
+      Effect.flatMap((connection) =>
+        Effect.timeoutOrElse(connection.queryValues(`SELECT ${isReadOnly}`, [], false), {
+          duration: "5 seconds",
+          orElse: () => Effect.fail(noAnswer)
+        })
+      ),
+      Effect.map(([row]) => !isWritten || row?.[0] === false),
+      Effect.scoped
+    )
+
+  const findFrom = Effect.fnUntraced(function* (first: number) {
+    let failure: SqlError.SqlError | undefined
+    for (let step = 0; step < all.length; step++) {
+      const next = (first + step) % all.length
+      const isFound = yield* Effect.catch(isUsable(at(next)), (error) => {
+        failure = error
+        return Effect.succeed(false)
+      })
+      if (!isFound) continue
+      if (next !== place) yield* Effect.logInfo(`The database is now used on host ${next + 1} of ${all.length} (${setting})`)
+      place = next
+      return
+    }
+    return yield* failure ?? refusedBy(readOnly(setting, all.length))
+  })
+
+  let finding: Fiber.Fiber<void, SqlError.SqlError> | undefined
+  return {
+    current: () => at(place),
+    choose: findFrom(0),
+    leave: Effect.fnUntraced(function* (address) {
+      if (at(place) !== address) return
+      finding ??= yield* Effect.forkDetach(
+        Effect.ensuring(
+          // The one that has just failed comes last.
+          findFrom(place + 1),
+          Effect.sync(() => (finding = undefined))
+        )
+      )
+      return yield* Fiber.join(finding)
+    })
+  }
+}
+
+const noAnswer = new SqlError.SqlError({
+  reason: new SqlError.ConnectionError({ cause: new Error("The server does not answer"), operation: "connect" })
+})
+
+/** Whether a connection failed before its first statement. */
+export const isOfConnecting = ({ reason }: SqlError.SqlError): boolean => reason.operation === "connect"
+
+/** Does what connects to a database, and where it cannot be connected to, again with another host. */
+export const onUsableHost = <A, R>(
+  hosts: Hosts | undefined,
+  connecting: Effect.Effect<A, SqlError.SqlError, R>
+): Effect.Effect<A, SqlError.SqlError, R> => {
+  if (hosts === undefined) return connecting
+  return Effect.suspend(() => {
+    const address = hosts.current()
+    return Effect.catchIf(connecting, isOfConnecting, () => Effect.andThen(hosts.leave(address), connecting))
+  })
+}
+
+/** The same options, with the host of the moment whenever they are read. */
+export const atCurrentHost = <A extends PgConnection.Config>(options: A, hosts: Hosts | undefined): A =>
+  hosts === undefined ? options : Object.defineProperty({ ...options }, "url", { get: hosts.current, enumerable: true })
