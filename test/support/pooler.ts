@@ -1,9 +1,16 @@
+import { type PgClient } from "@effect/sql-pg"
+import { assert } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
+import { applicationRole } from "../../src/platform/database/migrations.ts"
+import { makeKey, makeTenant } from "./authority.ts"
 import { type TestDatabase } from "./database.ts"
-import { accepts, freePort, serverProcess } from "./server-process.ts"
+import { assertProblem } from "./problem.ts"
+import { accepts, endOf, freePort, serverProcess } from "./server-process.ts"
+import { type TestService } from "./service.ts"
+import { asSuperuser } from "./statements.ts"
 import { eventually } from "./waiting.ts"
 
 const program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"].find((file) =>
@@ -66,11 +73,19 @@ export const makePooler = Effect.fnUntraced(function* (database: TestDatabase, f
     fs.writeFileSync(file, `[databases]\n${database.database} = ${target}\n[pgbouncer]\n${lines.join("\n")}\n`)
   }
   write(first)
-  const child = yield* serverProcess(program ?? "", [file], user)
-  yield* eventually(accepts(port), (isUp) => isUp)
+  const begin = Effect.andThen(serverProcess(program ?? "", [file], user), (started) =>
+    Effect.as(
+      eventually(accepts(port), (isUp) => isUp),
+      started
+    )
+  )
+  let child = yield* begin
   const through: TestDatabase = { ...database, host: "127.0.0.1", port }
   return {
     database: through,
+    url: `postgres://${through.username}@127.0.0.1:${port}/${through.database}`,
+    kill: Effect.suspend(() => endOf(child)),
+    startAgain: Effect.map(begin, (started) => void (child = started)),
     /** Takes other settings for the connections from now on. */
     reconfigure: (settings: PoolerSettings) =>
       Effect.sync(() => {
@@ -78,4 +93,64 @@ export const makePooler = Effect.fnUntraced(function* (database: TestDatabase, f
         child.kill("SIGHUP")
       })
   }
+})
+
+/** A user of the server with these settings by default, who may become the role of the service. */
+export const makeLogin = (database: TestDatabase, settings: Readonly<Record<string, string>>) =>
+  Effect.gen(function* () {
+    const name = `pooled_${crypto.randomUUID().replaceAll("-", "")}`
+    const login = { ...database, username: name, password: Redacted.make(name) }
+    yield* Effect.acquireRelease(
+      asSuperuser(database, (sql) =>
+        Effect.all([
+          sql.unsafe(`CREATE ROLE ${name} LOGIN PASSWORD '${name}'`),
+          sql.unsafe(`GRANT ${applicationRole} TO ${name}`)
+        ])
+      ),
+      () => asSuperuser(database, (sql) => Effect.all([end(sql, name), sql.unsafe(`DROP ROLE ${name}`)]))
+    )
+    const apply = Effect.forEach(Object.entries(settings), ([setting, value]) =>
+      asSuperuser(database, (sql) => sql.unsafe(`ALTER ROLE ${name} SET ${setting} = ${value}`))
+    )
+    yield* apply
+    return {
+      login,
+      apply,
+      forget: (setting: string) => asSuperuser(database, (sql) => sql.unsafe(`ALTER ROLE ${name} RESET ${setting}`)),
+      end: asSuperuser(database, (sql) => end(sql, name))
+    }
+  })
+
+const end = (sql: PgClient.PgClient, user: string) =>
+  sql`SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = ${user}`
+
+/** What the manual sets for the user of a pooler. */
+export const settingsOfLogin = {
+  role: applicationRole,
+  search_path: "public, pg_temp",
+  statement_timeout: "'30s'",
+  idle_in_transaction_session_timeout: "'1min'",
+  jit: "off"
+}
+
+/** A cap of one tenant, and what another one gets who asks for it. */
+export const makeCase = Effect.fnUntraced(function* (service: TestService["Service"]) {
+  const [one, other] = [yield* makeTenant(service.database), yield* makeTenant(service.database)]
+  const owner = yield* makeKey(service, ["budgets:*"], { tenantId: one })
+  const stranger = yield* makeKey(service, ["budgets:*"], { tenantId: other })
+  const body = { name: "monthly", unit: "usd", limit: 10, period: "month", mode: "hard" }
+  const cap = yield* service.call("POST", "/api/budgets/caps", { key: owner.key, body })
+  assert.strictEqual(cap.status, 201, cap.text)
+  const path = `/api/budgets/caps/${cap.body.id}` as const
+  return {
+    read: service.call("GET", path, { key: owner.key }),
+    steal: service.call("GET", path, { key: stranger.key }),
+    remove: service.call("DELETE", path, { key: stranger.key })
+  }
+})
+
+export const assertApart = Effect.fnUntraced(function* ({ read, remove, steal }: Effect.Success<ReturnType<typeof makeCase>>) {
+  assertProblem(yield* steal, 404, "cap-not-found")
+  assertProblem(yield* remove, 404, "cap-not-found")
+  assert.strictEqual((yield* read).status, 200)
 })

@@ -178,6 +178,7 @@ const isShared = (options: PgConnection.Config, first: PgConnection.PgConnection
 /** The state of a session that was found right. */
 export interface Session {
   readonly fingerprint: string
+  readonly isPooled: boolean
   /** The type of the parameter by which a statement enters a tenant; none before the database has it. */
   readonly entryType: number | null
 }
@@ -198,6 +199,17 @@ export const isEntryRefused = ({ reason: { cause } }: SqlError.SqlError): boolea
   Predicate.hasProperty(cause, "constraint") &&
   (cause.constraint === "session_entry_check" || cause.constraint === "pooled_entry_check")
 
+/** Names that are not found in another search path, and tables whose policies are off: these come before parameters are read. */
+const strangeCodes = new Set(["42P01", "42883", "42704"])
+
+/** Whether a statement through a pooler failed as it does in a session of another state. */
+export const isStrange = (error: SqlError.SqlError): boolean => {
+  const { cause } = error.reason
+  if (isEntryRefused(error)) return true
+  if (Predicate.hasProperty(cause, "routine") && cause.routine === "check_enable_rls") return true
+  return Predicate.hasProperty(cause, "code") && strangeCodes.has(String(cause.code))
+}
+
 /** An expression for whether a server accepts no writes, now or of a session by default. */
 export const isReadOnly = "(pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean)"
 
@@ -216,7 +228,9 @@ const find = Effect.fnUntraced(function* (expected: Expected, connection: PgConn
 /** Fails where a pooler does not keep the statements of a transaction together, or refuses to begin one. */
 const findInTransaction = Effect.fnUntraced(function* (expected: Expected, connection: PgConnection.PgConnection) {
   const refuse = Effect.failSync(() => refusedBy(splitTransaction(expected)))
-  yield* Effect.catchIf(query(connection, "BEGIN"), isProtocolViolation, () => refuse)
+  // PgBouncer ends a connection that begins a transaction where it pools statements, and one that waits for a lost server.
+  yield* query(connection, "SELECT 1")
+  yield* Effect.catchIf(query(connection, "BEGIN"), ({ reason }) => reason._tag === "ConnectionError", () => refuse)
   yield* query(connection, "SELECT set_config('app.session', 'begun', true)")
   const found = yield* find(expected, connection)
   const [row] = yield* query(connection, "SELECT current_setting('app.session', true), pg_backend_pid()::text")
@@ -224,9 +238,6 @@ const findInTransaction = Effect.fnUntraced(function* (expected: Expected, conne
   yield* query(connection, "COMMIT")
   return found
 })
-
-const isProtocolViolation = ({ reason: { cause } }: SqlError.SqlError): boolean =>
-  Predicate.hasProperty(cause, "code") && cause.code === "08P01"
 
 /** Fails unless a new connection is as is expected, and its own. */
 export const checkSession = Effect.fnUntraced(function* (
@@ -247,5 +258,5 @@ export const checkSession = Effect.fnUntraced(function* (
     return yield* refusedBy(sharedSession(expected))
   }
   if (entryType !== null) registerEntryType(entryType)
-  return { fingerprint, entryType }
+  return { fingerprint, entryType, isPooled: expected.isPooled }
 })

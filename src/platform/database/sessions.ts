@@ -8,6 +8,7 @@ import {
   type Expected,
   fingerprintOf,
   isEntryRefused,
+  isStrange,
   refusalOf,
   refusedBy,
   type Session,
@@ -132,6 +133,7 @@ class SessionConnection implements SqlConnection.Connection {
  */
 class EnteringConnection extends SessionConnection {
   private readonly entry: PgTypes.Parameter
+  private readonly isRefused: (error: SqlError.SqlError) => boolean
 
   constructor(
     { connection, fate, session }: SessionConnection,
@@ -139,6 +141,7 @@ class EnteringConnection extends SessionConnection {
     { tenant, without }: Pick<StatementScope, "tenant" | "without"> = outsideOfTenants
   ) {
     super(connection, session, fate)
+    this.isRefused = session.isPooled ? isStrange : isEntryRefused
     const access = tenant === "" ? "any" : "on"
     this.entry = {
       [PgTypes.ParameterTypeId]: PgTypes.ParameterTypeId,
@@ -152,7 +155,7 @@ class EnteringConnection extends SessionConnection {
     return true
   }
   private entered<A>(statement: Effect.Effect<A, SqlError.SqlError>) {
-    return Effect.catchIf(statement, isEntryRefused, () => this.fate.refuse)
+    return Effect.catchIf(statement, this.isRefused, () => this.fate.refuse)
   }
   protected override query(sql: string, values: ReadonlyArray<unknown>, prepare?: boolean) {
     return this.enters(sql)
@@ -167,7 +170,7 @@ class EnteringConnection extends SessionConnection {
   protected override stream(sql: string, values: ReadonlyArray<unknown>) {
     if (!this.enters(sql)) return super.stream(sql, values)
     const rows = super.stream(sql, [...values, this.entry])
-    return Stream.catchIf(rows, isEntryRefused, () => Stream.fromEffect(this.fate.refuse))
+    return Stream.catchIf(rows, this.isRefused, () => Stream.fromEffect(this.fate.refuse))
   }
 }
 

@@ -1,29 +1,19 @@
-import { type PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit, Layer, Option, Redacted, type Scope } from "effect"
+import { Effect, Layer, Option, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { DatabaseConnection, OwnerLayer } from "../../../src/platform/database/connection.ts"
 import { Database, poolLayer, sessionLayer } from "../../../src/platform/database/database.ts"
 import { applicationRole, migrate } from "../../../src/platform/database/migrations.ts"
-import { refusalOf, type SessionRefused } from "../../../src/platform/database/session-state.ts"
-import { makeKey, makeTenant } from "../../support/authority.ts"
 import { makeDatabase, makeEmptyDatabase, type TestDatabase } from "../../support/database.ts"
 import { makeForwarder } from "../../support/forwarder.ts"
-import { hasPooler, makePooler } from "../../support/pooler.ts"
+import { assertApart, hasPooler, makeCase, makeLogin, makePooler, settingsOfLogin as settings } from "../../support/pooler.ts"
 import { assertProblem } from "../../support/problem.ts"
+import { refusal } from "../../support/refusal.ts"
 import { startService, type TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 
 const pool = (connection: TestDatabase) => poolLayer({ connection, maxConnections: 2, statementTimeoutSeconds: 30 })
-
-/** Why an effect was refused by the check of sessions. */
-const refusal = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<SessionRefused, never, R> =>
-  Effect.map(Effect.exit(effect), (exit) => {
-    assert.isTrue(Exit.isFailure(exit), "it was not refused")
-    const found = Exit.isFailure(exit) ? refusalOf(Cause.squash(exit.cause)) : undefined
-    return found ?? assert.fail(String(exit))
-  })
 
 describe("a session", () => {
   const hostile = [
@@ -121,65 +111,6 @@ describe("a session", () => {
       }
     }).pipe(Effect.scoped)
   )
-})
-
-/** A user of the server with these settings by default, who may become the role of the service. */
-const makeLogin = (database: TestDatabase, settings: Readonly<Record<string, string>>) =>
-  Effect.gen(function* () {
-    const name = `pooled_${crypto.randomUUID().replaceAll("-", "")}`
-    const login = { ...database, username: name, password: Redacted.make(name) }
-    yield* Effect.acquireRelease(
-      asSuperuser(database, (sql) =>
-        Effect.all([
-          sql.unsafe(`CREATE ROLE ${name} LOGIN PASSWORD '${name}'`),
-          sql.unsafe(`GRANT ${applicationRole} TO ${name}`)
-        ])
-      ),
-      () => asSuperuser(database, (sql) => Effect.all([end(sql, name), sql.unsafe(`DROP ROLE ${name}`)]))
-    )
-    const apply = Effect.forEach(Object.entries(settings), ([setting, value]) =>
-      asSuperuser(database, (sql) => sql.unsafe(`ALTER ROLE ${name} SET ${setting} = ${value}`))
-    )
-    yield* apply
-    return {
-      login,
-      apply,
-      forget: (setting: string) => asSuperuser(database, (sql) => sql.unsafe(`ALTER ROLE ${name} RESET ${setting}`)),
-      end: asSuperuser(database, (sql) => end(sql, name))
-    }
-  })
-
-const end = (sql: PgClient.PgClient, user: string) =>
-  sql`SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = ${user}`
-
-const settings = {
-  role: applicationRole,
-  search_path: "public, pg_temp",
-  statement_timeout: "'30s'",
-  idle_in_transaction_session_timeout: "'1min'",
-  jit: "off"
-}
-
-/** A cap of one tenant, and what another one gets who asks for it. */
-const makeCase = Effect.fnUntraced(function* (service: TestService["Service"]) {
-  const [one, other] = [yield* makeTenant(service.database), yield* makeTenant(service.database)]
-  const owner = yield* makeKey(service, ["budgets:*"], { tenantId: one })
-  const stranger = yield* makeKey(service, ["budgets:*"], { tenantId: other })
-  const body = { name: "monthly", unit: "usd", limit: 10, period: "month", mode: "hard" }
-  const cap = yield* service.call("POST", "/api/budgets/caps", { key: owner.key, body })
-  assert.strictEqual(cap.status, 201, cap.text)
-  const path = `/api/budgets/caps/${cap.body.id}` as const
-  return {
-    read: service.call("GET", path, { key: owner.key }),
-    steal: service.call("GET", path, { key: stranger.key }),
-    remove: service.call("DELETE", path, { key: stranger.key })
-  }
-})
-
-const assertApart = Effect.fnUntraced(function* ({ read, remove, steal }: Effect.Success<ReturnType<typeof makeCase>>) {
-  assertProblem(yield* steal, 404, "cap-not-found")
-  assertProblem(yield* remove, 404, "cap-not-found")
-  assert.strictEqual((yield* read).status, 200)
 })
 
 const databaseCheck = (service: TestService["Service"]) =>
