@@ -4,6 +4,7 @@ import * as http from "node:http"
 import { inject } from "vitest"
 import { PasswordCost } from "../../src/people/accounts/passwords.ts"
 import { besides, DatabaseConnection, poolWith } from "../../src/platform/database/connection.ts"
+import { addressIn } from "../../src/platform/database/hosts.ts"
 import * as Platform from "../../src/platform/layers.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
 import { ServerLayer } from "../../src/server.ts"
@@ -51,7 +52,14 @@ const databaseLayer = (database: TestDatabase) =>
       Layer.effect(
         DatabaseConnection,
         Effect.map(Settings, (settings) =>
-          DatabaseConnection.of({ options: database, ...besides(settings.database), embeddedIn: Option.none() })
+          DatabaseConnection.of({
+            options: Option.match(settings.database.url, {
+              onNone: () => database,
+              onSome: (url) => addressIn("Database:Url", url, true)
+            }),
+            ...besides(settings.database),
+            embeddedIn: Option.none()
+          })
         )
       )
     )

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { makeKey, makeTenant } from "../support/authority.ts"
+import { urlOf } from "../support/command.ts"
 import { makeDatabase } from "../support/database.ts"
 import {
   assertApart,
@@ -30,7 +31,7 @@ const makeReplicas = Effect.gen(function* () {
     server_round_robin: 1
   })
   const start = Effect.map(
-    startService(database, { Database__PoolUrl: pooler.url, Database__Url: pooler.url }),
+    startService(database, { Database__PoolUrl: pooler.url, Database__Url: urlOf(database) }),
     (service): Service => ({ ...service, database })
   )
   const [one, two] = [yield* start, yield* start]

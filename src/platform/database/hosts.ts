@@ -1,7 +1,7 @@
 import { type PgClient, PgConnection } from "@effect/sql-pg"
-import { Effect, Fiber, Redacted } from "effect"
+import { Deferred, Effect, Fiber, Redacted } from "effect"
 import { SqlError } from "effect/sql"
-import { type Expected, isReadOnly, readOnly, refusedBy } from "./session-state.ts"
+import { type Expected, isReadOnly, isReadOnlyRefused, readOnly, refusedBy } from "./session-state.ts"
 
 /** The servers of a database, of which one is connected to at a time. */
 export interface Hosts {
@@ -11,6 +11,8 @@ export interface Hosts {
   readonly choose: Effect.Effect<void, SqlError.SqlError>
   /** Finds the server to use after the one of an address failed, unless others have found it; fails where there is none. */
   readonly leave: (address: Redacted.Redacted) => Effect.Effect<void, SqlError.SqlError>
+  /** Waits until another server is used than now. */
+  readonly moved: Effect.Effect<void>
 }
 
 /** How to connect to a database; where it has several hosts, to the first one. */
@@ -49,6 +51,7 @@ const makeHosts = (
   isWritten: boolean
 ): Hosts => {
   let place = 0
+  let moved = Deferred.makeUnsafe<void>()
   const at = (index: number) => all[index % all.length] ?? all[0]
 
   const isUsable = (url: Redacted.Redacted) =>
@@ -72,9 +75,11 @@ const makeHosts = (
         return Effect.succeed(false)
       })
       if (!isFound) continue
-      if (next !== place) yield* Effect.logInfo(`The database is now used on host ${next + 1} of ${all.length} (${setting})`)
+      if (next === place) return
       place = next
-      return
+      Deferred.doneUnsafe(moved, Effect.void)
+      moved = Deferred.makeUnsafe()
+      return yield* Effect.logInfo(`The database is now used on host ${next + 1} of ${all.length} (${setting})`)
     }
     return yield* failure ?? refusedBy(readOnly(setting, all.length))
   })
@@ -93,7 +98,8 @@ const makeHosts = (
         )
       )
       return yield* Fiber.join(finding)
-    })
+    }),
+    moved: Effect.suspend(() => Deferred.await(moved))
   }
 }
 
@@ -112,7 +118,9 @@ export const onUsableHost = <A, R>(
   if (hosts === undefined) return connecting
   return Effect.suspend(() => {
     const address = hosts.current()
-    return Effect.catchIf(connecting, isOfConnecting, () => Effect.andThen(hosts.leave(address), connecting))
+    // A pool may have begun to replace a connection before the other host was found.
+    const again = Effect.retry(connecting, { while: isReadOnlyRefused, times: 100 })
+    return Effect.catchIf(connecting, isOfConnecting, () => Effect.andThen(hosts.leave(address), again))
   })
 }
 

@@ -96,11 +96,13 @@ const unmigrated = ({ setting }: Expected) =>
     remedy: `To mend it, let ${setting} name the database that Database:Url names, and run npm run migrate.`
   })
 
+const readOnlySummary = "its servers are read-only"
+
 /** No host of a list accepts writes. */
 export const readOnly = (setting: Expected["setting"], hosts: number) =>
   new SessionRefused({
     setting,
-    summary: "its servers are read-only",
+    summary: readOnlySummary,
     fault: hosts > 1 ? `all of its ${hosts} hosts are standbys, or read-only` : "its server is a standby, or read-only",
     remedy: `To mend it, promote one (SELECT pg_promote()), or name the primary in ${setting}.`
   })
@@ -114,6 +116,9 @@ export const refusedBy = (cause: SessionRefused) =>
 /** The refusal in an error of the database; undefined where it has another reason. */
 export const refusalOf = (error: unknown): SessionRefused | undefined =>
   SqlError.isSqlError(error) && error.reason.cause instanceof SessionRefused ? error.reason.cause : undefined
+
+/** Whether a server was refused that accepts no writes. */
+export const isReadOnlyRefused = (error: unknown): boolean => refusalOf(error)?.summary === readOnlySummary
 
 /** What a statement is refused by that was to run in another session, or state, than its connection was found in. */
 export const strayed = (expected: Expected) => (expected.isPooled ? changedSession(expected) : sharedSession(expected))

@@ -1,5 +1,5 @@
 import { PgClient, PgConnection, PgPool, PgTypes } from "@effect/sql-pg"
-import { Context, Effect, Exit, Fiber, Layer, Option, Predicate, Scope, Stream } from "effect"
+import { Context, Effect, Exit, Fiber, Layer, Option, Predicate, Queue, Schedule, Scope, Stream } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError, Statement, type SqlConnection } from "effect/sql"
 import { atCurrentHost, type Hosts, onUsableHost } from "./hosts.ts"
@@ -8,6 +8,7 @@ import {
   type Expected,
   fingerprintOf,
   isEntryRefused,
+  isReadOnly,
   isStrange,
   refusalOf,
   refusedBy,
@@ -218,7 +219,7 @@ interface Source {
 
 /** What `PgClient.make` does, with connections that were checked: it has no hook between connecting and the first statement. */
 const clientOver = Effect.fnUntraced(function* (options: ClientOptions, { acquirer, borrower, listening, pinned }: Source) {
-  const { transformQueryNames, transformResultNames, ...config } = options
+  const { expected: _, hosts, listening: _direct, transformQueryNames, transformResultNames, ...config } = options
   const client = yield* SqlClient.make({
     driver: "pg",
     acquirer,
@@ -241,7 +242,17 @@ const clientOver = Effect.fnUntraced(function* (options: ClientOptions, { acquir
     [PgClient.TypeId]: PgClient.TypeId,
     config,
     json: (value: unknown) => Statement.fragment([json(value)]),
-    listen: (channel: string) => Effect.flatMap(listening, (connection) => connection.listen(channel)),
+    listen: (channel: string) =>
+      Effect.tap(
+        Effect.flatMap(listening, (connection) => connection.listen(channel)),
+        // Nothing is heard any more of a server that is used by no one else.
+        (messages) =>
+          hosts === undefined
+            ? Effect.void
+            : Effect.forkScoped(
+                Effect.andThen(hosts.moved, Queue.fail(messages as Queue.Queue<unknown, SqlError.SqlError>, moved))
+              )
+      ),
     notify: (channel: string, payload: string) => Effect.asVoid(client`SELECT pg_notify(${channel}, ${payload})`)
   } satisfies Omit<PgClient.PgClient, keyof SqlClient.SqlClient>)
 })
@@ -384,6 +395,18 @@ const makePool = Effect.fnUntraced(function* (options: ClientOptions) {
       return interruptedWithoutWaiting(scope === undefined ? statement : scope.inTurn(statement))
     })
 
+  if (hosts !== undefined && expected.isWritten) {
+    // A server that has become a standby still answers reads.
+    yield* pool
+      .use((connection) => connection.queryValues(`SELECT ${isReadOnly}`, [], false))
+      .pipe(
+        Effect.flatMap(([row]) => (row?.[0] === true ? hosts.leave(hosts.current()) : Effect.void)),
+        Effect.ignore,
+        Effect.repeat(Schedule.spaced("1 second")),
+        Effect.forkScoped
+      )
+  }
+
   const pinned = Effect.flatMap(lease, pin)
   const client = yield* clientOver(options, {
     acquirer: Effect.flatMap(lease, (one) => Effect.map(CurrentStatementScope, (scope) => entering(one, scope))),
@@ -430,12 +453,16 @@ export const sessionPoolLayer = (options: ClientOptions) =>
 export const singleSessionLayer = ({ tenantId, ...options }: ClientOptions & { readonly tenantId: string }) =>
   Layer.effectContext(
     Effect.gen(function* () {
-      const { connection, session } = yield* Effect.tapError(openSession(options), (error) =>
+      const own = yield* Scope.fork(yield* Effect.scope)
+      const { connection, session } = yield* Effect.tapError(Scope.provide(openSession(options), own), (error) =>
         Effect.flatMap(Effect.serviceOption(DatabaseSessions), (sessions) => {
           const refusal = refusalOf(error)
           return Option.isSome(sessions) && refusal !== undefined ? sessions.value.refused(refusal) : Effect.void
         })
       )
+      // A lock on a server that is used no more is none.
+      const { hosts } = options
+      if (hosts !== undefined) yield* Effect.forkScoped(Effect.andThen(hosts.moved, Scope.close(own, Exit.void)))
       yield* connection.queryValues("SELECT set_config('app.tenant_id', $1, false)", [tenantId], false)
       const refuse = Effect.failSync(() => refusedBy(strayed(options.expected)))
       const fate: Fate = { retire: Effect.void, refuse, leave: Effect.void }

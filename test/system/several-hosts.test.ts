@@ -1,0 +1,110 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Fiber } from "effect"
+import { makeKey } from "../support/authority.ts"
+import { assertProblem } from "../support/problem.ts"
+import { refusal } from "../support/refusal.ts"
+import { startService, type TestService } from "../support/service.ts"
+import { makePair } from "../support/standby.ts"
+import { asSuperuser } from "../support/statements.ts"
+import { eventually } from "../support/waiting.ts"
+
+type Service = TestService["Service"]
+
+const person = (at: number) => ({ firstName: "Grace", lastName: "Hopper", email: `grace.${at}@example.com` })
+
+const create = (service: Service, at: number) => service.call("POST", "/api/trial-users", { body: person(at) })
+
+/** What a service does on a database that it has just come to. */
+const assertWorks = Effect.fnUntraced(function* (services: readonly [Service, Service], at: number) {
+  const [one, two] = services
+  for (const service of services) {
+    yield* eventually(service.call("GET", "/health/ready"), ({ status }) => status === 200)
+  }
+  const created = yield* eventually(create(one, at), ({ status }) => status !== 503)
+  assert.strictEqual(created.status, 201, created.text)
+  yield* eventually(two.call("GET", `/api/trial-users/${created.body.id}`), ({ status }) => status === 200)
+  const key = yield* makeKey(one, ["sessions:read"])
+  assert.strictEqual((yield* two.call("GET", "/api/sessions", { key: key.key })).status, 200)
+  assert.strictEqual((yield* one.call("DELETE", `/api/api-keys/${key.id}`)).status, 204)
+  yield* eventually(two.call("GET", "/api/sessions", { key: key.key }), ({ status }) => status === 401)
+  yield* eventually(one.call("GET", "/api/audit-logs?actionType=UserCreated"), ({ body }) =>
+    body.items.every(({ sequence }: { readonly sequence: number | null }) => sequence !== null)
+  )
+  assert.isTrue((yield* one.call("GET", "/api/audit-logs/verify")).body.ok)
+})
+
+describe("a database of several hosts", { timeout: 240_000 }, () => {
+  it.live("is used on the primary, and after a fail-over on the promoted standby, without a restart", () =>
+    Effect.gen(function* () {
+      const pair = yield* makePair
+      const { caughtUp, primary, promote, standby } = pair
+      const start = (url: string) => startService(primary.database, { Database__Url: url })
+      // Whatever the order is.
+      const one = yield* start(pair.url([primary, standby], "?target_session_attrs=read-write"))
+      const two = yield* start(pair.url([standby, primary], "?connect_timeout=2"))
+      yield* assertWorks([one, two], 1)
+      const before = yield* one.call("GET", "/api/trial-users")
+
+      yield* caughtUp
+      yield* primary.kill
+      assertProblem(yield* create(one, 2), 503, "overloaded")
+      // Until one is promoted there is none to write to.
+      const ready = yield* eventually(two.call("GET", "/health/ready"), ({ status }) => status === 503)
+      assertProblem(ready, 503, "not-ready")
+      yield* promote
+      yield* assertWorks([one, two], 3)
+      const after = yield* one.call("GET", "/api/trial-users")
+      assert.includeDeepMembers(after.body, before.body)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("is left on a host that answers but has become read-only, for reads too", () =>
+    Effect.gen(function* () {
+      const pair = yield* makePair
+      const { caughtUp, primary, promote, standby } = pair
+      const url = pair.url([primary, standby])
+      const one = yield* startService(primary.database, { Database__Url: url })
+      const two = yield* startService(primary.database, { Database__Url: url })
+      yield* assertWorks([one, two], 1)
+      yield* caughtUp
+      yield* asSuperuser(primary.database, (sql) =>
+        Effect.all([
+          sql`ALTER SYSTEM SET default_transaction_read_only = on`,
+          sql`SELECT pg_reload_conf()`
+        ])
+      )
+      yield* promote
+      yield* assertWorks([one, two], 2)
+      const users = yield* two.call("GET", "/api/trial-users")
+      assert.lengthOf(users.body, 2)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("of which all are standbys ends the start, and says what to do", () =>
+    Effect.gen(function* () {
+      const pair = yield* makePair
+      const { primary, standby } = pair
+      for (const servers of [[standby], [standby, standby]]) {
+        const url = pair.url(servers, "?target_session_attrs=read-write")
+        const { message } = yield* refusal(startService(primary.database, { Database__Url: url }))
+        assert.match(message, /^A connection to the database \(Database:Url\) was refused: .*standby[^.]*\. To mend it, promote one/u)
+        assert.notInclude(message, "\n")
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("of which one hangs is used on the other within the limit of its URL", () =>
+    Effect.gen(function* () {
+      const pair = yield* makePair
+      const { primary, standby } = pair
+      const url = pair.url([primary, standby], "?connect_timeout=1")
+      const service = yield* startService(primary.database, { Database__Url: url, Api__RequestTimeoutSeconds: "5" })
+      yield* pair.caughtUp
+      const waiting = yield* Effect.forkScoped(Effect.exit(create(service, 1)))
+      assert.isTrue(Exit.isSuccess(yield* Fiber.join(waiting)))
+      yield* primary.kill
+      yield* pair.promote
+      yield* eventually(create(service, 2), ({ status }) => status === 201)
+    }).pipe(Effect.scoped)
+  )
+})
