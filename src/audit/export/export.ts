@@ -4,6 +4,7 @@ import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { nilUuid } from "../../kernel/identifier.ts"
 import { scopeOf, Database, type TenantScope } from "../../platform/database/database.ts"
+import { CurrentReading, ReadReplica } from "../../platform/database/read-replica.ts"
 import { makeChainReader } from "../chain/chain-reader.ts"
 import { type EntryPlace, type LinkedRow, ProofRepository } from "../chain/proof-repository.ts"
 import { type AuditFilter, ExportStatement, exportType } from "../log/domain.ts"
@@ -34,6 +35,7 @@ export class AuditExport extends Context.Service<AuditExport>()("app/audit/Audit
     const audit = yield* Audit
     const keys = yield* AttestationKeys
     const database = yield* Database
+    const replica = yield* ReadReplica
     const proof = yield* ProofRepository
     const readChain = yield* makeChainReader
     const repository = yield* ExportRepository
@@ -92,11 +94,13 @@ export class AuditExport extends Context.Service<AuditExport>()("app/audit/Audit
       const principal = yield* CurrentPrincipal
       yield* record(filter, format)
       const { hash, sequence } = yield* proof.head
+      const reading = yield* replica.begin("audit-export")
       const scope = scopeOf(principal)
       const isAll = scope === "all" && Object.keys(filter).length === 0
       const write = format === "csv" ? writeCsv() : yield* writeJsonLines({ sequence, hash })
       const rows = isAll ? readChain(0, sequence, atOnce) : filtered(scope, filter, sequence)
       const text = rows.pipe(
+        Stream.provideService(CurrentReading, reading),
         Stream.tapCause((cause) => Effect.logError("An export of the audit log broke off", cause)),
         // The next rows are read while these are written and on their way.
         Stream.buffer({ capacity: 1 }),

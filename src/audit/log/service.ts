@@ -5,6 +5,7 @@ import { type Slice, slice } from "../../kernel/http/page.ts"
 import { CurrentPrecondition } from "../../kernel/http/precondition.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
+import { onReplica, ReadReplica } from "../../platform/database/read-replica.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import {
@@ -56,6 +57,7 @@ export class Audit extends Context.Service<
     Audit,
     Effect.gen(function* () {
       const database = yield* Database
+      const fromReplica = onReplica(yield* ReadReplica, "audit-list")
       const repository = yield* AuditRepository
 
       const write = (rows: ReadonlyArray<AuditRow>) => database.transaction("all", repository.insert(rows))
@@ -104,7 +106,7 @@ export class Audit extends Context.Service<
         limit: number
       ) {
         const principal = yield* CurrentPrincipal
-        const rows = yield* database.read(scopeOf(principal), repository.list(filter, after, limit + 1))
+        const rows = yield* fromReplica(database.read(scopeOf(principal), repository.list(filter, after, limit + 1)))
         return slice(rows, limit, (row): AuditCursor => ({ occurredAt: row.occurredAt, id: row.id }))
       })
 

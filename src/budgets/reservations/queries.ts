@@ -6,6 +6,7 @@ import { type ListRequest } from "../../kernel/http/listing.ts"
 import { emptySlice } from "../../kernel/http/page.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
+import { onReplica, ReadReplica } from "../../platform/database/read-replica.ts"
 import { CallPlans, withinTenant } from "../attribution/service.ts"
 import {
   type ChargeId,
@@ -22,6 +23,7 @@ export class ReservationQueries extends Context.Service<ReservationQueries>()("a
   make: Effect.gen(function* () {
     const agents = yield* Agents
     const database = yield* Database
+    const fromReplica = onReplica(yield* ReadReplica, "reservation-list")
     const plans = yield* CallPlans
     const repository = yield* ReservationsRepository
 
@@ -64,7 +66,7 @@ export class ReservationQueries extends Context.Service<ReservationQueries>()("a
       if (own !== undefined && filter.agentId !== undefined && filter.agentId !== own) return emptySlice
       const narrowed = yield* placed(principal, own === undefined ? filter : { ...filter, agentId: AgentId.make(own) })
       if (narrowed === undefined) return emptySlice
-      const { items, nextCursor } = yield* database.read(scopeOf(principal), repository.list(narrowed, page))
+      const { items, nextCursor } = yield* fromReplica(database.read(scopeOf(principal), repository.list(narrowed, page)))
       return { items: items.map(toReservation), nextCursor }
     })
 

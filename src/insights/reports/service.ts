@@ -7,6 +7,7 @@ import { CurrentPrincipal, type Principal } from "../../kernel/authority/princip
 import { slice } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
+import { CurrentReading, onReplica, ReadReplica } from "../../platform/database/read-replica.ts"
 import { dayMillis, type Range, type UsageFilter, type UsageRange } from "../usage/domain.ts"
 import { UsageRepository } from "../usage/repository.ts"
 import { droppedRows, filterOf, netUsd, requestedRange, visibleUsage } from "../usage/service.ts"
@@ -52,17 +53,19 @@ interface ZoneDay {
 export class Reports extends Context.Service<Reports>()("app/insights/Reports", {
   make: Effect.gen(function* () {
     const database = yield* Database
+    const replica = yield* ReadReplica
     const repository = yield* ReportsRepository
     const usage = yield* UsageRepository
     const utilizations = yield* CapUtilizations
 
     const within = <A, E, R>(principal: Principal, effect: Effect.Effect<A, E, R>) =>
-      database.snapshot(scopeOf(principal), effect)
+      onReplica(replica, "reports")(database.snapshot(scopeOf(principal), effect))
 
     const readAsOf = Effect.gen(function* () {
-      const now = yield* DateTime.now
+      const { asOf } = (yield* CurrentReading) ?? { asOf: undefined }
+      const moment = asOf ?? (yield* DateTime.now)
       const pending = yield* repository.pendingSince
-      return pending === undefined ? now : DateTime.min(pending, now)
+      return pending === undefined ? moment : DateTime.min(pending, moment)
     })
 
     /** The days that a range touches: the first and the last are cut where the range is. */

@@ -6,6 +6,7 @@ import { slice } from "../../kernel/http/page.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
+import { CurrentReading, onReplica, ReadReplica } from "../../platform/database/read-replica.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { lateDaysOf, Settings } from "../../platform/settings/settings.ts"
 import {
@@ -66,6 +67,8 @@ export const filterOf = ({ dimensions, tenantId }: CountedCharges): UsageFilter 
 export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
   make: Effect.gen(function* () {
     const database = yield* Database
+    const replica = yield* ReadReplica
+    const fromReplica = onReplica(replica, "usage-list")
     const repository = yield* UsageRepository
     const { usage } = yield* Settings
     const { retentionDays } = usage
@@ -91,10 +94,10 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
         const { end, rows } =
           search === undefined
             ? {
-                rows: yield* database.read(scope, repository.list(visible, range, after, limit + 1)),
+                rows: yield* fromReplica(database.read(scope, repository.list(visible, range, after, limit + 1))),
                 end: undefined
               }
-            : yield* database.read(scope, repository.search(search, visible, range, after, limit + 1))
+            : yield* fromReplica(database.read(scope, repository.search(search, visible, range, after, limit + 1)))
         const { items, nextCursor } = slice(rows, limit, ({ id, place }): UsagePlace => [place, id])
         return { items: items.map(toRow), nextCursor: nextCursor ?? end ?? null }
       }),
@@ -105,11 +108,14 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
         const visible = yield* visibleUsage(principal, filter)
         const range = yield* requestedRange(given)
         const scope = scopeOf(principal)
-        const tenants = yield* Effect.orDie(database.read(scope, repository.exportTenants(visible)))
+        const reading = yield* replica.begin("usage-export")
+        const tenants = yield* Effect.orDie(database.read(scope, repository.exportTenants(visible))).pipe(
+          Effect.provideService(CurrentReading, reading)
+        )
         const chunksOf = (tenantId: TenantId) =>
           Stream.paginate({ tenantId }, (after: ExportPlace) =>
             Effect.map(
-              database.transaction(scope, repository.exportChunk(visible, range, format, after, atOnce)),
+              database.snapshot(scope, repository.exportChunk(visible, range, format, after, atOnce)),
               (found) => {
                 const last = found.at(-1)
                 return [
@@ -123,6 +129,7 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
           )
         const chunks = Stream.fromIterable(tenants).pipe(
           Stream.flatMap(chunksOf),
+          Stream.provideService(CurrentReading, reading),
           Stream.tapCause((cause) => Effect.logError("An export of usage broke off", cause)),
           // The next rows are read while these are on their way.
           Stream.buffer({ capacity: 1 }),

@@ -143,6 +143,9 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
           Effect.map((found) => (Option.isSome(found) && found.value !== undefined ? [usageExport] : [])),
           Effect.catchCause(() => Effect.succeed([]))
         )
+    const replication = Effect.map(checks.replica, (found) =>
+      found === undefined ? [] : [(found.isAway ? degraded : healthy)(found.text)]
+    )
 
     const report = Effect.gen(function* () {
       const results = yield* Effect.all(
@@ -155,6 +158,7 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
           run("usage-folding", usageFolding),
           run("disk", disk),
           run("background-jobs", backgroundJobs),
+          ...(yield* replication).map((finding) => run("read-replica", Effect.succeed(finding))),
           ...(yield* sharing).map((finding) => run("redis", Effect.succeed(finding))),
           ...(yield* exporting).map((check) => run("usage-export", check))
         ],

@@ -76,7 +76,8 @@ export const HealthCheck = Schema.Struct({
     "disk",
     "background-jobs",
     "redis",
-    "usage-export"
+    "usage-export",
+    "read-replica"
   ]),
   status: HealthStatus,
   durationMs: Count.annotate({ description: "Milliseconds that the check took", examples: [3] }),

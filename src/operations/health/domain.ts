@@ -13,7 +13,7 @@ export type Health = typeof Health.Type
 
 /** One question that readiness asks. */
 export const ReadinessCheck = Schema.Struct({
-  name: Schema.Literals(["database", "migrations", "draining", "clock", "redis"]),
+  name: Schema.Literals(["database", "migrations", "draining", "clock", "redis", "read-replica"]),
   ready: Schema.Boolean,
   detail: Schema.String.annotate({ examples: ["reachable"] })
 }).annotate({ identifier: "ReadinessCheck" })

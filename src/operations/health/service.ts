@@ -1,5 +1,6 @@
 import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
 import { type AppliedSchema, requiredSchema, schemaShortfall } from "../../platform/database/migrations.ts"
+import { ReadReplica, type ReplicaStatus } from "../../platform/database/read-replica.ts"
 import { DatabaseSessions } from "../../platform/database/sessions.ts"
 import { Shutdown } from "../../platform/http/in-flight.ts"
 import { SharedRedis } from "../../platform/redis/shared-redis.ts"
@@ -15,12 +16,18 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/operation
     const repository = yield* HealthRepository
     const sessions = yield* DatabaseSessions
     const redis = yield* SharedRedis
+    const replica = yield* ReadReplica
     const shutdown = yield* Shutdown
     const required = yield* requiredSchema
     const migrationsOf = (applied: AppliedSchema) => {
       const shortfall = schemaShortfall(applied, required)
       return { ready: shortfall === undefined, detail: shortfall ?? `${applied.migration} applied` }
     }
+
+    const replicaDetail = replica.status.pipe(
+      Effect.timeoutOrElse({ duration: "2 seconds", orElse: () => Effect.succeed({ state: "away" } as const) }),
+      Effect.map(detailOfReplica)
+    )
 
     let last = healthAt(0, "Healthy")
     const health = Effect.sync(() => {
@@ -34,6 +41,11 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/operation
       const state = redis.state()
       return state === "unused" ? [] : [{ name: "redis", ready: true, detail: redisDetails[state] }]
     })
+
+    /** The primary answers what a replica cannot. */
+    const replicaChecks = Effect.map(replicaDetail, (detail): ReadonlyArray<ReadinessCheck> =>
+      detail === undefined ? [] : [{ name: "read-replica", ready: true, detail: detail.text }]
+    )
 
     /** The applied schema, and by how much this machine's clock is ahead of the database's. */
     const applied = Effect.gen(function* () {
@@ -85,7 +97,8 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/operation
         { name: "draining", ready: !draining, detail: draining ? "shutting down" : "no" },
         // Budgets are judged by the database's clock, so a replica whose own is wrong goes on serving.
         { name: "clock", ready: true, detail: clockDetail(found) },
-        ...(yield* redisChecks)
+        ...(yield* redisChecks),
+        ...(yield* replicaChecks)
       ]
       const isReady = checks.every((check) => check.ready)
       readySeen(isReady ? 1 : 0)
@@ -98,6 +111,8 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/operation
       /** The same object to all who ask within a millisecond. */
       health,
       ready,
+      /** What the read replica does; undefined where there is none. */
+      replica: replicaDetail,
       /** Whether the database has this build's migrations and functions; fails when the database does not answer. */
       migrations: Effect.map(repository.appliedSchema, ({ applied }) => migrationsOf(applied))
     }
@@ -129,6 +144,20 @@ const healthAt = (millis: number, status: Health["status"]): Health => ({
   service: serviceName,
   version: serviceVersion
 })
+
+const detailOfReplica = (status: ReplicaStatus) => {
+  switch (status.state) {
+    case "unused":
+      return undefined
+    case "away":
+      return { isAway: true, text: "away: the primary answers its reads" }
+    case "connected":
+      return {
+        isAway: false,
+        text: status.behindSeconds === 0 ? "up to date" : `${status.behindSeconds} s behind the primary`
+      }
+  }
+}
 
 /** What the states of Redis mean for the service. */
 export const redisDetails = {

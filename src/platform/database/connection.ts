@@ -15,6 +15,8 @@ export class DatabaseConnection extends Context.Service<
     readonly options: DatabaseAddress
     /** A pooler of transactions before it, which the pool connects to. */
     readonly pooler?: DatabaseAddress | undefined
+    /** Replicas that answer some reads. */
+    readonly replica?: DatabaseAddress | undefined
     /** The directory of the embedded database; none when it is external. */
     readonly embeddedIn: Option.Option<string>
   }
@@ -41,8 +43,9 @@ const connectionTo = Effect.fnUntraced(function* (database: SettingsValues["data
 })
 
 /** What the settings name besides the database itself. */
-export const besides = ({ poolUrl }: SettingsValues["database"]) => ({
-  pooler: Option.getOrUndefined(Option.map(poolUrl, (url) => addressIn("Database:PoolUrl", url, true)))
+export const besides = ({ poolUrl, readUrl }: SettingsValues["database"]) => ({
+  pooler: Option.getOrUndefined(Option.map(poolUrl, (url) => addressIn("Database:PoolUrl", url, true))),
+  replica: Option.getOrUndefined(Option.map(readUrl, (url) => addressIn("Database:ReadUrl", url, false)))
 })
 
 const isUnreachable = (error: unknown): boolean =>
@@ -97,10 +100,11 @@ export const poolWith = (timeouts: { readonly statementTimeoutSeconds?: number }
   Layer.unwrap(
     Effect.gen(function* () {
       const { database } = yield* Settings
-      const { options, pooler } = yield* DatabaseConnection
+      const { options, pooler, replica } = yield* DatabaseConnection
       return poolLayer({
         connection: options,
         pooler,
+        replica,
         maxConnections: database.maxConnections,
         statementTimeoutSeconds: database.statementTimeoutSeconds,
         ...timeouts

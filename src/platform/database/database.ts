@@ -5,6 +5,7 @@ import { type TenantId } from "../../kernel/identifier.ts"
 import { makeTurns } from "../runtime/turns.ts"
 import { type DatabaseAddress } from "./hosts.ts"
 import { applicationRole } from "./migrations.ts"
+import { CurrentReading } from "./read-replica.ts"
 import { type Expected } from "./session-state.ts"
 import {
   type ClientOptions,
@@ -221,7 +222,7 @@ export class Database extends Context.Service<
               effect,
               (context) =>
                 Context.add(
-                  Context.omit(sql.transactionService)(context),
+                  Context.omit(sql.transactionService, CurrentReading)(context),
                   CurrentStatementScope,
                   undefined
                 ) as typeof context
@@ -265,6 +266,8 @@ export interface PoolOptions {
   readonly connection: DatabaseAddress
   /** A pooler whose sessions the pool shares with others, transaction by transaction; `connection` is for all that needs its own. */
   readonly pooler?: DatabaseAddress | undefined
+  /** A replica, or several, that answer some reads. */
+  readonly replica?: DatabaseAddress | undefined
   readonly maxConnections: number
   readonly statementTimeoutSeconds: number
 }
@@ -290,7 +293,7 @@ const clientOptions = (
   expected: {
     setting,
     isPooled: setting === "Database:PoolUrl",
-    isWritten: address.hosts !== undefined,
+    isWritten: address.hosts !== undefined && setting !== "Database:ReadUrl",
     settings: {
       role: applicationRole,
       row_security: "on",
@@ -309,19 +312,16 @@ const clientOptions = (
 })
 
 /** The pool that requests share. */
-export const poolLayer = ({ connection, maxConnections, pooler, statementTimeoutSeconds }: PoolOptions) => {
+export const poolLayer = ({ connection, maxConnections, pooler, replica, statementTimeoutSeconds }: PoolOptions) => {
   const direct = clientOptions("Database:Url", connection, statementTimeoutSeconds)
+  const pooled = pooler && { ...clientOptions("Database:PoolUrl", pooler, statementTimeoutSeconds), listening: direct }
   return Database.layer(maxConnections).pipe(
     Layer.provideMerge(
-      sessionPoolLayer(
-        pooler === undefined
-          ? { ...direct, maxConnections }
-          : {
-              ...clientOptions("Database:PoolUrl", pooler, statementTimeoutSeconds),
-              listening: direct,
-              maxConnections
-            }
-      )
+      sessionPoolLayer({
+        ...(pooled ?? direct),
+        maxConnections,
+        replica: replica && { ...clientOptions("Database:ReadUrl", replica, statementTimeoutSeconds), maxConnections }
+      })
     )
   )
 }

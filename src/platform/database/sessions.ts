@@ -3,6 +3,7 @@ import { Context, Effect, Exit, Fiber, Layer, Option, Predicate, Queue, Schedule
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError, Statement, type SqlConnection } from "effect/sql"
 import { atCurrentHost, type Hosts, onUsableHost } from "./hosts.ts"
+import { makeReplica, ReadReplica, type Source } from "./read-replica.ts"
 import {
   checkSession,
   type Expected,
@@ -206,20 +207,20 @@ export interface ClientOptions extends PgPool.Config {
   readonly hosts?: Hosts | undefined
   /** Where messages are listened to, which takes a session of one's own; none where the pool has those. */
   readonly listening?: ClientOptions | undefined
+  /** A replica that answers some reads. */
+  readonly replica?: ClientOptions | undefined
   readonly transformQueryNames?: ((name: string) => string) | undefined
   readonly transformResultNames?: ((name: string) => string) | undefined
 }
 
-interface Source {
-  readonly acquirer: SqlConnection.Acquirer
+interface ClientSource extends Omit<Source, "borrower"> {
   readonly borrower: SqlConnection.Borrower | undefined
-  readonly pinned: Effect.Effect<SessionConnection, SqlError.SqlError, Scope.Scope>
   readonly listening: Effect.Effect<PgConnection.PgConnection, SqlError.SqlError, Scope.Scope>
 }
 
 /** What `PgClient.make` does, with connections that were checked: it has no hook between connecting and the first statement. */
-const clientOver = Effect.fnUntraced(function* (options: ClientOptions, { acquirer, borrower, listening, pinned }: Source) {
-  const { expected: _, hosts, listening: _direct, transformQueryNames, transformResultNames, ...config } = options
+const clientOver = Effect.fnUntraced(function* (options: ClientOptions, { acquirer, borrower, listening, pinned }: ClientSource) {
+  const { expected: _, hosts, listening: _direct, replica: _replica, transformQueryNames, transformResultNames, ...config } = options
   const client = yield* SqlClient.make({
     driver: "pg",
     acquirer,
@@ -272,7 +273,7 @@ const commit = (connection: SqlConnection.Connection): Effect.Effect<void, SqlEr
   )
 
 /** What to connect with. A pooler knows nothing of the parameters of a session, or of the statements prepared in one. */
-const configOf = ({ expected, hosts, listening: _, ...options }: ClientOptions): PgPool.Config =>
+const configOf = ({ expected, hosts, listening: _, replica: __, ...options }: ClientOptions): PgPool.Config =>
   atCurrentHost(
     expected.isPooled
       ? { ...options, prepare: false }
@@ -304,7 +305,7 @@ const moved = new SqlError.SqlError({
 })
 
 /** A pool each of whose connections is checked before its first statement. */
-const makePool = Effect.fnUntraced(function* (options: ClientOptions) {
+const makeSource = Effect.fnUntraced(function* (options: ClientOptions) {
   const { expected, hosts, listening } = options
   const config = configOf(options)
   const pool = yield* PgPool.make(config)
@@ -408,12 +409,12 @@ const makePool = Effect.fnUntraced(function* (options: ClientOptions) {
   }
 
   const pinned = Effect.flatMap(lease, pin)
-  const client = yield* clientOver(options, {
+  const source = {
     acquirer: Effect.flatMap(lease, (one) => Effect.map(CurrentStatementScope, (scope) => entering(one, scope))),
     borrower,
     pinned,
     listening: Effect.map(listening === undefined ? pinned : openSession(listening), ({ connection }) => connection)
-  })
+  }
 
   const verify: DatabaseSessions["Service"]["verify"] = (connection, fingerprint) => {
     if (!(connection instanceof SessionConnection)) return Effect.die(new Error("A connection without a known session"))
@@ -433,7 +434,7 @@ const makePool = Effect.fnUntraced(function* (options: ClientOptions) {
     verify,
     fingerprint: fingerprintOf(expected)
   })
-  return { client, sessions }
+  return { source, sessions }
 })
 
 const contextOf = (client: PgClient.PgClient) =>
@@ -443,9 +444,18 @@ const contextOf = (client: PgClient.PgClient) =>
 export const sessionPoolLayer = (options: ClientOptions) =>
   Layer.effectContext(
     Effect.gen(function* () {
-      const { client, sessions } = yield* makePool(options)
-      yield* Effect.scoped(client.reserve)
-      return Context.add(contextOf(client), DatabaseSessions, sessions)
+      const { sessions, source } = yield* makeSource(options)
+      yield* Effect.scoped(source.pinned)
+      const { replica } = options
+      const routed =
+        replica === undefined
+          ? { source, service: ReadReplica.unused }
+          : yield* makeReplica(source, (yield* makeSource(replica)).source, replica.hosts)
+      const client = yield* clientOver(options, { ...source, ...routed.source })
+      return contextOf(client).pipe(
+        Context.add(DatabaseSessions, sessions),
+        Context.add(ReadReplica, routed.service)
+      )
     })
   ).pipe(Layer.provide(Reactivity.layer))
 

@@ -71,6 +71,10 @@ const settings = {
     urlSecret("postgres", "postgresql"),
     "Pooler of transactions (PgBouncer) before Database:Url, which the connection pool uses"
   ),
+  "Database:ReadUrl": optional(
+    urlSecret("postgres", "postgresql"),
+    "Read replica for reports, large lists and exports; of several hosts the first that answers"
+  ),
   "Database:Directory": setting(text, ".data", "Data directory of the embedded PostgreSQL"),
   "Database:Migrate": setting(
     flag,

@@ -1,0 +1,221 @@
+import { Clock, Context, DateTime, Effect, Metric, Schedule, type Scope } from "effect"
+import { SqlClient, SqlError, type SqlConnection } from "effect/sql"
+import { type Hosts, isOfConnecting } from "./hosts.ts"
+
+/**
+ * All reads that a replica answers, and how far it has to be for them. No decision about money or identity depends on one, and
+ * none is of a resource by its id, which its caller may have just written.
+ */
+const replicaReads = {
+  /** The list of audit entries. */
+  "audit-list": "any",
+  /** The list of usage rows. */
+  "usage-list": "any",
+  /** The list of reservations. */
+  "reservation-list": "any",
+  /** Reports say as of when they are. */
+  reports: "dated",
+  /** An export of the audit log is sealed as complete up to the request. */
+  "audit-export": "complete",
+  "usage-export": "complete"
+} as const
+export type ReplicaRead = keyof typeof replicaReads
+
+/** What reads together. */
+export interface Reading {
+  /** Whether the replica answers: once the primary has, it goes on, since a replica may be behind what was read. */
+  isOnReplica: boolean
+  /** The host that has answered, of several. */
+  readonly host: unknown
+  /** Of a dated one, the moment up to which it sees all; now where there is none. */
+  readonly asOf: DateTime.Utc | undefined
+}
+
+const onPrimary: Reading = { isOnReplica: false, host: undefined, asOf: undefined }
+
+/** What the reads of an effect belong to; undefined for those that ask the primary. */
+export const CurrentReading = Context.Reference<Reading | undefined>("app/platform/CurrentReading", {
+  defaultValue: () => undefined
+})
+
+export type ReplicaStatus =
+  | { readonly state: "unused" | "away" }
+  | { readonly state: "connected"; readonly behindSeconds: number }
+
+/** A replica of the database, which answers some reads. */
+export class ReadReplica extends Context.Service<
+  ReadReplica,
+  {
+    /** Decides whether the replica answers reads; provide the answer to them as `CurrentReading`. */
+    readonly begin: (read: ReplicaRead) => Effect.Effect<Reading>
+    readonly status: Effect.Effect<ReplicaStatus>
+  }
+>()("app/platform/ReadReplica") {
+  static readonly unused = ReadReplica.of({
+    begin: () => Effect.succeed(onPrimary),
+    status: Effect.succeed({ state: "unused" })
+  })
+}
+
+/** Reads from the replica where it can answer. */
+export const onReplica =
+  (replica: ReadReplica["Service"], read: ReplicaRead) =>
+  <A, E, R>(reading: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.flatMap(replica.begin(read), (begun) => Effect.provideService(reading, CurrentReading, begun))
+
+/** Where connections come from. */
+export interface Source {
+  readonly acquirer: SqlConnection.Acquirer
+  readonly borrower: SqlConnection.Borrower
+  readonly pinned: SqlConnection.Acquirer
+}
+
+const fallbacks = Metric.counter("app.database.replica.fallbacks", {
+  description: "Reads that the primary answered because the read replica could not",
+  attributes: { unit: "{read}" },
+  incremental: true
+})
+const connectedGauge = Metric.gauge("app.database.replica.connected", {
+  description: "Whether the read replica answers: 1, or 0 while it is away"
+})
+const registry = Context.empty()
+
+const patience = "1 second"
+
+/** What the replica has replayed: whether all of a position, and when the last transaction of it was made. */
+const replayedStatement = `
+  SELECT CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_replay_lsn() >= $1::text::pg_lsn, false) ELSE true END,
+    floor(extract(epoch FROM pg_last_xact_replay_timestamp()) * 1000)::double precision`
+
+/** A read was cancelled since it was in the way of what the replica replays. */
+const isLost = (error: SqlError.SqlError): boolean =>
+  error.reason._tag === "ConnectionError" ||
+  isOfConnecting(error) ||
+  (error.reason.cause as { readonly code?: unknown } | undefined)?.code === "40001"
+
+/** Sends reads to a replica, and to the primary those that it cannot answer. */
+export const makeReplica = Effect.fnUntraced(function* (
+  primary: Source,
+  replica: Source,
+  hosts: Hosts | undefined
+): Effect.fn.Return<{ readonly source: Source; readonly service: ReadReplica["Service"] }, never, Scope.Scope> {
+  const clock = yield* Clock.Clock
+  let state: "connecting" | "connected" | "away" = "connecting"
+
+  const values = (source: Source, statement: string, parameters: ReadonlyArray<unknown>) =>
+    Effect.provideService(
+      source.borrower((connection) => connection.executeValuesUnprepared(statement, parameters)),
+      CurrentReading,
+      undefined
+    )
+  const written = values(primary, "SELECT pg_current_wal_insert_lsn()::text", []).pipe(
+    Effect.map(([row]) => row?.[0]),
+    Effect.catch(() => Effect.succeed(null))
+  )
+  const replayed = (position: unknown) =>
+    Effect.map(values(replica, replayedStatement, [position]), ([row]) => ({
+      isComplete: row?.[0] === true,
+      lastMillis: typeof row?.[1] === "number" ? row[1] : undefined
+    }))
+
+  const lost = (error: SqlError.SqlError) =>
+    Effect.suspend(() => {
+      if (state === "away") return Effect.void
+      state = "away"
+      connectedGauge.updateUnsafe(0, registry)
+      return Effect.logWarning(
+        `The read replica (Database:ReadUrl) cannot be used: ${String(error.reason.message ?? error.message)}; the primary answers its reads`
+      )
+    })
+  const probe = values(replica, "SELECT 1", []).pipe(
+    Effect.matchEffect({
+      onFailure: lost,
+      onSuccess: () => {
+        const wasAway = state === "away"
+        state = "connected"
+        connectedGauge.updateUnsafe(1, registry)
+        return wasAway ? Effect.logInfo("The read replica answers again") : Effect.void
+      }
+    })
+  )
+  yield* Effect.suspend(() => (state === "connected" ? Effect.void : probe)).pipe(
+    Effect.repeat(Schedule.spaced("2 seconds")),
+    Effect.forkScoped
+  )
+
+  const isOnReplica = (reading: Reading | undefined): reading is Reading => {
+    if (reading?.isOnReplica !== true) return false
+    if (state === "connected" && reading.host === hosts?.current()) return true
+    reading.isOnReplica = false
+    fallbacks.updateUnsafe(1, registry)
+    return false
+  }
+  const instead = (reading: Reading) => (error: SqlError.SqlError) =>
+    Effect.suspend(() => {
+      reading.isOnReplica = false
+      fallbacks.updateUnsafe(1, registry)
+      return error.reason._tag === "ConnectionError" || isOfConnecting(error) ? lost(error) : Effect.void
+    })
+  const leased = (from: "acquirer" | "pinned") =>
+    Effect.flatMap(CurrentReading, (reading) =>
+      isOnReplica(reading)
+        ? Effect.catchIf(replica[from], isLost, (error) => Effect.andThen(instead(reading)(error), primary[from]))
+        : primary[from]
+    )
+
+  const dated = (read: ReplicaRead): Effect.Effect<Reading, SqlError.SqlError> =>
+    Effect.gen(function* () {
+      const host = hosts?.current()
+      const now = yield* DateTime.now
+      const position = yield* written
+      if (replicaReads[read] === "complete") {
+        const { isComplete } = yield* Effect.repeat(replayed(position), {
+          until: ({ isComplete }) => isComplete,
+          schedule: Schedule.spaced("20 millis")
+        }).pipe(Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.succeed({ isComplete: false }) }))
+        return { isOnReplica: isComplete, host, asOf: undefined }
+      }
+      const { isComplete, lastMillis } = yield* replayed(position)
+      if (isComplete) return { isOnReplica: true, host, asOf: now }
+      if (lastMillis === undefined) return { ...onPrimary }
+      return { isOnReplica: true, host, asOf: DateTime.min(now, DateTime.makeUnsafe(lastMillis)) }
+    })
+
+  return {
+    source: {
+      acquirer: leased("acquirer"),
+      // A transaction that may write is the primary's.
+      pinned: Effect.flatMap(SqlClient.BeginTransaction, (begin) =>
+        begin?.includes("READ ONLY") === true ? leased("pinned") : primary.pinned
+      ),
+      borrower: (use) =>
+        Effect.flatMap(CurrentReading, (reading) =>
+          isOnReplica(reading)
+            ? Effect.catchIf(replica.borrower(use), (error) => SqlError.isSqlError(error) && isLost(error), (error) =>
+                Effect.andThen(instead(reading)(error as SqlError.SqlError), primary.borrower(use))
+              )
+            : primary.borrower(use)
+        )
+    },
+    service: ReadReplica.of({
+      begin: (read) => {
+        if (state !== "connected") return Effect.succeed(onPrimary)
+        if (replicaReads[read] === "any") {
+          return Effect.sync(() => ({ isOnReplica: true, host: hosts?.current(), asOf: undefined }))
+        }
+        return Effect.catch(dated(read), (error) => Effect.as(lost(error), onPrimary))
+      },
+      status: Effect.suspend((): Effect.Effect<ReplicaStatus> => {
+        if (state !== "connected") return Effect.succeed({ state: "away" })
+        return written.pipe(
+          Effect.flatMap(replayed),
+          Effect.map(({ isComplete, lastMillis = 0 }) => ({
+            state: "connected" as const,
+            behindSeconds: isComplete ? 0 : Math.max(0, Math.round((clock.currentTimeMillisUnsafe() - lastMillis) / 1000))
+          })),
+          Effect.catch(() => Effect.succeed({ state: "away" as const }))
+        )
+      })
+    })
+  }
+})
