@@ -51,7 +51,7 @@ describe("a read replica", { timeout: 240_000 }, () => {
       const { pair, service } = yield* start
       const { caughtUp, primary, standby } = pair
       const [one, other] = [yield* makeTenant(primary.database), yield* makeTenant(primary.database)]
-      const scopes = ["budgets:*", "spend:*", "usage:read", "audit-logs:read", "insights:read"]
+      const scopes = ["budgets:*", "spend:*", "audit-logs:read", "insights:read"]
       const [own, strange] = [
         yield* makeKey(service, scopes, { tenantId: one }),
         yield* makeKey(service, scopes, { tenantId: other })
@@ -76,7 +76,7 @@ describe("a read replica", { timeout: 240_000 }, () => {
       assert.strictEqual(second.status, 201, second.text)
       assert.deepStrictEqual((yield* service.call("GET", "/api/audit-logs?actionType=UserCreated")).body, before.body)
       assert.strictEqual((yield* listed(service, own.key))[0], 1)
-      const report = yield* service.call("GET", "/api/insights/summary")
+      const report = yield* service.call("GET", "/api/insights/overview")
       assert.strictEqual(report.status, 200, report.text)
       assert.isBelow(Date.parse(report.body.asOf), paused)
 
@@ -95,7 +95,7 @@ describe("a read replica", { timeout: 240_000 }, () => {
       yield* untilReplica(service, (detail) => detail === "up to date")
       yield* eventually(listed(service, own.key), ([reservations]) => reservations === 2)
       const now = yield* eventually(
-        service.call("GET", "/api/insights/summary"),
+        service.call("GET", "/api/insights/overview"),
         ({ body }) => Date.parse(body.asOf) > paused
       )
       assert.strictEqual(now.status, 200)
@@ -119,7 +119,7 @@ describe("a read replica", { timeout: 240_000 }, () => {
       for (const round of [1, 2]) {
         yield* pair.standby.kill
         assert.strictEqual((yield* service.call("POST", "/api/trial-users", { body: person(round) })).status, 201)
-        for (const path of ["/api/audit-logs", "/api/usage", "/api/spend/reservations", "/api/insights/summary"] as const) {
+        for (const path of ["/api/audit-logs", "/api/usage", "/api/spend/reservations", "/api/insights/overview"] as const) {
           const answer = yield* service.call("GET", path)
           assert.strictEqual(answer.status, 200, answer.text)
         }
