@@ -34,7 +34,7 @@ const databaseMistakes: Readonly<Record<string, readonly [wrong: string, remedy:
   "42501": ["denied a right to the user", "let an administrator make the user the owner of the database"],
   "08P01": [
     "is behind a connection pooler that admits no such session",
-    "let Database:Url name PostgreSQL itself; PgBouncer's ignore_startup_parameters would drop the role that keeps tenants apart"
+    "let Database:Url name PostgreSQL itself, and Database:PoolUrl the pooler; PgBouncer's ignore_startup_parameters would drop the role that keeps tenants apart"
   ],
   "25006": ["is read-only", "name the primary server in Database:Url"],
   "53300": ["has no connection left", "raise its max_connections, or lower Database:MaxConnections"]

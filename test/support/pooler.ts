@@ -46,8 +46,12 @@ const accountFor = ({ host }: TestDatabase) => {
 
 type PoolerSettings = Readonly<Record<string, string | number>>
 
-/** A PgBouncer on a database; clients need no password, and it connects as the database's user. */
-export const makePooler = Effect.fnUntraced(function* (database: TestDatabase, first: PoolerSettings = {}) {
+/** A PgBouncer on a database; clients need no password, and it connects as the database's user, unless `users` have theirs. */
+export const makePooler = Effect.fnUntraced(function* (
+  database: TestDatabase,
+  first: PoolerSettings = {},
+  users?: Readonly<Record<string, string>>
+) {
   const user = accountFor(database)
   const directory = yield* Effect.acquireRelease(
     Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "pooler-"))),
@@ -56,6 +60,9 @@ export const makePooler = Effect.fnUntraced(function* (database: TestDatabase, f
   fs.chmodSync(directory, 0o755)
   const port = yield* freePort
   const file = path.join(directory, "pgbouncer.ini")
+  const userFile = path.join(directory, "userlist.txt")
+  const userLines = Object.entries(users ?? {}).map(([name, password]) => `"${name}" "${password}"\n`)
+  fs.writeFileSync(userFile, userLines.join(""))
   const write = (settings: PoolerSettings) => {
     const all = {
       listen_addr: "127.0.0.1",
@@ -65,10 +72,12 @@ export const makePooler = Effect.fnUntraced(function* (database: TestDatabase, f
       pool_mode: "session",
       ignore_startup_parameters: startupParameters.join(),
       server_tls_sslmode: "disable",
-      ...settings
+      ...settings,
+      ...(users === undefined ? {} : { auth_file: userFile })
     }
     const { host, password, port: serverPort, username } = database
-    const target = `host=${host} port=${serverPort} dbname=${database.database} user=${username} password=${Redacted.value(password)}`
+    const login = users === undefined ? ` user=${username} password=${Redacted.value(password)}` : ""
+    const target = `host=${host} port=${serverPort} dbname=${database.database}${login}`
     const lines = Object.entries(all).map(([name, value]) => `${name} = ${value}`)
     fs.writeFileSync(file, `[databases]\n${database.database} = ${target}\n[pgbouncer]\n${lines.join("\n")}\n`)
   }
@@ -149,7 +158,11 @@ export const makeCase = Effect.fnUntraced(function* (service: TestService["Servi
   }
 })
 
-export const assertApart = Effect.fnUntraced(function* ({ read, remove, steal }: Effect.Success<ReturnType<typeof makeCase>>) {
+export const assertApart = Effect.fnUntraced(function* ({
+  read,
+  remove,
+  steal
+}: Effect.Success<ReturnType<typeof makeCase>>) {
   assertProblem(yield* steal, 404, "cap-not-found")
   assertProblem(yield* remove, 404, "cap-not-found")
   assert.strictEqual((yield* read).status, 200)

@@ -38,7 +38,13 @@ export const makePair = Effect.gen(function* () {
     }
   })
   const ports = [yield* freePort, yield* freePort] as const
-  const databaseAt = (port: number): TestDatabase => ({ host: "127.0.0.1", port, username, password, database: "postgres" })
+  const databaseAt = (port: number): TestDatabase => ({
+    host: "127.0.0.1",
+    port,
+    username,
+    password,
+    database: "postgres"
+  })
 
   const server = Effect.fnUntraced(function* (place: 0 | 1, settings: Record<string, string> = {}) {
     const port = ports[place]
@@ -60,9 +66,8 @@ export const makePair = Effect.gen(function* () {
     const startAgain = Effect.gen(function* () {
       const words = ["-D", [home, copy][place]?.cluster ?? "", ...options]
       child = spawn(binaries.postgres, words, { ...programOptions(home), stdio: "ignore" })
-      yield* eventually(
-        Effect.exit(asSuperuser(databaseAt(port), (sql) => sql`SELECT 1`)),
-        (exit) => Exit.isSuccess(exit)
+      yield* eventually(Effect.exit(asSuperuser(databaseAt(port), (sql) => sql`SELECT 1`)), (exit) =>
+        Exit.isSuccess(exit)
       )
     })
     yield* Effect.acquireRelease(startAgain, () => kill)

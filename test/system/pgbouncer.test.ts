@@ -1,16 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
+import * as fs from "node:fs"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { urlOf } from "../support/command.ts"
 import { makeDatabase } from "../support/database.ts"
-import {
-  assertApart,
-  hasPooler,
-  makeCase,
-  makeLogin,
-  makePooler,
-  settingsOfLogin
-} from "../support/pooler.ts"
+import { assertApart, hasPooler, makeCase, makeLogin, makePooler, settingsOfLogin } from "../support/pooler.ts"
 import { assertProblem } from "../support/problem.ts"
 import { type Answer, startService, type TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
@@ -47,6 +41,47 @@ const usedBy = (database: Service["database"], user: string) =>
       (rows) => new Map(rows.map(({ application, count }) => [application, count]))
     )
   )
+
+/** A block of code of the manual that contains a text. */
+const blockOf = (language: string, text: string) =>
+  Array.from(
+    fs
+      .readFileSync(new URL("../../src/platform/README.md", import.meta.url), "utf8")
+      .matchAll(/^```(\w+)\n([\s\S]*?)^```$/gmu)
+  ).find(([, kind, block]) => kind === language && block?.includes(text))?.[2] ?? assert.fail(`no block with ${text}`)
+
+describe.runIf(hasPooler)("PgBouncer as the manual sets it up", { timeout: 240_000 }, () => {
+  it.live("serves", () =>
+    Effect.gen(function* () {
+      const database = yield* makeDatabase
+      const user = `am_pool_${crypto.randomUUID().replaceAll("-", "")}`
+      const named = (text: string) =>
+        text.replaceAll("am_pool", user).replaceAll("DATABASE application_manager", `DATABASE ${database.database}`)
+      const statements = named(blockOf("sql", "CREATE ROLE am_pool")).trim().split("\n")
+      yield* Effect.acquireRelease(
+        asSuperuser(database, (sql) => Effect.forEach(statements, (statement) => sql.unsafe(statement))),
+        () =>
+          asSuperuser(database, (sql) =>
+            Effect.andThen(sql.unsafe(`DROP OWNED BY ${user}`), sql.unsafe(`DROP ROLE ${user}`))
+          )
+      )
+      const settings = Object.fromEntries(
+        Array.from(
+          (blockOf("ini", "[pgbouncer]").split("[pgbouncer]")[1] ?? "").matchAll(/^(\w+) = (.*)$/gmu),
+          ([, name = "", value = ""]) => [name, value] as const
+        ).filter(([name]) => !name.startsWith("listen_"))
+      )
+      assert.include(settings, { pool_mode: "transaction", auth_type: "scram-sha-256" })
+      const password = /PASSWORD '([^']*)'/u.exec(statements[0] ?? "")?.[1] ?? ""
+      const pooler = yield* makePooler(database, { ...settings, ignore_startup_parameters: "" }, { [user]: password })
+      const url = named(/Database__PoolUrl='([^']*)'/u.exec(blockOf("sh", "Database__PoolUrl"))?.[1] ?? "")
+        .replace("127.0.0.1:6432", `127.0.0.1:${pooler.database.port}`)
+        .replace(/[^/]*$/u, database.database)
+      const service = yield* startService(database, { Database__PoolUrl: url, Database__Url: urlOf(database) })
+      yield* assertApart(yield* makeCase({ ...service, database }))
+    }).pipe(Effect.scoped)
+  )
+})
 
 describe.runIf(hasPooler)("two replicas behind PgBouncer that pools transactions", { timeout: 240_000 }, () => {
   it.live("keep tenants apart, limits, notifications, the chain, gateway calls and exports", () =>

@@ -119,7 +119,12 @@ describe("a read replica", { timeout: 240_000 }, () => {
       for (const round of [1, 2]) {
         yield* pair.standby.kill
         assert.strictEqual((yield* service.call("POST", "/api/trial-users", { body: person(round) })).status, 201)
-        for (const path of ["/api/audit-logs", "/api/usage", "/api/spend/reservations", "/api/insights/overview"] as const) {
+        for (const path of [
+          "/api/audit-logs",
+          "/api/usage",
+          "/api/spend/reservations",
+          "/api/insights/overview"
+        ] as const) {
           const answer = yield* service.call("GET", path)
           assert.strictEqual(answer.status, 200, answer.text)
         }

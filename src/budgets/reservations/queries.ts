@@ -66,7 +66,9 @@ export class ReservationQueries extends Context.Service<ReservationQueries>()("a
       if (own !== undefined && filter.agentId !== undefined && filter.agentId !== own) return emptySlice
       const narrowed = yield* placed(principal, own === undefined ? filter : { ...filter, agentId: AgentId.make(own) })
       if (narrowed === undefined) return emptySlice
-      const { items, nextCursor } = yield* fromReplica(database.read(scopeOf(principal), repository.list(narrowed, page)))
+      const { items, nextCursor } = yield* fromReplica(
+        database.read(scopeOf(principal), repository.list(narrowed, page))
+      )
       return { items: items.map(toReservation), nextCursor }
     })
 

@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Option, Predicate, Schedule } from "effect"
 import { SqlError } from "effect/sql"
 import { connection as embeddedConnection, join, start } from "../embedded-postgres/embedded-postgres.ts"
+import { SettingsError } from "../settings/settings-reader.ts"
 import { Settings, type SettingsValues } from "../settings/settings.ts"
 import { maxMessageSize, poolLayer } from "./database.ts"
 import { addressIn, type DatabaseAddress } from "./hosts.ts"
@@ -23,20 +24,27 @@ export class DatabaseConnection extends Context.Service<
 >()("app/platform/DatabaseConnection") {
   static readonly layer = Layer.effect(
     DatabaseConnection,
-    Effect.flatMap(Settings, ({ database }) => connectionTo(database, start))
+    Effect.flatMap(Settings, (settings) => connectionTo(settings, start))
   )
 
   /** For commands: uses the embedded database of a running service. */
   static readonly layerJoining = Layer.effect(
     DatabaseConnection,
-    Effect.flatMap(Settings, ({ database }) => connectionTo(database, join))
+    Effect.flatMap(Settings, (settings) => connectionTo(settings, join))
   )
 }
 
-const connectionTo = Effect.fnUntraced(function* (database: SettingsValues["database"], embedded: typeof start) {
+const connectionTo = Effect.fnUntraced(function* ({ database, sources }: SettingsValues, embedded: typeof start) {
   if (Option.isSome(database.url)) {
     const options = addressIn("Database:Url", database.url.value, true)
     return DatabaseConnection.of({ options, ...besides(database), embeddedIn: Option.none() })
+  }
+  const without = (["Database:PoolUrl", "Database:ReadUrl"] as const).filter((_, at) =>
+    Option.isSome([database.poolUrl, database.readUrl][at] ?? Option.none())
+  )
+  if (without.length > 0) {
+    const faultOf = (name: string) => ({ name, source: sources.get(name) ?? "", reason: "needs Database:Url as well" })
+    return yield* new SettingsError({ faults: without.map(faultOf) })
   }
   const server = yield* embedded({ directory: database.directory })
   return DatabaseConnection.of({ options: embeddedConnection(server), embeddedIn: Option.some(server.directory) })
@@ -103,7 +111,8 @@ export const poolWith = (timeouts: { readonly statementTimeoutSeconds?: number }
       const { options, pooler, replica } = yield* DatabaseConnection
       return poolLayer({
         connection: options,
-        pooler,
+        // The time limits behind a pooler are those of its user.
+        pooler: timeouts.statementTimeoutSeconds === undefined ? pooler : undefined,
         replica,
         maxConnections: database.maxConnections,
         statementTimeoutSeconds: database.statementTimeoutSeconds,

@@ -191,8 +191,10 @@ export const makeReplica = Effect.fnUntraced(function* (
       borrower: (use) =>
         Effect.flatMap(CurrentReading, (reading) =>
           isOnReplica(reading)
-            ? Effect.catchIf(replica.borrower(use), (error) => SqlError.isSqlError(error) && isLost(error), (error) =>
-                Effect.andThen(instead(reading)(error as SqlError.SqlError), primary.borrower(use))
+            ? Effect.catchIf(
+                replica.borrower(use),
+                (error) => SqlError.isSqlError(error) && isLost(error),
+                (error) => Effect.andThen(instead(reading)(error as SqlError.SqlError), primary.borrower(use))
               )
             : primary.borrower(use)
         )
@@ -211,7 +213,9 @@ export const makeReplica = Effect.fnUntraced(function* (
           Effect.flatMap(replayed),
           Effect.map(({ isComplete, lastMillis = 0 }) => ({
             state: "connected" as const,
-            behindSeconds: isComplete ? 0 : Math.max(0, Math.round((clock.currentTimeMillisUnsafe() - lastMillis) / 1000))
+            behindSeconds: isComplete
+              ? 0
+              : Math.max(0, Math.round((clock.currentTimeMillisUnsafe() - lastMillis) / 1000))
           })),
           Effect.catch(() => Effect.succeed({ state: "away" as const }))
         )

@@ -32,13 +32,13 @@ export class SessionRefused extends Data.TaggedError("SessionRefused")<{
 const direct = "let Database:Url name PostgreSQL itself"
 const transactions = "let Database:PoolUrl name the pooler and Database:Url PostgreSQL itself"
 
-const settingOfUser = (user: string, { expected, name }: Difference): string =>
-  `ALTER ROLE ${user} SET ${name} = ${name === "search_path" || name === "role" ? expected : `'${expected}'`};`
+const settingOfUser = (userInDatabase: string, { expected, name }: Difference): string =>
+  `ALTER ROLE ${userInDatabase} SET ${name} = ${name === "search_path" || name === "role" ? expected : `'${expected}'`};`
 
 /** A pooler that ignores startup parameters drops them without an error. */
 const dropped = (
   { isPooled, setting }: Expected,
-  user: string,
+  userInDatabase: string,
   differences: ReadonlyArray<Difference>,
   isBehindPooler: boolean
 ) =>
@@ -49,7 +49,7 @@ const dropped = (
       .map(({ actual, expected, name }) => `its ${name} is ${actual ?? "not set"} instead of ${expected}`)
       .join(", "),
     remedy: isPooled
-      ? `To mend it, let an administrator run ${differences.map((one) => settingOfUser(user, one)).join(" ")} and let the pooler connect again (PgBouncer: RECONNECT). Where they are set, another client of the pooler's user has changed them: give the service a user of its own.`
+      ? `To mend it, let an administrator run ${differences.map((one) => settingOfUser(userInDatabase, one)).join(" ")} and let the pooler connect again (PgBouncer: RECONNECT). Where they are set, another client of the pooler's user has changed them: give the service a user of its own.`
       : isBehindPooler
         ? `A connection pooler changes or drops what the service sets at the start of a session (PgBouncer: ignore_startup_parameters). To mend it, ${direct}, ${transactions}, or set these for the user who connects (ALTER ROLE … SET …) and let the pooler use pool_mode = session.`
         : `Something between the service and PostgreSQL changes or drops what the service sets at the start of a session (a connection pooler: ignore_startup_parameters). To mend it, ${direct}.`
@@ -77,7 +77,8 @@ const splitTransaction = ({ setting }: Expected) =>
     setting,
     summary: "its transactions are not kept together",
     fault: "the statements of a transaction do not run in one session",
-    remedy: "A connection pooler pools statements (PgBouncer: pool_mode). To mend it, let it use pool_mode = transaction."
+    remedy:
+      "A connection pooler pools statements (PgBouncer: pool_mode). To mend it, let it use pool_mode = transaction."
   })
 
 const unprotected = ({ setting }: Expected, role: string, tables: number) =>
@@ -222,7 +223,7 @@ const find = Effect.fnUntraced(function* (expected: Expected, connection: PgConn
   const type = expected.isPooled ? "pooled_entry" : "session_entry"
   const [row] = yield* query(
     connection,
-    `SELECT pg_backend_pid()::text, ${fingerprintOf(expected)}, session_user::text, current_user::text,
+    `SELECT pg_backend_pid()::text, ${fingerprintOf(expected)}, quote_ident(session_user) || ' IN DATABASE ' || quote_ident(current_database()), current_user::text,
       (SELECT count(*)::integer FROM pg_class WHERE relrowsecurity AND NOT row_security_active(oid)),
       ${isReadOnly}, to_regtype('public.${type}')::oid::integer, (${differences})`,
     [JSON.stringify({ ...expected.settings, ...neverChanged })]
@@ -235,7 +236,11 @@ const findInTransaction = Effect.fnUntraced(function* (expected: Expected, conne
   const refuse = Effect.failSync(() => refusedBy(splitTransaction(expected)))
   // PgBouncer ends a connection that begins a transaction where it pools statements, and one that waits for a lost server.
   yield* query(connection, "SELECT 1")
-  yield* Effect.catchIf(query(connection, "BEGIN"), ({ reason }) => reason._tag === "ConnectionError", () => refuse)
+  yield* Effect.catchIf(
+    query(connection, "BEGIN"),
+    ({ reason }) => reason._tag === "ConnectionError",
+    () => refuse
+  )
   yield* query(connection, "SELECT set_config('app.session', 'begun', true)")
   const found = yield* find(expected, connection)
   const [row] = yield* query(connection, "SELECT current_setting('app.session', true), pg_backend_pid()::text")

@@ -219,8 +219,19 @@ interface ClientSource extends Omit<Source, "borrower"> {
 }
 
 /** What `PgClient.make` does, with connections that were checked: it has no hook between connecting and the first statement. */
-const clientOver = Effect.fnUntraced(function* (options: ClientOptions, { acquirer, borrower, listening, pinned }: ClientSource) {
-  const { expected: _, hosts, listening: _direct, replica: _replica, transformQueryNames, transformResultNames, ...config } = options
+const clientOver = Effect.fnUntraced(function* (
+  options: ClientOptions,
+  { acquirer, borrower, listening, pinned }: ClientSource
+) {
+  const {
+    expected: _,
+    hosts,
+    listening: _direct,
+    replica: _replica,
+    transformQueryNames,
+    transformResultNames,
+    ...config
+  } = options
   const client = yield* SqlClient.make({
     driver: "pg",
     acquirer,
@@ -383,7 +394,10 @@ const makeSource = Effect.fnUntraced(function* (options: ClientOptions) {
   const connecting = <A, E, R>(attempt: Effect.Effect<A, E | SqlError.SqlError, R>) =>
     hosts === undefined
       ? attempt
-      : onUsableHost(hosts, Effect.retry(attempt as Effect.Effect<A, SqlError.SqlError, R>, { while: (error) => error === moved }))
+      : onUsableHost(
+          hosts,
+          Effect.retry(attempt as Effect.Effect<A, SqlError.SqlError, R>, { while: (error) => error === moved })
+        )
   const leased = Effect.flatMap(pool.get, checked)
   const lease = hosts === undefined ? leased : connecting(releasedWhereFailed(leased))
 
@@ -452,10 +466,7 @@ export const sessionPoolLayer = (options: ClientOptions) =>
           ? { source, service: ReadReplica.unused }
           : yield* makeReplica(source, (yield* makeSource(replica)).source, replica.hosts)
       const client = yield* clientOver(options, { ...source, ...routed.source })
-      return contextOf(client).pipe(
-        Context.add(DatabaseSessions, sessions),
-        Context.add(ReadReplica, routed.service)
-      )
+      return contextOf(client).pipe(Context.add(DatabaseSessions, sessions), Context.add(ReadReplica, routed.service))
     })
   ).pipe(Layer.provide(Reactivity.layer))
 

@@ -109,6 +109,13 @@ export const urlSecret = (...schemes: ReadonlyArray<string>) =>
     new RegExp(`^(?:${schemes.join("|")})://.`, "s")
   )
 
+/** The URL of a PostgreSQL database, of one host or several, with what it may ask of the server that it connects to. */
+export const databaseSecret = (...attributes: ReadonlyArray<string>) =>
+  secretMatching(
+    `a postgres:// URL; target_session_attrs: ${attributes.join(" or ")}`,
+    new RegExp(`^(?!.*[?&]target_session_attrs=(?!(?:${attributes.join("|")})(?:[&#]|$)))postgres(?:ql)?://.`, "s")
+  )
+
 /** A key of 32 bytes. */
 export const keySecret = redacted(
   kind("32 bytes in base64", (text) => {

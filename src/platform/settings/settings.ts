@@ -4,6 +4,7 @@ import {
   address,
   base,
   choice,
+  databaseSecret,
   flag,
   headerListSecret,
   headerSecret,
@@ -66,13 +67,16 @@ const settings = {
   "Api:RateLimit:Enabled": setting(flag, "true", "Limit the rate of requests"),
   "Api:RateLimit:PerMinute": setting(integer(1, 1e9), "6000", "Requests a minute of one principal"),
   "Api:RateLimit:AnonymousPerMinute": setting(integer(1, 1e9), "60", "Requests a minute of one anonymous address"),
-  "Database:Url": optional(urlSecret("postgres", "postgresql"), "PostgreSQL to use instead of the embedded one; of several hosts the one that accepts writes"),
+  "Database:Url": optional(
+    databaseSecret("read-write", "primary"),
+    "PostgreSQL to use instead of the embedded one; of several hosts the one that accepts writes"
+  ),
   "Database:PoolUrl": optional(
-    urlSecret("postgres", "postgresql"),
+    databaseSecret("read-write", "primary"),
     "Pooler of transactions (PgBouncer) before Database:Url, which the connection pool uses"
   ),
   "Database:ReadUrl": optional(
-    urlSecret("postgres", "postgresql"),
+    databaseSecret("any"),
     "Read replica for reports, large lists and exports; of several hosts the first that answers"
   ),
   "Database:Directory": setting(text, ".data", "Data directory of the embedded PostgreSQL"),

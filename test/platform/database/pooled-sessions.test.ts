@@ -140,9 +140,18 @@ describe.runIf(hasPooler)("a pooler of transactions", { timeout: 120_000 }, () =
       const { username } = user.login
       assert.include(message, `its role is ${username} instead of application_manager`)
       const statements = message.match(/ALTER ROLE [^;]+;/gu) ?? []
-      assert.include(statements, `ALTER ROLE ${username} SET role = application_manager;`)
-      assert.include(statements, `ALTER ROLE ${username} SET search_path = public, pg_temp;`)
-      assert.include(statements, `ALTER ROLE ${username} SET statement_timeout = '30s';`)
+      assert.include(
+        statements,
+        `ALTER ROLE ${username} IN DATABASE ${database.database} SET role = application_manager;`
+      )
+      assert.include(
+        statements,
+        `ALTER ROLE ${username} IN DATABASE ${database.database} SET search_path = public, pg_temp;`
+      )
+      assert.include(
+        statements,
+        `ALTER ROLE ${username} IN DATABASE ${database.database} SET statement_timeout = '30s';`
+      )
       yield* asSuperuser(database, (sql) => Effect.forEach(statements, (statement) => sql.unsafe(statement)))
       yield* user.end
       yield* Layer.build(pool(database, pooler.database))

@@ -6,7 +6,14 @@ import { Database, poolLayer, sessionLayer } from "../../../src/platform/databas
 import { applicationRole, migrate } from "../../../src/platform/database/migrations.ts"
 import { makeDatabase, makeEmptyDatabase, type TestDatabase } from "../../support/database.ts"
 import { makeForwarder } from "../../support/forwarder.ts"
-import { assertApart, hasPooler, makeCase, makeLogin, makePooler, settingsOfLogin as settings } from "../../support/pooler.ts"
+import {
+  assertApart,
+  hasPooler,
+  makeCase,
+  makeLogin,
+  makePooler,
+  settingsOfLogin as settings
+} from "../../support/pooler.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { refusal } from "../../support/refusal.ts"
 import { startService, type TestService } from "../../support/service.ts"
