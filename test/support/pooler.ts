@@ -139,6 +139,7 @@ export const settingsOfLogin = {
   search_path: "public, pg_temp",
   statement_timeout: "'30s'",
   idle_in_transaction_session_timeout: "'1min'",
+  timezone: "'UTC'",
   jit: "off"
 }
 

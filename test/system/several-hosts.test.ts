@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber } from "effect"
 import * as fs from "node:fs"
 import { makeKey } from "../support/authority.ts"
+import { settingsOfLogin } from "../support/pooler.ts"
 import { assertProblem } from "../support/problem.ts"
 import { refusal } from "../support/refusal.ts"
 import { startService, type TestService } from "../support/service.ts"
@@ -68,7 +69,22 @@ describe("a database of several hosts", { timeout: 240_000 }, () => {
       const { caughtUp, primary, promote, standby } = pair
       const url = pair.url([primary, standby])
       const one = yield* startService(primary.database, { Database__Url: url })
-      const two = yield* startService(primary.database, { Database__Url: url })
+      // The pool of the other one does not show where its notifications come from.
+      const user = "am_pool"
+      yield* asSuperuser(primary.database, (sql) =>
+        Effect.forEach(
+          [
+            `CREATE ROLE ${user} LOGIN PASSWORD '${user}'`,
+            `GRANT application_manager TO ${user}`,
+            ...Object.entries(settingsOfLogin).map(([name, value]) => `ALTER ROLE ${user} SET ${name} = ${value}`)
+          ],
+          (statement) => sql.unsafe(statement)
+        )
+      )
+      const two = yield* startService(primary.database, {
+        Database__Url: url,
+        Database__PoolUrl: url.replace(/\/\/.*@/u, `//${user}:${user}@`)
+      })
       yield* assertWorks([one, two], 1)
       yield* caughtUp
       yield* asSuperuser(primary.database, (sql) =>

@@ -11,6 +11,8 @@ export interface Hosts {
   readonly choose: Effect.Effect<void, SqlError.SqlError>
   /** Finds the server to use after the one of an address failed, unless others have found it; fails where there is none. */
   readonly leave: (address: Redacted.Redacted) => Effect.Effect<void, SqlError.SqlError>
+  /** Asks the server in use whether it still can be used, and finds another one where it cannot. */
+  readonly review: Effect.Effect<void, SqlError.SqlError>
   /** Waits until another server is used than now. */
   readonly moved: Effect.Effect<void>
 }
@@ -84,20 +86,26 @@ const makeHosts = (
     return yield* failure ?? refusedBy(readOnly(setting, all.length))
   })
 
+  const leave = Effect.fnUntraced(function* (address: Redacted.Redacted) {
+    if (at(place) !== address) return
+    finding ??= yield* Effect.forkDetach(
+      Effect.ensuring(
+        // The one that has just failed comes last.
+        findFrom(place + 1),
+        Effect.sync(() => (finding = undefined))
+      )
+    )
+    return yield* Fiber.join(finding)
+  })
+
   let finding: Fiber.Fiber<void, SqlError.SqlError> | undefined
   return {
     current: () => at(place),
     choose: findFrom(0),
-    leave: Effect.fnUntraced(function* (address) {
-      if (at(place) !== address) return
-      finding ??= yield* Effect.forkDetach(
-        Effect.ensuring(
-          // The one that has just failed comes last.
-          findFrom(place + 1),
-          Effect.sync(() => (finding = undefined))
-        )
-      )
-      return yield* Fiber.join(finding)
+    leave,
+    review: Effect.suspend(() => {
+      const address = at(place)
+      return Effect.flatMap(isUsable(address), (isFound) => (isFound ? Effect.void : leave(address)))
     }),
     moved: Effect.suspend(() => Deferred.await(moved))
   }

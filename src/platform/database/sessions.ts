@@ -1,5 +1,18 @@
 import { PgClient, PgConnection, PgPool, PgTypes } from "@effect/sql-pg"
-import { Context, Effect, Exit, Fiber, Layer, Option, Predicate, Queue, Schedule, Scope, Stream } from "effect"
+import {
+  Context,
+  type Duration,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  Option,
+  Predicate,
+  Queue,
+  Schedule,
+  Scope,
+  Stream
+} from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError, Statement, type SqlConnection } from "effect/sql"
 import { atCurrentHost, type Hosts, onUsableHost } from "./hosts.ts"
@@ -64,8 +77,8 @@ interface Fate {
   readonly retire: Effect.Effect<void>
   /** Fails a statement that was to run in another session, or state, than its connection was found in. */
   readonly refuse: Effect.Effect<never, SqlError.SqlError>
-  /** Looks for another server where one has become read-only. */
-  readonly leave: Effect.Effect<void>
+  /** Looks for another server where one of several has become read-only. */
+  readonly leave?: Effect.Effect<void>
 }
 
 class SessionConnection implements SqlConnection.Connection {
@@ -80,21 +93,22 @@ class SessionConnection implements SqlConnection.Connection {
   }
 
   protected query(sql: string, values: ReadonlyArray<unknown>, prepare?: boolean) {
-    return Effect.catchIf(this.connection.query(sql, values, prepare), isReadOnlyServer, (error) => this.left(error))
+    return this.leaving(this.connection.query(sql, values, prepare))
   }
   protected queryValues(sql: string, values: ReadonlyArray<unknown>, prepare?: boolean) {
-    return Effect.catchIf(this.connection.queryValues(sql, values, prepare), isReadOnlyServer, (error) =>
-      this.left(error)
-    )
+    return this.leaving(this.connection.queryValues(sql, values, prepare))
   }
   protected stream(sql: string, values: ReadonlyArray<unknown>) {
     return this.connection.stream(sql, values)
   }
 
-  private left({ reason: { cause } }: SqlError.SqlError) {
+  private leaving<A>(statement: Effect.Effect<A, SqlError.SqlError>) {
+    const { leave } = this.fate
+    if (leave === undefined) return statement
     const message = "The server has become read-only"
-    return this.fate.leave.pipe(
+    return Effect.catchIf(statement, isReadOnlyServer, ({ reason: { cause } }) =>
       Effect.andThen(
+        leave,
         new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause, message, operation: "query" }) })
       )
     )
@@ -225,13 +239,14 @@ const clientOver = Effect.fnUntraced(function* (
 ) {
   const {
     expected: _,
-    hosts,
-    listening: _direct,
+    hosts: _hosts,
+    listening: direct,
     replica: _replica,
     transformQueryNames,
     transformResultNames,
     ...config
   } = options
+  const listened = (direct ?? options).hosts
   const client = yield* SqlClient.make({
     driver: "pg",
     acquirer,
@@ -259,10 +274,10 @@ const clientOver = Effect.fnUntraced(function* (
         Effect.flatMap(listening, (connection) => connection.listen(channel)),
         // Nothing is heard any more of a server that is used by no one else.
         (messages) =>
-          hosts === undefined
+          listened === undefined
             ? Effect.void
             : Effect.forkScoped(
-                Effect.andThen(hosts.moved, Queue.fail(messages as Queue.Queue<unknown, SqlError.SqlError>, moved))
+                Effect.andThen(listened.moved, Queue.fail(messages as Queue.Queue<unknown, SqlError.SqlError>, moved))
               )
       ),
     notify: (channel: string, payload: string) => Effect.asVoid(client`SELECT pg_notify(${channel}, ${payload})`)
@@ -354,8 +369,9 @@ const makeSource = Effect.fnUntraced(function* (options: ClientOptions) {
         const refusal = strayed(expected)
         return refused(refusal).pipe(Effect.andThen(retire), Effect.andThen(Effect.fail(refusedBy(refusal))))
       }),
-      leave:
-        hosts === undefined || host === undefined ? retire : Effect.andThen(retire, Effect.ignore(hosts.leave(host)))
+      ...(hosts === undefined || host === undefined
+        ? {}
+        : { leave: Effect.andThen(retire, Effect.ignore(hosts.leave(host))) })
     }
   }
 
@@ -410,17 +426,17 @@ const makeSource = Effect.fnUntraced(function* (options: ClientOptions) {
       return interruptedWithoutWaiting(scope === undefined ? statement : scope.inTurn(statement))
     })
 
+  // A server that has become a standby still answers reads, and is silent to who listens.
+  const reviewing = (review: Effect.Effect<void, SqlError.SqlError>, every: Duration.Input) =>
+    Effect.forkScoped(Effect.repeat(Effect.ignore(review), Schedule.spaced(every)))
   if (hosts !== undefined && expected.isWritten) {
-    // A server that has become a standby still answers reads.
-    yield* pool
-      .use((connection) => connection.queryValues(`SELECT ${isReadOnly}`, [], false))
-      .pipe(
-        Effect.flatMap(([row]) => (row?.[0] === true ? hosts.leave(hosts.current()) : Effect.void)),
-        Effect.ignore,
-        Effect.repeat(Schedule.spaced("1 second")),
-        Effect.forkScoped
-      )
+    const isStandby = pool.use((connection) => connection.queryValues(`SELECT ${isReadOnly}`, [], false))
+    yield* reviewing(
+      Effect.flatMap(isStandby, ([row]) => (row?.[0] === true ? hosts.leave(hosts.current()) : Effect.void)),
+      "1 second"
+    )
   }
+  if (listening?.hosts !== undefined) yield* reviewing(listening.hosts.review, "2 seconds")
 
   const pinned = Effect.flatMap(lease, pin)
   const source = {
@@ -486,7 +502,7 @@ export const singleSessionLayer = ({ tenantId, ...options }: ClientOptions & { r
       if (hosts !== undefined) yield* Effect.forkScoped(Effect.andThen(hosts.moved, Scope.close(own, Exit.void)))
       yield* connection.queryValues("SELECT set_config('app.tenant_id', $1, false)", [tenantId], false)
       const refuse = Effect.failSync(() => refusedBy(strayed(options.expected)))
-      const fate: Fate = { retire: Effect.void, refuse, leave: Effect.void }
+      const fate: Fate = { retire: Effect.void, refuse }
       const one = new SessionConnection(connection, session, fate)
       return contextOf(
         yield* clientOver(options, {

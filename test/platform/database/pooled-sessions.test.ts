@@ -8,6 +8,7 @@ import { makeDatabase, makeEmptyDatabase, type TestDatabase } from "../../suppor
 import { hasPooler, makeLogin, makePooler, settingsOfLogin } from "../../support/pooler.ts"
 import { refusal } from "../../support/refusal.ts"
 import { asSuperuser, countOf } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 const pool = (connection: TestDatabase, pooler: TestDatabase, maxConnections = 2) =>
   poolLayer({ connection, pooler, maxConnections, statementTimeoutSeconds: 30 })
@@ -182,6 +183,26 @@ describe.runIf(hasPooler)("a pooler of transactions", { timeout: 120_000 }, () =
       yield* pooler.reconfigure({ pool_mode: "statement", ignore_startup_parameters: "" })
       const { message } = yield* refusal(Layer.build(pool(database, pooler.database)))
       assert.match(message, /do not run in one session\. .*pool_mode = transaction/u)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("that comes to pool statements serves no transaction more", () =>
+    Effect.gen(function* () {
+      const { database, pooler, user } = yield* makeCase()
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const all = ways(sql, yield* Database)
+        yield* all["a transaction"]
+        const before = yield* countOf(database, "installation")
+        yield* pooler.reconfigure({ pool_mode: "statement", ignore_startup_parameters: "" })
+        yield* user.end
+        // The connection that meets it is ended by the pooler, and those that follow are refused.
+        yield* eventually(Effect.map(Effect.exit(all["a transaction"]), String), (exit) =>
+          exit.includes("do not run in one session")
+        )
+        yield* refusal(all["a transaction of no tenant"])
+        assert.strictEqual(yield* countOf(database, "installation"), before)
+      }).pipe(Effect.provide(pool(database, pooler.database)))
     }).pipe(Effect.scoped)
   )
 
