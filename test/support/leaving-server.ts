@@ -6,7 +6,8 @@ import { sendSignal } from "../../src/platform/embedded-postgres/system.ts"
 import { type TestDatabase } from "./database.ts"
 import { makeDirectory, postmasterPid, start } from "./embedded-postgres.ts"
 
-const childrenOf = (parent: number) =>
+/** The processes that a process has started, on Linux. */
+export const childrenOf = (parent: number) =>
   Effect.promise(async () => {
     const names = (await fs.readdir("/proc")).filter((name) => /^\d+$/u.test(name))
     const stats = await Promise.all(names.map((name) => fs.readFile(`/proc/${name}/stat`, "utf8").catch(() => "")))

@@ -5,9 +5,10 @@ import * as path from "node:path"
 import { migrate } from "../../src/platform/database/migrations.ts"
 import { findBinaries } from "../../src/platform/embedded-postgres/binaries.ts"
 import { openHome } from "../../src/platform/embedded-postgres/home.ts"
-import { programOptions } from "../../src/platform/embedded-postgres/system.ts"
+import { programOptions, sendSignal } from "../../src/platform/embedded-postgres/system.ts"
 import { type TestDatabase } from "./database.ts"
 import { fast, makeDirectory, start } from "./embedded-postgres.ts"
+import { childrenOf } from "./leaving-server.ts"
 import { freePort } from "./server-process.ts"
 import { asSuperuser } from "./statements.ts"
 import { eventually } from "./waiting.ts"
@@ -18,7 +19,15 @@ export interface PairedServer {
   /** Ends it without a word. */
   readonly kill: Effect.Effect<void>
   readonly startAgain: Effect.Effect<void>
+  /** Stops every process of it where it stands: it takes connections and says nothing. */
+  readonly freeze: Effect.Effect<void, never, Scope.Scope>
 }
+
+/** A value that a server answers, as text. */
+const positionOf = (database: TestDatabase, position: string) =>
+  asSuperuser(database, (sql) =>
+    Effect.map(sql<{ readonly at: string }>`SELECT (${sql.literal(position)})::text AS at`, ([row]) => row?.at ?? "")
+  )
 
 /** A migrated primary and a standby that streams from it. */
 export const makePair = Effect.gen(function* () {
@@ -33,9 +42,8 @@ export const makePair = Effect.gen(function* () {
     await fs.writeFile(path.join(copy.cluster, "standby.signal"), "")
     const { user } = home
     if (user === undefined) return
-    for (const name of [".", ...(await fs.readdir(copy.cluster, { recursive: true }))]) {
-      await fs.chown(path.join(copy.cluster, name), user.uid, user.gid)
-    }
+    const names = [".", ...(await fs.readdir(copy.cluster, { recursive: true }))]
+    await Promise.all(names.map((name) => fs.chown(path.join(copy.cluster, name), user.uid, user.gid)))
   })
   const ports = [yield* freePort, yield* freePort] as const
   const databaseAt = (port: number): TestDatabase => ({
@@ -71,17 +79,20 @@ export const makePair = Effect.gen(function* () {
       )
     })
     yield* Effect.acquireRelease(startAgain, () => kill)
-    return { database: databaseAt(port), kill, startAgain } satisfies PairedServer
+    const signalAll = (signal: NodeJS.Signals) =>
+      Effect.gen(function* () {
+        const { pid } = child ?? {}
+        if (pid === undefined) return
+        for (const one of [pid, ...(yield* childrenOf(pid))]) sendSignal(one, signal)
+      })
+    const freeze = Effect.acquireRelease(signalAll("SIGSTOP"), () => signalAll("SIGCONT"))
+    return { database: databaseAt(port), kill, startAgain, freeze } satisfies PairedServer
   })
 
   const primary = yield* server(0)
   yield* migrate(primary.database)
   const source = `host=127.0.0.1 port=${ports[0]} user=${username} password=${Redacted.value(password)}`
   const standby = yield* server(1, { primary_conninfo: source })
-  const positionOf = (database: TestDatabase, position: string) =>
-    asSuperuser(database, (sql) =>
-      Effect.map(sql<{ readonly at: string }>`SELECT (${sql.literal(position)})::text AS at`, ([row]) => row?.at ?? "")
-    )
   const caughtUp = Effect.gen(function* () {
     const written = yield* positionOf(primary.database, "pg_current_wal_insert_lsn()")
     yield* eventually(

@@ -6,7 +6,7 @@ import { urlOf } from "../support/command.ts"
 import { makeDatabase } from "../support/database.ts"
 import { assertApart, hasPooler, makeCase, makeLogin, makePooler, settingsOfLogin } from "../support/pooler.ts"
 import { assertProblem } from "../support/problem.ts"
-import { type Answer, startService, type TestService } from "../support/service.ts"
+import { startService, type TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
 
@@ -150,9 +150,8 @@ describe.runIf(hasPooler)("two replicas behind PgBouncer that pools transactions
         )
         yield* eventually(one.call("GET", "/api/trial-users"), ({ body }) => body.length > 10)
         yield* pooler.kill
-        const isAway = (answer: Answer) => answer.status === 503
         for (const service of both) {
-          yield* eventually(service.call("GET", "/health/ready"), isAway)
+          yield* eventually(service.call("GET", "/health/ready"), ({ status }) => status === 503)
           assertProblem(yield* service.call("GET", "/api/trial-users"), 503, "overloaded")
           assertProblem(yield* service.call("POST", "/api/trial-users", { body: person(0) }), 503, "overloaded")
           assert.strictEqual((yield* service.call("GET", "/health")).status, 200)

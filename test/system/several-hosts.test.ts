@@ -1,10 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber } from "effect"
+import { Cause, Effect, Exit } from "effect"
 import * as fs from "node:fs"
 import { makeKey } from "../support/authority.ts"
+import { isLinux } from "../support/embedded-postgres.ts"
 import { settingsOfLogin } from "../support/pooler.ts"
 import { assertProblem } from "../support/problem.ts"
 import { refusal } from "../support/refusal.ts"
+import { kill, startReplica } from "../support/replica.ts"
 import { startService, type TestService } from "../support/service.ts"
 import { makePair } from "../support/standby.ts"
 import { asSuperuser } from "../support/statements.ts"
@@ -113,18 +115,41 @@ describe("a database of several hosts", { timeout: 240_000 }, () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("of which one hangs is used on the other within the limit of its URL", () =>
+  it.live("is migrated on the primary by a process, and a process on standbys ends in one line", () =>
     Effect.gen(function* () {
       const pair = yield* makePair
       const { primary, standby } = pair
+      const started = yield* Effect.acquireRelease(
+        startReplica(primary.database, { Database__Url: pair.url([standby, primary]) }),
+        kill
+      )
+      assert.strictEqual(started.output().match(/refused/gu), null, started.output())
+      const exit = yield* Effect.exit(startReplica(primary.database, { Database__Url: pair.url([standby, standby]) }))
+      const output = Exit.isFailure(exit) ? String(Cause.squash(exit.cause)) : assert.fail("it started")
+      assert.match(output, /^Error: The replica ended: [^\n]*all of its 2 hosts are standbys[^\n]*\n?$/u)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live.runIf(isLinux)("of which the primary hangs is used on the promoted standby", () =>
+    Effect.gen(function* () {
+      const pair = yield* makePair
+      const { caughtUp, primary, promote, standby } = pair
       const url = pair.url([primary, standby], "?connect_timeout=1")
-      const service = yield* startService(primary.database, { Database__Url: url, Api__RequestTimeoutSeconds: "5" })
-      yield* pair.caughtUp
-      const waiting = yield* Effect.forkScoped(Effect.exit(create(service, 1)))
-      assert.isTrue(Exit.isSuccess(yield* Fiber.join(waiting)))
-      yield* primary.kill
-      yield* pair.promote
-      yield* eventually(create(service, 2), ({ status }) => status === 201)
+      const environment = { Database__Url: url, Api__RequestTimeoutSeconds: "3" }
+      const one = yield* startService(primary.database, environment)
+      const two = yield* startService(primary.database, environment)
+      yield* assertWorks([one, two], 1)
+      yield* caughtUp
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          yield* primary.freeze
+          assertProblem(yield* create(one, 2), 503, "overloaded")
+          yield* promote
+          yield* assertWorks([one, two], 3)
+        })
+      )
+      // Nothing leads back to it.
+      yield* assertWorks([one, two], 4)
     }).pipe(Effect.scoped)
   )
 })

@@ -238,7 +238,7 @@ const clientOver = Effect.fnUntraced(function* (
   { acquirer, borrower, listening, pinned }: ClientSource
 ) {
   const {
-    expected: _,
+    expected: _expected,
     hosts: _hosts,
     listening: direct,
     replica: _replica,
@@ -299,7 +299,13 @@ const commit = (connection: SqlConnection.Connection): Effect.Effect<void, SqlEr
   )
 
 /** What to connect with. A pooler knows nothing of the parameters of a session, or of the statements prepared in one. */
-const configOf = ({ expected, hosts, listening: _, replica: __, ...options }: ClientOptions): PgPool.Config =>
+const configOf = ({
+  expected,
+  hosts,
+  listening: _listening,
+  replica: _replica,
+  ...options
+}: ClientOptions): PgPool.Config =>
   atCurrentHost(
     expected.isPooled
       ? { ...options, prepare: false }
@@ -329,6 +335,10 @@ const releasedWhereFailed = <A>(leased: Effect.Effect<A, SqlError.SqlError, Scop
 const moved = new SqlError.SqlError({
   reason: new SqlError.ConnectionError({ cause: new Error("Another server is in use"), operation: "connect" })
 })
+
+/** Looks again and again whether a server is of use: one that has become a standby answers reads, and is silent to listeners. */
+const reviewing = (review: Effect.Effect<void, SqlError.SqlError>, every: Duration.Input) =>
+  Effect.forkScoped(Effect.repeat(Effect.ignore(review), Schedule.spaced(every)))
 
 /** A pool each of whose connections is checked before its first statement. */
 const makeSource = Effect.fnUntraced(function* (options: ClientOptions) {
@@ -426,11 +436,12 @@ const makeSource = Effect.fnUntraced(function* (options: ClientOptions) {
       return interruptedWithoutWaiting(scope === undefined ? statement : scope.inTurn(statement))
     })
 
-  // A server that has become a standby still answers reads, and is silent to who listens.
-  const reviewing = (review: Effect.Effect<void, SqlError.SqlError>, every: Duration.Input) =>
-    Effect.forkScoped(Effect.repeat(Effect.ignore(review), Schedule.spaced(every)))
   if (hosts !== undefined && expected.isWritten) {
-    const isStandby = pool.use((connection) => connection.queryValues(`SELECT ${isReadOnly}`, [], false))
+    const asked = pool.use((connection) => connection.queryValues(`SELECT ${isReadOnly}`, [], false))
+    const isStandby = Effect.timeoutOrElse(interruptedWithoutWaiting(asked), {
+      duration: "5 seconds",
+      orElse: () => Effect.succeed([[true]])
+    })
     yield* reviewing(
       Effect.flatMap(isStandby, ([row]) => (row?.[0] === true ? hosts.leave(hosts.current()) : Effect.void)),
       "1 second"

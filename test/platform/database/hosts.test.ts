@@ -3,6 +3,9 @@ import { Effect, Exit, Option, Redacted } from "effect"
 import { addressIn, hostsIn } from "../../../src/platform/database/hosts.ts"
 import { settingsFrom } from "../../../src/platform/settings/settings.ts"
 
+const hasHosts = (url: string) => addressIn("Database:Url", Redacted.make(url), true).hosts !== undefined
+const read = (name: string, value: string) => Effect.exit(settingsFrom({ environment: { [name]: value } }))
+
 describe("the hosts of a URL", () => {
   it("are those of libpq, each with its port, and the rest of the URL", () => {
     const user = "postgres://user:p%40ss,word@"
@@ -21,7 +24,6 @@ describe("the hosts of a URL", () => {
   })
 
   it("are looked for where there are several, or where the server has to accept writes", () => {
-    const hasHosts = (url: string) => addressIn("Database:Url", Redacted.make(url), true).hosts !== undefined
     assert.isFalse(hasHosts("postgres://one/name"))
     assert.isTrue(hasHosts("postgres://one/name?target_session_attrs=read-write"))
     assert.isTrue(hasHosts("postgres://one,two/name"))
@@ -42,7 +44,6 @@ describe("the hosts of a URL", () => {
 })
 
 describe("settings of databases", () => {
-  const read = (name: string, value: string) => Effect.exit(settingsFrom({ environment: { [name]: value } }))
   for (const [name, accepted, refused] of [
     [
       "Database__Url",
