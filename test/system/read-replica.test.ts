@@ -3,6 +3,7 @@ import { Effect, Logger } from "effect"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { urlOf } from "../support/command.ts"
 import { type TestDatabase } from "../support/database.ts"
+import { isLinux } from "../support/embedded-postgres.ts"
 import { type Answer, startService, type TestService } from "../support/service.ts"
 import { makePair } from "../support/standby.ts"
 import { asSuperuser } from "../support/statements.ts"
@@ -140,6 +141,24 @@ describe("a read replica", { timeout: 240_000 }, () => {
         yield* untilReplica(service, (detail) => detail === "up to date")
       }
       assert.lengthOf(about(), 4, about().join("\n"))
+    }).pipe(Effect.scoped)
+  )
+
+  it.live.runIf(isLinux)("that hangs keeps no read waiting", () =>
+    Effect.gen(function* () {
+      const { pair, service } = yield* start
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          yield* pair.standby.freeze
+          const paths = ["/api/audit-logs", "/api/usage", "/api/insights/overview", "/api/audit-logs/export"] as const
+          const answers = yield* Effect.forEach(paths, (path) => service.call("GET", path), {
+            concurrency: "unbounded"
+          }).pipe(Effect.timeout("20 seconds"))
+          for (const answer of answers) assert.strictEqual(answer.status, 200, answer.text)
+          yield* untilReplica(service, (detail) => detail.startsWith("away"))
+        })
+      )
+      yield* untilReplica(service, (detail) => detail === "up to date")
     }).pipe(Effect.scoped)
   )
 

@@ -111,7 +111,7 @@ const makeHosts = (
   }
 }
 
-const noAnswer = new SqlError.SqlError({
+export const noAnswer = new SqlError.SqlError({
   reason: new SqlError.ConnectionError({ cause: new Error("The server does not answer"), operation: "connect" })
 })
 

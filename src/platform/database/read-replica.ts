@@ -1,6 +1,6 @@
-import { Clock, Context, DateTime, Effect, Metric, Schedule, type Scope } from "effect"
+import { Clock, Context, DateTime, Deferred, Effect, Metric, Schedule, type Scope } from "effect"
 import { SqlClient, SqlError, type SqlConnection } from "effect/sql"
-import { type Hosts, isOfConnecting } from "./hosts.ts"
+import { type Hosts, isOfConnecting, noAnswer } from "./hosts.ts"
 
 /**
  * All reads that a replica answers, and how far it has to be for them. No decision about money or identity depends on one, and
@@ -101,6 +101,8 @@ export const makeReplica = Effect.fnUntraced(function* (
 ): Effect.fn.Return<{ readonly source: Source; readonly service: ReadReplica["Service"] }, never, Scope.Scope> {
   const clock = yield* Clock.Clock
   let state: "connecting" | "connected" | "away" = "connecting"
+  /** Fails the statements under way where the replica goes away without a word. */
+  let gone = Deferred.makeUnsafe<never, SqlError.SqlError>()
 
   const values = (source: Source, statement: string, parameters: ReadonlyArray<unknown>) =>
     Effect.provideService(
@@ -112,8 +114,13 @@ export const makeReplica = Effect.fnUntraced(function* (
     Effect.map(([row]) => row?.[0]),
     Effect.catch(() => Effect.succeed(null))
   )
+  const asked = (statement: string, parameters: ReadonlyArray<unknown>) =>
+    Effect.timeoutOrElse(values(replica, statement, parameters), {
+      duration: "2 seconds",
+      orElse: () => Effect.fail(noAnswer)
+    })
   const replayed = (position: unknown) =>
-    Effect.map(values(replica, replayedStatement, [position]), ([row]) => ({
+    Effect.map(asked(replayedStatement, [position]), ([row]) => ({
       isComplete: row?.[0] === true,
       lastMillis: typeof row?.[1] === "number" ? row[1] : undefined
     }))
@@ -122,12 +129,14 @@ export const makeReplica = Effect.fnUntraced(function* (
     Effect.suspend(() => {
       if (state === "away") return Effect.void
       state = "away"
+      Deferred.doneUnsafe(gone, Effect.fail(error))
+      gone = Deferred.makeUnsafe()
       connectedGauge.updateUnsafe(0, registry)
       return Effect.logWarning(
         `The read replica (Database:ReadUrl) cannot be used: ${String(error.reason.message ?? error.message)}; the primary answers its reads`
       )
     })
-  const probe = values(replica, "SELECT 1", []).pipe(
+  const probe = asked("SELECT 1", []).pipe(
     Effect.matchEffect({
       onFailure: lost,
       onSuccess: () => {
@@ -138,10 +147,7 @@ export const makeReplica = Effect.fnUntraced(function* (
       }
     })
   )
-  yield* Effect.suspend(() => (state === "connected" ? Effect.void : probe)).pipe(
-    Effect.repeat(Schedule.spaced("2 seconds")),
-    Effect.forkScoped
-  )
+  yield* Effect.forkScoped(Effect.repeat(probe, Schedule.spaced("2 seconds")))
 
   const isOnReplica = (reading: Reading | undefined): reading is Reading => {
     if (reading?.isOnReplica !== true) return false
@@ -192,7 +198,10 @@ export const makeReplica = Effect.fnUntraced(function* (
         Effect.flatMap(CurrentReading, (reading) =>
           isOnReplica(reading)
             ? Effect.catchIf(
-                replica.borrower(use),
+                Effect.raceFirst(
+                  replica.borrower(use),
+                  Effect.suspend(() => Deferred.await(gone))
+                ),
                 (error) => SqlError.isSqlError(error) && isLost(error),
                 (error) => Effect.andThen(instead(reading)(error as SqlError.SqlError), primary.borrower(use))
               )
