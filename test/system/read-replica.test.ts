@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Logger } from "effect"
+import { Deferred, Effect, Fiber, Logger } from "effect"
+import { MostSecondsBehind } from "../../src/platform/database/read-replica.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { urlOf } from "../support/command.ts"
 import { type TestDatabase } from "../support/database.ts"
@@ -159,6 +160,63 @@ describe("a read replica", { timeout: 240_000 }, () => {
         })
       )
       yield* untilReplica(service, (detail) => detail === "up to date")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("that has stopped to replay is not used, until it has replayed all", () =>
+    Effect.gen(function* () {
+      const { lines, pair, service } = yield* Effect.provideService(start, MostSecondsBehind, 1)
+      yield* on(pair.standby.database, "SELECT pg_wal_replay_pause()")
+      assert.strictEqual((yield* service.call("POST", "/api/trial-users", { body: person(1) })).status, 201)
+      yield* untilReplica(service, (detail) => detail.startsWith("away"))
+      const entries = yield* service.call("GET", "/api/audit-logs?actionType=UserCreated")
+      assert.lengthOf(entries.body.items, 1)
+      assert.isTrue(lines.some((line) => line.includes("it is too far behind; the primary answers its reads")))
+      yield* on(pair.standby.database, "SELECT pg_wal_replay_resume()")
+      yield* untilReplica(service, (detail) => detail === "up to date")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("whose connections are all taken is not taken for one that is away", () =>
+    Effect.gen(function* () {
+      const { lines, pair, service } = yield* start
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          // What a read waits for there: the lock that the primary holds is replayed.
+          const held = yield* Deferred.make<void>()
+          const release = yield* Deferred.make<void>()
+          yield* Effect.forkScoped(
+            asSuperuser(pair.primary.database, (sql) =>
+              sql.withTransaction(
+                sql`LOCK TABLE usage_rows IN ACCESS EXCLUSIVE MODE`.pipe(
+                  Effect.andThen(Deferred.succeed(held, undefined)),
+                  Effect.andThen(Deferred.await(release))
+                )
+              )
+            )
+          )
+          yield* Deferred.await(held)
+          yield* pair.caughtUp
+          const reads = yield* Effect.forkScoped(
+            Effect.forEach(Array.from({ length: 30 }), () => service.call("GET", "/api/usage"), {
+              concurrency: "unbounded"
+            })
+          )
+          const waiting = "SELECT count(*)::integer AS value FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+          yield* eventually(on(pair.standby.database, waiting), (count) => Number(count) >= 2)
+          // Questions about it do not queue behind them.
+          for (let turn = 0; turn < 3; turn++) {
+            yield* pair.caughtUp
+            assert.strictEqual(replicaIn(yield* service.call("GET", "/health/ready")), "up to date")
+          }
+          yield* Deferred.succeed(release, undefined)
+          for (const { status, text } of yield* Fiber.join(reads)) assert.strictEqual(status, 200, text)
+        })
+      )
+      assert.deepStrictEqual(
+        lines.filter((line) => line.includes("read replica")),
+        []
+      )
     }).pipe(Effect.scoped)
   )
 

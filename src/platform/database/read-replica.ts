@@ -93,10 +93,19 @@ const isLost = (error: SqlError.SqlError): boolean =>
   isOfConnecting(error) ||
   (error.reason.cause as { readonly code?: unknown } | undefined)?.code === "40001"
 
+/** By how many seconds a replica may be behind, lest lists show a day that is long over where it has stopped to replay. */
+export const MostSecondsBehind = Context.Reference("app/platform/MostSecondsBehind", { defaultValue: () => 60 })
+
+const tooOld = new SqlError.SqlError({
+  reason: new SqlError.ConnectionError({ cause: undefined, message: "it is too far behind", operation: "connect" })
+})
+
 /** Sends reads to a replica, and to the primary those that it cannot answer. */
 export const makeReplica = Effect.fnUntraced(function* (
   primary: Source,
   replica: Source,
+  /** A connection of its own, so that questions about the replica do not queue behind reads. */
+  questions: Source,
   hosts: Hosts | undefined
 ): Effect.fn.Return<{ readonly source: Source; readonly service: ReadReplica["Service"] }, never, Scope.Scope> {
   const clock = yield* Clock.Clock
@@ -115,7 +124,7 @@ export const makeReplica = Effect.fnUntraced(function* (
     Effect.catch(() => Effect.succeed(null))
   )
   const asked = (statement: string, parameters: ReadonlyArray<unknown>) =>
-    Effect.timeoutOrElse(values(replica, statement, parameters), {
+    Effect.timeoutOrElse(values(questions, statement, parameters), {
       duration: "2 seconds",
       orElse: () => Effect.fail(noAnswer)
     })
@@ -129,21 +138,29 @@ export const makeReplica = Effect.fnUntraced(function* (
     Effect.suspend(() => {
       if (state === "away") return Effect.void
       state = "away"
-      Deferred.doneUnsafe(gone, Effect.fail(error))
+      if (error !== tooOld) Deferred.doneUnsafe(gone, Effect.fail(error))
       gone = Deferred.makeUnsafe()
       connectedGauge.updateUnsafe(0, registry)
       return Effect.logWarning(
         `The read replica (Database:ReadUrl) cannot be used: ${String(error.reason.message ?? error.message)}; the primary answers its reads`
       )
     })
-  const probe = asked("SELECT 1", []).pipe(
+  const behindSeconds = written.pipe(
+    Effect.flatMap(replayed),
+    Effect.map(({ isComplete, lastMillis = 0 }) =>
+      isComplete ? 0 : Math.max(0, Math.round((clock.currentTimeMillisUnsafe() - lastMillis) / 1000))
+    )
+  )
+  const mostBehind = yield* MostSecondsBehind
+  const probe = behindSeconds.pipe(
     Effect.matchEffect({
       onFailure: lost,
-      onSuccess: () => {
+      onSuccess: (seconds) => {
+        if (seconds > mostBehind) return lost(tooOld)
         const wasAway = state === "away"
         state = "connected"
         connectedGauge.updateUnsafe(1, registry)
-        return wasAway ? Effect.logInfo("The read replica answers again") : Effect.void
+        return wasAway ? Effect.logInfo("The read replica is used again") : Effect.void
       }
     })
   )
@@ -218,14 +235,8 @@ export const makeReplica = Effect.fnUntraced(function* (
       },
       status: Effect.suspend((): Effect.Effect<ReplicaStatus> => {
         if (state !== "connected") return Effect.succeed({ state: "away" })
-        return written.pipe(
-          Effect.flatMap(replayed),
-          Effect.map(({ isComplete, lastMillis = 0 }) => ({
-            state: "connected" as const,
-            behindSeconds: isComplete
-              ? 0
-              : Math.max(0, Math.round((clock.currentTimeMillisUnsafe() - lastMillis) / 1000))
-          })),
+        return behindSeconds.pipe(
+          Effect.map((seconds) => ({ state: "connected" as const, behindSeconds: seconds })),
           Effect.catch(() => Effect.succeed({ state: "away" as const }))
         )
       })

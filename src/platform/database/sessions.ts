@@ -491,7 +491,12 @@ export const sessionPoolLayer = (options: ClientOptions) =>
       const routed =
         replica === undefined
           ? { source, service: ReadReplica.unused }
-          : yield* makeReplica(source, (yield* makeSource(replica)).source, replica.hosts)
+          : yield* makeReplica(
+              source,
+              (yield* makeSource(replica)).source,
+              (yield* makeSource({ ...replica, maxConnections: 1 })).source,
+              replica.hosts
+            )
       const client = yield* clientOver(options, { ...source, ...routed.source })
       return contextOf(client).pipe(Context.add(DatabaseSessions, sessions), Context.add(ReadReplica, routed.service))
     })
