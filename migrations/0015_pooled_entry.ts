@@ -4,7 +4,7 @@ export default script(`
 -- The type of the parameter that a statement has on a connection whose sessions a pooler changes from transaction to transaction
 -- (platform/database/sessions.ts): of each statement outside of transactions, and of the first in one. Reading its value sets
 -- whose rows the statement sees, what the planner does without, and whether it writes nothing, and refuses it in a session of
--- another state than the service has verified; which session it is matters not. What is set ends with the transaction. A state
+-- another state than the service has verified; which session it is does not matter. What is set ends with the transaction. A state
 -- of other settings needs a type of another name, since replicas of an older build use this one.
 CREATE DOMAIN pooled_entry AS text CONSTRAINT pooled_entry_check CHECK (
   concat_ws(' ',

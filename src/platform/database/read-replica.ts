@@ -87,13 +87,13 @@ const replayedStatement = `
   SELECT CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_replay_lsn() >= $1::text::pg_lsn, false) ELSE true END,
     floor(extract(epoch FROM pg_last_xact_replay_timestamp()) * 1000)::double precision`
 
-/** A read was cancelled since it was in the way of what the replica replays. */
+/** Whether a read may succeed on the primary: the replica is away, or has cancelled what was in the way of its replay. */
 const isLost = (error: SqlError.SqlError): boolean =>
   error.reason._tag === "ConnectionError" ||
   isOfConnecting(error) ||
   (error.reason.cause as { readonly code?: unknown } | undefined)?.code === "40001"
 
-/** By how many seconds a replica may be behind, lest lists show a day that is long over where it has stopped to replay. */
+/** The most seconds that a replica may be behind: one that has stopped replaying would show old lists. */
 export const MostSecondsBehind = Context.Reference("app/platform/MostSecondsBehind", { defaultValue: () => 60 })
 
 const tooOld = new SqlError.SqlError({
@@ -214,13 +214,15 @@ export const makeReplica = Effect.fnUntraced(function* (
       borrower: (use) =>
         Effect.flatMap(CurrentReading, (reading) =>
           isOnReplica(reading)
-            ? Effect.catchIf(
+            ? Effect.catch(
                 Effect.raceFirst(
                   replica.borrower(use),
                   Effect.suspend(() => Deferred.await(gone))
                 ),
-                (error) => SqlError.isSqlError(error) && isLost(error),
-                (error) => Effect.andThen(instead(reading)(error as SqlError.SqlError), primary.borrower(use))
+                (error) =>
+                  SqlError.isSqlError(error) && isLost(error)
+                    ? Effect.andThen(instead(reading)(error), primary.borrower(use))
+                    : Effect.fail(error)
               )
             : primary.borrower(use)
         )

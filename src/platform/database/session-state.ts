@@ -66,10 +66,10 @@ const sharedSession = ({ setting }: Expected) =>
 const changedSession = ({ setting }: Expected) =>
   new SessionRefused({
     setting,
-    summary: "its sessions have got another state",
+    summary: "the state of its sessions has changed",
     fault: "a statement was to run in a session of another state than the service has verified",
     remedy:
-      "Another client of the pooler's user has changed its role or settings, or they are set no more. To mend it, give the service a user of its own, and let the pooler connect again (PgBouncer: RECONNECT)."
+      "Another client of the pooler's user has changed its role or settings, or they are no longer set. To mend it, give the service a user of its own, and let the pooler connect again (PgBouncer: RECONNECT)."
   })
 
 const splitTransaction = ({ setting }: Expected) =>
@@ -93,7 +93,7 @@ const unmigrated = ({ setting }: Expected) =>
   new SessionRefused({
     setting,
     summary: "its database lacks migrations",
-    fault: "its database has not the migrations of this release",
+    fault: "its database lacks the migrations of this release",
     remedy: `To mend it, let ${setting} name the database that Database:Url names, and run npm run migrate.`
   })
 

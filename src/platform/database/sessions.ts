@@ -71,7 +71,7 @@ export class DatabaseSessions extends Context.Service<
   }
 >()("app/platform/DatabaseSessions") {}
 
-/** What becomes of a connection that turned out to be of no use. */
+/** What happens to a connection that cannot be used any longer. */
 interface Fate {
   /** Keeps the session from further use. */
   readonly retire: Effect.Effect<void>
@@ -272,7 +272,7 @@ const clientOver = Effect.fnUntraced(function* (
     listen: (channel: string) =>
       Effect.tap(
         Effect.flatMap(listening, (connection) => connection.listen(channel)),
-        // Nothing is heard any more of a server that is used by no one else.
+        // A server that is no longer used sends no messages that matter.
         (messages) =>
           listened === undefined
             ? Effect.void
@@ -336,7 +336,7 @@ const moved = new SqlError.SqlError({
   reason: new SqlError.ConnectionError({ cause: new Error("Another server is in use"), operation: "connect" })
 })
 
-/** Looks again and again whether a server is of use: one that has become a standby answers reads, and is silent to listeners. */
+/** Checks regularly whether a server accepts writes: one that has become a standby still answers reads, but notifies nobody. */
 const reviewing = (review: Effect.Effect<void, SqlError.SqlError>, every: Duration.Input) =>
   Effect.forkScoped(Effect.repeat(Effect.ignore(review), Schedule.spaced(every)))
 
@@ -513,7 +513,7 @@ export const singleSessionLayer = ({ tenantId, ...options }: ClientOptions & { r
           return Option.isSome(sessions) && refusal !== undefined ? sessions.value.refused(refusal) : Effect.void
         })
       )
-      // A lock on a server that is used no more is none.
+      // A lock on a server that is no longer used protects nothing.
       const { hosts } = options
       if (hosts !== undefined) yield* Effect.forkScoped(Effect.andThen(hosts.moved, Scope.close(own, Exit.void)))
       yield* connection.queryValues("SELECT set_config('app.tenant_id', $1, false)", [tenantId], false)

@@ -212,7 +212,7 @@ describe.runIf(hasPooler)("a pooler of transactions", { timeout: 120_000 }, () =
       const empty = yield* makeEmptyDatabase
       const pooler = yield* makePooler({ ...user.login, database: empty.database }, { pool_mode: "transaction" })
       const { message } = yield* refusal(Layer.build(pool(database, pooler.database)))
-      assert.match(message, /has not the migrations of this release\. .*Database:PoolUrl name the database/u)
+      assert.match(message, /lacks the migrations of this release\. .*Database:PoolUrl name the database/u)
     }).pipe(Effect.scoped)
   )
 
