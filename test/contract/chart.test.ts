@@ -14,7 +14,11 @@ const everything = {
   image: { digest: `sha256:${"a".repeat(64)}`, pullSecrets: [{ name: "registry" }] },
   publicUrl: "https://manager.example.com",
   trustedProxies: ["10.0.0.0/8", "fd00::/8"],
-  secrets: { keys: { redisUrl: "redis-url" }, environmentFrom: "provider-keys" },
+  secrets: {
+    keys: { redisUrl: "redis-url" },
+    variables: { Database__PoolUrl: "pool-url", Usage__Export__SecretAccessKey: "storage-key" },
+    environmentFrom: "provider-keys"
+  },
   settings: { Api__RateLimit__PerMinute: "600", Logging__Requests: "true" },
   shutdown: { preStopSeconds: 7 },
   migration: { secretName: "owner", secretKey: "url" },

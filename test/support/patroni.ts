@@ -90,14 +90,20 @@ const makeNode = Effect.fnUntraced(function* (name: string, parent: string, etcd
     Effect.map(
       Effect.andThen(children(directory), (own) => own),
       (pids) => {
-        for (const pid of pids) process.kill(pid, signal)
+        for (const pid of pids) {
+          try {
+            process.kill(pid, signal)
+          } catch {
+            // A backend that has ended meanwhile.
+          }
+        }
       }
     )
   let patroni: ChildProcess | undefined
   const start = Effect.gen(function* () {
     patroni = yield* serverProcess(programs.patroni ?? "", [`${directory}/patroni.yml`], account())
   })
-  yield* Effect.addFinalizer(() => Effect.ignore(signalAll("SIGKILL")))
+  yield* Effect.addFinalizer(() => signalAll("SIGKILL"))
   const roleIs = (role: string) =>
     Effect.promise(() =>
       fetch(`http://127.0.0.1:${network.rest.port}/${role}`, { signal: AbortSignal.timeout(1000) }).then(

@@ -186,23 +186,22 @@ export const makeReplica = Effect.fnUntraced(function* (
         : primary[from]
     )
 
-  const dated = (read: ReplicaRead): Effect.Effect<Reading, SqlError.SqlError> =>
-    Effect.gen(function* () {
-      const host = hosts?.current()
-      const now = yield* DateTime.now
-      const position = yield* written
-      if (replicaReads[read] === "complete") {
-        const { isComplete } = yield* Effect.repeat(replayed(position), {
-          until: ({ isComplete }) => isComplete,
-          schedule: Schedule.spaced("20 millis")
-        }).pipe(Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.succeed({ isComplete: false }) }))
-        return { isOnReplica: isComplete, host, asOf: undefined }
-      }
-      const { isComplete, lastMillis } = yield* replayed(position)
-      if (isComplete) return { isOnReplica: true, host, asOf: now }
-      if (lastMillis === undefined) return { ...onPrimary }
-      return { isOnReplica: true, host, asOf: DateTime.min(now, DateTime.makeUnsafe(lastMillis)) }
-    })
+  const dated = Effect.fnUntraced(function* (read: ReplicaRead): Effect.fn.Return<Reading, SqlError.SqlError> {
+    const host = hosts?.current()
+    const now = yield* DateTime.now
+    const position = yield* written
+    if (replicaReads[read] === "complete") {
+      const { isComplete } = yield* Effect.repeat(replayed(position), {
+        until: ({ isComplete }) => isComplete,
+        schedule: Schedule.spaced("20 millis")
+      }).pipe(Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.succeed({ isComplete: false }) }))
+      return { isOnReplica: isComplete, host, asOf: undefined }
+    }
+    const { isComplete, lastMillis } = yield* replayed(position)
+    if (isComplete) return { isOnReplica: true, host, asOf: now }
+    if (lastMillis === undefined) return { ...onPrimary }
+    return { isOnReplica: true, host, asOf: DateTime.min(now, DateTime.makeUnsafe(lastMillis)) }
+  })
 
   return {
     source: {

@@ -174,12 +174,16 @@ const backendOf = (connection: PgConnection.PgConnection) =>
  * Whether the statements of two connections run in sessions of their own: a pooler that shares sessions gives one that is
  * idle to whichever asks next. A pooler that has none left for the second keeps the first one's.
  */
-const isShared = (options: PgConnection.Config, first: PgConnection.PgConnection, backend: string) =>
-  Effect.gen(function* () {
+const isShared = Effect.fnUntraced(
+  function* (options: PgConnection.Config, first: PgConnection.PgConnection, backend: string) {
     const second = yield* PgConnection.make(options)
     const backends = yield* Effect.forEach([second, first, first, second], backendOf)
     return backends[0] === backend || backends[1] !== backend || backends[2] !== backend || backends[3] !== backends[0]
-  }).pipe(Effect.scoped, Effect.timeoutOption("2 seconds"), Effect.map(Option.getOrElse(() => false)))
+  },
+  Effect.scoped,
+  Effect.timeoutOption("2 seconds"),
+  Effect.map(Option.getOrElse(() => false))
+)
 
 /** The state of a session that was found right. */
 export interface Session {

@@ -336,7 +336,7 @@ const moved = new SqlError.SqlError({
   reason: new SqlError.ConnectionError({ cause: new Error("Another server is in use"), operation: "connect" })
 })
 
-/** Checks regularly whether a server accepts writes: one that has become a standby still answers reads, but notifies nobody. */
+/** Checks regularly whether a server accepts writes: one that has become a standby still answers reads, but sends no notifications. */
 const reviewing = (review: Effect.Effect<void, SqlError.SqlError>, every: Duration.Input) =>
   Effect.forkScoped(Effect.repeat(Effect.ignore(review), Schedule.spaced(every)))
 
