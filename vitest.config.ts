@@ -5,15 +5,9 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
 const longest = [
   "contract/properties",
   "console/pages",
-  "console/access",
   "contract/audit",
   "contract/readme-sessions",
-  "console/money",
-  "console/people",
-  "console/admission",
-  "console/trust",
   "budgets/plans/properties",
-  "gateway/metering/money",
   "configuration/schemas",
   "contract/access",
   "configuration/watch"
@@ -78,7 +72,8 @@ export default defineConfig({
       {
         test: {
           name: "system",
-          setupFiles: ["src/platform/runtime/json-parse.ts"],
+          setupFiles: unit.setupFiles,
+          provide: unit.provide,
           include: ["test/system/**/*.test.ts"],
           testTimeout: 600_000,
           hookTimeout: 120_000,

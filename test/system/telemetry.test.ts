@@ -10,11 +10,11 @@ import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
-import * as Logging from "../../../src/platform/observability/logging.ts"
-import * as Metrics from "../../../src/platform/observability/metrics.ts"
-import * as Telemetry from "../../../src/platform/observability/telemetry.ts"
-import { makeDatabase } from "../../support/database.ts"
-import { makeOtlpReceiver } from "../../support/otlp-receiver.ts"
+import * as Logging from "../../src/platform/observability/logging.ts"
+import * as Metrics from "../../src/platform/observability/metrics.ts"
+import * as Telemetry from "../../src/platform/observability/telemetry.ts"
+import { makeDatabase } from "../support/database.ts"
+import { makeOtlpReceiver } from "../support/otlp-receiver.ts"
 
 const secrets = {
   apiKey: `amk_${"0Ab1Cd2Ef3Gh4".repeat(5)}`,
@@ -293,7 +293,7 @@ describe("telemetry", () => {
     Effect.gen(function* () {
       const { stdout } = yield* Effect.promise(() =>
         promisify(execFile)(process.execPath, ["--input-type=module", "--eval", loadedModules], {
-          cwd: fileURLToPath(new URL("../../..", import.meta.url))
+          cwd: fileURLToPath(new URL("../..", import.meta.url))
         })
       )
       assert.strictEqual(stdout, "[]")

@@ -1,14 +1,14 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { makeKey } from "../../support/authority.ts"
-import { holdBack } from "../../support/gateway-vendors.ts"
-import { configure, model, provider, spender } from "../../support/gateway.ts"
-import { type Answerer, sse, startProvider } from "../../support/provider.ts"
-import { makeResponsesVendor } from "../../support/responses-vendor.ts"
-import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
-import { asSuperuser } from "../../support/statements.ts"
-import { anthropicVendor } from "../../support/vendors.ts"
-import { eventually, untilBlocked } from "../../support/waiting.ts"
+import { makeKey } from "../support/authority.ts"
+import { holdBack } from "../support/gateway-vendors.ts"
+import { configure, model, provider, spender } from "../support/gateway.ts"
+import { type Answerer, sse, startProvider } from "../support/provider.ts"
+import { makeResponsesVendor } from "../support/responses-vendor.ts"
+import { type Answer, serviceLayer, TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
+import { anthropicVendor } from "../support/vendors.ts"
+import { eventually, untilBlocked } from "../support/waiting.ts"
 
 const limited = serviceLayer({ Api__RequestTimeoutSeconds: "3", Database__AcquireTimeoutSeconds: "1" })
 

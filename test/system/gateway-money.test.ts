@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { type Dice, diceOf } from "../../contract/dice.ts"
-import { configure, counters, model, provider, spender, usageRows } from "../../support/gateway.ts"
-import { assertNoDrift } from "../../support/plans.ts"
-import { type Answerer, json, sse, startProvider } from "../../support/provider.ts"
-import { sharedServiceLayer, TestService } from "../../support/service.ts"
-import { eventually } from "../../support/waiting.ts"
+import { type Dice, diceOf } from "../contract/dice.ts"
+import { configure, counters, model, provider, spender, usageRows } from "../support/gateway.ts"
+import { assertNoDrift } from "../support/plans.ts"
+import { type Answerer, json, sse, startProvider } from "../support/provider.ts"
+import { sharedServiceLayer, TestService } from "../support/service.ts"
+import { eventually } from "../support/waiting.ts"
 
 type Service = TestService["Service"]
 

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { charges, configure, costNanoUsd, model, provider, spender, usageRows } from "../../support/gateway.ts"
-import { type Answerer, sse, startProvider } from "../../support/provider.ts"
-import { sharedServiceLayer, TestService } from "../../support/service.ts"
-import { anthropicVendor, calledWith, openAiVendor, said, used } from "../../support/vendors.ts"
+import { charges, configure, costNanoUsd, model, provider, spender, usageRows } from "../support/gateway.ts"
+import { type Answerer, sse, startProvider } from "../support/provider.ts"
+import { sharedServiceLayer, TestService } from "../support/service.ts"
+import { anthropicVendor, calledWith, openAiVendor, said, used } from "../support/vendors.ts"
 
 const chunk = (content: string, finish_reason: string | null = null) => ({
   choices: [{ index: 0, delta: { content }, finish_reason }]

@@ -1,10 +1,10 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { renaming, responsesScope } from "../../../src/gateway/json/kept-ids.ts"
-import { ask, configure, model, provider, spender } from "../../support/gateway.ts"
-import { sse, startProvider } from "../../support/provider.ts"
-import { sharedServiceLayer, TestService } from "../../support/service.ts"
-import { anthropicVendor, openAiVendor } from "../../support/vendors.ts"
+import { renaming, responsesScope } from "../../src/gateway/json/kept-ids.ts"
+import { ask, configure, model, provider, spender } from "../support/gateway.ts"
+import { sse, startProvider } from "../support/provider.ts"
+import { sharedServiceLayer, TestService } from "../support/service.ts"
+import { anthropicVendor, openAiVendor } from "../support/vendors.ts"
 
 const ones = "1,".repeat(400_000)
 const empty = '{"role":"user","content":""},'

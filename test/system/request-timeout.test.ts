@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { assertProblem } from "../../support/problem.ts"
-import { exchange, requestText } from "../../support/raw-http.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
-import { asSuperuser } from "../../support/statements.ts"
-import { untilBlocked, untilIdle } from "../../support/waiting.ts"
+import { assertProblem } from "../support/problem.ts"
+import { exchange, requestText } from "../support/raw-http.ts"
+import { serviceLayer, TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
+import { untilBlocked, untilIdle } from "../support/waiting.ts"
 
 const impatient = serviceLayer({ Api__RequestTimeoutSeconds: "1", Database__MaxConnections: "4" })
 

@@ -1,13 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { type GatewaySnapshot } from "../../../src/gateway/configuration/gateway-snapshot.ts"
-import { ProviderFailure } from "../../../src/gateway/providers/provider.ts"
-import { Breakers } from "../../../src/gateway/routing/breakers.ts"
-import { SharedRedis } from "../../../src/platform/redis/shared-redis.ts"
-import { Settings } from "../../../src/platform/settings/settings.ts"
-import { makePlace, survivesRedis } from "../../support/redis-faults.ts"
-import { hasRedis } from "../../support/redis.ts"
-import { eventually } from "../../support/waiting.ts"
+import { type GatewaySnapshot } from "../../src/gateway/configuration/gateway-snapshot.ts"
+import { ProviderFailure } from "../../src/gateway/providers/provider.ts"
+import { Breakers } from "../../src/gateway/routing/breakers.ts"
+import { SharedRedis } from "../../src/platform/redis/shared-redis.ts"
+import { Settings } from "../../src/platform/settings/settings.ts"
+import { makePlace, survivesRedis } from "../support/redis-faults.ts"
+import { hasRedis } from "../support/redis.ts"
+import { eventually } from "../support/waiting.ts"
 
 // The other ways are tests of the system.
 survivesRedis(["killed", "frozen"])

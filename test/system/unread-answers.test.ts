@@ -3,8 +3,8 @@ import { Effect } from "effect"
 import { once } from "node:events"
 import { type IncomingMessage, type ServerResponse } from "node:http"
 import * as net from "node:net"
-import { makeServer } from "../../../src/platform/http/listener.ts"
-import { exchange, requestText } from "../../support/raw-http.ts"
+import { makeServer } from "../../src/platform/http/listener.ts"
+import { exchange, requestText } from "../support/raw-http.ts"
 
 /** More than the buffers of a connection hold. */
 const large = Buffer.alloc(64 * 2 ** 20)

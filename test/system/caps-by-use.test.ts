@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeKey, makeTenant } from "../../support/authority.ts"
-import { type TestDatabase } from "../../support/database.ts"
-import { assertNoDrift } from "../../support/plans.ts"
-import { assertProblem } from "../../support/problem.ts"
-import { serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
-import { asSuperuser } from "../../support/statements.ts"
+import { makeKey, makeTenant } from "../support/authority.ts"
+import { type TestDatabase } from "../support/database.ts"
+import { assertNoDrift } from "../support/plans.ts"
+import { assertProblem } from "../support/problem.ts"
+import { serviceLayer, sharedServiceLayer, TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
 
 interface Item {
   readonly name: string
