@@ -19,7 +19,7 @@ const verdictsOf = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem
 
 const assertNoDrift = Effect.gen(function* () {
   const ledger = yield* Ledger
-  assert.strictEqual((yield* ledger.drift).length, 0, "counters that are not the fold of what was written")
+  assert.deepStrictEqual(yield* ledger.drift, [], "counters that are not the fold of what was written")
 })
 
 const newKey = () => ({
