@@ -6,6 +6,7 @@ import { type TestDatabase } from "./database.ts"
 import { isRoot, makeDirectory, processesWith } from "./embedded-postgres.ts"
 import { makeForwarder } from "./forwarder.ts"
 import { accepts, endOf, freePort, serverProcess } from "./server-process.ts"
+import { asSuperuser } from "./statements.ts"
 import { eventually } from "./waiting.ts"
 
 const find = (name: string) =>
@@ -210,16 +211,18 @@ export const makeCluster = Effect.gen(function* () {
   yield* Effect.sync(() => fs.writeFileSync(`${directory}/haproxy.cfg`, proxySettings(port, nodes)))
   yield* serverProcess(programs.haproxy ?? "", ["-db", "-f", `${directory}/haproxy.cfg`])
   yield* eventually(accepts(port), (isUp) => isUp)
-  return {
-    nodes,
-    primary,
-    isSynchronous,
-    database: {
-      host: "127.0.0.1",
-      port,
-      username: "postgres",
-      password: Redacted.make("postgres"),
-      database: "postgres"
-    } satisfies TestDatabase
+  const database: TestDatabase = {
+    host: "127.0.0.1",
+    port,
+    username: "postgres",
+    password: Redacted.make("postgres"),
+    database: "postgres"
   }
+  // HAProxy takes every server for one that is up until it has asked.
+  const standbys = asSuperuser(database, (sql) => sql`SELECT WHERE pg_is_in_recovery()`).pipe(
+    Effect.replicateEffect(4),
+    Effect.map((answers) => answers.flat().length)
+  )
+  yield* eventually(standbys, (count) => count === 0)
+  return { nodes, primary, isSynchronous, database }
 })

@@ -1,9 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Clock, Effect, Exit, Fiber, Layer } from "effect"
 import * as crypto from "node:crypto"
+import { migrate } from "../../src/platform/database/migrations.ts"
+import { type TestDatabase } from "../support/database.ts"
 import { configureVendors } from "../support/gateway-vendors.ts"
 import { model, spender } from "../support/gateway.ts"
 import { hasPatroni, makeCluster, type Node } from "../support/patroni.ts"
+import { hasPooler, makeLogin, makePooler, settingsOfLogin } from "../support/pooler.ts"
 import { kill, startReplica } from "../support/replica.ts"
 import { type Answer, type Call, caller, serviceKey } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
@@ -19,6 +22,20 @@ const faults: Readonly<Record<string, (node: Node) => Effect.Effect<unknown>>> =
 const mend = ({ disconnect, end, start, thaw }: Node) =>
   thaw.pipe(Effect.andThen(disconnect(false)), Effect.andThen(end), Effect.andThen(start))
 
+/** The pool of the service goes through PgBouncer, where it is installed. */
+const throughPooler = Effect.fnUntraced(function* (database: TestDatabase) {
+  if (!hasPooler) return {}
+  yield* migrate(database)
+  const { login } = yield* makeLogin(database, settingsOfLogin)
+  const { url } = yield* makePooler(login, {
+    pool_mode: "transaction",
+    ignore_startup_parameters: "",
+    default_pool_size: 10,
+    server_login_retry: 1
+  })
+  return { Database__PoolUrl: url }
+})
+
 layer(Layer.empty, { excludeTestServices: true, timeout: "240 seconds" })("a fail-over under traffic", (it) => {
   it.effect.runIf(hasPatroni)("loses nothing that was acknowledged, and replicas go on without a restart", () =>
     Effect.gen(function* () {
@@ -30,7 +47,10 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "240 seconds" })("a fai
               Effect.map(log, (text) => void process.stdout.write(`Patroni ${name}:\n${text}\n`))
             )
       )
-      const start = startReplica(database, { Database__AcquireTimeoutSeconds: "2" })
+      const start = startReplica(database, {
+        Database__AcquireTimeoutSeconds: "2",
+        ...(yield* throughPooler(database))
+      })
       const replicas = [yield* start, yield* start]
       yield* Effect.addFinalizer(() => Effect.forEach(replicas, kill, { discard: true }))
       const [{ url }] = replicas as [(typeof replicas)[0]]
