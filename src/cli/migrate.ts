@@ -15,7 +15,7 @@ const Log = Layer.unwrap(
 const main = Layer.build(migrateLayer).pipe(
   Effect.andThen(Effect.logInfo("The database is up to date")),
   Effect.scoped,
-  Effect.provide(DatabaseConnection.layer.pipe(Layer.provideMerge(Log), Layer.provideMerge(Settings.layer))),
+  Effect.provide(DatabaseConnection.layerJoining.pipe(Layer.provideMerge(Log), Layer.provideMerge(Settings.layer))),
   explained()
 )
 

@@ -1,7 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { batches, index, type Migration, script, type Step } from "../../src/platform/database/migration-steps.ts"
+import {
+  batches,
+  index,
+  type Migration,
+  script,
+  type Step,
+  uniqueIndex
+} from "../../src/platform/database/migration-steps.ts"
 import { root } from "./manuals.ts"
 import { migrationFaults } from "./migration-lint.ts"
 import { changedFunctions, functionHeaders, headerOf, releasedHeaders } from "./released-functions.ts"
@@ -43,6 +50,22 @@ describe("the rules of migrations refuse", () => {
     ["a dropped table", "DROP TABLE IF EXISTS agents"],
     ["a field of a composite type", "ALTER TYPE budget_closing ADD ATTRIBUTE color text"],
     ["a lock", "LOCK TABLE agents IN SHARE MODE"],
+    ["a column without the word", "ALTER TABLE agents ADD color text NOT NULL"],
+    ["a default after brackets", "ALTER TABLE agents ADD COLUMN size numeric(10, 2) DEFAULT random()"],
+    ["a default of parts", "ALTER TABLE agents ADD COLUMN size text DEFAULT 'x' || clock_timestamp()"],
+    ["a dropped column without the word", "ALTER TABLE agents DROP color"],
+    ["a quoted name", 'ALTER TABLE "agents" DROP COLUMN "color"'],
+    [
+      "a validation in the same step",
+      "ALTER TABLE agents ADD CONSTRAINT one CHECK (true) NOT VALID; ALTER TABLE agents VALIDATE CONSTRAINT one"
+    ],
+    ["a change after WITH", "WITH one AS (SELECT 1) UPDATE agents SET size = 1"],
+    ["a block", "DO $$ BEGIN UPDATE agents SET size = 1; END $$"],
+    ["a merge", "MERGE INTO agents a USING tenants t ON true WHEN MATCHED THEN DELETE"],
+    ["a lock without the word", "LOCK agents"],
+    ["a dropped type", "DROP TYPE session_entry"],
+    ["a table that exists already", "CREATE TABLE IF NOT EXISTS agents (id integer);\nDROP TABLE agents"],
+    ["a second statement in a line", "SELECT 1; DELETE FROM agents"],
     ["a statement after others", "CREATE TABLE colors (id integer);\nCREATE INDEX one ON agents (color)"]
   ])("%s", (_, statement) => {
     assert.isNotEmpty(migrationFaults([script(`-- Why.\n${statement};\n`)]))
@@ -67,6 +90,9 @@ describe("the rules of migrations admit", () => {
     ["a constraint of new rows", "ALTER TABLE agents ADD CONSTRAINT positive CHECK (size > 0) NOT VALID"],
     ["its validation", "ALTER TABLE agents VALIDATE CONSTRAINT positive"],
     ["a constraint by an index", "ALTER TABLE agents ADD CONSTRAINT once UNIQUE USING INDEX agents_once"],
+    ["a time as the default", "ALTER TABLE agents ADD COLUMN seen_at timestamptz NOT NULL DEFAULT now()"],
+    ["a list as the default", "ALTER TABLE agents ADD COLUMN names text[] NOT NULL DEFAULT '{}'"],
+    ["another name of a constraint", "ALTER TABLE agents RENAME CONSTRAINT one TO two"],
     ["a view", "CREATE OR REPLACE VIEW bounded AS SELECT id FROM agents"],
     ["a row", "INSERT INTO installation (name, value, created_at) VALUES ('one', '1', now())"],
     ["a column that is no longer required", "ALTER TABLE agents ALTER COLUMN color DROP NOT NULL"]
@@ -77,7 +103,12 @@ describe("the rules of migrations admit", () => {
   it("an index and batches as steps", () => {
     const change =
       "UPDATE agents SET color = 'red' WHERE ctid = ANY (ARRAY(SELECT ctid FROM agents WHERE color IS NULL LIMIT 1000))"
-    assert.deepStrictEqual(migrationFaults([index("agents_color", "agents", "(color)"), batches(change)]), [])
+    const steps = [
+      index("agents_color", "agents", "(color)"),
+      uniqueIndex("agents_once", "agents", "(once)"),
+      batches(change)
+    ]
+    assert.deepStrictEqual(migrationFaults(steps), [])
   })
 })
 

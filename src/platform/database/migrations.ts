@@ -1,7 +1,7 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PgClient } from "@effect/sql-pg"
-import { Data, Effect, Layer, Predicate, Schedule, Schema } from "effect"
-import { SqlClient, SqlError, type Statement } from "effect/sql"
+import { Data, Effect, Layer, Schedule, Schema } from "effect"
+import { SqlClient, type Statement } from "effect/sql"
 import { MigrationError } from "effect/sql/Migrator"
 import * as MigratorFileSystem from "effect/sql/MigratorFileSystem"
 import { atCurrentHost, type DatabaseAddress } from "./hosts.ts"
@@ -107,7 +107,6 @@ const applyMigrations = Effect.fnUntraced(function* <E, R>(holdsLock: Effect.Eff
       yield* holdsLock
       const done = sql`UPDATE applied_migrations SET steps_done = ${place + 1} WHERE id = ${id}`
       yield* perform(step, done).pipe(
-        retryingLocks(`${id}_${name}`),
         Effect.mapError(
           (cause) => new MigrationError({ kind: "Failed", cause, message: `Migration "${id}_${name}" failed` })
         ),
@@ -118,25 +117,6 @@ const applyMigrations = Effect.fnUntraced(function* <E, R>(holdsLock: Effect.Eff
   }
   return missing.map(([id, name]) => [id, name] as const)
 })
-
-/** Tries again where a lock did not come in time, since requests queue behind who waits for one: for ten minutes. */
-export const retryingLocks =
-  (name: string) =>
-  <A, E, R>(step: Effect.Effect<A, E, R>) =>
-    step.pipe(
-      Effect.tapError((error) =>
-        isLocked(error) ? Effect.logInfo(`Migration ${name} waits for a lock that requests hold`) : Effect.void
-      ),
-      Effect.retry({
-        while: isLocked,
-        schedule: Schedule.spaced("500 millis").pipe(Schedule.jittered, Schedule.upTo({ duration: "10 minutes" }))
-      })
-    )
-
-const isLocked = (error: unknown): boolean =>
-  SqlError.isSqlError(error) &&
-  Predicate.hasProperty(error.reason.cause, "code") &&
-  ["55P03", "40P01"].includes(String(error.reason.cause.code))
 
 const pidOf = (statement: Statement.Statement<unknown>) =>
   Effect.map(rowsOf(Schema.Struct({ pid: Schema.NullOr(Schema.Int) }), statement), ([row]) => row?.pid ?? undefined)
@@ -159,19 +139,37 @@ const lockMigrations = Effect.gen(function* () {
 })
 
 /**
+ * Functions name tables and each other, whatever the order that they are created in. A pooler keeps no settings of a start, and
+ * the user may have the service's role, or another search path, as a default. Keepalives end the session of a machine that died.
+ */
+const enterSession = (sql: SqlClient.SqlClient) =>
+  Effect.andThen(
+    sql`
+      SELECT set_config('statement_timeout', '0', false), set_config('jit', 'off', false),
+        set_config('check_function_bodies', 'off', false), set_config('search_path', 'public, pg_temp', false),
+        set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
+        set_config('tcp_keepalives_count', '3', false),
+        CASE WHEN current_user = ${applicationRole} THEN set_config('role', 'none', false) END`,
+    shortLockTimeout(sql)
+  )
+
+/** A pooler lends the session to others. */
+const leavingSession = <A, E, R>(migrating: Effect.Effect<A, E, R>) =>
+  Effect.ensuring(
+    migrating,
+    Effect.ignore(
+      Effect.flatMap(SqlClient.SqlClient, (sql) => Effect.andThen(sql`SELECT pg_advisory_unlock_all()`, sql`RESET ALL`))
+    )
+  )
+
+/**
  * Applies the migrations and functions that are missing, while replicas of the release before serve; answers which migrations
  * were applied. Any number of replicas may do so at once: one works, and the others wait for it.
  */
 export const migrate = Effect.fn("Migrations.migrate")(
   function* (_connection: DatabaseAddress) {
     const sql = yield* SqlClient.SqlClient
-    // Functions name tables and each other, whatever the order that they are created in. A pooler keeps no settings of a start,
-    // and the user may have the service's role as a default.
-    yield* sql`
-      SELECT set_config('statement_timeout', '0', false), set_config('jit', 'off', false),
-        set_config('check_function_bodies', 'off', false),
-        CASE WHEN current_user = ${applicationRole} THEN set_config('role', 'none', false) END`
-    yield* shortLockTimeout(sql)
+    yield* enterSession(sql)
     const holdsLock = yield* lockMigrations
     yield* requireUsable
     const applied = yield* applyMigrations(holdsLock)
@@ -192,6 +190,7 @@ export const migrate = Effect.fn("Migrations.migrate")(
     if (user?.isMember === false) return yield* roleNotGranted(user.name)
     return applied
   },
+  leavingSession,
   (applying, connection) => Effect.provide(applying, ownerClient(connection))
 )
 
@@ -246,6 +245,7 @@ export const schemaShortfall = (applied: AppliedSchema, required: RequiredSchema
 export const awaitMigrations = Effect.fn("Migrations.await")(
   function* (_connection: DatabaseAddress) {
     const sql = yield* SqlClient.SqlClient
+    yield* sql`SELECT set_config('search_path', 'public, pg_temp', false)`
     const required = yield* requiredSchema
     const shortfall = Effect.gen(function* () {
       const [exists] = yield* sql`SELECT WHERE to_regclass('applied_functions') IS NOT NULL`.values

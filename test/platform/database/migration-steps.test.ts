@@ -10,14 +10,14 @@ import {
   shortLockTimeout,
   type Step
 } from "../../../src/platform/database/migration-steps.ts"
-import { migrate, retryingLocks } from "../../../src/platform/database/migrations.ts"
+import { migrate } from "../../../src/platform/database/migrations.ts"
 import { makeDatabase, type TestDatabase } from "../../support/database.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 const performOn = (database: TestDatabase, step: Step) =>
   Effect.gen(function* () {
     yield* shortLockTimeout(yield* SqlClient.SqlClient)
-    yield* retryingLocks("test")(perform(step, Effect.void))
+    yield* perform(step, Effect.void)
   }).pipe(Effect.provide(PgClient.layer({ ...database, maxConnections: 1 })))
 
 const indexesOf = (database: TestDatabase, name: string) =>
