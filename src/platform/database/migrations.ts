@@ -153,12 +153,14 @@ const enterSession = (sql: SqlClient.SqlClient) =>
     shortLockTimeout(sql)
   )
 
-/** A pooler lends the session to others. */
+/** A pooler lends the session to others. `RESET ALL` leaves the role as it is. */
 const leavingSession = <A, E, R>(migrating: Effect.Effect<A, E, R>) =>
   Effect.ensuring(
     migrating,
     Effect.ignore(
-      Effect.flatMap(SqlClient.SqlClient, (sql) => Effect.andThen(sql`SELECT pg_advisory_unlock_all()`, sql`RESET ALL`))
+      Effect.flatMap(SqlClient.SqlClient, (sql) =>
+        Effect.all([sql`SELECT pg_advisory_unlock_all()`, sql`RESET ROLE`, sql`RESET ALL`])
+      )
     )
   )
 

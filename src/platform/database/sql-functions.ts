@@ -80,8 +80,8 @@ export const applyFunctions = Effect.gen(function* () {
 })
 
 /**
- * A function is replaced in place, so that sessions go on with it. One whose arguments or result are others is made again, which
- * only an unreleased one is: to those of a release, builds that still run hold.
+ * Replaces a function in place, so that sessions go on with it. One whose arguments or result have changed is dropped and created,
+ * which happens before a release alone: running builds rely on those of a release.
  */
 const replaceFunction = (sql: SqlClient.SqlClient, { name, text }: { readonly name: string; readonly text: string }) =>
   sql
