@@ -35,16 +35,15 @@ GRANT USAGE ON SCHEMA public TO application_manager;
 ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO application_manager;
 GRANT SELECT ON applied_migrations TO application_manager;
 
--- The functions that the database has, by their revision, and the oldest one whose builds find all that they call. The next
--- revision drops those that are retired.
+-- The functions that the database has, by their revision, and what the oldest build needs that still runs with the database.
 CREATE TABLE applied_functions (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
   revision integer NOT NULL,
+  oldest_migration integer NOT NULL,
   oldest_revision integer NOT NULL,
   checksum text NOT NULL,
   version text NOT NULL,
-  signatures text[] NOT NULL,
-  retired text[] NOT NULL,
+  names text[] NOT NULL,
   applied_at timestamptz NOT NULL
 );
 REVOKE INSERT, UPDATE, DELETE ON applied_functions FROM application_manager;

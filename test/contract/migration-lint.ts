@@ -1,4 +1,4 @@
-import { type Migration } from "../../src/platform/database/migration-steps.ts"
+import { type Migration, type Step } from "../../src/platform/database/migration-steps.ts"
 
 /** Statements without comments, texts, and what is in brackets, their white space in single spaces. */
 const statementsOf = (text: string): ReadonlyArray<string> => {
@@ -22,7 +22,7 @@ const any = (pattern: string) => new RegExp(pattern.replace("TABLE_NAME", named)
 
 type Rules = ReadonlyArray<readonly [pattern: RegExp, fault: string]>
 
-const laterDrop = "drops what the release before uses: drop it a release later"
+const laterDrop = "drops what the release before uses: drop it a release later, as a `contraction`"
 const inBatches = "changes rows in one transaction: make it a step `batches`"
 
 /** What a statement must not do to what a release has, and what does instead. */
@@ -52,7 +52,7 @@ const addColumn = String.raw`^ADD (?!CONSTRAINT\b|CHECK\b|FOREIGN\b|PRIMARY\b|UN
 
 /** What one action of ALTER TABLE must not do to a table that a release has. */
 const actionRules: Rules = [
-  [/^RENAME (?!CONSTRAINT\b)/i, "renames what the release before uses"],
+  [/^RENAME (?!CONSTRAINT\b)/i, "renames what the release before uses: add the new one, and drop the old one later"],
   [/^DROP (?!CONSTRAINT\b)/i, laterDrop],
   [/^ALTER (?:COLUMN )?\w+ (?:SET DATA )?TYPE\b/i, "rewrites the table: add a column, and fill it in batches"],
   [/^ALTER (?:COLUMN )?\w+ SET NOT NULL/i, "reads the whole table: add a CHECK … NOT VALID, and validate it"],
@@ -104,17 +104,35 @@ const validatesAfterwards = (statements: ReadonlyArray<string>): ReadonlyArray<s
   return at > 0 ? [`validates under the locks of what is before it: make it a step of its own: ${statements[at]}`] : []
 }
 
+const numbersOf = (version: string) => version.split(/[.-]/).slice(0, 3).map(Number)
+
+/** Whether a version is another one or comes after it. */
+const isFrom = (version: string, other: string): boolean => {
+  const [one, two] = [numbersOf(version), numbersOf(other)]
+  const at = one.findIndex((number, place) => number !== two[place])
+  return at < 0 || (one[at] ?? 0) > (two[at] ?? 0)
+}
+
+/** Whether a step takes away what neither the release before nor this build uses. */
+const isContraction = (step: Step, releaseBefore: string): boolean =>
+  step._tag === "Script" && step.unusedSince !== undefined && isFrom(releaseBefore, step.unusedSince)
+
 const created =
   /^CREATE (?:TABLE|TYPE|DOMAIN|(?:OR REPLACE )?VIEW|MATERIALIZED VIEW|(?:TEMPORARY|TEMP|UNLOGGED) TABLE) (?:public\.)?(\w+)/i
 
 /** Why a migration cannot run while replicas of the release before serve; one line for each fault. */
-export const migrationFaults = (migration: Migration): ReadonlyArray<string> => {
+export const migrationFaults = (migration: Migration, releaseBefore = ""): ReadonlyArray<string> => {
   const scripts = migration.map((step) => (step._tag === "Script" ? statementsOf(step.statements) : []))
+  const contracted = new Set(scripts.filter((_, at) => isContraction(migration[at]!, releaseBefore)).flat())
   const own = new Set(scripts.flat().flatMap((statement) => created.exec(statement)?.[1] ?? []))
   const ofScripts = scripts
     .flat()
     .flatMap((statement) =>
-      faultsOf(statement).flatMap(([table, fault]) => (own.has(table) ? [] : [`${fault}: ${statement.slice(0, 100)}`]))
+      faultsOf(statement).flatMap(([table, fault]) =>
+        own.has(table) || (fault === laterDrop && contracted.has(statement))
+          ? []
+          : [`${fault}: ${statement.slice(0, 100)}`]
+      )
     )
   const ofBatches = migration.flatMap((step) =>
     step._tag === "Batches" && !/\bLIMIT \d+\b/i.test(step.change)

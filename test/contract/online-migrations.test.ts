@@ -1,8 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import released from "../../migrations/released.json" with { type: "json" }
 import {
   batches,
+  contraction,
   index,
   type Migration,
   script,
@@ -11,19 +13,19 @@ import {
 } from "../../src/platform/database/migration-steps.ts"
 import { root } from "./manuals.ts"
 import { migrationFaults } from "./migration-lint.ts"
-import { changedFunctions, functionHeaders, headerOf, releasedHeaders } from "./released-functions.ts"
+import { changedFunctions, functionHeaders, headerOf } from "./released-functions.ts"
 
-/** Those of the first release make an empty database. */
-const lastOfFirstRelease = 14
+/** Those of the first release make an empty database, and those of any release were checked before it. */
+const lastReleased = Math.max(14, released.migration)
 
 const later = fs
   .readdirSync(path.join(root, "migrations"))
-  .filter((file) => file.endsWith(".ts") && Number(file.slice(0, 4)) > lastOfFirstRelease)
+  .filter((file) => file.endsWith(".ts") && Number(file.slice(0, 4)) > lastReleased)
 
 it.each(later)("%s stops no requests, and takes nothing away that the release before uses", async (file) => {
   const loaded: { readonly default: Step | Migration } = await import(path.join(root, "migrations", file))
   const steps = Array.isArray(loaded.default) ? (loaded.default as Migration) : [loaded.default as Step]
-  assert.deepStrictEqual(migrationFaults(steps), [])
+  assert.deepStrictEqual(migrationFaults(steps, released.version), [])
 })
 
 describe("the rules of migrations refuse", () => {
@@ -71,6 +73,10 @@ describe("the rules of migrations refuse", () => {
     assert.isNotEmpty(migrationFaults([script(`-- Why.\n${statement};\n`)]))
   })
 
+  it.each(["1.2.0", "2.0.0", "1.10.0"])("a drop of what was unused since %s, after 1.1.9", (unusedSince) => {
+    assert.lengthOf(migrationFaults([contraction("ALTER TABLE agents DROP COLUMN color", unusedSince)], "1.1.9"), 1)
+  })
+
   it("a batch of all rows", () => {
     assert.lengthOf(migrationFaults([batches("UPDATE agents SET color = 'red' WHERE color IS NULL")]), 1)
   })
@@ -110,27 +116,32 @@ describe("the rules of migrations admit", () => {
     ]
     assert.deepStrictEqual(migrationFaults(steps), [])
   })
+
+  it.each(["1.1.9", "1.1.8", "1.0.10", "0.9.9"])("a drop of what was unused since %s, after 1.1.9", (unusedSince) => {
+    const steps = [contraction("DROP TABLE colors;\nALTER TABLE agents DROP COLUMN color", unusedSince)]
+    assert.deepStrictEqual(migrationFaults(steps, "1.1.9"), [])
+  })
 })
 
 const header = (text: string) => ({ one: headerOf(text) })
 
 describe("functions of the release before", () => {
   it("have the arguments and the result that replicas of it rely on, or another name", () => {
-    assert.deepStrictEqual(changedFunctions(releasedHeaders(), functionHeaders()), [])
+    assert.deepStrictEqual(changedFunctions(released.functions, functionHeaders()), [])
   })
 
   it("are compared by what callers see of them", () => {
     const headers = functionHeaders()
     for (const [name, header] of Object.entries(headers)) assert.match(header, new RegExp(`^${name} ?\\(.*\\)`), name)
-    const released = header("-- One.\nCREATE OR REPLACE FUNCTION one(a integer) RETURNS text\nLANGUAGE sql AS 'a'")
+    const before = header("-- One.\nCREATE OR REPLACE FUNCTION one(a integer) RETURNS text\nLANGUAGE sql AS 'a'")
     const changes = [
       "CREATE OR REPLACE FUNCTION one(a integer, b text) RETURNS text LANGUAGE sql AS 'a'",
       "CREATE OR REPLACE FUNCTION one(b integer) RETURNS text LANGUAGE sql AS 'a'",
       "CREATE OR REPLACE FUNCTION one(a integer) RETURNS json LANGUAGE sql AS 'a'"
     ]
-    for (const change of changes) assert.lengthOf(changedFunctions(released, header(change)), 1, change)
+    for (const change of changes) assert.lengthOf(changedFunctions(before, header(change)), 1, change)
     const same = "-- Two.\nCREATE OR REPLACE FUNCTION one(a integer)\n  RETURNS text LANGUAGE plpgsql AS 'b'"
-    assert.isEmpty(changedFunctions(released, header(same)))
-    assert.isEmpty(changedFunctions(released, {}))
+    assert.isEmpty(changedFunctions(before, header(same)))
+    assert.isEmpty(changedFunctions(before, {}))
   })
 })

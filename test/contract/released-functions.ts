@@ -2,9 +2,6 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { root } from "./manuals.ts"
 
-/** Written by a release; empty before the first one. */
-export const releasedFunctions = "released.json"
-
 const directory = path.join(root, "migrations/functions")
 
 /** What callers of a function rely on: its arguments and its result. */
@@ -20,10 +17,6 @@ export const functionHeaders = (): Readonly<Record<string, string>> =>
       .toSorted()
       .map((file) => [file.replace(/\.sql$/, ""), headerOf(fs.readFileSync(path.join(directory, file), "utf8"))])
   )
-
-/** Those of the release before. */
-export const releasedHeaders = (): Readonly<Record<string, string>> =>
-  JSON.parse(fs.readFileSync(path.join(directory, releasedFunctions), "utf8"))
 
 /** Functions that changed what callers of the release before rely on, under the name that these call. */
 export const changedFunctions = (

@@ -2,17 +2,19 @@ import { Effect } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import written from "../../migrations/functions/revision.json" with { type: "json" }
-import { functionsOfBuild } from "../../src/platform/database/sql-functions.ts"
+import { requiredSchema } from "../../src/platform/database/migrations.ts"
+import { serviceVersion } from "../../src/platform/runtime/version.ts"
 import { root } from "./manuals.ts"
-import { functionHeaders, releasedFunctions } from "./released-functions.ts"
+import { functionHeaders } from "./released-functions.ts"
 
 const write = (file: string, value: object) =>
-  fs.writeFileSync(path.join(root, "migrations/functions", file), `${JSON.stringify(value, undefined, 2)}\n`)
+  fs.writeFileSync(path.join(root, "migrations", file), `${JSON.stringify(value, undefined, 2)}\n`)
 
 // Builds are ordered by the revision of their functions, so that changed ones are of a later build.
-const { checksum } = await Effect.runPromise(functionsOfBuild)
-if (checksum !== written.checksum) {
-  write("revision.json", { revision: written.checksum === "" ? written.revision : written.revision + 1, checksum })
+const { functions, migration } = await Effect.runPromise(requiredSchema)
+const revision = functions.checksum === written.checksum ? written.revision : written.revision + 1
+write("functions/revision.json", { revision, checksum: functions.checksum })
+// What the release before the next one needs, and what its replicas call.
+if (process.argv.includes("--released")) {
+  write("released.json", { version: serviceVersion, migration, revision, functions: functionHeaders() })
 }
-// What replicas of a release call, for the rules of the next one.
-if (process.argv.includes("--released")) write(releasedFunctions, functionHeaders())

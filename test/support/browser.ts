@@ -44,7 +44,9 @@ export class Browser extends Context.Service<Browser, Chromium>()("test/Browser"
         await promisify(execFile)(process.execPath, ["src/console/build.ts", "--if-stale"])
         return chromium.launch({
           executablePath: executablePath ?? "",
-          args: ["--no-sandbox", "--disable-dev-shm-usage"]
+          args: ["--no-sandbox", "--disable-dev-shm-usage"],
+          // People have scrollbars.
+          ignoreDefaultArgs: ["--hide-scrollbars"]
         })
       }),
       (browser) => Effect.promise(() => browser.close())

@@ -89,7 +89,7 @@ it.live(
       assert.sameMembers(git(clone, "diff", "--name-only").split("\n"), [
         "deploy/Dockerfile",
         "deploy/helm/application-manager/Chart.yaml",
-        "migrations/functions/released.json",
+        "migrations/released.json",
         "package-lock.json",
         "package.json",
         "test/contract/openapi.json"

@@ -4,6 +4,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 const FoundSchema = Schema.Struct({
   migration: Schema.Int,
   revision: Schema.NullOr(Schema.Int),
+  oldestMigration: Schema.NullOr(Schema.Int),
   oldestRevision: Schema.NullOr(Schema.Int),
   checksum: Schema.NullOr(Schema.String),
   nowMillis: Schema.Finite
@@ -16,7 +17,7 @@ export class HealthRepository extends Context.Service<HealthRepository>()("app/o
       Request: Schema.Void,
       Result: FoundSchema,
       execute: () => sql`
-          SELECT m.migration, f.revision, f.oldest_revision, f.checksum,
+          SELECT m.migration, f.revision, f.oldest_migration, f.oldest_revision, f.checksum,
             floor(extract(epoch FROM clock_timestamp()) * 1000)::double precision AS now_millis
           FROM (SELECT coalesce(max(id), 0) AS migration FROM applied_migrations WHERE applied_at IS NOT NULL) m
           LEFT JOIN applied_functions f ON true`
@@ -24,11 +25,11 @@ export class HealthRepository extends Context.Service<HealthRepository>()("app/o
     return {
       /** What was applied to the database, and its time; fails without a cause when the database does not answer. */
       appliedSchema: select(undefined).pipe(
-        Effect.map(({ checksum, migration, nowMillis, oldestRevision, revision }) => {
+        Effect.map(({ checksum, migration, nowMillis, oldestMigration, oldestRevision, revision }) => {
           const functions =
-            revision === null || oldestRevision === null || checksum === null
+            revision === null || oldestMigration === null || oldestRevision === null || checksum === null
               ? undefined
-              : { revision, oldestRevision, checksum }
+              : { revision, oldestMigration, oldestRevision, checksum }
           return { applied: { migration, functions }, nowMillis }
         }),
         Effect.mapError(() => undefined)

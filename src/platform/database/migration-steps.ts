@@ -12,7 +12,12 @@ export const migrationsDirectory = fileURLToPath(new URL("../../../migrations", 
  */
 export type Step = Data.TaggedEnum<{
   /** Statements in one transaction, and before them the functions that a default, a policy, a view or a trigger names. */
-  Script: { readonly statements: string; readonly functions: ReadonlyArray<string> }
+  Script: {
+    readonly statements: string
+    readonly functions: ReadonlyArray<string>
+    /** Of one that takes something away: the release since which no build uses it. */
+    readonly unusedSince?: string | undefined
+  }
   /** An index, built while the table is written to; of a partitioned table for one partition after the other. */
   Index: { readonly name: string; readonly table: string; readonly on: string; readonly isUnique: boolean }
   /** A change of some rows at a time, which is repeated, each time in its own transaction, until it finds no more. */
@@ -25,6 +30,13 @@ export type Migration = ReadonlyArray<Step>
 
 export const script = (statements: string, functions: ReadonlyArray<string> = []): Step =>
   Step.Script({ statements, functions })
+
+/**
+ * Takes away what no build has used since a release, which is the one before this build's or an earlier one: replicas of the
+ * release before go on running.
+ */
+export const contraction = (statements: string, unusedSince: string): Step =>
+  Step.Script({ statements, functions: [], unusedSince })
 
 /** `on` is what follows the table in `CREATE INDEX`: the method, the columns, a predicate. */
 export const index = (name: string, table: string, on: string): Step => Step.Index({ name, table, on, isUnique: false })

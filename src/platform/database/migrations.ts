@@ -1,12 +1,14 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { PgClient } from "@effect/sql-pg"
 import { Data, Effect, Layer, Schedule, Schema } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { MigrationError } from "effect/sql/Migrator"
 import * as MigratorFileSystem from "effect/sql/MigratorFileSystem"
-import { atCurrentHost, type DatabaseAddress } from "./hosts.ts"
+import released from "../../../migrations/released.json" with { type: "json" }
+import { type DatabaseAddress } from "./hosts.ts"
 import { type Migration, migrationsDirectory, perform, rowsOf, shortLockTimeout, type Step } from "./migration-steps.ts"
+import { sessionPoolLayer } from "./sessions.ts"
 import {
+  admitReleaseBefore,
   type AppliedFunctions,
   applyFunctions,
   type FunctionsOfBuild,
@@ -36,9 +38,17 @@ const unreleased = new DatabaseUnusable({
     "The database (Database:Url, Database:Directory) was created by a build that preceded the first release and cannot be upgraded: set Database:Url to an empty database or, if the embedded database is used, delete the directory that Database:Directory names."
 })
 
-const contracted = new DatabaseUnusable({
+const tooOld = new DatabaseUnusable({
   message:
     "The database (Database:Url) was upgraded by a later release, which this one is too old for. Install the release that upgraded it, or the one before."
+})
+
+/** Fails where a later release upgraded the database, whose replicas run with those of the release before it alone. */
+const requireSupported = Effect.fnUntraced(function* (required: RequiredSchema) {
+  const sql = yield* SqlClient.SqlClient
+  const [functions] = yield* selectFunctions(sql)
+  if (functions !== undefined && isTooOld(functions, required)) return yield* tooOld
+  return functions
 })
 
 const loader = MigratorFileSystem.fromFileSystem(migrationsDirectory)
@@ -57,24 +67,27 @@ const load = ([id, name, module]: Resolved) =>
     )
   )
 
-/** Fails where a number of this build's has another name in the database, and where an empty one cannot be filled. */
+/** Whether the database has functions; fails where a build before the first release made it, or it cannot be filled. */
 const requireUsable = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [found] = yield* rowsOf(
     Schema.Struct({
       exists: Schema.Boolean,
+      hasFunctions: Schema.Boolean,
       isUnreleased: Schema.Boolean,
       mayCreate: Schema.Boolean,
       user: Schema.String,
       database: Schema.String
     }),
     sql`SELECT to_regclass('applied_migrations') IS NOT NULL AS exists,
+        to_regclass('applied_functions') IS NOT NULL AS "hasFunctions",
         to_regclass('effect_sql_migrations') IS NOT NULL AS "isUnreleased",
         has_schema_privilege('public', 'CREATE') AS "mayCreate",
         current_user::text AS user, current_database()::text AS database`
   )
   if (found?.isUnreleased === true) return yield* unreleased
   if (found?.exists === false && !found.mayCreate) return yield* notOwned(found.user, found.database)
+  return found?.hasFunctions === true
 })
 
 const AppliedMigration = Schema.Struct({
@@ -173,16 +186,18 @@ export const migrate = Effect.fn("Migrations.migrate")(
     const sql = yield* SqlClient.SqlClient
     yield* enterSession(sql)
     const holdsLock = yield* lockMigrations
-    yield* requireUsable
+    if (yield* requireUsable) {
+      const found = yield* requireSupported(yield* requiredSchema)
+      // Before what those that are older need is taken away.
+      yield* admitReleaseBefore(sql)
+      if (found !== undefined && found.revision < released.revision) {
+        yield* Effect.logWarning(
+          `The database is of a release before ${released.version}: replicas of that release are no longer ready`
+        )
+      }
+    }
     const applied = yield* applyMigrations(holdsLock)
     yield* holdsLock
-    yield* Effect.flatMap(requiredSchema, ({ functions }) =>
-      Effect.filterOrFail(
-        selectFunctions(sql),
-        ([found]) => found === undefined || functionsState(found, functions) !== "contracted",
-        () => contracted
-      )
-    )
     yield* sql.withTransaction(applyFunctions)
     // A role belongs to all databases of a server, so another one's owner may have made it.
     const [user] = yield* rowsOf(
@@ -196,17 +211,14 @@ export const migrate = Effect.fn("Migrations.migrate")(
   (applying, connection) => Effect.provide(applying, ownerClient(connection))
 )
 
-/** Where the database has several hosts, that of the one which accepts writes. */
-const ownerClient = ({ hosts, ...connection }: DatabaseAddress) =>
-  Layer.unwrap(
-    Effect.map(hosts?.choose ?? Effect.void, () =>
-      PgClient.layer({
-        ...atCurrentHost(connection, hosts),
-        applicationName: "application-manager-migrations",
-        maxConnections: 1
-      })
-    )
-  ).pipe(Layer.provideMerge(NodeServices.layer))
+/** A session of the one host that accepts writes, refused where a pooler shares it. */
+const ownerClient = (address: DatabaseAddress) =>
+  sessionPoolLayer({
+    ...address,
+    applicationName: "application-manager-migrations",
+    maxConnections: 1,
+    expected: { setting: "Database:Url", isPooled: false, isWritten: address.hosts !== undefined, settings: {} }
+  }).pipe(Layer.provideMerge(NodeServices.layer))
 
 /** What a build needs of a database: the number of its newest migration, and its functions. */
 export interface RequiredSchema {
@@ -227,16 +239,20 @@ export interface AppliedSchema {
   readonly functions: AppliedFunctions | undefined
 }
 
+const isTooOld = ({ oldestMigration, oldestRevision }: AppliedFunctions, { functions, migration }: RequiredSchema) =>
+  oldestMigration > migration || oldestRevision > functions.revision
+
 /** What a database lacks for a build to run; undefined where it has all, as it does after a later build's migrations. */
 export const schemaShortfall = (applied: AppliedSchema, required: RequiredSchema): string | undefined => {
   if (applied.migration < required.migration) return `${applied.migration} of ${required.migration} applied`
+  if (applied.functions !== undefined && isTooOld(applied.functions, required)) {
+    return `${applied.migration} applied, by a release that this one is too old for`
+  }
   const state = applied.functions === undefined ? "missing" : functionsState(applied.functions, required.functions)
   switch (state) {
     case "current":
     case "later":
       return undefined
-    case "contracted":
-      return `${applied.migration} applied, functions of a release that this one is too old for`
     case "missing":
     case "another":
       return `${applied.migration} applied, functions of another build`
@@ -256,10 +272,7 @@ export const awaitMigrations = Effect.fn("Migrations.await")(
         Schema.Struct({ id: Schema.NullOr(Schema.Int) }),
         sql`SELECT max(id) AS id FROM applied_migrations WHERE applied_at IS NOT NULL`
       )
-      const [functions] = yield* selectFunctions(sql)
-      if (functions !== undefined && functionsState(functions, required.functions) === "contracted") {
-        return yield* contracted
-      }
+      const functions = yield* requireSupported(required)
       return schemaShortfall({ migration: newest?.id ?? 0, functions }, required)
     })
     const first = yield* shortfall

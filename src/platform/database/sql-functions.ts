@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import { MigrationError } from "effect/sql/Migrator"
 import { hash } from "node:crypto"
 import written from "../../../migrations/functions/revision.json" with { type: "json" }
+import released from "../../../migrations/released.json" with { type: "json" }
 import { serviceVersion } from "../runtime/version.ts"
 import { functionText, migrationsDirectory, rowsOf } from "./migration-steps.ts"
 
@@ -30,30 +31,40 @@ export const functionsOfBuild: Effect.Effect<FunctionsOfBuild> = Effect.map(func
   checksum
 }))
 
-/** The functions as they were last applied: the revision, and the oldest one whose builds still find all they call. */
+/** The functions as they were last applied, and the oldest build that runs with the database: what it needs. */
 export const AppliedFunctions = Schema.Struct({
   revision: Schema.Int,
   checksum: Schema.String,
+  oldestMigration: Schema.Int,
   oldestRevision: Schema.Int
 })
 export type AppliedFunctions = typeof AppliedFunctions.Type
 
-/** How the functions of a database are to a build; it runs with its own, and with those of a later build that kept its. */
-export type FunctionsState = "current" | "later" | "missing" | "another" | "contracted"
+/** How the functions of a database are to a build, which runs with its own and with those of a later build. */
+export type FunctionsState = "current" | "later" | "missing" | "another"
 
 export const functionsState = (applied: AppliedFunctions, build: FunctionsOfBuild): FunctionsState => {
-  if (applied.revision < build.revision) return "missing"
-  if (applied.revision > build.revision) return applied.oldestRevision <= build.revision ? "later" : "contracted"
+  if (applied.revision !== build.revision) return applied.revision < build.revision ? "missing" : "later"
   return applied.checksum === build.checksum ? "current" : "another"
 }
 
 export const selectFunctions = (sql: SqlClient.SqlClient) =>
-  rowsOf(AppliedFunctions, sql`SELECT revision, checksum, oldest_revision AS "oldestRevision" FROM applied_functions`)
+  rowsOf(
+    AppliedFunctions,
+    sql`
+      SELECT revision, checksum, oldest_migration AS "oldestMigration", oldest_revision AS "oldestRevision"
+      FROM applied_functions`
+  )
+
+/** Says which builds run with the database from now on: those of the release before this build, and later ones. */
+export const admitReleaseBefore = (sql: SqlClient.SqlClient) => sql`
+  UPDATE applied_functions SET
+    oldest_migration = greatest(oldest_migration, ${released.migration}::integer),
+    oldest_revision = greatest(oldest_revision, ${released.revision}::integer)`
 
 /**
- * Brings the functions up to this build's files, in one transaction. Builds of the revision before go on running meanwhile, so
- * what they call stays: a function that has no file any more is dropped with the next revision. Functions of a later build
- * are left alone.
+ * Brings the functions up to this build's files, in one transaction. Builds of the release before go on running meanwhile, so
+ * what they call stays; what they do not call, and has no file any more, is dropped. Functions of a later build are left alone.
  */
 export const applyFunctions = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -61,22 +72,24 @@ export const applyFunctions = Effect.gen(function* () {
   const [applied] = yield* selectFunctions(sql)
   const state = applied === undefined ? "missing" : functionsState(applied, build)
   if (state !== "missing" && state !== "another") return
-  if (state === "missing") yield* dropRetired(sql)
   const { files } = yield* functionFiles
   yield* Effect.forEach(files, (file) => replaceFunction(sql, file), { discard: true })
-  const names = files.map(({ name }) => name).join()
+  const names = files.map(({ name }) => name)
+  const known = yield* rowsOf(
+    Schema.Struct({ name: Schema.String }),
+    sql`SELECT unnest(names) AS name FROM applied_functions`
+  )
+  const others = known.flatMap(({ name }) => (names.includes(name) ? [] : [name]))
+  const kept = others.filter((name) => Object.hasOwn(released.functions, name))
+  const dropped = others.filter((name) => !kept.includes(name))
+  yield* Effect.forEach(dropped, (name) => dropFunction(sql, name), { discard: true })
   yield* sql`
-    INSERT INTO applied_functions AS a (revision, oldest_revision, checksum, version, signatures, retired, applied_at)
-    SELECT ${build.revision}::integer, ${build.revision}::integer, ${build.checksum}, ${serviceVersion},
-      array_agg(oid::regprocedure::text ORDER BY proname), '{}', now()
-    FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname = ANY (string_to_array(${names}, ','))
+    INSERT INTO applied_functions AS a
+      (revision, oldest_migration, oldest_revision, checksum, version, names, applied_at)
+    SELECT ${build.revision}::integer, ${released.migration}::integer, ${released.revision}::integer, ${build.checksum},
+      ${serviceVersion}, string_to_array(${[...names, ...kept].join()}, ','), now()
     ON CONFLICT (only_row) DO UPDATE SET revision = EXCLUDED.revision, checksum = EXCLUDED.checksum,
-      oldest_revision = CASE WHEN a.revision = EXCLUDED.revision THEN a.oldest_revision ELSE a.revision END,
-      version = EXCLUDED.version, signatures = EXCLUDED.signatures,
-      retired = ARRAY(
-        SELECT s FROM unnest(CASE WHEN a.revision = EXCLUDED.revision THEN a.retired || a.signatures ELSE a.signatures END) s
-        WHERE s <> ALL (EXCLUDED.signatures)),
-      applied_at = EXCLUDED.applied_at`
+      version = EXCLUDED.version, names = EXCLUDED.names, applied_at = EXCLUDED.applied_at`
 })
 
 /**
@@ -107,16 +120,11 @@ const replaceFunction = (sql: SqlClient.SqlClient, { name, text }: { readonly na
     )
 
 /** What a table names cannot be dropped, and stays. */
-const dropRetired = (sql: SqlClient.SqlClient) => sql`
-  DO $$
-  DECLARE
-    signature text;
-  BEGIN
-    FOR signature IN SELECT unnest(retired) FROM applied_functions LOOP
-      BEGIN
-        EXECUTE format('DROP FUNCTION IF EXISTS %s', signature);
-      EXCEPTION WHEN dependent_objects_still_exist THEN NULL;
-      END;
-    END LOOP;
-  END
-  $$`
+const dropFunction = (sql: SqlClient.SqlClient, name: string) =>
+  sql.unsafe(`
+    DO $drop$
+    BEGIN
+      DROP FUNCTION IF EXISTS public.${name};
+    EXCEPTION WHEN dependent_objects_still_exist THEN NULL;
+    END
+    $drop$`)

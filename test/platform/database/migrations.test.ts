@@ -200,7 +200,7 @@ it.live("functions of an earlier revision are replaced, whatever their signature
         yield* sql`CREATE FUNCTION budgets_extend(p json, older text) RETURNS integer LANGUAGE sql AS 'SELECT 1'`
         yield* sql`CREATE FUNCTION owned_by_the_operator() RETURNS integer LANGUAGE sql AS 'SELECT 1'`
         yield* sql`CREATE OR REPLACE FUNCTION sees_tenant(tenant uuid) RETURNS boolean LANGUAGE sql AS 'SELECT true'`
-        yield* sql`UPDATE applied_functions SET revision = 0, oldest_revision = 0`
+        yield* sql`UPDATE applied_functions SET revision = 0`
       })
     )
     assert.deepStrictEqual(yield* migrate(database), [])
@@ -213,72 +213,71 @@ it.live("functions of an earlier revision are replaced, whatever their signature
   })
 )
 
-const applied = (database: TestDatabase) =>
-  asSuperuser(
-    database,
-    (sql) => sql<{ readonly revision: number; readonly oldest: number; readonly checksum: string }>`
-      SELECT revision, oldest_revision AS oldest, checksum FROM applied_functions`
+const checksumOf = (database: TestDatabase) =>
+  asSuperuser(database, (sql) =>
+    Effect.map(sql<{ readonly checksum: string }>`SELECT checksum FROM applied_functions`, ([row]) => row?.checksum)
   )
 
-it.live("what builds of the revision before call is kept for them, and dropped with the next revision", () =>
+it.live("a function without a file is dropped once the release before does not call it", () =>
   Effect.gen(function* () {
     const database = yield* makeDatabase
-    const { functions } = yield* requiredSchema
-    const removed = Effect.map(functionsOf(database), (all) => all.some(({ name }) => name === "budgets_removed"))
-    const setBack = asSuperuser(
-      database,
-      (sql) =>
-        sql`UPDATE applied_functions SET revision = revision - 1, oldest_revision = revision - 1, checksum = 'before'`
-    )
-    yield* asSuperuser(database, (sql) =>
-      Effect.andThen(
-        sql`CREATE FUNCTION budgets_removed(older text) RETURNS integer LANGUAGE sql AS 'SELECT 1'`,
-        sql`UPDATE applied_functions SET signatures = signatures || ARRAY['budgets_removed(text)']`
+    const made = (name: string) =>
+      asSuperuser(database, (sql) =>
+        sql.unsafe(`CREATE FUNCTION ${name}(older text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT older'`)
       )
+    const others = ["removed", "operators", "indexed"]
+    yield* Effect.forEach(others, made)
+    yield* asSuperuser(database, (sql) =>
+      Effect.all([
+        sql`CREATE INDEX tenants_indexed ON tenants (indexed(name))`,
+        sql`UPDATE applied_functions SET revision = revision - 1, names = names || ARRAY['removed', 'indexed']`
+      ])
     )
-    yield* setBack
     yield* migrate(database)
-    assert.isTrue(yield* removed)
-    assert.deepStrictEqual(yield* applied(database), [
-      { revision: functions.revision, oldest: functions.revision - 1, checksum: functions.checksum }
-    ])
-    // Functions that changed within a revision, as in development, keep what is retired.
-    yield* asSuperuser(database, (sql) => sql`UPDATE applied_functions SET checksum = 'another'`)
-    yield* migrate(database)
-    assert.isTrue(yield* removed)
-    yield* setBack
-    yield* migrate(database)
-    assert.isFalse(yield* removed)
+    const names = Effect.map(functionsOf(database), (all) => all.map(({ name }) => name))
+    const left = yield* names
+    assert.deepStrictEqual(
+      others.map((name) => left.includes(name)),
+      [false, true, true]
+    )
   })
 )
 
-it.live("functions of a later build stay, and a build that it no longer knows is refused", () =>
+it.live("functions of a later build stay, and a build that is older than the release before is refused", () =>
   Effect.gen(function* () {
     const database = yield* makeDatabase
     const { functions, migration } = yield* requiredSchema
-    const appliedBy = (ahead: number, oldest: number) =>
+    const appliedBy = (ahead: number, oldest: { readonly revision: number; readonly migration: number }) =>
       asSuperuser(
         database,
         (sql) => sql`
           UPDATE applied_functions SET checksum = 'another', revision = ${functions.revision + ahead}::integer,
-            oldest_revision = ${functions.revision + oldest}::integer`
+            oldest_revision = ${oldest.revision}::integer, oldest_migration = ${oldest.migration}::integer`
       )
-    yield* appliedBy(1, 0)
+    const same = { revision: functions.revision, migration }
+    yield* appliedBy(1, same)
     yield* asSuperuser(
       database,
       (sql) => sql`INSERT INTO applied_migrations (id, name, applied_at) VALUES (${migration + 1}, 'later', now())`
     )
     yield* migrate(database)
     yield* awaitMigrations(database)
-    assert.strictEqual((yield* applied(database))[0]?.checksum, "another")
-    yield* appliedBy(2, 1)
-    for (const start of [migrate(database), awaitMigrations(database)]) {
-      const refused = yield* Effect.flip(start)
-      assert.include(String(refused.message), "upgraded by a later release")
+    assert.strictEqual(yield* checksumOf(database), "another")
+    const younger = [
+      { ...same, revision: functions.revision + 1 },
+      { ...same, migration: migration + 1 }
+    ]
+    for (const oldest of younger) {
+      yield* appliedBy(2, oldest)
+      for (const start of [migrate(database), awaitMigrations(database)]) {
+        const refused = yield* Effect.flip(start)
+        assert.include(String(refused.message), "upgraded by a later release")
+      }
     }
-    yield* appliedBy(-1, -1)
+    assert.strictEqual(yield* checksumOf(database), "another")
+    yield* appliedBy(-1, same)
     yield* migrate(database)
-    assert.strictEqual((yield* applied(database))[0]?.checksum, functions.checksum)
+    assert.strictEqual(yield* checksumOf(database), functions.checksum)
   })
 )
 
@@ -302,7 +301,7 @@ it.live("a function that fails leaves those before as they were", () =>
     yield* asSuperuser(database, (sql) => sql`CREATE PROCEDURE budgets_extend(p json) LANGUAGE sql AS 'SELECT 1'`)
     const error = yield* Effect.flip(migrate(database))
     assert.include(String(error), "budgets_extend")
-    assert.isEmpty(yield* applied(database))
+    assert.isUndefined(yield* checksumOf(database))
     assert.notInclude(
       (yield* functionsOf(database)).map(({ name }) => name),
       "budgets_reserve"

@@ -248,6 +248,17 @@ describe.runIf(hasPooler)("a connection pooler", { timeout: 120_000 }, () => {
     )
   )
 
+  it.live("of transactions is refused by a migration, which needs a session of its own", () =>
+    through(
+      Effect.gen(function* () {
+        const database = yield* makeEmptyDatabase
+        const pooler = yield* makePooler(database, { pool_mode: "transaction" })
+        const refused = yield* Effect.flip(migrate(pooler.database))
+        assert.match(String(refused.message), /sessions that are shared .*let Database:Url name PostgreSQL itself/u)
+      })
+    )
+  )
+
   it.live("that is put in between under a running service serves nothing", () =>
     through(
       Effect.gen(function* () {
