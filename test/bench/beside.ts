@@ -1,3 +1,4 @@
+import * as crypto from "node:crypto"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { type Load, type Measured } from "./clients.ts"
@@ -31,6 +32,32 @@ interface Measuring {
 }
 
 const titleOf = ({ clients, what }: Omit<Measuring, "sent">): string => `${what}, ${clients} at once`
+
+/** More assertions than are used: each is good once, and signing takes the time of the clients. */
+const signed = 40_000
+
+/** Bodies of `/oauth2/token`, each by an assertion of its own of one agent. */
+const grants = async (url: string): Promise<() => string> => {
+  const { id } = await call(url, serviceKey, "POST", "/api/agents", { name: "bench", scopeCeiling: ["llm:complete"] })
+  const { privateKey, publicKey } = crypto.generateKeyPairSync("ed25519")
+  const publicKeyPem = publicKey.export({ type: "spki", format: "pem" }).toString()
+  await call(url, serviceKey, "POST", `/api/agents/${id}/keys`, { kid: "bench", algorithm: "EdDSA", publicKeyPem })
+  const { issuer } = await call(url, serviceKey, "GET", "/.well-known/openid-configuration")
+  const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url")
+  const header = encoded({ alg: "EdDSA", kid: "bench" })
+  const iat = Math.floor(Date.now() / 1000)
+  const bodies = Array.from({ length: signed }, () => {
+    const claims = { iss: id, sub: id, aud: issuer, iat, exp: iat + 280, jti: crypto.randomUUID() }
+    const input = `${header}.${encoded(claims)}`
+    const signature = crypto.sign(null, Buffer.from(input), privateKey).toString("base64url")
+    return new URLSearchParams({
+      grant_type: "client_credentials",
+      client_assertion_type: "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+      client_assertion: `${input}.${signature}`
+    }).toString()
+  })
+  return () => bodies.pop() ?? ""
+}
 
 /** What is measured of a service, in terms that older versions understand too. */
 const measuringsOf = async ({ url }: Server, provider: Server): Promise<ReadonlyArray<Measuring>> => {
@@ -83,7 +110,14 @@ const measuringsOf = async ({ url }: Server, provider: Server): Promise<Readonly
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
     body: () => `{"model":"bench","messages":[{"role":"user","content":"What time is it in Oslo?"}]}`
   })
+  const tokens: Sent = {
+    url,
+    path: "/oauth2/token",
+    headers: { "content-type": "application/x-www-form-urlencoded" },
+    body: await grants(url)
+  }
   return [
+    { what: "POST /oauth2/token", clients: 32, sent: tokens },
     { what: "GET /health", clients: 32, sent: read("/health") },
     { what: "GET /api/trial-users/{id}", clients: 32, sent: read(`/api/trial-users/${user.id}`) },
     { what: "a reservation, a lone client", clients: 1, sent: reserve(one) },
