@@ -39,6 +39,7 @@ const places: Readonly<Record<string, ReadonlyArray<RegExp>>> = {
     /(^    "": \{\n      "name": "[^"]+",\n      "version": ")[^"]+(")/m
   ],
   "deploy/Dockerfile": [/(^ARG VERSION=)\S+()$/m, /(--tag application-manager:)\S+( )/],
+  "deploy/README.md": [/(--tag application-manager:)\S+( )/, /(Security__EncryptionKey application-manager:)\S+( )/],
   "deploy/helm/application-manager/Chart.yaml": [/(^version: )\S+()$/m, /(^appVersion: ")[^"]+(")$/m]
 }
 

@@ -25,8 +25,12 @@ const everything = {
   autoscaling: { enabled: true },
   service: { annotations: { "example.com/a": "b" } },
   ingress: { enabled: true, className: "nginx", host: "manager.example.com", tlsSecretName: "tls" },
+  certificateAuthorities: { secretName: "authorities" },
+  extraVolumes: [{ name: "llm", configMap: { name: "llm" } }],
+  extraVolumeMounts: [{ name: "llm", mountPath: "/etc/llm", readOnly: true }],
   networkPolicy: {
     enabled: true,
+    dns: { to: [{ namespaceSelector: {} }], ports: [53, 5353] },
     from: [{ namespaceSelector: { matchLabels: { name: "ingress" } } }],
     egress: [{ to: [{ ipBlock: { cidr: "10.1.0.0/16" } }], ports: [{ port: 5432, protocol: "TCP" }] }]
   },
@@ -122,6 +126,9 @@ describe.runIf(hasHelm)("the Helm chart", () => {
       { settings: { Telemetry__Otlp__Headers: "a=b" } },
       { settings: { "api.port": "1" } },
       { ingress: { enabled: true } },
+      { ingress: { enabled: true, host: "a.example.com" }, publicUrl: "https://a.example.com" },
+      { ingress: { enabled: true, host: "a.example.com" }, trustedProxies: ["10.0.0.0/8"] },
+      { networkPolicy: { dns: { ports: [] } } },
       { image: { digest: "latest" } },
       { shutdown: { drainSeconds: -1 } }
     ]
@@ -182,7 +189,12 @@ describe.runIf(hasHelm)("the Helm chart", () => {
       for (const object of objects) {
         assert.isAtMost(object.metadata.name.length, 63)
         if (object.kind === "PodDisruptionBudget") assert.isTrue(matches(object.spec.selector.matchLabels, labels))
-        if (object.kind === "NetworkPolicy") assert.isTrue(matches(object.spec.podSelector.matchLabels, labels))
+        if (object.kind === "NetworkPolicy") {
+          const selected = podsOf(objects).filter((pod) =>
+            matches(object.spec.podSelector.matchLabels, pod.metadata.labels)
+          )
+          assert.lengthOf(selected, 1, object.metadata.name)
+        }
         if (object.kind === "HorizontalPodAutoscaler")
           assert.strictEqual(object.spec.scaleTargetRef.name, metadata.name)
         if (object.kind === "ServiceMonitor") {
@@ -197,6 +209,14 @@ describe.runIf(hasHelm)("the Helm chart", () => {
           assert.strictEqual(backend.name, service.metadata.name)
           assert.include(served, backend.port.name)
         }
+      }
+      for (const { spec: pod } of podsOf(objects)) {
+        const volumes = pod.volumes.map(({ name }: Manifest) => name)
+        const mounted = pod.containers[0].volumeMounts.map(({ name }: Manifest) => name)
+        assert.sameMembers(mounted, volumes)
+        const authorities = pod.containers[0].env.find(({ name }: Manifest) => name === "NODE_EXTRA_CA_CERTS")
+        const mount = pod.containers[0].volumeMounts.find(({ name }: Manifest) => name === "certificate-authorities")
+        assert.strictEqual(authorities?.value, mount && `${mount.mountPath}/ca.crt`)
       }
       // The Job of a hook runs before everything else of the chart exists.
       for (const { spec: pod } of podsOf(objects.filter(({ kind }) => kind === "Job"))) {
@@ -232,7 +252,8 @@ describe.runIf(hasHelm)("the Helm chart", () => {
       )
       for (const { spec } of podsOf(await rendered(values))) {
         const variables: ReadonlyArray<Manifest> = spec.containers[0].env
-        const names = variables.map(({ name }) => name).filter((name) => name !== "APP_ENVIRONMENT")
+        const others = new Set(["APP_ENVIRONMENT", "NODE_EXTRA_CA_CERTS"])
+        const names = variables.map(({ name }) => name).filter((name) => !others.has(name))
         assert.deepStrictEqual(
           names.filter((name) => !known.has(name)),
           []
@@ -265,6 +286,15 @@ describe.runIf(hasHelm)("the Helm chart", () => {
     })
   })
 
+  it("lets the Job reach the database before the other objects are made", async () => {
+    const policy = (await rendered(everything)).find(
+      ({ kind, metadata }) => kind === "NetworkPolicy" && metadata.name.endsWith("-migrate")
+    )
+    const job = ofKind(await rendered(everything), "Job")
+    assert.strictEqual(policy?.metadata.annotations["helm.sh/hook"], job.metadata.annotations["helm.sh/hook"])
+    assert.isBelow(Number(policy?.metadata.annotations["helm.sh/hook-weight"]), 0)
+  })
+
   it("migrates before replicas start, as npm run migrate does, and these do not", async () => {
     const objects = await rendered()
     const job = ofKind(objects, "Job")
@@ -272,7 +302,7 @@ describe.runIf(hasHelm)("the Helm chart", () => {
     const { scripts } = JSON.parse(await fs.readFile(path.join(root, "package.json"), "utf8"))
     assert.strictEqual(job.spec.template.spec.containers[0].command.join(" "), scripts.migrate)
     assert.strictEqual(migrates(ofKind(objects, "Deployment")), "false")
-    assert.isUndefined(migrates(ofKind(await rendered(off), "Deployment")))
+    assert.strictEqual(migrates(ofKind(await rendered(off), "Deployment")), "false")
   })
 
   it("has the alert rules of deploy/prometheus", async () => {

@@ -101,8 +101,14 @@ const misfortune = Effect.gen(function* () {
   RoutingMetrics.attemptFailed("one", "timeout")
 })
 
-// A Redis that is not there: the service starts without it, and says so.
-const service = serviceLayer({ Redis__Url: "redis://127.0.0.1:1" })
+// A Redis and a storage that are not there: the service starts without them, and says so.
+const service = serviceLayer({
+  Redis__Url: "redis://127.0.0.1:1",
+  Usage__Export__Bucket: "warehouse",
+  Usage__Export__Endpoint: "http://127.0.0.1:1",
+  Usage__Export__AccessKeyId: "key",
+  Usage__Export__SecretAccessKey: "secret"
+})
 
 layer(service, { excludeTestServices: true, timeout: "60 seconds" })("dashboards and alert rules", (it) => {
   it.effect("use metrics and labels that the service serves", () =>
@@ -120,7 +126,8 @@ layer(service, { excludeTestServices: true, timeout: "60 seconds" })("dashboards
       // Each is measured at the start, and the last of them once the checks of the health in detail are through.
       const scraped = yield* eventually(
         Effect.map(call("GET", "/metrics"), ({ text }) => seriesIn(text)),
-        (series) => series.has("app_ready") && series.has("app_disk_free_ratio")
+        (series) =>
+          ["app_ready", "app_disk_free_ratio", "app_usage_export_lag_seconds"].every((name) => series.has(name))
       )
       const faults = [...ofRules, ...ofDashboards].flatMap(({ labels, place, selectors }) => {
         const unknown = labels.filter((label) => !selectors.some(({ metric }) => scraped.get(metric)?.has(label)))

@@ -88,6 +88,7 @@ it.live(
       assert.match(at("deploy/helm/application-manager/Chart.yaml"), /^version: 9\.8\.7\nappVersion: "9\.8\.7"$/m)
       assert.sameMembers(git(clone, "diff", "--name-only").split("\n"), [
         "deploy/Dockerfile",
+        "deploy/README.md",
         "deploy/helm/application-manager/Chart.yaml",
         "migrations/released.json",
         "package-lock.json",

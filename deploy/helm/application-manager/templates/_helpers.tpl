@@ -59,3 +59,40 @@ capabilities:
       name: {{ .secret }}
       key: {{ .key }}
 {{- end -}}
+
+{{- define "application-manager.authoritiesVariable" -}}
+{{- if .Values.certificateAuthorities.secretName }}
+- name: NODE_EXTRA_CA_CERTS
+  value: {{ printf "/etc/certificate-authorities/%s" .Values.certificateAuthorities.secretKey | quote }}
+{{- end -}}
+{{- end -}}
+
+{{- define "application-manager.authoritiesMount" -}}
+{{- if .Values.certificateAuthorities.secretName }}
+- name: certificate-authorities
+  mountPath: /etc/certificate-authorities
+  readOnly: true
+{{- end -}}
+{{- end -}}
+
+{{- define "application-manager.authoritiesVolume" -}}
+{{- with .Values.certificateAuthorities.secretName }}
+- name: certificate-authorities
+  secret:
+    secretName: {{ . }}
+{{- end -}}
+{{- end -}}
+
+{{- define "application-manager.dnsRule" -}}
+- ports:
+    {{- range .Values.networkPolicy.dns.ports }}
+    - port: {{ . }}
+      protocol: UDP
+    - port: {{ . }}
+      protocol: TCP
+    {{- end }}
+  {{- with .Values.networkPolicy.dns.to }}
+  to:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
