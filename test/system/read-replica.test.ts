@@ -177,6 +177,17 @@ describe("a read replica", { timeout: 240_000 }, () => {
     }).pipe(Effect.scoped)
   )
 
+  it.live("that was promoted by mistake is not used, since it no longer follows the primary", () =>
+    Effect.gen(function* () {
+      const { pair, service } = yield* start
+      yield* pair.promote
+      yield* untilReplica(service, (detail) => detail.startsWith("away"))
+      const created = yield* service.call("POST", "/api/trial-users", { body: person(1) })
+      const { body } = yield* service.call("GET", "/api/audit-logs?actionType=UserCreated")
+      assert.deepStrictEqual([created.status, body.items.length], [201, 1])
+    }).pipe(Effect.scoped)
+  )
+
   it.live("whose connections are all taken is not taken for one that is away", () =>
     Effect.gen(function* () {
       const { lines, pair, service } = yield* start

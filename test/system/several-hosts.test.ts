@@ -65,6 +65,25 @@ describe("a database of several hosts", { timeout: 240_000 }, () => {
     }).pipe(Effect.scoped)
   )
 
+  it.live("is not used on the primary of before a fail-over, which accepts writes again, whatever their order", () =>
+    Effect.gen(function* () {
+      const pair = yield* makePair
+      const { caughtUp, primary, promote, standby } = pair
+      const start = (order: ReadonlyArray<typeof primary>) =>
+        startService(primary.database, { Database__Url: pair.url(order) })
+      const one = yield* start([primary, standby])
+      yield* caughtUp
+      yield* primary.kill
+      yield* promote
+      yield* eventually(create(one, 1), ({ status }) => status === 201)
+      yield* primary.startAgain
+      const two = yield* start([primary, standby])
+      yield* assertWorks([one, two], 2)
+      const old = yield* asSuperuser(primary.database, (sql) => sql`SELECT FROM trial_users`)
+      assert.lengthOf(old, 0)
+    }).pipe(Effect.scoped)
+  )
+
   it.live("is left on a host that answers but has become read-only, for reads too", () =>
     Effect.gen(function* () {
       const pair = yield* makePair

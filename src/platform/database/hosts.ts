@@ -1,7 +1,7 @@
 import { type PgClient, PgConnection } from "@effect/sql-pg"
-import { Deferred, Effect, Fiber, Redacted } from "effect"
+import { Deferred, Effect, Fiber, Redacted, Schedule } from "effect"
 import { SqlError } from "effect/sql"
-import { type Expected, isReadOnly, isReadOnlyRefused, readOnly, refusedBy } from "./session-state.ts"
+import { type Expected, isReadOnly, isReadOnlyRefused, readOnly, refusedBy, timeline } from "./session-state.ts"
 
 /** The servers of a database, of which one is connected to at a time. */
 export interface Hosts {
@@ -53,18 +53,25 @@ const makeHosts = (
   isWritten: boolean
 ): Hosts => {
   let place = 0
+  /** The highest timeline of a server that accepts writes: one of a lower timeline was the primary before a fail-over. */
+  let newest = 0
   let moved = Deferred.makeUnsafe<void>()
   const at = (index: number) => all[index % all.length] ?? all[0]
 
-  const isUsable = (url: Redacted.Redacted) =>
+  /** The timeline of a server that can be used; undefined of one that cannot. */
+  const timelineOf = (url: Redacted.Redacted) =>
     PgConnection.make({ url }).pipe(
       Effect.flatMap((connection) =>
-        Effect.timeoutOrElse(connection.queryValues(`SELECT ${isReadOnly}`, [], false), {
+        Effect.timeoutOrElse(connection.queryValues(`SELECT ${isReadOnly}, ${timeline}`, [], false), {
           duration: "5 seconds",
           orElse: () => Effect.fail(noAnswer)
         })
       ),
-      Effect.map(([row]) => !isWritten || row?.[0] === false),
+      Effect.map(([row]) => {
+        if (!isWritten) return 0
+        if (row?.[0] !== false || typeof row[1] !== "number" || row[1] < newest) return undefined
+        return (newest = row[1])
+      }),
       Effect.scoped
     )
 
@@ -72,11 +79,11 @@ const makeHosts = (
     let failure: SqlError.SqlError | undefined
     for (let step = 0; step < all.length; step++) {
       const next = (first + step) % all.length
-      const isFound = yield* Effect.catch(isUsable(at(next)), (error) => {
+      const found = yield* Effect.catch(timelineOf(at(next)), (error) => {
         failure = error
-        return Effect.succeed(false)
+        return Effect.undefined
       })
-      if (!isFound) continue
+      if (found === undefined) continue
       if (next === place) return
       place = next
       Deferred.doneUnsafe(moved, Effect.void)
@@ -85,6 +92,15 @@ const makeHosts = (
     }
     return yield* failure ?? refusedBy(readOnly(setting, all.length))
   })
+
+  /** Notes the newest timeline before any is chosen: a primary from before a fail-over that was not stopped accepts writes too. */
+  const compare =
+    isWritten && all.length > 1
+      ? Effect.forEach(all, (url) => Effect.timeoutOption(Effect.ignore(timelineOf(url)), "3 seconds"), {
+          concurrency: "unbounded",
+          discard: true
+        })
+      : Effect.void
 
   const leave = Effect.fnUntraced(function* (address: Redacted.Redacted) {
     if (at(place) !== address) return
@@ -101,11 +117,14 @@ const makeHosts = (
   let finding: Fiber.Fiber<void, SqlError.SqlError> | undefined
   return {
     current: () => at(place),
-    choose: findFrom(0),
+    choose: Effect.andThen(compare, findFrom(0)),
     leave,
     review: Effect.suspend(() => {
       const address = at(place)
-      return Effect.flatMap(isUsable(address), (isFound) => (isFound ? Effect.void : leave(address)))
+      return Effect.flatMap(
+        Effect.catch(timelineOf(address), () => Effect.undefined),
+        (found) => (found === undefined ? leave(address) : Effect.void)
+      )
     }),
     moved: Effect.suspend(() => Deferred.await(moved))
   }
@@ -127,7 +146,11 @@ export const onUsableHost = <A, R>(
   return Effect.suspend(() => {
     const address = hosts.current()
     // A pool may have begun to replace a connection before the other host was found.
-    const again = Effect.retry(connecting, { while: isReadOnlyRefused, times: 100 })
+    const again = Effect.retry(connecting, {
+      while: isReadOnlyRefused,
+      times: 100,
+      schedule: Schedule.spaced("20 millis")
+    })
     return Effect.catchIf(connecting, isOfConnecting, () => Effect.andThen(hosts.leave(address), again))
   })
 }

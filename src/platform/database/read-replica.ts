@@ -1,6 +1,7 @@
 import { Clock, Context, DateTime, Deferred, Effect, Metric, Schedule, type Scope } from "effect"
 import { SqlClient, SqlError, type SqlConnection } from "effect/sql"
 import { type Hosts, isOfConnecting, noAnswer } from "./hosts.ts"
+import { timeline } from "./session-state.ts"
 
 /**
  * All reads that a replica answers, and how far it has to be for them. No decision about money or identity depends on one, and
@@ -82,10 +83,16 @@ const registry = Context.empty()
 
 const patience = "1 second"
 
-/** What the replica has replayed: whether all of a position, and when the last transaction of it was made. */
+const writtenStatement = `SELECT pg_current_wal_insert_lsn()::text, ${timeline}`
+
+/**
+ * What the replica has replayed: whether all of a position, when the last transaction of it was made, and whether it writes
+ * what the primary does not have. Where one server is both, the timelines are the same.
+ */
 const replayedStatement = `
   SELECT CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_replay_lsn() >= $1::text::pg_lsn, false) ELSE true END,
-    floor(extract(epoch FROM pg_last_xact_replay_timestamp()) * 1000)::double precision`
+    floor(extract(epoch FROM pg_last_xact_replay_timestamp()) * 1000)::double precision,
+    NOT pg_is_in_recovery() AND ${timeline} IS DISTINCT FROM $2::integer`
 
 /** Whether a read may succeed on the primary: the replica is away, or has cancelled what was in the way of its replay. */
 const isLost = (error: SqlError.SqlError): boolean =>
@@ -98,6 +105,14 @@ export const MostSecondsBehind = Context.Reference("app/platform/MostSecondsBehi
 
 const tooOld = new SqlError.SqlError({
   reason: new SqlError.ConnectionError({ cause: undefined, message: "it is too far behind", operation: "connect" })
+})
+
+const promoted = new SqlError.SqlError({
+  reason: new SqlError.ConnectionError({
+    cause: undefined,
+    message: "it was promoted, and no longer follows the primary",
+    operation: "connect"
+  })
 })
 
 /** Sends reads to a replica, and to the primary those that it cannot answer. */
@@ -119,20 +134,33 @@ export const makeReplica = Effect.fnUntraced(function* (
       CurrentReading,
       undefined
     )
-  const written = values(primary, "SELECT pg_current_wal_insert_lsn()::text", []).pipe(
-    Effect.map(([row]) => row?.[0]),
-    Effect.catch(() => Effect.succeed(null))
+  const written = values(primary, writtenStatement, []).pipe(
+    Effect.map(([row]) => row ?? [null, null]),
+    Effect.catch(() => Effect.succeed([null, null]))
   )
   const asked = (statement: string, parameters: ReadonlyArray<unknown>) =>
     Effect.timeoutOrElse(values(questions, statement, parameters), {
       duration: "2 seconds",
       orElse: () => Effect.fail(noAnswer)
     })
-  const replayed = (position: unknown) =>
-    Effect.map(asked(replayedStatement, [position]), ([row]) => ({
-      isComplete: row?.[0] === true,
-      lastMillis: typeof row?.[1] === "number" ? row[1] : undefined
-    }))
+  const replayed = (position: ReadonlyArray<unknown>) =>
+    Effect.flatMap(asked(replayedStatement, position), ([row]) =>
+      row?.[2] === true
+        ? Effect.fail(promoted)
+        : Effect.succeed({
+            isComplete: row?.[0] === true,
+            lastMillis: typeof row?.[1] === "number" ? row[1] : undefined
+          })
+    )
+  /** The same, once all of the position is replayed or the patience is over. */
+  const awaited = Effect.fnUntraced(function* (position: ReadonlyArray<unknown>) {
+    const first = yield* replayed(position)
+    if (first.isComplete) return first
+    return yield* Effect.repeat(replayed(position), {
+      until: ({ isComplete }) => isComplete,
+      schedule: Schedule.spaced("20 millis")
+    }).pipe(Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.succeed(first) }))
+  })
 
   const lost = (error: SqlError.SqlError) =>
     Effect.suspend(() => {
@@ -146,7 +174,8 @@ export const makeReplica = Effect.fnUntraced(function* (
       )
     })
   const behindSeconds = written.pipe(
-    Effect.flatMap(replayed),
+    // What the primary writes by itself is no transaction, and is replayed within moments.
+    Effect.flatMap(awaited),
     Effect.map(({ isComplete, lastMillis = 0 }) =>
       isComplete ? 0 : Math.max(0, Math.round((clock.currentTimeMillisUnsafe() - lastMillis) / 1000))
     )
@@ -191,10 +220,7 @@ export const makeReplica = Effect.fnUntraced(function* (
     const now = yield* DateTime.now
     const position = yield* written
     if (replicaReads[read] === "complete") {
-      const { isComplete } = yield* Effect.repeat(replayed(position), {
-        until: ({ isComplete }) => isComplete,
-        schedule: Schedule.spaced("20 millis")
-      }).pipe(Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.succeed({ isComplete: false }) }))
+      const { isComplete } = yield* awaited(position)
       return { isOnReplica: isComplete, host, asOf: undefined }
     }
     const { isComplete, lastMillis } = yield* replayed(position)

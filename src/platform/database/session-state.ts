@@ -223,6 +223,10 @@ export const isStrange = (error: SqlError.SqlError): boolean => {
 /** An expression for whether a server accepts no writes, now or of a session by default. */
 export const isReadOnly = "(pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean)"
 
+/** An expression for the timeline that a server writes, which grows with each fail-over; null of a standby. */
+export const timeline =
+  "CASE WHEN NOT pg_is_in_recovery() THEN ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::integer END"
+
 const find = Effect.fnUntraced(function* (expected: Expected, connection: PgConnection.PgConnection) {
   const type = expected.isPooled ? "pooled_entry" : "session_entry"
   const [row] = yield* query(

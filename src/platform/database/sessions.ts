@@ -22,7 +22,6 @@ import {
   type Expected,
   fingerprintOf,
   isEntryRefused,
-  isReadOnly,
   isStrange,
   refusalOf,
   refusedBy,
@@ -436,17 +435,7 @@ const makeSource = Effect.fnUntraced(function* (options: ClientOptions) {
       return interruptedWithoutWaiting(scope === undefined ? statement : scope.inTurn(statement))
     })
 
-  if (hosts !== undefined && expected.isWritten) {
-    const asked = pool.use((connection) => connection.queryValues(`SELECT ${isReadOnly}`, [], false))
-    const isStandby = Effect.timeoutOrElse(interruptedWithoutWaiting(asked), {
-      duration: "5 seconds",
-      orElse: () => Effect.succeed([[true]])
-    })
-    yield* reviewing(
-      Effect.flatMap(isStandby, ([row]) => (row?.[0] === true ? hosts.leave(hosts.current()) : Effect.void)),
-      "1 second"
-    )
-  }
+  if (hosts !== undefined && expected.isWritten) yield* reviewing(hosts.review, "1 second")
   if (listening?.hosts !== undefined) yield* reviewing(listening.hosts.review, "2 seconds")
 
   const pinned = Effect.flatMap(lease, pin)
