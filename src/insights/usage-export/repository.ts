@@ -89,6 +89,8 @@ const selected = columns.map(({ name }) => `${expressions[name]} AS "${name}"`).
 
 /** A message of the database has so many lines, as those of an export over HTTP. */
 const linesTogether = 50
+/** Rows that are uploaded in a second on a slow line. */
+const rowsASecond = 1000
 /** The elements of the queue that become files in one step. */
 const elementsAtOnce = 20_000
 
@@ -120,15 +122,32 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
         ORDER BY k.batch, k.tenant_id, k.occurred_at LIMIT ${elementsAtOnce}`
 
       return {
-        start: Effect.orDie(Effect.asVoid(sql`SELECT usage_export_start()`)),
-        /** Ends the export, and drops what waits for it; no fold is under way meanwhile. Whether there was one. */
-        stop: Effect.gen(function* () {
+        /** The time of the database. */
+        now: Effect.map(
+          readRows(Schema.Struct({ now: Schema.String }))(sql`SELECT clock_timestamp()::text AS now`),
+          ([row]) => row?.now ?? "-infinity"
+        ),
+        /** Starts the export where there is none, unless one was ended since this replica began. */
+        start: Effect.fn("UsageExportRepository.start")((replicaBegan: string) =>
+          Effect.orDie(Effect.asVoid(sql`SELECT usage_export_start(${replicaBegan}::timestamptz)`))
+        ),
+        /**
+         * Ends an export that was started before this replica began, and drops what waits for it; no fold is under way meanwhile.
+         * Whether there was one. Replicas that began before start none.
+         */
+        stop: Effect.fn("UsageExportRepository.stop")(function* (replicaBegan: string) {
           yield* sql`SELECT pg_advisory_xact_lock(hashtext('usage-fold'))`
-          const ended = yield* sql`DELETE FROM usage_export RETURNING 1`
+          yield* sql`
+            INSERT INTO installation AS i (name, value, created_at)
+            VALUES ('usage-export-ended', 'true', ${replicaBegan}::timestamptz)
+            ON CONFLICT (name) DO UPDATE SET created_at = greatest(i.created_at, EXCLUDED.created_at)`
+          const ended =
+            yield* sql`DELETE FROM usage_export WHERE started_at <= ${replicaBegan}::timestamptz RETURNING 1`
+          if (ended.length === 0) return false
           yield* sql`DELETE FROM usage_export_queue`
           yield* sql`DELETE FROM usage_export_files`
-          return ended.length > 0
-        }).pipe(Effect.orDie, Effect.withSpan("UsageExportRepository.stop")),
+          return true
+        }, Effect.orDie),
         /** Whether this transaction is the one that decides files; the others leave it to that. */
         lead: leads(sql`
           SELECT pg_try_advisory_xact_lock(hashtext('usage-export')) AS leads, set_config('statement_timeout', '10min', true),
@@ -198,10 +217,13 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
         claim: Effect.fn("UsageExportRepository.claim")((seconds: number) =>
           Effect.map(
             files(sql`
-              UPDATE usage_export_files f SET claimed_until = clock_timestamp() + ${seconds}::integer * interval '1 second'
+              UPDATE usage_export_files f SET claimed_until = clock_timestamp()
+                + (${seconds}::integer + f.rows / ${rowsASecond}) * interval '1 second'
               WHERE f.number = (
                 SELECT k.number FROM usage_export_files k, usage_export e
-                WHERE k.claimed_until < clock_timestamp() AND e.retry_at < clock_timestamp()
+                -- After a clock that was ahead, what it noted lies far in the future.
+                WHERE (k.claimed_until < clock_timestamp() OR k.claimed_until > clock_timestamp() + interval '1 day')
+                  AND (e.retry_at < clock_timestamp() OR e.retry_at > clock_timestamp() + interval '1 hour')
                 ORDER BY k.claimed_until, k.number LIMIT 1 FOR UPDATE OF k SKIP LOCKED)
               RETURNING f.number::text, to_char(f.hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24') AS hour, f.digest,
                 f.rows::integer, f.cost_nano_usd::text, f.counts`),

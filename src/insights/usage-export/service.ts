@@ -1,4 +1,4 @@
-import { Context, Data, Effect, Layer, Metric, Option, Stream } from "effect"
+import { Cause, Context, Data, Effect, Layer, Metric, Option, Stream } from "effect"
 import { Readable } from "node:stream"
 import { buffer } from "node:stream/consumers"
 import { createGzip } from "node:zlib"
@@ -7,10 +7,10 @@ import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { pathOf, pauseSeconds, slicesOf, type UsageFile } from "./domain.ts"
 import { UsageExportRepository } from "./repository.ts"
-import { makeStorage } from "./storage.ts"
+import { makeStorage, StorageFailure } from "./storage.ts"
 
 const longestPauseSeconds = 10
-/** An upload takes at most a minute: by then another replica may try, which puts the same bytes in the same place. */
+/** Besides the time of the upload itself: then another replica may try, which puts the same bytes in the same place. */
 const claimSeconds = 180
 const rowsAtOnce = 4000
 
@@ -28,6 +28,12 @@ class ChangedRows extends Data.TaggedError("ChangedRows")<{ readonly detail: str
   override get message() {
     return this.detail
   }
+}
+
+const detailOf = (cause: Cause.Cause<ChangedRows | StorageFailure>): string => {
+  const error = Cause.squash(cause)
+  if (error instanceof ChangedRows || error instanceof StorageFailure) return error.detail
+  return `The rows of a file cannot be read; the log has the reason: ${String(error).slice(0, 200)}`
 }
 
 /** Puts each row of usage into one file in object storage. */
@@ -69,8 +75,13 @@ export class UsageExport extends Context.Service<UsageExport>()("app/insights/Us
       return yield* new ChangedRows({ detail })
     })
 
+    const measure = Effect.flatMap(backlog, (backlog) =>
+      Effect.all([Metric.update(lag, backlog?.waitingSeconds ?? 0), Metric.update(waiting, backlog?.rows ?? 0)])
+    )
+
+    const began = yield* Effect.cached(repository.now)
     const run = Effect.fnUntraced(function* (storage: Effect.Success<ReturnType<typeof makeStorage>>) {
-      yield* repository.start
+      yield* repository.start(yield* began)
       yield* decide
       const uploadNext = Effect.gen(function* () {
         const file = yield* repository.claim(claimSeconds)
@@ -81,33 +92,31 @@ export class UsageExport extends Context.Service<UsageExport>()("app/insights/Us
           yield* storage.put(pathOf(file), "application/gzip", body)
           yield* repository.finish(file.number)
         })
-        yield* Effect.tapError(upload, ({ detail }) =>
-          Effect.flatMap(repository.fail(file.number, detail), (failures) =>
-            failures === undefined ? Effect.void : repository.pause(pauseSeconds(failures))
-          )
+        // A replica that ends keeps its claim; what else goes wrong is noted, a defect too.
+        yield* Effect.tapCause(upload, (cause) =>
+          Cause.hasInterruptsOnly(cause)
+            ? Effect.void
+            : Effect.flatMap(repository.fail(file.number, detailOf(cause)), (failures) =>
+                failures === undefined ? Effect.void : repository.pause(pauseSeconds(failures))
+              )
         )
         return true
       })
-      yield* Effect.repeat(uploadNext, { while: (hasMore) => hasMore }).pipe(
-        Effect.ensuring(
-          Effect.flatMap(backlog, (backlog) =>
-            Effect.all([Metric.update(lag, backlog?.waitingSeconds ?? 0), Metric.update(waiting, backlog?.rows ?? 0)])
-          )
-        )
-      )
-    })
+      yield* Effect.repeat(uploadNext, { while: (hasMore) => hasMore })
+    }, Effect.ensuring(measure))
 
     const isOn = Option.isSome(settings.bucket) && !stop
     if (isOn) {
       const pause = `${Math.min(longestPauseSeconds, everySeconds)} seconds` as const
       yield* repeatJob("export usage", pause, run(yield* makeStorage(settings)))
     } else if (stop) {
-      const end = Effect.flatMap(database.transaction("all", repository.stop), (isEnded) =>
+      const ended = Effect.flatMap(began, (at) => database.transaction("all", repository.stop(at)))
+      const end = Effect.flatMap(ended, (isEnded) =>
         isEnded
           ? Effect.logWarning("Usage:Export:Stop ended the export of usage; what waited for it was dropped")
           : Effect.void
       )
-      yield* repeatJob("end the export of usage", "1 hour", end)
+      yield* repeatJob("end the export of usage", "1 minute", end)
     }
 
     return {

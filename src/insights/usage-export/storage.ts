@@ -1,4 +1,5 @@
 import { Data, DateTime, Effect, Option, Redacted } from "effect"
+import { hash } from "node:crypto"
 import { type AwsCredentials, awsEncoded, signed } from "../../platform/outbound/aws-signature.ts"
 import { OutboundHttp, type OutboundResponse } from "../../platform/outbound/outbound-http.ts"
 import { type SettingsValues } from "../../platform/settings/settings.ts"
@@ -11,6 +12,8 @@ export class StorageFailure extends Data.TaggedError("StorageFailure")<{ readonl
 }
 
 const timeoutSeconds = 60
+/** Of a slow line, which a large file takes longer on. */
+const bytesASecond = 200_000
 const maxAnswerBytes = 16_384
 const maxMessage = 200
 
@@ -31,7 +34,10 @@ export const makeStorage = Effect.fnUntraced(function* ({
     secretAccessKey: Option.getOrElse(secretAccessKey, () => Redacted.make(""))
   }
   const at = Option.getOrElse(endpoint, () => new URL(`https://s3.${region}.amazonaws.com`))
-  const isPath = Option.getOrElse(addressing, () => (Option.isSome(endpoint) ? "path" : "virtual-host")) === "path"
+  // The certificate of S3 is for names of one part before its own.
+  const isPath =
+    Option.getOrElse(addressing, () => (Option.isSome(endpoint) || bucket.includes(".") ? "path" : "virtual-host")) ===
+    "path"
   const base = `${at.protocol}//${isPath ? "" : `${bucket}.`}${at.host}${at.pathname.replace(/\/+$/, "")}${isPath ? `/${awsEncoded(bucket)}` : ""}`
   const root = prefix.replaceAll(/^\/+|\/+$/g, "")
 
@@ -76,7 +82,8 @@ export const makeStorage = Effect.fnUntraced(function* ({
         {
           method: "PUT",
           url,
-          headers: { "content-type": contentType },
+          // A bucket whose objects are locked takes none without a checksum of this kind.
+          headers: { "content-type": contentType, "content-md5": hash("md5", body, "base64") },
           body,
           service: "s3",
           region,
@@ -90,13 +97,16 @@ export const makeStorage = Effect.fnUntraced(function* ({
           url: url.href,
           headers,
           body,
-          timeoutSeconds,
+          timeoutSeconds: timeoutSeconds + Math.ceil(body.length / bytesASecond),
           maxBytes: maxAnswerBytes,
           allowPrivate: true
         })
         .pipe(
           Effect.mapError(
-            ({ detail }) => new StorageFailure({ detail: `${detail} (${at.origin}, Usage:Export:Endpoint)` })
+            ({ detail }) =>
+              new StorageFailure({
+                detail: `${detail} (${url.origin}, Usage:Export:Endpoint, Usage:Export:Addressing)`
+              })
           )
         )
       if (answer.status >= 300) {

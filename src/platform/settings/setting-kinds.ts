@@ -26,6 +26,11 @@ const kind = <A>(expected: string, read: (text: string) => A | undefined): Kind<
 /** Any text. */
 export const text = kind("text", (text) => text)
 
+/** The name of a bucket of S3. */
+export const bucket = kind("3 to 63 small letters, digits, dots and hyphens", (text) =>
+  /^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$/.test(text) ? text : undefined
+)
+
 /** The name of an environment variable. */
 export const variable = kind("the name of an environment variable", (text) =>
   /^[A-Za-z_][A-Za-z0-9_]*$/.test(text) ? text : undefined

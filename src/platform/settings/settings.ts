@@ -3,6 +3,7 @@ import { Context, Effect, FileSystem, Layer, Option } from "effect"
 import {
   address,
   base,
+  bucket,
   choice,
   databaseSecret,
   flag,
@@ -243,13 +244,13 @@ const settings = {
     "7",
     "Days for which usage that an event reports is booked as of its `time`; what is older is booked as of now"
   ),
-  "Usage:Export:Bucket": optional(text, "Bucket that usage is exported to, in S3 or what speaks its protocol"),
+  "Usage:Export:Bucket": optional(bucket, "Bucket that usage is exported to, in S3 or what speaks its protocol"),
   "Usage:Export:Prefix": setting(text, "usage", "What the paths of exported files begin with"),
   "Usage:Export:Region": setting(text, "us-east-1", "Region of the bucket"),
   "Usage:Export:Endpoint": optional(address, "Server of the bucket; without it, S3 of the region"),
   "Usage:Export:Addressing": optional(
     choice("path", "virtual-host"),
-    "Where requests have the bucket; without it, in the path of an endpoint, and in the host of S3"
+    "Where requests have the bucket; without it, in the path of an endpoint and for a name with dots, and in the host of S3"
   ),
   "Usage:Export:AccessKeyId": optional(headerSecret, "Id of the key that may write to the bucket"),
   "Usage:Export:SecretAccessKey": optional(headerSecret, "Secret of that key"),

@@ -133,7 +133,7 @@ describe("the settings of the export", () => {
   it.effect("a bucket without a key is refused", () =>
     Effect.gen(function* () {
       const exit = yield* requireServable.pipe(
-        Effect.provide(Settings.layerMemory({ environment: { Usage__Export__Bucket: "b" } })),
+        Effect.provide(Settings.layerMemory({ environment: { Usage__Export__Bucket: "warehouse" } })),
         Effect.exit
       )
       const text = Exit.isFailure(exit) ? Cause.pretty(exit.cause) : ""
@@ -169,6 +169,9 @@ describe("the settings of the export", () => {
       yield* eventually(exportState(database), (state) => state === undefined)
       assert.isUndefined(yield* checkOf(service))
       assert.isEmpty(storage.puts)
+      // A replica with the settings of before, which is yet to be replaced, starts none.
+      yield* asSuperuser(database, (sql) => sql`SELECT usage_export_start(now() - interval '1 hour')`)
+      assert.isUndefined(yield* exportState(database))
       // Another one has all that is kept.
       yield* startService(database, exportTo(storage))
       yield* untilExported(database, storage, 1)
@@ -184,7 +187,10 @@ describe("retention", () => {
       const storage = yield* startStorage
       storage.refusal = { status: 503, code: "SlowDown" }
       // The export has begun before, or the retention of the start might come first.
-      yield* asSuperuser(database, (sql) => sql`SELECT usage_make_partitions('2026-01-15', 2), usage_export_start()`)
+      yield* asSuperuser(
+        database,
+        (sql) => sql`SELECT usage_make_partitions('2026-01-15', 2), usage_export_start(now())`
+      )
       yield* writeUsage(database, tenantId, [{ at: "2026-01-31T23:59:59.999Z", cost: 5 }])
       const { context } = yield* startServer(database, { ...exportTo(storage), Usage__RetentionDays: "30" })
       yield* eventually(exportState(database), (state) => state?.failure !== null && state?.open === "1")
@@ -252,7 +258,7 @@ it.live("a replica that wakes up behind the others finds no rows of its file, an
     const database = yield* makeDatabase
     const tenantId = yield* makeTenant(database)
     const storage = yield* startStorage
-    yield* asSuperuser(database, (sql) => sql`SELECT usage_make_partitions('2026-01-15', 1), usage_export_start()`)
+    yield* asSuperuser(database, (sql) => sql`SELECT usage_make_partitions('2026-01-15', 1), usage_export_start(now())`)
     yield* writeUsage(database, tenantId, [{ at: "2026-01-10T10:00:00Z", cost: 5 }])
     const context = yield* Layer.build(
       UsageExportRepository.layer.pipe(
