@@ -159,6 +159,17 @@ const children = (directory: string) =>
 
 export type Node = Effect.Success<ReturnType<typeof makeNode>>
 
+/** What may happen to the machine of the primary. */
+export const breakdowns: Readonly<Record<string, (node: Node) => Effect.Effect<unknown>>> = {
+  "kill -9 of PostgreSQL": ({ crash }) => crash,
+  "a frozen machine": ({ freeze }) => freeze,
+  "a pulled cable": ({ disconnect }) => disconnect(true)
+}
+
+/** Brings a machine back, with Patroni started again: an old one may go on with what it knew of etcd. */
+export const mend = ({ disconnect, end, start, thaw }: Node) =>
+  thaw.pipe(Effect.andThen(disconnect(false)), Effect.andThen(end), Effect.andThen(start))
+
 /** As HAProxy's manual for Patroni has it: who answers `GET /primary` with 200 gets the connections. */
 const proxySettings = (port: number, nodes: ReadonlyArray<Node>) => `
 defaults

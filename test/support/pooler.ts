@@ -4,7 +4,7 @@ import { Effect, Redacted } from "effect"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
-import { applicationRole } from "../../src/platform/database/migrations.ts"
+import { applicationRole, migrate } from "../../src/platform/database/migrations.ts"
 import { makeKey, makeTenant } from "./authority.ts"
 import { type TestDatabase } from "./database.ts"
 import { assertProblem } from "./problem.ts"
@@ -167,4 +167,18 @@ export const assertApart = Effect.fnUntraced(function* ({
   assertProblem(yield* steal, 404, "cap-not-found")
   assertProblem(yield* remove, 404, "cap-not-found")
   assert.strictEqual((yield* read).status, 200)
+})
+
+/** Settings with which the pool of a service goes through PgBouncer, transaction by transaction; none where it is not installed. */
+export const throughPooler = Effect.fnUntraced(function* (database: TestDatabase) {
+  if (!hasPooler) return {}
+  yield* migrate(database)
+  const { login } = yield* makeLogin(database, settingsOfLogin)
+  const { url } = yield* makePooler(login, {
+    pool_mode: "transaction",
+    ignore_startup_parameters: "",
+    default_pool_size: 10,
+    server_login_retry: 1
+  })
+  return { Database__PoolUrl: url }
 })

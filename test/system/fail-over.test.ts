@@ -1,40 +1,14 @@
 import { assert, layer } from "@effect/vitest"
 import { Clock, Effect, Exit, Fiber, Layer } from "effect"
 import * as crypto from "node:crypto"
-import { migrate } from "../../src/platform/database/migrations.ts"
-import { type TestDatabase } from "../support/database.ts"
 import { configureVendors } from "../support/gateway-vendors.ts"
 import { model, spender } from "../support/gateway.ts"
-import { hasPatroni, makeCluster, type Node } from "../support/patroni.ts"
-import { hasPooler, makeLogin, makePooler, settingsOfLogin } from "../support/pooler.ts"
+import { breakdowns, hasPatroni, makeCluster, mend } from "../support/patroni.ts"
+import { throughPooler } from "../support/pooler.ts"
 import { kill, startReplica } from "../support/replica.ts"
 import { type Answer, type Call, caller, serviceKey } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
-
-const faults: Readonly<Record<string, (node: Node) => Effect.Effect<unknown>>> = {
-  "kill -9 of PostgreSQL": ({ crash }) => crash,
-  "a frozen machine": ({ freeze }) => freeze,
-  "a pulled cable": ({ disconnect }) => disconnect(true)
-}
-
-/** Brings a machine back after its fault, with Patroni started again: an old one may go on with what it knew of etcd. */
-const mend = ({ disconnect, end, start, thaw }: Node) =>
-  thaw.pipe(Effect.andThen(disconnect(false)), Effect.andThen(end), Effect.andThen(start))
-
-/** The pool of the service goes through PgBouncer, where it is installed. */
-const throughPooler = Effect.fnUntraced(function* (database: TestDatabase) {
-  if (!hasPooler) return {}
-  yield* migrate(database)
-  const { login } = yield* makeLogin(database, settingsOfLogin)
-  const { url } = yield* makePooler(login, {
-    pool_mode: "transaction",
-    ignore_startup_parameters: "",
-    default_pool_size: 10,
-    server_login_retry: 1
-  })
-  return { Database__PoolUrl: url }
-})
 
 layer(Layer.empty, { excludeTestServices: true, timeout: "240 seconds" })("a fail-over under traffic", (it) => {
   it.effect.runIf(hasPatroni)("loses nothing that was acknowledged, and replicas go on without a restart", () =>
@@ -114,7 +88,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "240 seconds" })("a fai
         return asked.filter((id) => !ids.has(id))
       })
       const report: Array<string> = []
-      for (const [name, fault] of Object.entries(faults)) {
+      for (const [name, fault] of Object.entries(breakdowns)) {
         const before = acknowledged.length
         yield* eventually(
           Effect.sync(() => ({ count: acknowledged.length, last })),
