@@ -36,6 +36,8 @@ const titleOf = ({ clients, what }: Omit<Measuring, "sent">): string => `${what}
 /** More assertions than are used: each is good once, and signing takes the time of the clients. */
 const signed = 40_000
 
+const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url")
+
 /** Bodies of `/oauth2/token`, each by an assertion of its own of one agent. */
 const grants = async (url: string): Promise<() => string> => {
   const { id } = await call(url, serviceKey, "POST", "/api/agents", { name: "bench", scopeCeiling: ["llm:complete"] })
@@ -43,7 +45,6 @@ const grants = async (url: string): Promise<() => string> => {
   const publicKeyPem = publicKey.export({ type: "spki", format: "pem" }).toString()
   await call(url, serviceKey, "POST", `/api/agents/${id}/keys`, { kid: "bench", algorithm: "EdDSA", publicKeyPem })
   const { issuer } = await call(url, serviceKey, "GET", "/.well-known/openid-configuration")
-  const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url")
   const header = encoded({ alg: "EdDSA", kid: "bench" })
   const iat = Math.floor(Date.now() / 1000)
   const bodies = Array.from({ length: signed }, () => {
