@@ -249,11 +249,11 @@ describe("src", () => {
   it("is composed of areas: server.ts and api.ts name no feature", () => {
     for (const to of importsOf("server.ts")) {
       if (to === "api.ts" || areaOf(to) === "platform") continue
-      assert.strictEqual(path.basename(to), "layers.ts", `${to} belongs into the layers.ts of its area`)
+      assert.strictEqual(path.basename(to), "layers.ts", `${to} belongs in the layers.ts of its area`)
     }
     for (const to of importsOf("api.ts")) {
       if (areaOf(to) === "kernel") continue
-      assert.strictEqual(path.basename(to), "groups.ts", `${to} belongs into the groups.ts of its area`)
+      assert.strictEqual(path.basename(to), "groups.ts", `${to} belongs in the groups.ts of its area`)
     }
   })
 

@@ -57,7 +57,7 @@ export class Authentication extends Context.Service<
           if (headers.authorization !== undefined) {
             const token = bearerToken(headers.authorization)
             const misplaced = keyInAuthorization(headers.authorization)
-            const detail = token === undefined ? bearerOnly : "An API key belongs into the header X-Api-Key."
+            const detail = token === undefined ? bearerOnly : "An API key belongs in the header X-Api-Key."
             // Whatever the key, the answer is the same; that of a canary must not go unnoticed.
             if (misplaced !== undefined) {
               const problem = new Unauthenticated({ detail })

@@ -33,8 +33,8 @@ export const tokenInCookies = (cookie: Pick<Cookie, "name">, header: string | un
 const safeMethods: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"])
 
 /**
- * Whether another site's page may have sent a request with our cookie. Browsers say so themselves; who says nothing is
- * none, and had to be given the cookie.
+ * Whether another site's page may have sent a request with our cookie. Browsers say so themselves; a client that
+ * sends neither header is not a browser, and was given the cookie by its user.
  */
 export const isFromAnotherSite = (cookie: SessionCookie, method: string, headers: Headers.Headers): boolean => {
   if (safeMethods.has(method)) return false

@@ -30,7 +30,7 @@ export interface Refusal {
   readonly reason: string
   /** Distinguishes it from similar refusals when they are counted; not stored. */
   readonly countedBy?: string
-  /** Whose log it belongs into, where that is not the caller's tenant. */
+  /** Whose log it belongs in, where that is not the caller's tenant. */
   readonly tenantId?: TenantId | null | undefined
   /** Whether it is recorded beyond the rate limit of the caller's network, too. */
   readonly isAlarm?: boolean

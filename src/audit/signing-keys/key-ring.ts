@@ -6,7 +6,7 @@ import { AttestationKeysRepository } from "./repository.ts"
 
 const topic = "attestation_keys_changed"
 
-/** The keys of the service's own as this replica knows them; from when to when each counts is for the time to decide. */
+/** The service's own keys as this replica knows them; whether one is valid depends on the time that it is used for. */
 export class KeyRing extends Context.Service<KeyRing>()("app/audit/KeyRing", {
   make: Effect.gen(function* () {
     const notifications = yield* Notifications
@@ -44,7 +44,7 @@ export class KeyRing extends Context.Service<KeyRing>()("app/audit/KeyRing", {
       /** The newest key that may sign now. */
       signing,
       find,
-      /** Looks at what is stored. */
+      /** Reads the keys from the database again. */
       reload,
       /** Part of a change of the keys: every replica looks at them once it is committed. */
       announce: notifications.notify(topic, "")

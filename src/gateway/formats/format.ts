@@ -234,7 +234,7 @@ export interface WireFormat {
   unserved?(body: Json): Unserved | undefined
   /** The members that metering reads, in small letters: the same in other letters are faults, since some provider reads them. */
   readonly metered: ReadonlySet<string>
-  /** The header that a member with betas belongs into; undefined where the API has none. */
+  /** The header that a member with betas belongs in; undefined where the API has none. */
   betaHeader?(member: string): string
   /** The most that it may cost, in tokens, of which each has at least one byte at any provider. */
   bound(body: Json, terms: BoundTerms): TokenUpperBound

@@ -1,4 +1,4 @@
-import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
+import { Clock, Duration, Context, DateTime, Effect, Layer, Option } from "effect"
 import * as fs from "node:fs/promises"
 import { AuditVerification } from "../../audit/chain/verification.ts"
 import { Deliveries } from "../../events/deliveries/service.ts"
@@ -21,7 +21,7 @@ import { HealthChecks, redisDetails } from "../health/service.ts"
 import { type HealthCheck, type HealthStatus } from "./domain.ts"
 import { DashboardRepository } from "./repository.ts"
 
-const patience = "2 seconds"
+const patienceSeconds = 2
 const laggingSeconds = 5
 /** What a replica that died had taken is attempted by another within this time. */
 const overdueSeconds = 60
@@ -114,7 +114,7 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
       const troubled = reports.filter((report) => isTroubled(report, now))
       return troubled.length === 0
         ? healthy(`${reports.length} jobs, all well`)
-        : degraded(troubled.map(({ failures, name }) => `${name}: ${failures} failures in a row`).join("; "))
+        : degraded(troubled.map((report) => troubleOf(report, now)).join("; "))
     })
 
     const sharing = Effect.sync(() => {
@@ -123,7 +123,7 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
     })
 
     const usageExport = Effect.map(usage.backlog, (backlog) => {
-      if (backlog === undefined) return healthy("it begins")
+      if (backlog === undefined) return healthy("the export has not begun yet")
       const { failure, failures, files, rows, uploadedRows, waitingSeconds } = backlog
       const uploaded = `${uploadedRows} rows in ${files} files are uploaded`
       const waiting = `${rows} rows wait in files, the first for ${Math.round(waitingSeconds)} seconds; Usage:RetentionDays drops none before`
@@ -139,7 +139,7 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
     const exporting = usage.isOn
       ? Effect.succeed([usageExport])
       : usage.backlog.pipe(
-          Effect.timeoutOption(patience),
+          Effect.timeoutOption(Duration.seconds(patienceSeconds)),
           Effect.map((found) => (Option.isSome(found) && found.value !== undefined ? [usageExport] : [])),
           Effect.catchCause(() => Effect.succeed([]))
         )
@@ -196,8 +196,8 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/opera
 const run = Effect.fnUntraced(function* (name: HealthCheck["name"], check: Effect.Effect<Finding>) {
   const begun = yield* Clock.monotonicTimeNanos
   const found = yield* check.pipe(
-    Effect.timeoutOption(patience),
-    Effect.map(Option.getOrElse(() => unhealthy("no answer within 2 seconds"))),
+    Effect.timeoutOption(Duration.seconds(patienceSeconds)),
+    Effect.map(Option.getOrElse(() => unhealthy(`no answer within ${patienceSeconds} seconds`))),
     Effect.catchCause((cause) =>
       Effect.as(Effect.logWarning(`The check ${name} failed`, cause), unhealthy("the check failed"))
     )
@@ -210,6 +210,11 @@ const run = Effect.fnUntraced(function* (name: HealthCheck["name"], check: Effec
 /** Whether a job failed when it last ran, or has not ended for three of its turns. */
 const isTroubled = ({ everyMillis, failures, succeededAt }: JobReport, now: number): boolean =>
   failures > 0 || now - succeededAt > 3 * everyMillis + 60_000
+
+const troubleOf = ({ failures, name, succeededAt }: JobReport, now: number): string =>
+  failures > 0
+    ? `${name}: ${failures} failures in a row`
+    : `${name}: has not ended for ${Math.round((now - succeededAt) / 1000)} seconds`
 
 const worst = (statuses: ReadonlyArray<HealthStatus>): HealthStatus =>
   statuses.includes("Unhealthy") ? "Unhealthy" : statuses.includes("Degraded") ? "Degraded" : "Healthy"

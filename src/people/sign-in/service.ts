@@ -137,7 +137,7 @@ export class SignIn extends Context.Service<SignIn>()("app/people/SignIn", {
       login,
       /** Puts a new token in the place of the one that the request came with. */
       refresh,
-      /** Ends the sign-in that the request came with, if it came with any; answers the cookie that takes the browser's away. */
+      /** Ends the sign-in that the request came with, if it came with any; answers the Set-Cookie header that removes the cookie from the browser. */
       logout
     }
   })

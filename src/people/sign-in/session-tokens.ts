@@ -111,7 +111,7 @@ export class SessionTokens extends Context.Service<SessionTokens>()("app/people/
       if (found === undefined) return { reason: "unknown" as const, found }
       const reason = reasonOf(found.owner, clock.currentTimeMillisUnsafe())
       if (reason !== "reused") return { reason, found }
-      // An answer that lasts came with the token while it was good, and goes on with its session.
+      // A stream was opened while the token was valid, so it follows its session.
       if (!isUse) return { reason: undefined, found }
       yield* endReused(found.owner)
       return { reason, found }

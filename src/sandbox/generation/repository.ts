@@ -49,7 +49,7 @@ export class GenerationRepository extends Context.Service<GenerationRepository>(
       isDemo: Effect.orDie(Effect.map(state(undefined), ({ isDemo }) => isDemo)),
       /** Whether a service uses the database now. */
       isServed: Effect.orDie(Effect.map(state(undefined), ({ isServed }) => isServed)),
-      /** Leaves an empty database. */
+      /** Drops everything in the schema `public`. */
       purge: Effect.orDie(
         sql.withTransaction(Effect.andThen(sql`DROP SCHEMA public CASCADE`, Effect.asVoid(sql`CREATE SCHEMA public`)))
       ),

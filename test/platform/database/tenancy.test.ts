@@ -489,13 +489,19 @@ layer(poolOnOwnDatabase, { timeout: "60 seconds" })("tenancy in the database", (
     })
   )
 
-  it.effect("every table with a tenant_id has row-level security and a policy", () =>
+  it.effect("every table with a tenant_id has row-level security, and no policy that does not ask for the tenant", () =>
     Effect.gen(function* () {
       const found = yield* asSuperuser(
         yield* OwnDatabase,
         (sql) => sql<{ readonly name: string; readonly secured: boolean }>`
           SELECT c.relname AS name,
-            c.relrowsecurity AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid) AS secured
+            c.relrowsecurity AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid) AND NOT EXISTS (
+              SELECT FROM pg_policy p CROSS JOIN LATERAL (VALUES (pg_get_expr(p.polqual, c.oid)),
+                (pg_get_expr(p.polwithcheck, c.oid))) v(condition)
+              -- An entry of the audit log may be of another tenant than its writer.
+              WHERE p.polrelid = c.oid AND NOT (c.relname ~ '^audit_entries' AND v.condition = 'true')
+                AND v.condition !~ 'sees_tenant\\(|app\\.tenant_id'
+            ) AS secured
           FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
           WHERE a.attname = 'tenant_id' AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'f', 'm')
           ORDER BY c.relname`

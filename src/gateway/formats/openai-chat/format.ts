@@ -26,7 +26,7 @@ const usageIn = (value: unknown) => {
   return plausibleUsage(found ?? (inner && usageOfCompletion(inner)))
 }
 
-/** The header that a member with betas of OpenAI's API belongs into; servers in front of Anthropic's read the other one. */
+/** The header that a member with betas of OpenAI's API belongs in; servers in front of Anthropic's read the other one. */
 export const openAiBetaHeader = (member: string): string => (member === "betas" ? "openai-beta" : "anthropic-beta")
 
 /** What the model wrote in the answer to a chat request or a text completion. */
