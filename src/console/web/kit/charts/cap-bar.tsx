@@ -2,16 +2,11 @@ import { type ReactNode } from "react"
 import { Link } from "wouter"
 import { type Row } from "../../api/operations.ts"
 import { count, Moment, percent, quantity, usd } from "../format.tsx"
+import { ScopeText } from "../names/names.tsx"
 
 type Cap = Row<"budgetCaps.status">
 
 const toneOf = ({ state }: Cap): string => (state === "ok" ? "" : state === "warning" ? "warn" : "bad")
-
-/** What a cap counts, in words. */
-export const scopeText = (scope: Readonly<Record<string, string | number>>): string => {
-  const parts = Object.entries(scope).map(([name, value]) => `${name}=${value}`)
-  return parts.length === 0 ? "everything" : parts.join(", ")
-}
 
 const whenFull = {
   hard: "refuses what is beyond",
@@ -63,7 +58,9 @@ export const CapBar = ({ cap, href, mode = "hard", thresholds = [80] }: OfCap) =
     <div className={`cap ${toneOf(cap)}`}>
       <div className="row">
         {href === undefined ? name : <Link href={href}>{name}</Link>}
-        <span className="chip">{scopeText(cap.scope)}</span>
+        <span className="chip">
+          <ScopeText scope={cap.scope} />
+        </span>
         <span className="num">
           {plain(cap.spent)} of {quantity(allowed, cap.unit)}
         </span>

@@ -1,4 +1,4 @@
-import { isValidElement, type ReactElement } from "react"
+import { isValidElement, type ReactElement, type ReactNode } from "react"
 import { useSearchParams } from "wouter"
 import { choicesOf, type Options } from "../forms/form.tsx"
 import { Icon } from "../icons.tsx"
@@ -96,7 +96,7 @@ export interface Filter {
   /** Whether its value is typed. */
   readonly isSearched?: boolean
   /** How a value is shown that cannot be chosen. */
-  readonly nameOf?: (value: string) => string
+  readonly nameOf?: (value: string) => ReactNode
   readonly removes?: string
   /** What a choice stands for in the URL. */
   readonly toUrl?: (value: string) => string

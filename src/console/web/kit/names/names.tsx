@@ -1,25 +1,97 @@
+import { useMemo } from "react"
 import { Link } from "wouter"
 import { useCall, useRow } from "../../api/hooks.ts"
-import { useCan } from "../../shell/session.tsx"
-import { Cut } from "../format.tsx"
-import { NameLink } from "../parts.tsx"
+import { useCaller, useCan } from "../../shell/session.tsx"
+import { short } from "../format.tsx"
+import { mostNames, type Option, TenantText, useTenants } from "./tenants.tsx"
 
-/** An id and its name. */
-export type Option = readonly [value: string, text: string]
+/** Where the names of things of a kind are, and the page of one of them. */
+interface Source {
+  readonly list: string
+  readonly needs: string
+  /** Whether each belongs to a tenant, where names of several tenants may be the same. */
+  readonly isOfTenant?: true
+  readonly page?: (id: string) => string
+}
 
-/** As many as there can be to choose from, the newest. */
-export const mostNames = { query: { limit: 200, sort: "-createdAt" } } as const
+const sources = {
+  account: {
+    list: "accounts.list",
+    needs: "accounts:read",
+    isOfTenant: true,
+    page: (id) => `/accounts?search=${id}`
+  },
+  agent: { list: "agents.list", needs: "agents:read", isOfTenant: true, page: (id) => `/agents/${id}` },
+  "api-key": { list: "apiKeys.list", needs: "api-keys:read", isOfTenant: true, page: (id) => `/api-keys/${id}` },
+  application: { list: "applications.list", needs: "applications:read", page: (id) => `/applications/${id}` },
+  cap: { list: "budgetCaps.list", needs: "budgets:read", isOfTenant: true, page: (id) => `/caps/${id}` },
+  plan: { list: "plans.list", needs: "plans:read", isOfTenant: true },
+  role: { list: "roles.list", needs: "roles:read" },
+  synthetic: { list: "syntheticPrincipals.list", needs: "synthetic-principals:read", isOfTenant: true },
+  tenant: { list: "tenants.list", needs: "tenants:read", page: (id) => `/tenants/${id}` },
+  "trial-user": { list: "trialUsers.list", needs: "trial-users:read", page: (id) => `/trial-users/${id}` }
+} as const satisfies Readonly<Record<string, Source>>
 
-/** What can be chosen from a list, and is named by it; nothing without the capability to read it. */
-const namesOf = (name: "agents.list" | "apiKeys.list" | "applications.list", needs: string) =>
+/** A kind of things that have names. */
+export type Kind = keyof typeof sources
+
+const sourceOf = (kind: Kind) => {
+  const { list, ...source }: Source = sources[kind]
+  // What is read of a row is what all of them have.
+  return { ...source, list: list as "agents.list" }
+}
+
+interface Thing {
+  readonly firstName?: string
+  readonly lastName?: string
+  readonly name?: string | null
+  readonly tenantId?: string | null
+}
+
+const nameOf = ({ firstName, lastName, name }: Thing): string | null =>
+  firstName === undefined ? (name ?? null) : `${firstName} ${lastName}`
+
+const isId = (text: string): boolean => /^(?:\d{1,10}|[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})$/.test(text)
+
+/** A thing by its id, where the caller may see it. */
+const useThing = (kind: Kind, id: string): Thing | undefined => {
+  const { list, needs } = sourceOf(kind)
+  const { account } = useCaller()
+  const isOwn = kind === "account" && account?.id === id
+  const row: Thing | null | undefined = useRow(list, id, useCan()(needs) && isId(id) && !isOwn)
+  return isOwn && account !== null ? account : (row ?? undefined)
+}
+
+/** Whether the name of a thing needs that of its tenant beside it, which it does where another thing may have it too. */
+const useRepeats = (kind: Kind): ((name: string | null) => boolean) => {
+  const { isOfTenant = false, list, needs } = sourceOf(kind)
+  const isAllowed = useCan()(needs)
+  const isAsked = useTenants().tenants.length > 1 && isOfTenant && isAllowed
+  const { data } = useCall(list, mostNames, { enabled: isAsked })
+  return (name) =>
+    isAsked &&
+    data !== undefined &&
+    (data.nextCursor !== null || data.items.filter((other) => other.name === name).length > 1)
+}
+
+/** What can be chosen from a list, and is named by it, with the tenant where a name repeats; nothing without the capability to read it. */
+const namesOf = (kind: Kind) =>
   function useNames(): ReadonlyArray<Option> {
-    const { data } = useCall(name, mostNames, { enabled: useCan()(needs) })
-    return data?.items.map((item) => [String(item.id), item.name] as const) ?? []
+    const { list, needs } = sourceOf(kind)
+    const { data } = useCall(list, mostNames, { enabled: useCan()(needs) })
+    const tenants = new Map(useTenants().tenants)
+    const repeats = useRepeats(kind)
+    return (
+      data?.items.map(({ id, name, tenantId }) => {
+        const tenant = repeats(name) ? (tenants.get(tenantId) ?? "installation") : undefined
+        return [String(id), tenant === undefined ? name : `${name} · ${tenant}`] as const
+      }) ?? []
+    )
   }
 
-export const useAgents = namesOf("agents.list", "agents:read")
-export const useApiKeys = namesOf("apiKeys.list", "api-keys:read")
-export const useApplications = namesOf("applications.list", "applications:read")
+export const useAgents = namesOf("agent")
+export const useApiKeys = namesOf("api-key")
+export const useApplications = namesOf("application")
 
 interface Choosing {
   readonly className?: string
@@ -44,42 +116,198 @@ export const ApplicationChoice = ({ applications, className, onChange, value }: 
   </select>
 )
 
-/** A trial user by its name, where that can be read. */
-export const TrialUserName = ({ id }: { readonly id: number }) => {
-  const user = useRow("trialUsers.list", id, useCan()("trial-users:read"))
-  const name = user ? `${user.firstName} ${user.lastName}` : `Trial user ${id}`
-  return <NameLink name={name} to={`/trial-users/${id}`} />
-}
-
-/** The beginning of an id, which tells a few of them apart. */
+/** The end of an id, which tells a few of them apart. */
 export const shortId = (id: string): string => `…${id.slice(-8)}`
 
-/** An agent by its name, where that can be read. */
-export const AgentName = ({ id }: { readonly id: string | null }) => {
-  const isAllowed = useCan()("agents:read")
-  const agent = useRow("agents.list", id ?? "", isAllowed && id !== null)
-  if (id === null) return <span className="soft">none</span>
-  return (
-    <Link className="cut" href={`/agents/${id}`} title={agent?.name ?? id}>
-      {agent?.name ?? <code>{shortId(id)}</code>}
+interface Naming {
+  readonly className?: string
+  readonly id: string | number
+  /** Whether it is no link, as within a button. */
+  readonly isPlain?: boolean | undefined
+  readonly kind: Kind
+  /** What stands before the name. */
+  readonly prefix?: string
+}
+
+/** A thing by its name, with its tenant where another thing has the same; the pointer shows its id. */
+export const Named = ({ className = "cut", id, isPlain = false, kind, prefix = "" }: Naming) => {
+  const key = String(id)
+  const thing = useThing(kind, key)
+  const repeats = useRepeats(kind)
+  const name = thing === undefined ? null : nameOf(thing)
+  const { needs, page } = sourceOf(kind)
+  const isAllowed = useCan()(needs)
+  const title = `${name ?? kind} ${key}`
+  const text = (
+    <>
+      {prefix}
+      {name ?? (isId(key) && key.length < 11 ? `${kind.replace("-", " ")} ${key}` : <code>{shortId(key)}</code>)}
+      {thing?.tenantId === undefined || !repeats(name) ? null : (
+        <small>
+          {" · "}
+          <TenantText id={thing.tenantId} />
+        </small>
+      )}
+    </>
+  )
+  return isAllowed && page !== undefined && !isPlain ? (
+    <Link className={className} href={page(key)} title={title}>
+      {text}
     </Link>
+  ) : (
+    <span className={className} title={title}>
+      {text}
+    </span>
   )
 }
+
+/** A trial user by its name, where that can be read. */
+export const TrialUserName = ({ id }: { readonly id: number }) => <Named className="name" kind="trial-user" id={id} />
+
+/** An agent by its name, where that can be read. */
+export const AgentName = ({ id }: { readonly id: string | null }) =>
+  id === null ? <span className="soft">none</span> : <Named kind="agent" id={id} />
 
 /** A cap by its name, where that can be read. */
-export const CapName = ({ id }: { readonly id: string }) => {
-  const name = useRow("budgetCaps.list", id, useCan()("budgets:read"))?.name
+export const CapName = ({ id }: { readonly id: string }) => <Named className="name" kind="cap" id={id} />
+
+/** Principals that there is one of. */
+const singles: Readonly<Record<string, string>> = {
+  anonymous: "Anonymous",
+  "service-account": "Service account",
+  system: "System"
+}
+
+/** What the names of principals begin with, where they have an id and a name of their own. */
+const prefixes = { account: "", agent: "agent ", "api-key": "key ", synthetic: "synthetic " } as const
+
+interface OfPrincipal {
+  readonly isPlain?: boolean
+  /** As entries of the audit log have it: `account:…`, `service-account`. */
+  readonly name: string
+}
+
+/** Who did something: an account, an agent or a key by its name, where that can be read. */
+export const PrincipalName = ({ isPlain, name }: OfPrincipal) => {
+  const [kind = "", id = ""] = name.split(/:(.*)/s)
+  if (kind in prefixes && isId(id)) {
+    const known = kind as keyof typeof prefixes
+    return <Named kind={known} id={id} isPlain={isPlain} prefix={prefixes[known]} />
+  }
   return (
-    <Link className="name" href={`/caps/${id}`} title={name ?? id}>
-      {name ?? <code>{shortId(id)}</code>}
-    </Link>
+    <span className="cut" title={name}>
+      {singles[name] ?? short(name)}
+    </span>
   )
 }
 
-/** Who made a request: an API key by its name, where that can be read, and anyone else as the service calls it. */
-export const PrincipalName = ({ name }: { readonly name: string }) => {
-  const isAllowed = useCan()("api-keys:read")
-  const [kind, id = ""] = name.split(":")
-  const key = useRow("apiKeys.list", id, isAllowed && kind === "api-key")
-  return <Cut text={key ? `key ${key.name}` : name} title={name} />
+/** The kinds of things that entries of the audit log are about. */
+const entities: Readonly<Record<string, Kind>> = {
+  Account: "account",
+  Agent: "agent",
+  ApiKey: "api-key",
+  Application: "application",
+  BudgetCap: "cap",
+  Plan: "plan",
+  Role: "role",
+  SyntheticPrincipal: "synthetic",
+  Tenant: "tenant",
+  TrialUser: "trial-user"
+}
+
+interface OfEntity {
+  readonly id: string
+  readonly isPlain?: boolean
+  /** As entries of the audit log have it: `Account`, `ApiKey`. */
+  readonly type: string
+}
+
+/** What an entry of the audit log is about, by its name where it has one that can be read. */
+export const EntityName = ({ id, isPlain, type }: OfEntity) => {
+  const kind = entities[type]
+  return kind !== undefined && isId(id) ? (
+    <Named kind={kind} id={id} isPlain={isPlain} />
+  ) : (
+    <span className="cut" title={id}>
+      {short(id)}
+    </span>
+  )
+}
+
+/** What the members of a cap's scope are. */
+const dimensions: Readonly<Record<string, readonly [what: string, kind?: Kind]>> = {
+  agentId: ["agent", "agent"],
+  apiKeyId: ["key", "api-key"],
+  applicationId: ["application", "application"],
+  model: ["model"],
+  planId: ["plan", "plan"],
+  provider: ["provider"],
+  taskType: ["task type"],
+  userId: ["user"]
+}
+
+/** What a cap counts, in words. */
+export const ScopeText = ({ scope }: { readonly scope: Readonly<Record<string, string | number>> }) => {
+  const members = Object.entries(scope)
+  if (members.length === 0) return "everything"
+  return members.map(([name, value], index) => {
+    const [what, kind] = dimensions[name] ?? [name]
+    return (
+      <span key={name}>
+        {index === 0 ? "" : ", "}
+        {value === "each" ? (
+          `each ${what}`
+        ) : (
+          <>
+            {what} {kind === undefined ? value : <Named kind={kind} id={value} isPlain />}
+          </>
+        )}
+      </span>
+    )
+  })
+}
+
+interface Labelled {
+  readonly key: string | null
+  readonly label?: string | null
+}
+
+const maxIds = 100
+
+/** A report whose items are called by their names, with the tenant beside those that several have. */
+export const useLabelled = <Asked extends { readonly data?: { readonly items: ReadonlyArray<Labelled> } | undefined }>(
+  dimension: string,
+  asked: Asked
+): Asked => {
+  const kind = dimension === "agent" || dimension === "api-key" ? dimension : undefined
+  const { list, needs } = sourceOf(kind ?? "agent")
+  const items = asked.data?.items ?? []
+  const times = Map.groupBy(items, ({ label }) => label)
+  const ids = items.flatMap(({ key, label }) => (key !== null && (times.get(label)?.length ?? 0) > 1 ? [key] : []))
+  const isAllowed = useCan()(needs)
+  const isAsked = kind !== undefined && ids.length > 0 && isAllowed
+  const { data } = useCall(
+    list,
+    { query: { ids: ids.slice(0, maxIds).join(","), limit: maxIds } },
+    { enabled: isAsked }
+  )
+  const { tenants } = useTenants()
+  const report = asked.data
+  const labelled = useMemo(() => {
+    if (report === undefined || data === undefined || tenants.length < 2) return report
+    const tenantOf = new Map(data.items.map(({ id, tenantId }) => [String(id), tenantId]))
+    const names = new Map(tenants)
+    return {
+      ...report,
+      items: report.items.map((item) => {
+        const tenantId = item.key === null ? undefined : tenantOf.get(item.key)
+        return tenantId === undefined
+          ? item
+          : { ...item, label: `${item.label} · ${names.get(tenantId) ?? "installation"}` }
+      })
+    }
+    // The tenants are read again with every page; their number says enough.
+    // oxlint-disable-next-line react-hooks/exhaustive-deps
+  }, [report, data, tenants.length])
+  return { ...asked, data: labelled }
 }

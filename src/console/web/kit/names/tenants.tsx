@@ -1,9 +1,15 @@
+import { Link } from "wouter"
 import { useCall, useRow } from "../../api/hooks.ts"
 import { useCaller, useCan } from "../../shell/session.tsx"
 import { Field } from "../forms/operation.tsx"
 import { type Filter } from "../lists/filters.tsx"
 import { type Column } from "../lists/table.tsx"
-import { mostNames, type Option } from "./names.tsx"
+
+/** An id and its name. */
+export type Option = readonly [value: string, text: string]
+
+/** As many as there can be to choose from, the newest. */
+export const mostNames = { query: { limit: 200, sort: "-createdAt" } } as const
 
 /** The tenants to choose from, and whether there are more of them; none for a caller of one tenant. */
 export const useTenants = () => {
@@ -28,13 +34,31 @@ export const TenantField = ({ none = "The default tenant", others = [] }: Choosi
   return <Field label="Tenant" name="tenantId" options={[["", none], ...others, ...tenants]} />
 }
 
+interface OfTenant {
+  readonly id: string | null
+  /** What stands for no tenant. */
+  readonly none?: string
+}
+
 /** The name of a tenant, where the caller may see it. */
-export const TenantName = ({ id }: { readonly id: string | null }) => {
+export const TenantText = ({ id, none = "installation" }: OfTenant) => {
+  const own = useCaller().tenant
   const { isComplete, isSystem, tenants } = useTenants()
-  const known = tenants.find((tenant) => tenant[0] === id)?.[1]
+  const known = own?.id === id ? own?.name : tenants.find((tenant) => tenant[0] === id)?.[1]
   const found = useRow("tenants.list", id ?? "", isSystem && tenants.length > 0 && !isComplete && known === undefined)
-  if (id === null) return <span className="soft">installation</span>
-  return known ?? found?.name ?? <code>{id}</code>
+  if (id === null) return <span className="soft">{none}</span>
+  return known ?? found?.name ?? <code title={id}>…{id.slice(-8)}</code>
+}
+
+/** The same as a link to the tenant's page, where the caller may open it. */
+export const TenantName = (tenant: OfTenant) => {
+  const may = useCan()
+  if (tenant.id === null || !may("tenants:read")) return <TenantText {...tenant} />
+  return (
+    <Link className="cut" href={`/tenants/${tenant.id}`} title={tenant.id}>
+      <TenantText {...tenant} />
+    </Link>
+  )
 }
 
 /** The filter by tenant, which is shown where the caller may see more than one. */

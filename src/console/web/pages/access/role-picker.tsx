@@ -1,8 +1,9 @@
 import { useState } from "react"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
-import { Chips } from "../../kit/forms/scopes.tsx"
 import { ownSlug } from "../../kit/names/built-in.ts"
+import { Named } from "../../kit/names/names.tsx"
+import { Soft } from "../../kit/parts.tsx"
 import { useCan, useRefusal } from "../../shell/session.tsx"
 
 /** The roles that accounts can have, which are those of this service itself; undefined where the caller may not see them. */
@@ -63,7 +64,13 @@ export const RolePicker = ({ initial = [], label = "Roles", name = "roleIds" }: 
 }
 
 /** The names of roles. */
-export const RoleNames = ({ ids }: { readonly ids: ReadonlyArray<number> }) => {
-  const roles = useOwnRoles()
-  return <Chips texts={ids.map((id) => roles?.find((role) => role.id === id)?.name ?? `role ${id}`)} />
-}
+export const RoleNames = ({ ids }: { readonly ids: ReadonlyArray<number> }) =>
+  ids.length === 0 ? (
+    <Soft>none</Soft>
+  ) : (
+    <span className="chips">
+      {ids.map((id) => (
+        <Named key={id} className="chip" kind="role" id={id} isPlain />
+      ))}
+    </span>
+  )

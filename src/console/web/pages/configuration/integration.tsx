@@ -7,6 +7,8 @@ import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
 import { Chips } from "../../kit/forms/scopes.tsx"
 import { SigningSecret } from "../../kit/forms/secret.tsx"
 import { List } from "../../kit/lists/list.tsx"
+import { PrincipalName } from "../../kit/names/names.tsx"
+import { TenantName } from "../../kit/names/tenants.tsx"
 import { DetailPage, Noted, Tag } from "../../kit/parts.tsx"
 import { announce } from "../../kit/toast.tsx"
 import { type Integration, IntegrationFields, toneOf } from "./integrations.tsx"
@@ -129,8 +131,8 @@ export default () => (
       ["Kind", words(of.kind)],
       ["Address", <code>{of.url}</code>],
       ["Event types", <Chips texts={of.eventTypes} />],
-      ["Tenant", of.tenantId ?? "every tenant, and the installation"],
-      ["Made", <Noted value={<Moment at={of.createdAt} style="full" />} note={of.createdBy} />]
+      ["Tenant", <TenantName id={of.tenantId} none="every tenant, and the installation" />],
+      ["Made", <Noted value={<Moment at={of.createdAt} style="full" />} note={<PrincipalName name={of.createdBy} />} />]
     ]}
   >
     {({ id }) => <Deliveries id={id} />}

@@ -5,6 +5,7 @@ import { Moment } from "../../kit/format.tsx"
 import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
 import { SecretDialog } from "../../kit/forms/secret.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
+import { PrincipalName } from "../../kit/names/names.tsx"
 import { Noted } from "../../kit/parts.tsx"
 
 const write = "applications:write"
@@ -67,7 +68,16 @@ export const RegistrationTokens = ({ above }: { readonly above: ReactNode }) => 
       {
         title: "Made",
         sort: "createdAt",
-        cell: ({ createdAt, createdBy }) => <Noted value={<Moment at={createdAt} />} note={`by ${createdBy}`} />
+        cell: ({ createdAt, createdBy }) => (
+          <Noted
+            value={<Moment at={createdAt} />}
+            note={
+              <>
+                by <PrincipalName name={createdBy} />
+              </>
+            }
+          />
+        )
       }
     ]}
     acts={[Delete]}

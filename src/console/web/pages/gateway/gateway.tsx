@@ -9,6 +9,7 @@ import { Form, SelectField, TextArea, textOf, TextField } from "../../kit/forms/
 import { formOf } from "../../kit/forms/operation.tsx"
 import { List } from "../../kit/lists/list.tsx"
 import { Table } from "../../kit/lists/table.tsx"
+import { PrincipalName } from "../../kit/names/names.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Answered, Card, Fault, Soft, Tag } from "../../kit/parts.tsx"
 import { Loading } from "../../kit/states.tsx"
@@ -263,7 +264,7 @@ const Versions = () => (
       columns={[
         { title: "Version", cell: ({ version }) => <strong>{version}</strong> },
         { title: "Written", cell: ({ createdAt }) => <Moment at={createdAt} style="full" /> },
-        { title: "By", cell: ({ createdBy }) => createdBy },
+        { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
         {
           title: "From",
           cell: ({ restoredFrom }) => (restoredFrom === undefined ? null : `version ${restoredFrom}, rolled back`)

@@ -3,11 +3,12 @@ import { Failure } from "../../api/client.ts"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
 import { CopyCurl, type Of } from "../../kit/actions.tsx"
-import { CapBar, scopeText } from "../../kit/charts/cap-bar.tsx"
+import { CapBar } from "../../kit/charts/cap-bar.tsx"
 import { Moment, percent, quantity } from "../../kit/format.tsx"
 import { ConfirmAct, formOf } from "../../kit/forms/operation.tsx"
 import { List } from "../../kit/lists/list.tsx"
 import { Table } from "../../kit/lists/table.tsx"
+import { PrincipalName, ScopeText } from "../../kit/names/names.tsx"
 import { Called, Card, DetailPage, Tag } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
@@ -91,7 +92,7 @@ const Grants = ({ of: cap }: Of<Cap>) => (
             { title: "By", isNumber: true, cell: ({ amount }) => quantity(amount, cap.unit) },
             { title: "Reason", cell: ({ reason }) => reason },
             { title: "Granted", cell: ({ createdAt }) => <Moment at={createdAt} /> },
-            { title: "By whom", cell: ({ createdBy }) => createdBy },
+            { title: "By whom", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
             {
               title: "Until",
               cell: ({ endedAt, expiresAt }) =>
@@ -116,7 +117,14 @@ const Alerts = ({ of: cap }: Of<Cap>) => (
       columns={[
         { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} style="full" /> },
         { title: "Threshold", cell: ({ measure, percent: at }) => `${percent(at, 0)} ${measure}` },
-        { title: "Of", cell: ({ scope }) => <span className="chip">{scopeText(scope)}</span> },
+        {
+          title: "Of",
+          cell: ({ scope }) => (
+            <span className="chip">
+              <ScopeText scope={scope} />
+            </span>
+          )
+        },
         { title: "Spent", isNumber: true, cell: ({ spent, unit }) => quantity(spent, unit) },
         { title: "Reserved", isNumber: true, cell: ({ reserved, unit }) => quantity(reserved, unit) },
         { title: "Limit", isNumber: true, cell: ({ limit, unit }) => quantity(limit, unit) }
@@ -154,9 +162,12 @@ export default function OneCap() {
     <DetailPage
       name="budgetCaps.get"
       what="Cap"
-      lead={(cap) =>
-        `${quantity(cap.limit, cap.unit)} ${periodText(cap)} on ${scopeText(cap.scope)}; when it is full it ${modes[cap.mode]}.`
-      }
+      lead={(cap) => (
+        <>
+          {quantity(cap.limit, cap.unit)} {periodText(cap)} on <ScopeText scope={cap.scope} />; when it is full it{" "}
+          {modes[cap.mode]}.
+        </>
+      )}
       copies={
         <>
           {data?.status === "paused" ? <Tag>paused</Tag> : null}

@@ -2,12 +2,12 @@ import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
 import { Act, type Of, useFirst } from "../../kit/actions.tsx"
-import { CapBar, scopeText } from "../../kit/charts/cap-bar.tsx"
+import { CapBar } from "../../kit/charts/cap-bar.tsx"
 import { count, quantity } from "../../kit/format.tsx"
 import { ConfirmAct, SwitchAct } from "../../kit/forms/operation.tsx"
 import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
-import { useAgents, useApplications } from "../../kit/names/names.tsx"
+import { ScopeText, useAgents, useApplications } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
 import { Noted, Tag } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
@@ -52,7 +52,9 @@ const Use = ({ cap }: { readonly cap: Cap }) => {
           <Link href={href}>
             <b>{cap.name}</b>
           </Link>
-          <span className="chip">{scopeText(cap.scope)}</span>
+          <span className="chip">
+            <ScopeText scope={cap.scope} />
+          </span>
           <span className="num">{quantity(cap.limit, cap.unit)} each</span>
         </div>
         <div className="legend">{data === undefined ? "…" : "nothing was spent under it in this period"}</div>
@@ -186,14 +188,16 @@ export const PauseCap = ({ of: cap }: Of<Cap>) => (
     needs={write}
     meaning={[
       "While it is paused it counts and refuses nothing.",
-      `It limits ${scopeText(cap.scope)} to ${quantity(cap.limit, cap.unit)} again, and counts from now on.`
+      <>
+        It limits <ScopeText scope={cap.scope} /> to {quantity(cap.limit, cap.unit)} again, and counts from now on.
+      </>
     ]}
   />
 )
 
 export const DeleteCap = ({ of: cap }: Of<Cap>) => (
   <ConfirmAct name="budgetCaps.delete" of={cap} verb="Delete" what="cap" needs={write}>
-    The limit of {quantity(cap.limit, cap.unit)} {periodText(cap)} on {scopeText(cap.scope)} ends at once, with its
-    grants. What was counted stays in the reports.
+    The limit of {quantity(cap.limit, cap.unit)} {periodText(cap)} on <ScopeText scope={cap.scope} /> ends at once, with
+    its grants. What was counted stays in the reports.
   </ConfirmAct>
 )

@@ -3,7 +3,7 @@ import { count, Moment, usd } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { AgentName, PrincipalName, shortId, useAgents } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
-import { orNone, Tag } from "../../kit/parts.tsx"
+import { Noted, orNone, Tag } from "../../kit/parts.tsx"
 
 const states = ["held", "open", "settled", "released", "denied", "expired"] as const
 const tones = { held: "warn", open: "ok", denied: "bad", expired: "", released: "", settled: "" } as const
@@ -58,7 +58,9 @@ export default () => (
       {
         title: "Decision",
         cell: ({ decidedBy, decisionReason }) =>
-          decidedBy === null ? null : <span title={decidedBy}>{decisionReason ?? "approved"}</span>
+          decidedBy === null ? null : (
+            <Noted value={decisionReason ?? "approved"} note={<PrincipalName name={decidedBy} />} />
+          )
       }
     ]}
   />

@@ -4,8 +4,9 @@ import { useCall } from "../../api/hooks.ts"
 import { ButtonLink, CopyCurl, useNow } from "../../kit/actions.tsx"
 import { CapBar } from "../../kit/charts/cap-bar.tsx"
 import { Bars } from "../../kit/charts/chart.tsx"
-import { count, Moment, percent, ownTimeZone, short, usd, words } from "../../kit/format.tsx"
+import { count, Moment, percent, ownTimeZone, usd, words } from "../../kit/format.tsx"
 import { Icon } from "../../kit/icons.tsx"
+import { PrincipalName } from "../../kit/names/names.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Answered, Called, Card, Note, PercentChange, Tag, Tile } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
@@ -188,7 +189,7 @@ const Changes = () => (
           cells={({ actionType, id, occurredAt, sequence, userId }) => [
             <Moment at={occurredAt} />,
             words(actionType),
-            short(userId),
+            <PrincipalName name={userId} />,
             <Link href={`/audit/${id}`}>
               <code>{sequence === null ? "open" : `#${sequence}`}</code>
             </Link>

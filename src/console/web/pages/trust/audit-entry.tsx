@@ -1,12 +1,36 @@
 import { Link } from "wouter"
 import { type Answer } from "../../api/operations.ts"
 import { Moment, words } from "../../kit/format.tsx"
+import { EntityName, type Kind, Named, PrincipalName } from "../../kit/names/names.tsx"
+import { TenantName } from "../../kit/names/tenants.tsx"
 import { Card, DetailPage, Noted, Tag } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { outcomeTones } from "./audit.tsx"
 
-const shown = (value: unknown): string =>
+const textOf = (value: unknown): string =>
   value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value, undefined, 1)
+
+/** The kinds of what members identify. */
+const kinds: Readonly<Record<string, Kind>> = {
+  agentId: "agent",
+  apiKeyId: "api-key",
+  applicationId: "application",
+  capId: "cap",
+  planId: "plan",
+  roleIds: "role",
+  tenantId: "tenant",
+  trialUserId: "trial-user"
+}
+
+/** The names of what a member identifies. */
+const Meant = ({ name, value }: { readonly name: string; readonly value: unknown }) => {
+  if (value == null) return null
+  if (name.endsWith("By") && typeof value === "string") return <PrincipalName name={value} />
+  const kind = kinds[name]
+  return kind === undefined
+    ? null
+    : [value].flat().map((id) => <Named key={String(id)} className="line" kind={kind} id={String(id)} />)
+}
 
 type Changes = NonNullable<Answer<"auditLogs.get">["changes"]>
 
@@ -25,15 +49,17 @@ const Compared = ({ after, before }: Changes) => {
         </thead>
         <tbody>
           {names.map((name) => {
-            const [was, is] = [shown(before?.[name]), shown(after?.[name])]
+            const [was, is] = [textOf(before?.[name]), textOf(after?.[name])]
+            const isSame = was === is
             return (
-              <tr key={name} className={was === is ? "gone" : undefined}>
+              <tr key={name} className={isSame ? "gone" : undefined}>
                 <td>{name}</td>
                 <td className="wrap">
-                  <code>{was === is ? was : was === "" ? "" : <del>{was}</del>}</code>
+                  <code>{isSame || was === "" ? was : <del>{was}</del>}</code>{" "}
+                  <Meant name={name} value={before?.[name]} />
                 </td>
                 <td className="wrap">
-                  <code>{was === is ? is : is === "" ? "" : <ins>{is}</ins>}</code>
+                  <code>{isSame || is === "" ? is : <ins>{is}</ins>}</code> <Meant name={name} value={after?.[name]} />
                 </td>
               </tr>
             )
@@ -45,9 +71,8 @@ const Compared = ({ after, before }: Changes) => {
 }
 
 /** The other entries about the same. */
-const Others = ({ member, of }: { readonly member: "entityId" | "userId"; readonly of: string }) => (
-  <Link href={`/audit?${member}=${encodeURIComponent(of)}`}>{of}</Link>
-)
+const othersOf = (entityType: string, entityId: string) =>
+  `/audit?${new URLSearchParams({ entityType, entityId }).toString()}`
 
 /** One entry: what it says, what changed, what proves it. */
 export default () => (
@@ -64,9 +89,25 @@ export default () => (
           <Tag tone={outcomeTones[entry.outcome]}>{entry.outcome}</Tag> {entry.reason}
         </>
       ],
-      ["Actor", <Noted value={<Others member="userId" of={entry.userId} />} note={entry.actorType} />],
-      [words(entry.entityType), entry.entityId === null ? "none" : <Others member="entityId" of={entry.entityId} />],
-      ["Tenant", entry.tenantId ?? "the installation"],
+      [
+        "Actor",
+        <Noted
+          value={<PrincipalName name={entry.userId} />}
+          note={<Link href={`/audit?userId=${encodeURIComponent(entry.userId)}`}>{entry.userId}</Link>}
+        />
+      ],
+      [
+        words(entry.entityType),
+        entry.entityId === null ? (
+          "none"
+        ) : (
+          <Noted
+            value={<EntityName type={entry.entityType} id={entry.entityId} />}
+            note={<Link href={othersOf(entry.entityType, entry.entityId)}>{entry.entityId}</Link>}
+          />
+        )
+      ],
+      ["Tenant", <TenantName id={entry.tenantId} none="the installation" />],
       ["From", <Noted value={entry.ipAddress ?? "no address"} note={entry.userAgent} />],
       ["Trace", <code>{entry.traceId ?? "none"}</code>],
       ["Chain", <code>{entry.sequence === null ? "not linked yet" : `#${entry.sequence} ${hash}`}</code>]

@@ -1,13 +1,15 @@
-import { Fragment, useEffect, useState } from "react"
+import { Fragment, type ReactNode, useEffect, useState } from "react"
 import { Link, useSearchParams } from "wouter"
 import { addressOf } from "../../api/client.ts"
 import { queries, useCall } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
 import { Act, Download } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
-import { count, Moment, short, words } from "../../kit/format.tsx"
-import { useFilters } from "../../kit/lists/filters.tsx"
+import { count, Moment, words } from "../../kit/format.tsx"
+import { useFilters, withMembers } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
+import { EntityName, PrincipalName } from "../../kit/names/names.tsx"
+import { TenantText } from "../../kit/names/tenants.tsx"
 import { Called, Facts, Tag } from "../../kit/parts.tsx"
 import { useCaller, useCan } from "../../shell/session.tsx"
 
@@ -73,7 +75,7 @@ const momentBefore = (hours: number): string =>
 
 /** Who did what, when, from where. */
 export default function Audit() {
-  const { isFiltered, set, values } = useFilters(keys)
+  const { isFiltered, values } = useFilters(keys)
   const [, setSearch] = useSearchParams()
   const may = useCan()
   const { tenant } = useCaller()
@@ -84,12 +86,16 @@ export default function Audit() {
   const entities = [...new Set(types.data?.map(({ entityType }) => entityType))].toSorted()
   const actions =
     types.data?.filter(({ entityType }) => values.entityType === undefined || entityType === values.entityType) ?? []
-  const by = (key: (typeof keys)[number], value: string | null) =>
-    value === null ? null : (
-      <button type="button" className="link" title={`Filter by ${value}`} onClick={() => set(key, value)}>
-        {short(value)}
-      </button>
-    )
+  const by = (members: Readonly<Record<string, string>>, called: string, name: ReactNode) => (
+    <button
+      type="button"
+      className="link"
+      title={`Filter by ${called}`}
+      onClick={() => setSearch((before) => withMembers(before, { ...members, cursor: "" }))}
+    >
+      {name}
+    </button>
+  )
   return (
     <ListPage
       title="Audit log"
@@ -133,7 +139,13 @@ export default function Audit() {
           ],
           toUrl: (value) => (value in spans ? momentBefore(Number(value)) : value)
         },
-        ...(["userId", "entityId", "tenantId"] as const).map((key) => ({ key, label: words(key) })),
+        { key: "userId", label: "Actor", nameOf: (name) => <PrincipalName name={name} isPlain /> },
+        {
+          key: "entityId",
+          label: "Of",
+          nameOf: (id) => <EntityName type={values.entityType ?? ""} id={id} isPlain />
+        },
+        { key: "tenantId", label: "Tenant", nameOf: (id) => <TenantText id={id} /> },
         { key: "endDate", label: "Until", isHidden: true },
         isFiltered ? (
           <button key="none" type="button" className="btn quiet" onClick={() => setSearch({})}>
@@ -158,12 +170,15 @@ export default function Audit() {
           )
         },
         { title: "Outcome", cell: ({ outcome }) => <Tag tone={outcomeTones[outcome]}>{outcome}</Tag> },
-        { title: "Actor", cell: ({ userId }) => by("userId", userId) },
+        { title: "Actor", cell: ({ userId }) => by({ userId }, userId, <PrincipalName name={userId} isPlain />) },
         {
           title: "Of",
           cell: ({ entityId, entityType }) => (
             <>
-              {words(entityType)} {by("entityId", entityId)}
+              {words(entityType)}{" "}
+              {entityId === null
+                ? null
+                : by({ entityId, entityType }, entityId, <EntityName type={entityType} id={entityId} isPlain />)}
             </>
           )
         },

@@ -1,6 +1,7 @@
 import { Link } from "wouter"
 import { count, Moment, short, words } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
+import { Named, PrincipalName } from "../../kit/names/names.tsx"
 import { Tag } from "../../kit/parts.tsx"
 
 const kinds = ["agent", "agent-key", "api-key", "credential", "delegation", "webhook"] as const
@@ -17,16 +18,24 @@ export default () => (
     empty="There is no identity but people"
     columns={[
       { title: "Kind", cell: ({ kind }) => words(kind) },
-      { title: "Name", cell: ({ id, name }) => <span title={id}>{name ?? short(id)}</span> },
+      {
+        title: "Name",
+        cell: ({ id, kind, name }) =>
+          kind === "agent" || kind === "api-key" ? (
+            <Named className="name" kind={kind} id={id} />
+          ) : (
+            <span title={id}>{name ?? short(id)}</span>
+          )
+      },
       {
         title: "Owner",
         cell: ({ owner, ownerIsLive }) =>
           owner === null ? (
             <Tag tone="warn">no owner</Tag>
           ) : (
-            <span title={owner}>
-              {short(owner)} {ownerIsLive === false ? <Tag tone="warn">gone</Tag> : null}
-            </span>
+            <>
+              <PrincipalName name={owner} /> {ownerIsLive === false ? <Tag tone="warn">gone</Tag> : null}
+            </>
           )
       },
       { title: "Used", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },

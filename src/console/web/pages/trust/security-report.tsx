@@ -5,6 +5,7 @@ import { count, short, words } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { useFilters } from "../../kit/lists/filters.tsx"
 import { List } from "../../kit/lists/list.tsx"
+import { Named } from "../../kit/names/names.tsx"
 import { DetailPage, Noted, Tag } from "../../kit/parts.tsx"
 import { severities } from "./security.tsx"
 
@@ -64,7 +65,16 @@ const Findings = ({ id }: { readonly id: string }) => {
         {
           title: "Identity",
           cell: ({ resource }) => (
-            <Noted value={<strong>{resource.name ?? short(resource.id)}</strong>} note={resource.kind} />
+            <Noted
+              value={
+                resource.kind === "agent" || resource.kind === "api-key" ? (
+                  <Named className="name" kind={resource.kind} id={resource.id} />
+                ) : (
+                  <strong title={resource.id}>{resource.name ?? short(resource.id)}</strong>
+                )
+              }
+              note={words(resource.kind).toLowerCase()}
+            />
           )
         },
         {

@@ -1,9 +1,10 @@
 import { Link } from "wouter"
 import { type Row } from "../../api/operations.ts"
 import { ButtonLink } from "../../kit/actions.tsx"
-import { count, Moment, short, words } from "../../kit/format.tsx"
+import { count, Moment, words } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
+import { PrincipalName } from "../../kit/names/names.tsx"
 import { Soft, Tag } from "../../kit/parts.tsx"
 
 const { Act: DialogAct, Field } = formOf("security.requestReport")
@@ -62,7 +63,7 @@ export default () => (
         cell: ({ findings }: Row<"security.listReports">) =>
           findings[severity] === 0 ? <Soft>0</Soft> : <b>{count(findings[severity])}</b>
       })),
-      { title: "By", cell: ({ createdBy }) => <small title={createdBy}>{short(createdBy)}</small> }
+      { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> }
     ]}
   />
 )

@@ -2,9 +2,8 @@ import { Link } from "wouter"
 import { type Row } from "../../api/operations.ts"
 import { Moment, relative, usd, words } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
-import { Chips } from "../../kit/forms/scopes.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
-import { shortId, useAgents } from "../../kit/names/names.tsx"
+import { Named } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
 import { Noted, Tag } from "../../kit/parts.tsx"
 
@@ -63,15 +62,16 @@ const Decide = ({ anomaly, status }: { readonly anomaly: Anomaly; readonly statu
   )
 }
 
+/** What an anomaly is of, by its name. */
+const nameOf = ({ dimension, key }: Pick<Anomaly, "dimension" | "key">) =>
+  dimension === "agent" || dimension === "plan" || dimension === "cap" ? (
+    <Named kind={dimension} id={key} isPlain />
+  ) : (
+    key
+  )
+
 /** Cost that is not as usual. */
 export default function Anomalies() {
-  const agents = useAgents()
-  const nameOf = ({ dimension, key }: Pick<Anomaly, "dimension" | "key">) =>
-    dimension === "agent"
-      ? (agents.find(([id]) => id === key)?.[1] ?? shortId(key))
-      : dimension === "plan" || dimension === "cap"
-        ? shortId(key)
-        : key
   return (
     <ListPage
       title="Anomalies"
@@ -119,9 +119,12 @@ export default function Anomalies() {
         { title: "Impact", isNumber: true, cell: ({ impactUsd }) => <strong>{usd(impactUsd)}</strong> },
         {
           title: "Most of it",
-          cell: ({ contributors }) => (
-            <Chips none="" texts={contributors.slice(0, 1).map((one) => `${nameOf(one)} ${usd(one.costUsd)}`)} />
-          )
+          cell: ({ contributors }) =>
+            contributors.slice(0, 1).map((one) => (
+              <span key={one.key} className="chip">
+                {nameOf(one)} {usd(one.costUsd)}
+              </span>
+            ))
         },
         {
           title: "Status",

@@ -2,11 +2,11 @@ import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Row } from "../../api/operations.ts"
 import { TabLinks, useNow } from "../../kit/actions.tsx"
-import { count, Moment, short } from "../../kit/format.tsx"
+import { count, Moment } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
 import { type Column } from "../../kit/lists/table.tsx"
-import { AgentName, CapName, PrincipalName, shortId } from "../../kit/names/names.tsx"
+import { AgentName, CapName, EntityName, Named, PrincipalName } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Soft } from "../../kit/parts.tsx"
@@ -38,7 +38,7 @@ export const refusedBy: Column<Entry> = {
     entityId === null ? (
       <Soft>no cap</Soft>
     ) : reason?.startsWith("The plan ") === true ? (
-      <span title={entityId}>plan {shortId(entityId)}</span>
+      <Named kind="plan" id={entityId} prefix="plan " />
     ) : reason?.startsWith("The call ") === true ? (
       <AgentName id={entityId} />
     ) : (
@@ -86,8 +86,8 @@ export const Refused = () => {
       filters={[
         <RangeChoice key="range" {...chosen} />,
         ofTenant,
-        { key: "entityId", label: "Cap", nameOf: short, removes },
-        { key: "userId", label: "Who asked", nameOf: short, removes }
+        { key: "entityId", label: "Cap", nameOf: (id) => <EntityName type="BudgetCap" id={id} isPlain />, removes },
+        { key: "userId", label: "Who asked", nameOf: (name) => <PrincipalName name={name} isPlain />, removes }
       ]}
       name="auditLogs.list"
       input={{ query: { ...refused, startDate: from, ...(to === undefined ? {} : { endDate: to }) } }}

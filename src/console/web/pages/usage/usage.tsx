@@ -8,7 +8,7 @@ import { count, milliseconds, Moment, percent, usd } from "../../kit/format.tsx"
 import { Choice, FilterChoices, nothingMatches, useFilters, withMembers } from "../../kit/lists/filters.tsx"
 import { dateIn, type Range, RangeChoice, useRange } from "../../kit/lists/range.tsx"
 import { type Column, Table } from "../../kit/lists/table.tsx"
-import { shortId } from "../../kit/names/names.tsx"
+import { shortId, useLabelled } from "../../kit/names/names.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Answered, Called, Card, Nothing, PercentChange, Soft, Tile } from "../../kit/parts.tsx"
 import { type Dimension, dimensions, useUsageFilters } from "./usage-filters.tsx"
@@ -136,7 +136,7 @@ export default function Usage() {
     params: { dimension },
     query: { ...query, ...range, limit: 200, ...(sort === undefined ? {} : { sort }) }
   }
-  const asked = useCall("insights.by", input, { everySeconds: 60 })
+  const asked = useLabelled(dimension, useCall("insights.by", input, { everySeconds: 60 }))
   const earlier = { params: { dimension }, query: { ...query, ...before, limit: 200 } }
   const then = useCall("insights.by", earlier, { enabled: compares })
   const costBefore = new Map(then.data?.items.map(({ costUsd, key }) => [key, costUsd]))

@@ -4,6 +4,7 @@ import { CapBar } from "../../../kit/charts/cap-bar.tsx"
 import { count, Moment, usd } from "../../../kit/format.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../../kit/forms/operation.tsx"
 import { Chips, ScopePicker } from "../../../kit/forms/scopes.tsx"
+import { PrincipalName } from "../../../kit/names/names.tsx"
 import { TenantName } from "../../../kit/names/tenants.tsx"
 import { Answered, Card, Facts, orNone, Soft } from "../../../kit/parts.tsx"
 import { useCan } from "../../../shell/session.tsx"
@@ -114,7 +115,7 @@ export const Identity = ({ of: agent }: Of<Agent>) => (
           [
             "Registered",
             <>
-              <Moment at={agent.createdAt} style="full" /> by {agent.createdBy}
+              <Moment at={agent.createdAt} style="full" /> by <PrincipalName name={agent.createdBy} />
             </>
           ],
           agent.expiresAt === null ? null : ["Ends", <Moment at={agent.expiresAt} style="full" />]

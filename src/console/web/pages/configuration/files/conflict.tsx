@@ -1,6 +1,7 @@
 import { useRef } from "react"
 import { Tabs } from "../../../kit/actions.tsx"
 import { Moment } from "../../../kit/format.tsx"
+import { PrincipalName } from "../../../kit/names/names.tsx"
 import { Card, Verbatim } from "../../../kit/parts.tsx"
 import { Compare } from "../../../kit/texts/diff.tsx"
 import { type Editing, Editor } from "../../../kit/texts/editor.tsx"
@@ -44,7 +45,8 @@ export const Resolve = ({ conflict: { base, merged, mine, theirs }, isPending, o
     <Card label="Conflict" title={`Version ${theirs.version} was saved while you edited`}>
       <div className="in stack">
         <p>
-          {theirs.updatedBy} saved it <Moment at={theirs.updatedAt} />. You began with version {base.version}.{" "}
+          <PrincipalName name={theirs.updatedBy} /> saved it <Moment at={theirs.updatedAt} />. You began with version{" "}
+          {base.version}.{" "}
           {merged === undefined
             ? "Both changed the same lines, so the result begins with your text."
             : "The two changes do not touch the same lines, so the result has both."}

@@ -6,6 +6,7 @@ import { Moment } from "../../../kit/format.tsx"
 import { SelectField } from "../../../kit/forms/form.tsx"
 import { ConfirmAct, formOf } from "../../../kit/forms/operation.tsx"
 import { Table } from "../../../kit/lists/table.tsx"
+import { PrincipalName } from "../../../kit/names/names.tsx"
 import { Called, Fault, Noted } from "../../../kit/parts.tsx"
 import { announce } from "../../../kit/toast.tsx"
 import {
@@ -133,7 +134,14 @@ export const Deleted = ({ application }: { readonly application: Application }) 
                 {
                   title: "Deleted",
                   cell: ({ deletedAt, deletedBy }) => (
-                    <Noted value={<Moment at={deletedAt} />} note={`by ${deletedBy}`} />
+                    <Noted
+                      value={<Moment at={deletedAt} />}
+                      note={
+                        <>
+                          by <PrincipalName name={deletedBy} />
+                        </>
+                      }
+                    />
                   )
                 }
               ]}

@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "react"
 import { call, Failure } from "../../../api/client.ts"
 import { useChange } from "../../../api/hooks.ts"
 import { Act } from "../../../kit/actions.tsx"
+import { PrincipalName } from "../../../kit/names/names.tsx"
 import { type Editing, Editor } from "../../../kit/texts/editor.tsx"
 import { mergeOf } from "../../../kit/texts/merge.ts"
 import { announce } from "../../../kit/toast.tsx"
@@ -111,8 +112,8 @@ export const Edit = ({ locked, node }: OfFile) => {
         {isOutdated && !save.isPending ? (
           <div className="note">
             <span>
-              Version {node.version} was saved by {node.updatedBy} while you edit version {base.version}. Saving shows
-              both.
+              Version {node.version} was saved by <PrincipalName name={node.updatedBy} /> while you edit version{" "}
+              {base.version}. Saving shows both.
             </span>
           </div>
         ) : null}

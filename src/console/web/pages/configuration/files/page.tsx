@@ -5,7 +5,7 @@ import { Act, Copy, CopyCurl, TabLinks } from "../../../kit/actions.tsx"
 import { Moment } from "../../../kit/format.tsx"
 import { Table } from "../../../kit/lists/table.tsx"
 import { isBuiltIn } from "../../../kit/names/built-in.ts"
-import { ApplicationChoice } from "../../../kit/names/names.tsx"
+import { ApplicationChoice, PrincipalName } from "../../../kit/names/names.tsx"
 import { Page } from "../../../kit/page.tsx"
 import { Answered, Called, NameLink, Noted, Nothing } from "../../../kit/parts.tsx"
 import { Empty, Loading } from "../../../kit/states.tsx"
@@ -30,7 +30,16 @@ const Folder = ({ children }: { readonly children: ReadonlyArray<TreeNode> }) =>
         { title: "Size", isNumber: true, cell: ({ size }) => sizeText(size) },
         {
           title: "Changed",
-          cell: ({ updatedAt, updatedBy }) => <Noted value={<Moment at={updatedAt} />} note={`by ${updatedBy}`} />
+          cell: ({ updatedAt, updatedBy }) => (
+            <Noted
+              value={<Moment at={updatedAt} />}
+              note={
+                <>
+                  by <PrincipalName name={updatedBy} />
+                </>
+              }
+            />
+          )
         }
       ]}
     />
@@ -64,7 +73,7 @@ const OneNode = ({ application, node, nodes }: OfNode) => {
           <h2 className="path">{node.path}</h2>
           <p>
             {node.type === "file" ? `Version ${node.version}, ${sizeText(node.size)}, changed ` : "Changed "}
-            <Moment at={node.updatedAt} /> by {node.updatedBy}
+            <Moment at={node.updatedAt} /> by <PrincipalName name={node.updatedBy} />
           </p>
         </div>
         <div className="acts">

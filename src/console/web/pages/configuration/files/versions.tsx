@@ -3,6 +3,7 @@ import { ButtonLink } from "../../../kit/actions.tsx"
 import { Moment } from "../../../kit/format.tsx"
 import { ConfirmAct } from "../../../kit/forms/operation.tsx"
 import { List } from "../../../kit/lists/list.tsx"
+import { PrincipalName } from "../../../kit/names/names.tsx"
 import { Called, Card, NameLink, Soft, Tag, Verbatim } from "../../../kit/parts.tsx"
 import { UnifiedDiff } from "../../../kit/texts/diff.tsx"
 import { etag, type Node, type OfFile } from "./nodes.ts"
@@ -104,7 +105,7 @@ export const Versions = ({ locked, node }: OfFile) => {
             cell: ({ version }) => <NameLink name={`Version ${version}`} to={`/files/${node.id}?version=${version}`} />
           },
           { title: "Saved", cell: ({ createdAt }) => <Moment at={createdAt} /> },
-          { title: "By", cell: ({ createdBy }) => createdBy },
+          { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
           {
             title: "How",
             cell: ({ restoredFrom, version }) => (
@@ -139,7 +140,7 @@ export const OneVersion = ({ locked, node, version }: OfFile & { readonly versio
         title={`Version ${version}`}
         beside={
           <small>
-            saved by {createdBy} <Moment at={createdAt} />
+            saved by <PrincipalName name={createdBy} /> <Moment at={createdAt} />
             {restoredFrom === undefined ? null : `, with the content of version ${restoredFrom}`}
           </small>
         }

@@ -1,0 +1,80 @@
+import { assert, describe, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import * as crypto from "node:crypto"
+import { bearer, makeAccount, signIn } from "../support/accounts.ts"
+import { assertQuiet, Browser, executablePath, openConsole, settled, step } from "../support/browser.ts"
+import { sharedServiceLayer, TestService } from "../support/service.ts"
+
+const unique = (name: string): string => `${name} ${crypto.randomUUID().slice(0, 8)}`
+
+const make = Effect.fnUntraced(function* (service: TestService["Service"], path: string, body: object) {
+  const answer = yield* service.call("POST", path, { body })
+  assert.strictEqual(answer.status, 201, answer.text)
+  return answer.body
+})
+
+describe.skipIf(executablePath === undefined)("names in the console", () => {
+  layer(Layer.merge(sharedServiceLayer, Browser.layer), { excludeTestServices: true, timeout: "120 seconds" })((it) => {
+    it.effect("agents of one name are told apart by their tenants, and another one is named alone", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const [one, other] = [unique("Initech"), unique("Acme")]
+        const [same, single] = [unique("cleaner"), unique("writer")]
+        const tenants = [
+          yield* make(service, "/api/tenants", { name: one }),
+          yield* make(service, "/api/tenants", { name: other })
+        ]
+        const caps: Array<string> = []
+        for (const { id: tenantId } of tenants) {
+          for (const name of tenantId === tenants[0]?.id ? [same, single] : [same]) {
+            const { id: agentId } = yield* make(service, "/api/agents", { name, tenantId })
+            const cap = { name: unique("cap"), unit: "usd", limit: 5, period: "month", tenantId, scope: { agentId } }
+            caps.push((yield* make(service, "/api/budgets/caps", cap)).id)
+          }
+        }
+        const window = yield* openConsole(service)
+        const { page } = window
+        const lead = (id: string) =>
+          Effect.andThen(
+            window.visit(`/caps/${id}`),
+            step(() => page.locator(".head p").innerText())
+          )
+        assert.include(yield* lead(caps[0] ?? ""), `agent ${same} · ${one};`)
+        assert.include(yield* lead(caps[1] ?? ""), `agent ${single};`)
+        assert.include(yield* lead(caps[2] ?? ""), `agent ${same} · ${other};`)
+        yield* window.visit("/reservations")
+        const options = yield* step(() => page.getByLabel("Agent", { exact: true }).locator("option").allInnerTexts())
+        assert.includeMembers(options, [`Agent: ${same} · ${one}`, `Agent: ${same} · ${other}`, `Agent: ${single}`])
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("the audit log names accounts, keys, the service account and what was changed", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const ada = yield* makeAccount(service, ["*:*"], { name: unique("Ada") })
+        const { body: account } = yield* service.call("GET", `/api/accounts/${ada.id}`)
+        const key = yield* make(service, "/api/api-keys", { name: unique("robot"), scopes: ["*:*"] })
+        const tenant = yield* make(service, "/api/tenants", { name: unique("Of names") })
+        const path = `/api/tenants/${tenant.id}`
+        const renamed = unique("Renamed")
+        yield* service.call("PATCH", path, bearer(yield* signIn(service, ada), { body: { settings: { a: 1 } } }))
+        yield* service.call("PATCH", path, { key: key.key, body: { name: renamed } })
+        const window = yield* openConsole(service)
+        const { page } = window
+        yield* window.visit(`/audit?entityType=Tenant&entityId=${tenant.id}`)
+        const rows = page.locator("tbody tr")
+        for (const [at, who] of [`key ${key.name}`, account.name, "Service account"].entries()) {
+          yield* step(() => rows.nth(at).getByText(who, { exact: true }).waitFor())
+          yield* step(() => rows.nth(at).getByText(renamed).waitFor())
+        }
+        assert.notMatch(yield* step(() => page.innerText("main")), /account:|api-key:|[\da-f]{8}-[\da-f]{4}/)
+        yield* step(() => rows.nth(1).getByRole("button", { name: account.name }).click())
+        yield* step(() => page.waitForURL("**userId=account**"))
+        yield* step(() => page.locator(".pill").getByText(account.name).waitFor())
+        yield* settled(page)
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+  })
+})
