@@ -107,6 +107,17 @@ CREATE TABLE operator_claims (
   expires_at timestamptz NOT NULL
 );
 
+-- The link by which the owner of an account chooses its password: at most one for each account.
+CREATE TABLE account_invitations (
+  account_id uuid PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,
+  tenant_id uuid,
+  token_sha256 bytea NOT NULL CONSTRAINT account_invitations_token UNIQUE CHECK (octet_length(token_sha256) = 32),
+  expires_at timestamptz NOT NULL
+);
+ALTER TABLE account_invitations ENABLE ROW LEVEL SECURITY;
+CREATE POLICY account_invitations_of_tenant ON account_invitations
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+
 CREATE TABLE identity_providers (
   id uuid PRIMARY KEY,
   kind text NOT NULL CHECK (kind IN ('login', 'workload')),

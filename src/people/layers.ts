@@ -1,5 +1,6 @@
 import { Layer } from "effect"
 import { AccountsHandlers } from "./accounts/handlers.ts"
+import { AccountInvitations } from "./accounts/invitations.ts"
 import { Passwords } from "./accounts/passwords.ts"
 import { Accounts } from "./accounts/service.ts"
 import { SignInAccounts } from "./accounts/sign-in-accounts.ts"
@@ -10,6 +11,7 @@ import { OidcSignInHandlers } from "./oidc-sign-in/handlers.ts"
 import { OidcSignIn } from "./oidc-sign-in/service.ts"
 import { SignInHandlers } from "./sign-in/handlers.ts"
 import { ClaimLinks, InitialAdminSetup } from "./sign-in/initial-admin-setup.ts"
+import { InvitationAcceptance } from "./sign-in/invitation-acceptance.ts"
 import { OwnAccount } from "./sign-in/own-account.ts"
 import { SignIn } from "./sign-in/service.ts"
 import { SessionIssuer } from "./sign-in/session-issuer.ts"
@@ -22,6 +24,8 @@ export const layer = Layer.mergeAll(
   OidcSignIn.layer,
   OwnAccount.layer,
   InitialAdminSetup.layer,
+  InvitationAcceptance.layer,
+  AccountInvitations.layer,
   ClaimLinks.layer,
   SessionTokenCheckLayer
 ).pipe(

@@ -287,6 +287,21 @@ export const changesByOperation: Readonly<
     Effect.map(makeAccount(service), ({ id }) => changes("Account", "AccountUpdated", id, "both", { name: "Augusta" })),
   "accounts.delete": (service) =>
     Effect.map(makeAccount(service), ({ id }) => changes("Account", "AccountDeleted", id, "before")),
+  "accounts.invite": () =>
+    Effect.succeed({
+      body: { email: `ada${unique()}@example.org`, name: "Ada", roleIds: [] },
+      entries: ({ body: { id } }) => [
+        entry("Account", "AccountCreated", id, "after"),
+        entry("Account", "AccountInvited", id, "nothing")
+      ]
+    }),
+  "accounts.renewInvitation": (service) =>
+    Effect.map(makeAccount(service), ({ id }) => changes("Account", "AccountInvited", id, "nothing", {})),
+  "accounts.revokeInvitation": (service) =>
+    makeAccount(service).pipe(
+      Effect.tap(({ id }) => service.call("POST", `/api/accounts/${id}/invitation`, { body: {} })),
+      Effect.map(({ id }) => changes("Account", "AccountInvitationRevoked", id, "nothing"))
+    ),
   "auth.changePassword": (service) =>
     Effect.map(makeSignIn(service), ({ by, credentials, id, token }) => ({
       by,
@@ -464,5 +479,7 @@ export const withoutEntry: Readonly<
 /** What changes something and cannot be called in a walk; each with the test that looks at its entries. */
 export const testedElsewhere: Readonly<Record<string, string>> = {
   "auth.login": "test/people/sign-in/login.test.ts: its entry names the new session, which its answer does not",
+  "auth.acceptInvitation":
+    "test/people/sign-in/invitations.test.ts: its entries name the new session, which its answer does not",
   "auth.claim": "test/people/sign-in/initial-admin-setup.test.ts: it needs the link of a start, and no account"
 }

@@ -126,6 +126,8 @@ export const anonymousOperations: ReadonlyArray<string> = [
   "auth.refresh",
   "auth.logout",
   "auth.claim",
+  "auth.installation",
+  "auth.acceptInvitation",
   "oidcSignIn.providers",
   "oidcSignIn.start",
   "oidcSignIn.callback",

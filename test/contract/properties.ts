@@ -119,6 +119,7 @@ const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean 
     "auth.login",
     "auth.refresh",
     "auth.claim",
+    "auth.acceptInvitation",
     "agentTokens.token",
     "agentTokens.exchange",
     // Its id is in a header of a signed report alone.

@@ -2,9 +2,12 @@ import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { crudEndpoints } from "../../kernel/http/crud-endpoints.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { Created } from "../../kernel/http/location.ts"
 import { page } from "../../kernel/http/page.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
+import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
 import { TenantNotFound } from "../../tenants/domain.ts"
 import { TrialUserNotFound } from "../../trials/users/domain.ts"
 import {
@@ -12,10 +15,13 @@ import {
   AccountCreation,
   AccountEmailTaken,
   AccountId,
+  AccountInvitation,
   AccountIsCaller,
   AccountNotFound,
   AccountPatch,
-  AccountView
+  AccountView,
+  InvitationRenewal,
+  InvitedAccount
 } from "./domain.ts"
 
 const read = requires("accounts:read")
@@ -52,6 +58,36 @@ export class AccountsApi extends HttpApiGroup.make("accounts")
     accounts.delete({
       description: "Ends its sessions. The caller needs every capability that the account has.",
       error: [AccountIsCaller]
+    }),
+    endpoint
+      .post("invite", "/invitations", {
+        summary: "Invite a person",
+        description:
+          "Makes an account without a password, and a link by which its owner chooses one; `link` is in this response only, and you send it. It works once. The rules are those of making an account.",
+        access: write,
+        payload: AccountInvitation,
+        success: Created(InvitedAccount),
+        error: [TenantNotFound, TrialUserNotFound, AccountEmailTaken]
+      })
+      .annotate(OneTimeSecrets, ["link"]),
+    endpoint
+      .post("renewInvitation", "/:id/invitation", {
+        summary: "Make a new link for an account",
+        description:
+          "For an invitation that was lost or has expired, and for a person who has lost the password. An earlier link ends. Until the new one is used the password and the sessions of the account stay. The caller needs every capability that the account has.",
+        access: write,
+        params: { id: AccountId },
+        payload: InvitationRenewal,
+        success: InvitedAccount,
+        error: [AccountNotFound, AccountIsCaller]
+      })
+      .annotate(OneTimeSecrets, ["link"]),
+    endpoint.delete("revokeInvitation", "/:id/invitation", {
+      summary: "Revoke an invitation",
+      description: "Ends the link of an account. Repeating it is 204.",
+      access: write,
+      params: { id: AccountId },
+      error: AccountNotFound
     })
   )
   .middleware(Idempotency)

@@ -65,7 +65,10 @@ export const AccountView = Schema.Struct({
   }),
   createdAt: Instant,
   createdBy: Schema.String.annotate({ examples: ["service-account"] }),
-  lastSignInAt: Schema.NullOr(Instant)
+  lastSignInAt: Schema.NullOr(Instant),
+  invitationExpiresAt: Schema.optionalKey(Instant).annotate({
+    description: "Until when a link lets its owner choose the password; absent where there is none, or it was used"
+  })
 }).annotate({ identifier: "Account" })
 export type AccountView = typeof AccountView.Type
 
@@ -79,6 +82,37 @@ export const AccountCreation = Schema.Struct({
 }).annotate({ identifier: "AccountCreation" })
 export type AccountCreation = typeof AccountCreation.Type
 
+const InvitationTtl = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 300, maximum: 2_592_000 }))).annotate({
+  description: "How long the link works; 604,800, a week, when absent",
+  examples: [604_800]
+})
+
+/** An account whose owner chooses the password. */
+export const AccountInvitation = Schema.Struct({
+  email: Email,
+  name: AccountName,
+  roleIds: RoleIds,
+  tenantId: Schema.optionalKey(Schema.NullOr(TenantId)),
+  trialUserId: Schema.optionalKey(Schema.NullOr(TrialUserId)),
+  ttlSeconds: Schema.optionalKey(InvitationTtl)
+}).annotate({ identifier: "AccountInvitation" })
+export type AccountInvitation = typeof AccountInvitation.Type
+
+export const InvitationRenewal = Schema.Struct({ ttlSeconds: Schema.optionalKey(InvitationTtl) }).annotate({
+  identifier: "InvitationRenewal"
+})
+
+/** An account with a new link: the one answer that holds the link. */
+export const InvitedAccount = Schema.Struct({
+  ...AccountView.fields,
+  link: Schema.RedactedFromValue(
+    Schema.String.annotate({
+      description: "Where its owner chooses the password, shown this once",
+      examples: ["https://manager.example.com/console/invitation#amv_4mXo1ExampleOfATokenThatNobodyHasAnywhere0000"]
+    })
+  )
+}).annotate({ identifier: "InvitedAccount" })
+
 /** Any subset of what may be changed; an account stays with its tenant. */
 export const AccountPatch = Schema.Struct({
   email: Schema.optionalKey(Email),
@@ -87,7 +121,16 @@ export const AccountPatch = Schema.Struct({
   roleIds: Schema.optionalKey(RoleIds),
   trialUserId: Schema.optionalKey(Schema.NullOr(TrialUserId)),
   status: Schema.optionalKey(AccountStatus),
-  ...serverSet("id", "tenantId", "applicationId", "expiresAt", "createdAt", "createdBy", "lastSignInAt")
+  ...serverSet(
+    "id",
+    "tenantId",
+    "applicationId",
+    "expiresAt",
+    "createdAt",
+    "createdBy",
+    "lastSignInAt",
+    "invitationExpiresAt"
+  )
 }).annotate({ identifier: "AccountPatch" })
 export type AccountPatch = typeof AccountPatch.Type
 
@@ -95,7 +138,11 @@ export const accountActions = auditActions("Account", [
   "AccountCreated",
   "AccountUpdated",
   "AccountDeleted",
-  "AccountPasswordChanged"
+  "AccountPasswordChanged",
+  "AccountInvited",
+  "AccountInvitationRevoked",
+  "AccountInvitationAccepted",
+  "AccountInvitationRefused"
 ])
 
 export class AccountNotFound extends Problem<AccountNotFound>()("AccountNotFound", {
@@ -113,5 +160,5 @@ export class AccountEmailTaken extends Problem<AccountEmailTaken>()("AccountEmai
 export class AccountIsCaller extends Problem<AccountIsCaller>()("AccountIsCaller", {
   slug: "account-is-caller",
   status: 409,
-  meaning: "An account cannot suspend or delete itself; change its password at /api/auth/password."
+  meaning: "An account cannot suspend, delete or invite itself; change its password at /api/auth/password."
 }) {}

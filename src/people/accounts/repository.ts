@@ -33,10 +33,11 @@ export const Account = Schema.Struct({
   createdAt: InstantFromDate,
   createdBy: Schema.String,
   lastSignInAt: Schema.NullOr(InstantFromDate),
+  invitationExpiresAt: Schema.NullOr(InstantFromDate),
   roleIds: Schema.Array(RoleId)
 })
 export type Account = typeof Account.Type
-export type NewAccount = Omit<Account, "id" | "lastSignInAt">
+export type NewAccount = Omit<Account, "id" | "lastSignInAt" | "invitationExpiresAt">
 
 /** What a sign-in needs of an account; read past row-level security, since the tenant is not known yet. */
 export const SignInCandidate = Schema.Struct({
@@ -50,8 +51,9 @@ export const SignInCandidate = Schema.Struct({
 })
 export type SignInCandidate = typeof SignInCandidate.Type
 
-const accountColumns =
-  "t.*, ARRAY(SELECT r.role_id FROM account_roles r WHERE r.account_id = t.id ORDER BY r.role_id) AS role_ids"
+const accountColumns = `t.*,
+  ARRAY(SELECT r.role_id FROM account_roles r WHERE r.account_id = t.id ORDER BY r.role_id) AS role_ids,
+  (SELECT i.expires_at FROM account_invitations i WHERE i.account_id = t.id) AS invitation_expires_at`
 
 export class AccountsRepository extends Context.Service<AccountsRepository>()("app/people/AccountsRepository", {
   make: Effect.gen(function* () {
@@ -81,7 +83,7 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
       text: indexedText
     })
     const insertOne = SqlSchema.findOne({
-      Request: Account.mapFields(Struct.omit(["id", "lastSignInAt", "roleIds"])),
+      Request: Account.mapFields(Struct.omit(["id", "lastSignInAt", "invitationExpiresAt", "roleIds"])),
       Result: Schema.Struct({ id: AccountId }),
       execute: (row) => sql`INSERT INTO accounts ${sql.insert(row)} RETURNING id`
     })
@@ -124,7 +126,7 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
           Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die, NoSuchElementError: Effect.die })
         )
         yield* Effect.orDie(setRoles({ id, tenantId: account.tenantId, roleIds }))
-        return { ...account, id, roleIds, lastSignInAt: null }
+        return { ...account, id, roleIds, lastSignInAt: null, invitationExpiresAt: null }
       }),
       update: Effect.fn("AccountsRepository.update")(function* (account: Account) {
         yield* Change
@@ -175,4 +177,7 @@ const tenantGone = (reason: SqlError.ConstraintError) =>
     : Effect.die(reason)
 
 /** An account as the API shows it. */
-export const toResponse = (account: Account): AccountView => Struct.omit(account, ["passwordHash"])
+export const toResponse = ({ invitationExpiresAt, ...account }: Account): AccountView => ({
+  ...Struct.omit(account, ["passwordHash"]),
+  ...(invitationExpiresAt === null ? {} : { invitationExpiresAt })
+})

@@ -21,6 +21,7 @@ import {
   type AccountPatch,
   AccountView
 } from "./domain.ts"
+import { InvitationRepository } from "./invitation-repository.ts"
 import { Passwords } from "./passwords.ts"
 import { type Account, AccountsRepository, toResponse } from "./repository.ts"
 
@@ -38,6 +39,7 @@ export class Accounts extends Context.Service<Accounts>()("app/people/Accounts",
     const audit = yield* Audit
     const database = yield* Database
     const accountSessions = yield* AccountSessions
+    const invitations = yield* InvitationRepository
     const passwords = yield* Passwords
     const repository = yield* AccountsRepository
     const roles = yield* Roles
@@ -115,15 +117,21 @@ export class Accounts extends Context.Service<Accounts>()("app/people/Accounts",
       }
     }, audit.change)
 
-    const create = Effect.fn("Accounts.create")(function* (input: AccountCreation) {
+    /** The tenant of a new account. */
+    const tenantOf = Effect.fnUntraced(function* (asked: TenantId | null | undefined) {
       const principal = yield* CurrentPrincipal
-      const tenantId = input.tenantId === undefined ? (principal.tenantId ?? null) : input.tenantId
+      const tenantId = asked === undefined ? (principal.tenantId ?? null) : asked
       if (principal.tenantId !== undefined && tenantId !== principal.tenantId) {
         return yield* new Forbidden({
           missing: [],
           detail: "A tenant's caller makes accounts of its own tenant only."
         })
       }
+      return tenantId
+    })
+
+    const create = Effect.fn("Accounts.create")(function* (input: AccountCreation) {
+      const tenantId = yield* tenantOf(input.tenantId)
       // Slow, and so before the transaction and its connection.
       const passwordHash = yield* passwords.hash(input.password, [input.email, input.name])
       return yield* insert(input, tenantId, passwordHash)
@@ -135,6 +143,16 @@ export class Accounts extends Context.Service<Accounts>()("app/people/Accounts",
       const held = yield* roles.lockServiceRoles(account.roleIds)
       yield* requireAuthority(distinct(held.flatMap((role) => role.capabilities)))
       return account
+    })
+
+    /** The same of an account that the caller is to get into the hands of another. */
+    const takeToInvite = Effect.fnUntraced(function* (id: AccountId) {
+      const principal = yield* CurrentPrincipal
+      const account = yield* take(id)
+      yield* requireBounds(account)
+      if (principal.name === `account:${id}`) return yield* new AccountIsCaller({})
+      yield* repository.heldBy(id, principal.name)
+      return toResponse(account)
     })
 
     const change = Effect.fnUntraced(function* (id: AccountId, patch: AccountPatch, passwordHash: string | undefined) {
@@ -149,15 +167,20 @@ export class Accounts extends Context.Service<Accounts>()("app/people/Accounts",
       if (patch.trialUserId !== undefined && patch.trialUserId !== before.trialUserId) {
         yield* requireTrialUser(principal, patch.trialUserId)
       }
+      const email = patch.email ?? before.email
+      // A link may be in other hands than those of the new address, and is not needed beside a new password.
+      const endsInvitation = passwordHash !== undefined || email !== before.email
       const after: Account = {
         ...before,
         ...given(patch, plain),
         roleIds,
-        passwordHash: passwordHash ?? before.passwordHash
+        passwordHash: passwordHash ?? before.passwordHash,
+        invitationExpiresAt: endsInvitation ? null : before.invitationExpiresAt
       }
       const isSame = changeable.every((member) => Equal.equals(before[member], after[member]))
       if (isSame && passwordHash === undefined) return { value: toResponse(before), entries: [] }
       yield* repository.update(after)
+      if (endsInvitation) yield* invitations.end(id)
       if (passwordHash !== undefined) yield* repository.heldBy(id, principal.name)
       // An account with other capabilities or another e-mail address has to sign in again.
       const isOther =
@@ -211,6 +234,11 @@ export class Accounts extends Context.Service<Accounts>()("app/people/Accounts",
       /** For a person who signs in with an identity provider. */
       createWithoutPassword: (input: Omit<AccountCreation, "password">, tenantId: TenantId | null) =>
         insert(input, tenantId, null),
+      /** For a person who is invited. */
+      createInvited: (input: Omit<AccountCreation, "password">) =>
+        Effect.flatMap(tenantOf(input.tenantId), (tenantId) => insert(input, tenantId, null)),
+      take,
+      takeToInvite,
       update,
       delete: remove
     }
@@ -218,7 +246,9 @@ export class Accounts extends Context.Service<Accounts>()("app/people/Accounts",
 }) {
   static readonly layerNoDeps = Layer.effect(this, this.make)
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(AccountsRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(Layer.merge(AccountsRepository.layer, InvitationRepository.layer))
+  )
 }
 
 const plain = ["email", "name", "trialUserId", "status"] as const

@@ -3,12 +3,14 @@ import { Change } from "../../audit/log/domain.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
 import { type AccountId } from "./domain.ts"
+import { InvitationRepository } from "./invitation-repository.ts"
 import { AccountsRepository, toResponse } from "./repository.ts"
 
 /** What sign-in needs of accounts; password hashes stay within identity. */
 export class SignInAccounts extends Context.Service<SignInAccounts>()("app/people/SignInAccounts", {
   make: Effect.gen(function* () {
     const database = yield* Database
+    const invitations = yield* InvitationRepository
     const repository = yield* AccountsRepository
 
     const hold = Effect.fnUntraced(function* (id: AccountId, passwordHash: string | null | undefined) {
@@ -54,6 +56,17 @@ export class SignInAccounts extends Context.Service<SignInAccounts>()("app/peopl
         yield* Effect.orDie(repository.update({ ...held.value, passwordHash: to }))
         return Option.some(toResponse(held.value))
       }),
+      /** The account that a live link invites. */
+      invited: Effect.fn("SignInAccounts.invited")(function* (sha256: Uint8Array) {
+        const found = yield* database.read("all", invitations.find(sha256, yield* DateTime.now))
+        return Option.map(found, ({ accountId }) => accountId)
+      }),
+      /** Consumes the link of an account; false when it was no longer the live one. */
+      useInvitation: Effect.fn("SignInAccounts.useInvitation")(function* (id: AccountId, sha256: Uint8Array) {
+        return yield* invitations.use(id, sha256, yield* DateTime.now)
+      }),
+      /** Ends the link of an account whose owner has a new password. */
+      endInvitation: invitations.end,
       /** Whether the installation has an account. */
       exist: database.read("all", repository.exists)
     }
@@ -61,5 +74,7 @@ export class SignInAccounts extends Context.Service<SignInAccounts>()("app/peopl
 }) {
   static readonly layerNoDeps = Layer.effect(this, this.make)
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(AccountsRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(Layer.merge(AccountsRepository.layer, InvitationRepository.layer))
+  )
 }

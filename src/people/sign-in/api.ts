@@ -12,6 +12,9 @@ import {
   Claim,
   ClaimInvalid,
   CurrentPasswordWrong,
+  Installation,
+  InvitationAccepted,
+  InvitationInvalid,
   Login,
   Me,
   PasswordChange,
@@ -61,6 +64,21 @@ export class SignInApi extends HttpApiGroup.make("auth")
         ...setCookie
       }),
       error: [ClaimInvalid, Forbidden, RateLimited, AccountEmailTaken]
+    }),
+    endpoint.get("installation", "/installation", {
+      summary: "Whether the installation is claimed",
+      description:
+        "For the page to sign in, which says how to make the first account while there is none. No credential.",
+      success: Installation,
+      error: RateLimited
+    }),
+    endpoint.post("acceptInvitation", "/invitation", {
+      summary: "Accept an invitation",
+      description:
+        "Gives the account of an invitation its password, ends its other sessions, and signs it in. The token is in the link that an operator sent; it works once. No credential.",
+      payload: InvitationAccepted,
+      success: Answer,
+      error: [InvitationInvalid, Forbidden, RateLimited]
     }),
     endpoint
       .get("me", "/me", {

@@ -56,6 +56,25 @@ export const Claim = Schema.Struct({
 }).annotate({ identifier: "Claim" })
 export type Claim = typeof Claim.Type
 
+/** The password of an account, chosen by the link of its invitation. */
+export const InvitationAccepted = Schema.Struct({
+  token: Schema.RedactedFromValue(
+    text(1, 200).annotate({
+      description: "What follows # in the link",
+      examples: ["amv_4mXo1ExampleOfATokenThatNobodyHasAnywhere0000"]
+    })
+  ),
+  password: NewPassword
+}).annotate({ identifier: "InvitationAccepted" })
+export type InvitationAccepted = typeof InvitationAccepted.Type
+
+/** What anyone may know of an installation. */
+export const Installation = Schema.Struct({
+  claimed: Schema.Boolean.annotate({
+    description: "Whether it has an account; until then a claim link makes the first"
+  })
+}).annotate({ identifier: "Installation" })
+
 /** One sign-in of the caller's. */
 export const AccountSession = Schema.Struct({
   id: AccountSessionId,
@@ -104,6 +123,13 @@ export class ClaimInvalid extends Problem<ClaimInvalid>()("ClaimInvalid", {
   status: 403,
   meaning:
     "The link was used, is older than half an hour, or the installation has an account; a restart prints a new one while it has none."
+}) {}
+
+export class InvitationInvalid extends Problem<InvitationInvalid>()("InvitationInvalid", {
+  slug: "invitation-invalid",
+  status: 403,
+  meaning:
+    "The link was used or revoked, another one took its place, it is too old, or the account or its tenant is suspended. Ask for another link."
 }) {}
 
 export class CurrentPasswordWrong extends Problem<CurrentPasswordWrong>()("CurrentPasswordWrong", {

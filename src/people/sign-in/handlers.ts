@@ -4,6 +4,7 @@ import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { SignInApi } from "./api.ts"
 import { InitialAdminSetup } from "./initial-admin-setup.ts"
+import { InvitationAcceptance } from "./invitation-acceptance.ts"
 import { OwnAccount } from "./own-account.ts"
 import { SignIn } from "./service.ts"
 import { type Issued } from "./session-issuer.ts"
@@ -21,6 +22,7 @@ export const SignInHandlers = fastGroupHandlers(
   SignInApi,
   Effect.fn(function* (handlers) {
     const setup = yield* InitialAdminSetup
+    const invitations = yield* InvitationAcceptance
     const own = yield* OwnAccount
     const signIn = yield* SignIn
     return handlers.handleAll({
@@ -31,6 +33,8 @@ export const SignInHandlers = fastGroupHandlers(
           HttpApiSchema.withHeaders({ body: undefined, headers: { "set-cookie": cookie } })
         ),
       claim: ({ payload, request }) => Effect.map(setup.claim(payload, request), answeredNew),
+      installation: () => setup.installation,
+      acceptInvitation: ({ payload, request }) => Effect.map(invitations.accept(payload, request), answered),
       me: () => own.me,
       changePassword: ({ payload }) => Effect.map(own.changePassword(payload), answered),
       listSessions: ({ query }) => own.sessions(query.cursor, query.limit ?? pageLimitDefault),

@@ -1,38 +1,31 @@
-import { Context, DateTime, Effect, Layer, Redacted } from "effect"
-import { Digest, SecureRandom } from "effect/crypto"
+import { Context, DateTime, Effect, Layer } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { RateLimits } from "../../access/rate-limits.ts"
-import { isFromAnotherSite } from "../../access/session-cookie.ts"
 import { Roles } from "../../applications/roles/service.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
-import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
-import { generate, sha256Of } from "../../platform/crypto/opaque-tokens.ts"
-import { Settings } from "../../platform/settings/settings.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { OneTimeLinks } from "../accounts/one-time-links.ts"
 import { Accounts } from "../accounts/service.ts"
 import { SignInAccounts } from "../accounts/sign-in-accounts.ts"
 import { type Claim, claimActions, ClaimInvalid, signInActions } from "./domain.ts"
 import { InitialAdminRepository } from "./initial-admin-repository.ts"
+import { LinkTokens } from "./link-tokens.ts"
 import { accountPrincipal } from "./service.ts"
 import { SessionIssuer } from "./session-issuer.ts"
 
-const lifetimeMinutes = 30
+const ttlSeconds = 1800
 
 /** The links that create the first administrator, each for half an hour. */
 export class ClaimLinks extends Context.Service<ClaimLinks>()("app/people/ClaimLinks", {
   make: Effect.gen(function* () {
     const signInAccounts = yield* SignInAccounts
     const audit = yield* Audit
-    const digest = yield* Digest.Digest
-    const random = yield* SecureRandom.SecureRandom
+    const links = yield* OneTimeLinks
     const repository = yield* InitialAdminRepository
-    const { api } = yield* Settings
 
     const insert = Effect.gen(function* () {
-      const token = yield* generate(random, "amc")
-      const expiresAt = DateTime.add(yield* DateTime.now, { minutes: lifetimeMinutes })
-      yield* repository.insert(yield* sha256Of(digest, token), expiresAt)
-      // Behind the #, which no browser sends and no proxy writes down.
-      const link = Redacted.make(`${api.publicUrl}/console/claim#${Redacted.value(token)}`, { label: "claim-link" })
+      const { expiresAt, link, sha256 } = yield* links.make("amc", ttlSeconds)
+      yield* repository.insert(sha256, expiresAt)
       return { value: link, entries: [{ action: claimActions.ClaimLinkMade, entityId: "claim-link" }] }
     }).pipe(audit.change, asSystem)
     const isClaimed = signInAccounts.exist
@@ -45,7 +38,9 @@ export class ClaimLinks extends Context.Service<ClaimLinks>()("app/people/ClaimL
     }
   })
 }) {
-  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(InitialAdminRepository.layer))
+  static readonly layer = Layer.effect(this, this.make).pipe(
+    Layer.provide(Layer.merge(InitialAdminRepository.layer, OneTimeLinks.layer))
+  )
 }
 
 /** The first run: a claim link creates the first administrator. */
@@ -54,9 +49,9 @@ export class InitialAdminSetup extends Context.Service<InitialAdminSetup>()("app
     const accounts = yield* Accounts
     const signInAccounts = yield* SignInAccounts
     const audit = yield* Audit
-    const digest = yield* Digest.Digest
     const issuer = yield* SessionIssuer
     const limits = yield* RateLimits
+    const links = yield* LinkTokens
     const repository = yield* InitialAdminRepository
     const roles = yield* Roles
 
@@ -68,11 +63,7 @@ export class InitialAdminSetup extends Context.Service<InitialAdminSetup>()("app
       { email, name, password, token }: Claim,
       request: HttpServerRequest.HttpServerRequest
     ) {
-      if (isFromAnotherSite(issuer.cookie, request.method, request.headers)) {
-        return yield* new Forbidden({ missing: [], detail: "Another site's page sent this request." })
-      }
-      yield* limits.anonymous
-      const sha256 = yield* sha256Of(digest, token)
+      const sha256 = yield* links.presented(token, request)
       // Looked at before the password is hashed, which costs much more; what counts is the look under lock.
       if (!(yield* repository.isLive(sha256, yield* DateTime.now))) return yield* invalid
       const administrator = yield* Effect.orDie(roles.getServiceRole("Administrator"))
@@ -109,10 +100,19 @@ export class InitialAdminSetup extends Context.Service<InitialAdminSetup>()("app
       )
     })
 
-    return { claim }
+    return {
+      claim,
+      /** Whether the installation is claimed, which anyone may know. */
+      installation: Effect.andThen(
+        limits.anonymous,
+        Effect.map(signInAccounts.exist, (claimed) => ({ claimed }))
+      )
+    }
   })
 }) {
   static readonly layerNoDeps = Layer.effect(this, this.make)
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(InitialAdminRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(Layer.merge(InitialAdminRepository.layer, LinkTokens.layer))
+  )
 }

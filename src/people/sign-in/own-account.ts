@@ -64,6 +64,7 @@ export class OwnAccount extends Context.Service<OwnAccount>()("app/people/OwnAcc
         const session = yield* repository.lock(sessionId)
         if (Option.isNone(changed) || Option.isNone(session)) return yield* gone
         yield* attempt.succeeded
+        yield* signInAccounts.endInvitation(accountId)
         const ended = yield* termination.endAllOf(accountId, sessionId)
         yield* repository.dropTokens(sessionId)
         yield* authCaches.announce

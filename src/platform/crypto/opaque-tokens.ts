@@ -8,8 +8,8 @@ const secretBytes = 32
 const written = (prefix: string, bytes: Uint8Array): Redacted.Redacted =>
   Redacted.make(`${prefix}_${Buffer.from(bytes).toString("base64url")}`, { label: "token" })
 
-/** Makes a token; `amt` is a session's, `amc` a claim's, `ami` registers an application and `amr` reads its registration. */
-export const generate = (random: SecureRandom.SecureRandom["Service"], prefix: "amt" | "amc" | "ami" | "amr") =>
+/** Makes a token; `amt` is a session's, `amc` a claim's, `amv` an invitation's, `ami` registers an application and `amr` reads its registration. */
+export const generate = (random: SecureRandom.SecureRandom["Service"], prefix: "amt" | "amc" | "amv" | "ami" | "amr") =>
   Effect.map(random.randomBytes(secretBytes), (bytes) => written(prefix, bytes))
 
 /**

@@ -24,8 +24,11 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })("the cl
     Effect.gen(function* () {
       const { link, service, token } = yield* start
       assert.match(link, /\/console\/claim#amc_[A-Za-z0-9_-]{43}$/)
+      const installation = service.call("GET", "/api/auth/installation", { key: null })
+      assert.deepStrictEqual((yield* installation).body, { claimed: false })
       const made = yield* claim(service, token)
       assert.strictEqual(made.status, 201, made.text)
+      assert.deepStrictEqual((yield* installation).body, { claimed: true })
       assert.strictEqual(made.headers.get("location"), `/api/accounts/${made.body.account.id}`)
       const me = yield* service.call("GET", "/api/auth/me", bearer(made.body.token))
       assert.deepStrictEqual(me.body.capabilities, ["*:*"])
