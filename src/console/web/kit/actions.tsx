@@ -11,7 +11,7 @@ interface Acting {
   readonly children: ReactNode
   readonly icon?: IconName | undefined
   readonly kind?: "" | "main" | "bad" | "quiet" | undefined
-  readonly needs?: string
+  readonly needs?: string | undefined
   readonly onClick?: () => void
   /** The dialog that it opens. */
   readonly opens?: ReactNode

@@ -73,7 +73,7 @@ export const words = (name: string): string => {
     .replace(/([a-z\d])([A-Z])/g, "$1 $2")
     .replace(/[-_]/g, " ")
     .toLowerCase()
-    .replace(/\bapi\b/g, "API")
+    .replace(/\b(?:api|llm)\b/g, (word) => word.toUpperCase())
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
 

@@ -78,6 +78,7 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
   ],
   Access: [
     page("/api-keys", "API keys", "key", "api-keys:read", () => import("../pages/access/api-keys.tsx")),
+    part("/api-keys/:id", "API key", () => import("../pages/access/api-key.tsx")),
     page("/agents", "Agents", "agent", "agents:read", () => import("../pages/access/agents.tsx")),
     part("/agents/:id", "Agent", () => import("../pages/access/agent/page.tsx")),
     page("/trial-users", "Trial users", "people", "trial-users:read", () => import("../pages/access/trial-users.tsx")),
@@ -86,6 +87,7 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
     page("/roles", "Roles", "shield", "roles:read", () => import("../pages/access/roles/page.tsx")),
     page("/accounts", "Accounts", "person", "accounts:read", () => import("../pages/access/accounts.tsx")),
     page("/tenants", "Tenants", "building", "tenants:read", () => import("../pages/access/tenants.tsx")),
+    part("/tenants/:id", "Tenant", () => import("../pages/access/tenant.tsx")),
     page(
       "/identity-providers",
       "Identity providers",
@@ -126,10 +128,15 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
   Installation: [page("/settings", "Settings", "gear", "dashboard:read", () => import("../pages/system/settings.tsx"))]
 }
 
-export const routes: ReadonlyArray<Route> = Object.entries(navigation).flatMap(([group, pages]) =>
-  pages.map((one): Route => {
-    if ("icon" in one) return { ...one, group }
-    const above = pages.find(({ path }) => one.path.startsWith(`${path}/`)) as Page
-    return { ...above, ...one, group: undefined }
-  })
-)
+/** The page of one's own account, which the menu of the account leads to. */
+const own = page("/account", "Your account", "person", undefined, () => import("../pages/access/account.tsx"))
+
+export const routes: ReadonlyArray<Route> = Object.entries(navigation)
+  .flatMap(([group, pages]) =>
+    pages.map((one): Route => {
+      if ("icon" in one) return { ...one, group }
+      const above = pages.find(({ path }) => one.path.startsWith(`${path}/`)) as Page
+      return { ...above, ...one, group: undefined }
+    })
+  )
+  .concat({ ...own, group: undefined })

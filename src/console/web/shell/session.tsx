@@ -42,7 +42,8 @@ export const useCaller = (): Caller => {
 
 const parts = (capability: string) => capability.split(":")
 
-const covers = (held: string, wanted: string): boolean => {
+/** Whether a capability that is held, which may have stars, covers another. */
+export const covers = (held: string, wanted: string): boolean => {
   const [resource, action] = parts(wanted)
   const [heldResource, heldAction] = parts(held)
   return (heldResource === "*" || heldResource === resource) && (heldAction === "*" || heldAction === action)

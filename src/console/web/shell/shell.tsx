@@ -2,6 +2,7 @@ import { type ReactNode, useEffect, useState } from "react"
 import { Link, useLocation, useSearch } from "wouter"
 import { call } from "../api/client.ts"
 import { useCall } from "../api/hooks.ts"
+import { ButtonLink } from "../kit/actions.tsx"
 import { Dialog } from "../kit/dialog.tsx"
 import { Icon, Mark } from "../kit/icons.tsx"
 import { Announcements } from "../kit/toast.tsx"
@@ -86,6 +87,7 @@ const Account = () => {
             <option key={name}>{name}</option>
           ))}
         </select>
+        {account === null ? null : <ButtonLink href="/account">Your account</ButtonLink>}
         <button type="button" className="btn" onClick={() => void signOut()}>
           Sign out
         </button>

@@ -1,7 +1,10 @@
-import { createContext, type FormEvent, type ReactNode, useContext, useId } from "react"
+import { createContext, type FormEvent, type ReactNode, useContext, useId, useState } from "react"
 import { Failure } from "../../api/client.ts"
+import { faultsIn } from "./validity.ts"
 
 const Cause = createContext<unknown>(undefined)
+/** What is wrong with controls before anything is sent, by their ids. */
+const Invalid = createContext<ReadonlyMap<string, string>>(new Map())
 
 const faultsOf = (cause: unknown) => (cause instanceof Failure ? cause.faults : [])
 
@@ -13,29 +16,49 @@ interface Asking {
 }
 
 /** A form that shows what was wrong with its fields beside them, and everything else above its buttons. */
-export const Form = ({ actions, cause, children, onSubmit }: Asking) => (
-  <Cause value={cause}>
-    <form
-      onSubmit={(event: FormEvent<HTMLFormElement>) => {
-        event.preventDefault()
-        onSubmit(new FormData(event.currentTarget), event.currentTarget)
-      }}
-    >
-      <div className="in">
-        {children}
-        {cause instanceof Error ? (
-          <p className="fault" role="alert">
-            {cause.message}
-            {faultsOf(cause)
-              .filter(({ path }) => path.length === 0)
-              .map(({ message }) => ` ${message}`)}
-          </p>
-        ) : null}
-      </div>
-      <footer>{actions}</footer>
-    </form>
-  </Cause>
-)
+export const Form = ({ actions, cause, children, onSubmit }: Asking) => {
+  const [invalid, setInvalid] = useState<ReadonlyMap<string, string>>(new Map())
+  return (
+    <Cause value={cause}>
+      <Invalid value={invalid}>
+        <form
+          noValidate
+          onSubmit={(event: FormEvent<HTMLFormElement>) => {
+            event.preventDefault()
+            const form = event.currentTarget
+            const found = faultsIn(form)
+            setInvalid(found)
+            const [first] = found.keys()
+            if (first === undefined) onSubmit(new FormData(form), form)
+            else document.getElementById(first)?.focus()
+          }}
+        >
+          <div className="in">
+            {children}
+            {cause instanceof Error ? (
+              <p className="fault" role="alert">
+                {cause.message}
+                {faultsOf(cause)
+                  .filter(({ path }) => path.length === 0)
+                  .map(({ message }) => ` ${message}`)}
+              </p>
+            ) : null}
+          </div>
+          <footer>{actions}</footer>
+        </form>
+      </Invalid>
+    </Cause>
+  )
+}
+
+/** What is wrong with a control before anything is sent, by its id. */
+export const useInvalid = (id: string): string | undefined => useContext(Invalid).get(id)
+
+/** What was wrong with a member of the request. */
+export const useFaults = (member: string | undefined): ReadonlyArray<string> =>
+  faultsOf(useContext(Cause))
+    .filter(({ path }) => member !== undefined && `${path.join(".")}.`.startsWith(`${member}.`))
+    .map(({ message }) => message)
 
 /** A value to choose, which is its own text or has one. */
 export type Option = string | readonly [value: string, text: string]
@@ -70,9 +93,9 @@ interface Labelling extends FieldTexts {
 /** A label, a control, and what was wrong with it. */
 export const Labelled = ({ children, hint, label, member }: Labelling) => {
   const id = useId()
-  const faults = faultsOf(useContext(Cause)).filter(
-    ({ path }) => member !== undefined && `${path.join(".")}.`.startsWith(`${member}.`)
-  )
+  const invalid = useInvalid(id)
+  const refused = useFaults(member)
+  const faults = invalid === undefined ? refused : [invalid]
   const isDescribed = faults.length > 0 || hint !== undefined
   return (
     <div className="field">
@@ -80,7 +103,7 @@ export const Labelled = ({ children, hint, label, member }: Labelling) => {
       {children({ id, "aria-describedby": isDescribed ? `${id}-hint` : undefined, "aria-invalid": faults.length > 0 })}
       {isDescribed ? (
         <small id={`${id}-hint`} className={faults.length > 0 ? "fault" : undefined}>
-          {faults.length > 0 ? faults.map(({ message }) => message).join("; ") : hint}
+          {faults.length > 0 ? faults.join("; ") : hint}
         </small>
       ) : null}
     </div>

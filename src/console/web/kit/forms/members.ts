@@ -30,6 +30,12 @@ export const isNeeded = ({ isFilled, isNullable, isRequired, kind }: Member, cur
   return current !== undefined && current !== null && isNullable !== true && cannotBeEmpty
 }
 
+/** A moment in local time, to the minute, as a field for it has it. */
+export const localOf = (at: string): string => {
+  const moment = new Date(at)
+  return new Date(moment.getTime() - moment.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+}
+
 /** The value of an empty field: undefined where a new thing is sent without the member. */
 const emptied = ({ isNullable, isRequired, kind }: Member, current: unknown): unknown => {
   if (current === undefined && isRequired !== true) return undefined
@@ -52,7 +58,8 @@ const valueOf = (field: HTMLInputElement, member: Member, current: unknown): unk
       return Number.isNaN(number) ? text : number
     }
     case "date-time":
-      return new Date(text).toISOString()
+      // A field shows minutes, and what is not touched keeps its seconds.
+      return typeof current === "string" && text === localOf(current) ? current : new Date(text).toISOString()
     case "array":
       return text
         .split(member.ofWords === true ? /[\s,]+/ : /[\n,]/)

@@ -6,7 +6,7 @@ import { Act } from "../actions.tsx"
 import { type IconName } from "../icons.tsx"
 import { AskDialog, type Asked } from "./ask.tsx"
 import { CheckField, type FieldTexts, type Options, SelectField, TextArea, TextField } from "./form.tsx"
-import { bodyOf, isNeeded, type Member, type Members, valueAt } from "./members.ts"
+import { bodyOf, isNeeded, localOf, type Member, type Members, valueAt } from "./members.ts"
 
 const members: Readonly<Record<string, Members>> = declared
 
@@ -50,7 +50,7 @@ export interface Button {
   readonly icon?: IconName | undefined
   /** The text on it, where that is not the title or verb of the dialog. */
   readonly label?: string | undefined
-  readonly needs: string
+  readonly needs?: string | undefined
   readonly unless?: string | undefined
 }
 
@@ -219,7 +219,8 @@ export const Field = (field: FieldProps<string>) => {
   if (member === undefined) throw new Error(`The operation takes no ${name}.`)
   const current = valueAt(of, name)
   const texts = { hint, label, name, "data-member": isExact ? "exact" : "text", "data-unit": unit }
-  const initial = initialOf(current, unit, rows === undefined ? ", " : "\n")
+  const isMoment = member.kind === "date-time" && typeof current === "string"
+  const initial = isMoment ? localOf(current) : initialOf(current, unit, rows === undefined ? ", " : "\n")
   const choices = options ?? member.options
   const { className, defaultValue = initial, required = isNeeded(member, current) } = given
   if (choices !== undefined) {

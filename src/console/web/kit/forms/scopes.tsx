@@ -1,64 +1,127 @@
-import { useState } from "react"
+import { useId, useState } from "react"
 import capabilities from "virtual:capabilities"
-import { useHas } from "../../shell/session.tsx"
+import { covers, useHas } from "../../shell/session.tsx"
 import { words } from "../format.tsx"
 import { Soft } from "../parts.tsx"
+import { useFaults, useInvalid } from "./form.tsx"
+
+/** What programs commonly need, each with a name. */
+const presets: Readonly<Record<string, ReadonlyArray<string>>> = {
+  "Call models": ["llm:complete", "llm:embed", "llm:read"],
+  "Reserve and report spend": ["budgets:read", "spend:read", "spend:write"],
+  "Read reports": ["budgets:read", "insights:read", "spend:read"],
+  "Read everything": ["*:read"]
+}
 
 interface Picking {
   readonly initial?: ReadonlyArray<string>
+  /** Whether one has to be chosen. */
+  readonly isRequired?: boolean
   readonly label?: string
   readonly name?: string
+  /** What may be granted at most, where that is less than what the caller has. */
+  readonly within?: ReadonlyArray<string>
 }
 
-/** Chooses capabilities, by resource, for a member of a body; what the caller lacks cannot be granted. */
-export const ScopePicker = ({ initial = [], label = "Scopes", name = "scopes" }: Picking) => {
+/** Chooses capabilities, by resource or several at once, for a member of a body; what the caller lacks cannot be granted. */
+export const ScopePicker = ({
+  initial = [],
+  isRequired = false,
+  label = "Scopes",
+  name = "scopes",
+  within
+}: Picking) => {
   const has = useHas()
+  const id = useId()
+  const invalid = useInvalid(id)
+  const refused = useFaults(name)
   const [filter, setFilter] = useState("")
   const [scopes, setScopes] = useState(initial)
-  const toggle = (scope: string, isOn: boolean) =>
-    setScopes(isOn ? [...scopes, scope] : scopes.filter((held) => held !== scope))
-  const shown = Object.entries(capabilities).filter(([resource]) =>
-    resource.includes(filter.toLowerCase().replaceAll(" ", "-"))
-  )
+  const mayGrant = (scope: string) => has(scope) && (within === undefined || within.some((held) => covers(held, scope)))
+  const isCovered = (scope: string) => scopes.some((held) => covers(held, scope))
+  const remove = (scope: string) => setScopes(scopes.filter((held) => held !== scope))
+  const shown = Object.entries(capabilities)
+    .filter(([resource]) => resource.includes(filter.trim().toLowerCase().replaceAll(" ", "-")))
+    .map(
+      ([resource, actions]) =>
+        [resource, actions.filter((action) => within === undefined || mayGrant(`${resource}:${action}`))] as const
+    )
+    .filter(([, actions]) => actions.length > 0)
+  const faults = scopes.length === 0 && invalid !== undefined ? [invalid] : refused
   return (
     <fieldset className="scopes">
       <input type="hidden" name={name} data-member="json" value={JSON.stringify(scopes)} />
-      <legend className="label">
-        {label}{" "}
-        <small title={scopes.join("\n")}>
-          {scopes.length === 0 ? "none" : scopes.slice(0, 4).join(", ")}
-          {scopes.length > 4 ? ` and ${scopes.length - 4} more` : ""}
-        </small>
-      </legend>
+      <legend className="label">{label}</legend>
+      <div className="presets">
+        {Object.entries(presets)
+          .filter(([, granted]) => granted.every(mayGrant))
+          .map(([title, granted]) => (
+            <button
+              key={title}
+              type="button"
+              className="btn"
+              onClick={() => setScopes([...scopes, ...granted.filter((scope) => !isCovered(scope))])}
+            >
+              {title}
+            </button>
+          ))}
+      </div>
+      <div className="chips" role="group" aria-label={`Chosen ${label.toLowerCase()}`}>
+        {scopes.length === 0 ? <Soft>None is chosen yet.</Soft> : null}
+        {scopes.map((scope) => (
+          <span key={scope} className="chip">
+            {scope}
+            <button type="button" aria-label={`Remove ${scope}`} onClick={() => remove(scope)}>
+              ×
+            </button>
+          </span>
+        ))}
+      </div>
       <input
+        id={id}
+        ref={(field) => field?.setCustomValidity(isRequired && scopes.length === 0 ? "Choose one scope or more" : "")}
         type="search"
         aria-label={`Filter ${label.toLowerCase()}`}
+        aria-describedby={faults.length > 0 ? `${id}-hint` : undefined}
+        aria-invalid={faults.length > 0}
         placeholder="Filter by resource"
         value={filter}
         onChange={(event) => setFilter(event.target.value)}
       />
+      {faults.length === 0 ? null : (
+        <small id={`${id}-hint`} className="fault">
+          {faults.join("; ")}
+        </small>
+      )}
       <div className="choices">
         {shown.map(([resource, actions]) => (
           <div key={resource} role="group" aria-label={words(resource)}>
             <span>{words(resource)}</span>
-            {actions.map((action) => {
-              const scope = `${resource}:${action}`
-              const id = `scope-${resource}-${action}`
-              const isHeld = has(scope)
-              return (
-                <span key={action} className="check" title={isHeld ? scope : `You do not have ${scope}`}>
-                  <input
-                    id={id}
-                    type="checkbox"
-                    aria-label={scope}
-                    checked={scopes.includes(scope)}
-                    disabled={!isHeld && !scopes.includes(scope)}
-                    onChange={(event) => toggle(scope, event.target.checked)}
-                  />
-                  <label htmlFor={id}>{action}</label>
-                </span>
-              )
-            })}
+            <span className="actions">
+              {actions.map((action) => {
+                const scope = `${resource}:${action}`
+                const isOwn = scopes.includes(scope)
+                const isByStar = !isOwn && isCovered(scope)
+                const may = mayGrant(scope)
+                return (
+                  <span
+                    key={action}
+                    className="check"
+                    title={isByStar ? "A wider scope has it" : may ? scope : `You do not have ${scope}`}
+                  >
+                    <input
+                      id={`${id}-${scope}`}
+                      type="checkbox"
+                      aria-label={scope}
+                      checked={isOwn || isByStar}
+                      disabled={isByStar || (!may && !isOwn)}
+                      onChange={(event) => (event.target.checked ? setScopes([...scopes, scope]) : remove(scope))}
+                    />
+                    <label htmlFor={`${id}-${scope}`}>{action}</label>
+                  </span>
+                )
+              })}
+            </span>
           </div>
         ))}
       </div>

@@ -33,7 +33,7 @@ const Spend = ({ dimension, id }: { readonly dimension: SpendSource["dimension"]
 }
 
 /** When the last 30 days began, as the page of usage counts them. */
-const thirtyDaysAgo = (): string => {
+export const thirtyDaysAgo = (): string => {
   const start = new Date()
   start.setHours(0, 0, 0, 0)
   start.setDate(start.getDate() - 29)

@@ -1,14 +1,14 @@
 import { Failure } from "../../api/client.ts"
 import { type Payload, type Row } from "../../api/operations.ts"
-import { ButtonLink, type Of } from "../../kit/actions.tsx"
-import { Cut, Moment } from "../../kit/format.tsx"
+import { type Of } from "../../kit/actions.tsx"
+import { Moment } from "../../kit/format.tsx"
 import { TextArea, textOf } from "../../kit/forms/form.tsx"
 import { formOf, SwitchAct } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { useSpendColumn } from "../../kit/lists/spend.tsx"
-import { Tag } from "../../kit/parts.tsx"
+import { NameLink, Tag } from "../../kit/parts.tsx"
 
-type Tenant = Row<"tenants.list">
+export type Tenant = Row<"tenants.list">
 type Settings = NonNullable<Payload<"tenants.update">["settings"]>
 
 const write = "tenants:write"
@@ -51,6 +51,7 @@ const Create = () => (
     title="Make a tenant"
     action="Make the tenant"
     done="The tenant is made"
+    leads={({ id }) => `/tenants/${id}`}
     needs={write}
     body={withSettings}
   >
@@ -58,13 +59,13 @@ const Create = () => (
   </create.Make>
 )
 
-const Edit = ({ of: tenant }: Of<Tenant>) => (
+export const Edit = ({ of: tenant }: Of<Tenant>) => (
   <update.Change of={tenant} needs={write} body={withSettings}>
     <Fields tenant={tenant} />
   </update.Change>
 )
 
-const Suspend = ({ of: tenant }: Of<Tenant>) => (
+export const Suspend = ({ of: tenant }: Of<Tenant>) => (
   <SwitchAct
     name="tenants.update"
     of={tenant}
@@ -79,8 +80,6 @@ const Suspend = ({ of: tenant }: Of<Tenant>) => (
   />
 )
 
-const Accounts = ({ of: { id } }: Of<Tenant>) => <ButtonLink href={`/accounts?tenantId=${id}`}>Accounts</ButtonLink>
-
 /** The customers of the installation. */
 export default () => (
   <ListPage
@@ -93,12 +92,12 @@ export default () => (
     rowClass={({ status }) => (status === "active" ? undefined : "gone")}
     empty="There is no tenant"
     columns={[
-      { title: "Name", sort: "name", cell: ({ name }) => <Cut as="strong" text={name} /> },
+      { title: "Name", sort: "name", cell: ({ id, name }) => <NameLink name={name} to={`/tenants/${id}`} /> },
       { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : "warn"}>{status}</Tag> },
       { title: "Short name", cell: ({ slug }) => <code className="cut">{slug}</code> },
       ...useSpendColumn("tenant"),
       { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} style="date" /> }
     ]}
-    acts={[Accounts, Edit, Suspend]}
+    acts={[Edit, Suspend]}
   />
 )

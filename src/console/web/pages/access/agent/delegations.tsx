@@ -1,9 +1,10 @@
 import { type Row } from "../../../api/operations.ts"
 import { type Of } from "../../../kit/actions.tsx"
-import { Moment } from "../../../kit/format.tsx"
+import { Cut, Moment } from "../../../kit/format.tsx"
 import { ConfirmAct, formOf } from "../../../kit/forms/operation.tsx"
 import { ScopeChips, ScopePicker } from "../../../kit/forms/scopes.tsx"
 import { List } from "../../../kit/lists/list.tsx"
+import { Named } from "../../../kit/names/names.tsx"
 import { Soft } from "../../../kit/parts.tsx"
 import { inactive, type Agent, rowClass, Status, write } from "./status.tsx"
 
@@ -30,7 +31,7 @@ export const Delegate = ({ of: agent }: Of<Agent>) => (
       />
       <Field label="Subject" name="subject" hint="The id of the agent or account; of an external user <issuer>|<sub>" />
     </div>
-    <ScopePicker />
+    <ScopePicker within={agent.scopeCeiling} isRequired />
     <div className="row2">
       <Field label="Reason" name="reason" />
       <Field label="Expires" name="expiresAt" hint="Local time; empty for no end" />
@@ -66,11 +67,12 @@ export const Delegations = ({ of: agent }: Of<Agent>) => (
     columns={[
       {
         title: "For",
-        cell: ({ subject, subjectType }) => (
-          <>
-            {subjectType} <code title={subject}>{subject.length > 40 ? `…${subject.slice(-36)}` : subject}</code>
-          </>
-        )
+        cell: ({ subject, subjectType }) =>
+          subjectType === "external" ? (
+            <Cut as="code" text={subject} />
+          ) : (
+            <Named kind={subjectType === "user" ? "account" : "agent"} id={subject} prefix={`${subjectType} `} />
+          )
       },
       { title: "Status", cell: ({ status }) => <Status of={status} /> },
       { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },

@@ -5,6 +5,7 @@ import { ConfirmAct, formOf } from "../../../kit/forms/operation.tsx"
 import { ScopeChips, ScopePicker } from "../../../kit/forms/scopes.tsx"
 import { SecretDialog } from "../../../kit/forms/secret.tsx"
 import { List } from "../../../kit/lists/list.tsx"
+import { PrincipalName } from "../../../kit/names/names.tsx"
 import { Noted } from "../../../kit/parts.tsx"
 import { inactive, type Agent, rowClass, Status, write } from "./status.tsx"
 
@@ -43,7 +44,7 @@ export const IssueToken = ({ of: agent }: Of<Agent>) => {
         defaultValue={minutes}
         required
       />
-      <ScopePicker name="requestedScopes" initial={agent.scopeCeiling} />
+      <ScopePicker name="requestedScopes" initial={agent.scopeCeiling} within={agent.scopeCeiling} isRequired />
     </Make>
   )
 }
@@ -73,12 +74,26 @@ export const Tokens = ({ of: agent }: Of<Agent>) => (
     columns={[
       { title: "Id", cell: ({ id }) => <code title={id}>{id.slice(-12)}</code> },
       { title: "Status", cell: ({ status }) => <Status of={status} /> },
-      { title: "Subject", cell: ({ subject }) => <code title={subject}>{subject.replace(agent.id, "itself")}</code> },
+      {
+        title: "Subject",
+        cell: ({ subject }) => (subject === `agent:${agent.id}` ? "itself" : <PrincipalName name={subject} />)
+      },
       { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },
       {
         title: "Issued",
         cell: ({ issuedAt, issuedBy, keyId }) => (
-          <Noted value={<Moment at={issuedAt} />} note={keyId === null ? `by ${issuedBy}` : "with a key"} />
+          <Noted
+            value={<Moment at={issuedAt} />}
+            note={
+              keyId === null ? (
+                <>
+                  by <PrincipalName name={issuedBy} />
+                </>
+              ) : (
+                "with a key"
+              )
+            }
+          />
         )
       },
       { title: "Ends", cell: ({ expiresAt }) => <Moment at={expiresAt} /> }

@@ -1,0 +1,64 @@
+import { Link } from "wouter"
+import { Copy, type Of } from "../../kit/actions.tsx"
+import { Moment } from "../../kit/format.tsx"
+import { Chips } from "../../kit/forms/scopes.tsx"
+import { Named, PrincipalName } from "../../kit/names/names.tsx"
+import { TenantName } from "../../kit/names/tenants.tsx"
+import { Card, DetailPage } from "../../kit/parts.tsx"
+import { EditKey, type Key, KeyStatus, RevokeKey, RotateKey } from "./keys.tsx"
+import { Snippets } from "./snippets.tsx"
+import { CapsCard, SpendCard } from "./spend.tsx"
+
+const CopyId = ({ of: { id } }: Of<Key>) => (
+  <Copy text={id} what="Id">
+    Copy id
+  </Copy>
+)
+
+/** One key: what it may do, what it costs, and how to call with it. */
+export default () => (
+  <DetailPage
+    name="apiKeys.get"
+    what="API key"
+    lead={(key) => (
+      <>
+        <KeyStatus of={key} /> <code>{key.start}…</code>
+      </>
+    )}
+    actions={[CopyId, EditKey, RotateKey, RevokeKey]}
+    facts={(key) => [
+      ["It may", <Chips none="nothing" texts={key.scopes} />],
+      ["Tenant", <TenantName id={key.tenantId} none="none: of the whole installation" />],
+      key.applicationId === null ? null : ["Application", <Named kind="application" id={key.applicationId} />],
+      [
+        "Made",
+        <>
+          <Moment at={key.createdAt} style="full" /> by <PrincipalName name={key.createdBy} />
+        </>
+      ],
+      key.rotatedFrom === null
+        ? null
+        : ["In the place of", <Link href={`/api-keys/${key.rotatedFrom}`}>the key before it</Link>],
+      ["Last used", <Moment at={key.lastUsedAt} />],
+      ["Expires", key.expiresAt === null ? "never, unless it is revoked" : <Moment at={key.expiresAt} style="full" />]
+    ]}
+  >
+    {({ id, start }) => (
+      <>
+        <div className="grid">
+          <SpendCard filter={{ apiKeyId: id }} />
+          <CapsCard filter={{ apiKeyId: id }} none="No cap counts this key by itself; those of its tenant hold." />
+        </div>
+        <Card title="Call with it">
+          <div className="in stack">
+            <p className="soft">
+              Put the key that begins with <code>{start}</code> in the place of <code>YOUR_KEY</code>. It was shown
+              once, when it was made; rotate it for another one.
+            </p>
+            <Snippets />
+          </div>
+        </Card>
+      </>
+    )}
+  </DetailPage>
+)
