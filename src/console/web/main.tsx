@@ -8,6 +8,7 @@ import { DialogHost } from "./kit/dialog.tsx"
 import { Page } from "./kit/page.tsx"
 import { Empty, Failed, Loading, NotAllowed } from "./kit/states.tsx"
 import { Claim } from "./pages/system/claim.tsx"
+import { Invitation } from "./pages/system/invitation.tsx"
 import { Login } from "./pages/system/login.tsx"
 import { routes } from "./shell/routes.tsx"
 import { CallerProvider, forgetSession, sessionKey, useRefusal, useSession } from "./shell/session.tsx"
@@ -114,6 +115,7 @@ createRoot(document.querySelector("#root")!).render(
         <Switch>
           <Route path="/login" component={Login} />
           <Route path="/claim" component={Claim} />
+          <Route path="/invitation" component={Invitation} />
           <Route component={SignedIn} />
         </Switch>
       </Router>

@@ -2,10 +2,13 @@ import { type ReactNode, useState } from "react"
 import { Copy } from "../actions.tsx"
 import { Dialog, useDialogs } from "../dialog.tsx"
 
+const noteOfKeeping = "I have stored it where I will find it"
 const noteOfDigest = "Copy it now: it is shown this once, and only its digest is stored."
 
 interface Shown {
   readonly children?: ReactNode
+  /** What is confirmed before it closes. */
+  readonly kept?: string
   readonly note?: string
   /** What comes after it, where that is more than to close it. */
   readonly onClose?: (() => void) | undefined
@@ -16,7 +19,8 @@ interface Shown {
 }
 
 /** Shows a secret this once; it closes only after it was confirmed that the secret is kept. */
-export const SecretDialog = ({ children, note = noteOfDigest, onClose, secret, title, what }: Shown) => {
+export const SecretDialog = ({ children, kept = noteOfKeeping, note = noteOfDigest, ...shown }: Shown) => {
+  const { onClose, secret, title, what } = shown
   const { close } = useDialogs()
   const [isKept, setKept] = useState(false)
   return (
@@ -30,7 +34,7 @@ export const SecretDialog = ({ children, note = noteOfDigest, onClose, secret, t
         {children}
         <div className="check">
           <input id="is-kept" type="checkbox" checked={isKept} onChange={(event) => setKept(event.target.checked)} />
-          <label htmlFor="is-kept">I have stored it where I will find it</label>
+          <label htmlFor="is-kept">{kept}</label>
         </div>
       </div>
       <footer>

@@ -1,7 +1,8 @@
-import { type Row } from "../../api/operations.ts"
+import { type Answer, type Row } from "../../api/operations.ts"
 import { type Of } from "../../kit/actions.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../kit/forms/operation.tsx"
+import { SecretDialog } from "../../kit/forms/secret.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { TenantField, TenantName, useTenantFilter } from "../../kit/names/tenants.tsx"
 import { NameLines, Tag } from "../../kit/parts.tsx"
@@ -9,29 +10,103 @@ import { useCaller } from "../../shell/session.tsx"
 import { RoleNames, RolePicker } from "./role-picker.tsx"
 
 type Account = Row<"accounts.list">
+type Invited = Answer<"accounts.invite">
 
 const write = "accounts:write"
-const create = formOf("accounts.create")
+const invite = formOf("accounts.invite")
+const renew = formOf("accounts.renewInvitation")
 const update = formOf("accounts.update")
 
-/** Who an account is of, with a password that the hint is about. */
-const Fields = ({ hint, label }: { readonly hint: string; readonly label: string }) => (
-  <>
-    <div className="row2">
-      <create.Field label="E-mail address" name="email" type="email" />
-      <create.Field label="Name" name="name" />
+/** A message with the link, for the program that the operator writes e-mail with. */
+const messageOf = ({ email, link }: Invited): string => {
+  const body = `Choose your password for Application Manager here:\n\n${link}\n\nThe link works once.`
+  return `mailto:${encodeURIComponent(email)}?subject=${encodeURIComponent("Your account")}&body=${encodeURIComponent(body)}`
+}
+
+/** The link that was made, which the operator sends. */
+const Link = ({ invited }: { readonly invited: Invited }) => (
+  <SecretDialog
+    title={`Link for ${invited.name}`}
+    what="Link"
+    secret={invited.link}
+    note="Send it now: it is shown this once, and only its digest is stored."
+    kept="I have sent it, or stored it to send it"
+  >
+    <p>
+      With it {invited.email} chooses a password and is signed in. It works once, and ends{" "}
+      <Moment at={invited.invitationExpiresAt ?? null} />.
+    </p>
+    <div>
+      <a className="btn" href={messageOf(invited)}>
+        Write an e-mail
+      </a>
     </div>
-    <create.Field label={label} name="password" type="password" isExact autoComplete="new-password" hint={hint} />
-  </>
+  </SecretDialog>
 )
 
-const Create = () => (
-  <create.Make title="Make an account" action="Make the account" done="The account is made" wide needs={write}>
-    <Fields label="Password" hint="12 to 128 characters; the person can change it after signing in" />
+const Life = () => <invite.Field label="The link works for, in hours" name="ttlSeconds" unit={3600} placeholder="168" />
+
+const Person = () => (
+  <div className="row2">
+    <invite.Field label="E-mail address" name="email" type="email" />
+    <invite.Field label="Name" name="name" />
+  </div>
+)
+
+const Invite = () => (
+  <invite.Make
+    label="Invite a person"
+    title="Invite a person"
+    action="Make the link"
+    wide
+    needs={write}
+    shows={(invited) => <Link invited={invited} />}
+  >
+    <p>You get a link to send. The person opens it and chooses a password; nobody else learns it.</p>
+    <Person />
     <TenantField none="The whole installation" />
     <RolePicker />
-  </create.Make>
+    <Life />
+  </invite.Make>
 )
+
+/** Why the caller does not do it to the own account. */
+const useUnless = ({ id }: Account, what: string) =>
+  useCaller().account?.id === id ? `An account does not ${what} itself` : undefined
+
+const Renew = ({ of: account }: Of<Account>) => (
+  <renew.Act
+    label={account.lastSignInAt === null ? "New link" : "Reset password"}
+    title={account.lastSignInAt === null ? `Invite ${account.name} again` : `Reset the password of ${account.name}`}
+    action="Make the link"
+    needs={write}
+    unless={useUnless(account, "invite")}
+    input={{ params: { id: account.id } }}
+    shows={(invited) => <Link invited={invited} />}
+  >
+    <p>
+      You get a link by which {account.email} chooses a new password. An earlier link ends; the password and the
+      sessions stay until the new one is used.
+    </p>
+    <Life />
+  </renew.Act>
+)
+
+const RevokeInvitation = ({ of: account }: Of<Account>) =>
+  account.invitationExpiresAt === undefined ? null : (
+    <ConfirmAct
+      name="accounts.revokeInvitation"
+      of={account}
+      label="Revoke link"
+      verb="Revoke"
+      what="link"
+      title={`Revoke the link of ${account.name}`}
+      done={`The link of ${account.name} is revoked`}
+      needs={write}
+    >
+      {account.email} can no longer choose a password with it. The account stays.
+    </ConfirmAct>
+  )
 
 const isSame = (one: ReadonlyArray<number>, other: ReadonlyArray<number>) =>
   one.length === other.length && one.every((id) => other.includes(id))
@@ -44,15 +119,11 @@ const Edit = ({ of: account }: Of<Account>) => (
     // Roles that are written end the sessions of the account.
     body={({ roleIds = account.roleIds, ...body }) => (isSame(account.roleIds, roleIds) ? body : { ...body, roleIds })}
   >
-    <Fields label="New password" hint="Empty to keep it" />
+    <Person />
     <RolePicker initial={account.roleIds} />
-    <p className="soft">Other roles and another password end the sessions of the account.</p>
+    <p className="soft">Other roles and another address end the sessions of the account.</p>
   </update.Change>
 )
-
-/** Why the caller does not do it to the own account. */
-const useUnless = ({ id }: Account) =>
-  useCaller().account?.id === id ? "An account neither suspends nor deletes itself" : undefined
 
 const Suspend = ({ of: account }: Of<Account>) => (
   <SwitchAct
@@ -61,7 +132,7 @@ const Suspend = ({ of: account }: Of<Account>) => (
     isOn={account.status === "active"}
     what="account"
     needs={write}
-    unless={useUnless(account)}
+    unless={useUnless(account, "suspend")}
     meaning={[
       `Every session of ${account.email} ends, and it cannot sign in until it is activated again.`,
       `${account.email} can sign in again, with the roles that it has.`
@@ -76,10 +147,21 @@ const Delete = ({ of: account }: Of<Account>) => (
     verb="Delete"
     what="account"
     needs={write}
-    unless={useUnless(account)}
+    unless={useUnless(account, "delete")}
   >
     The account of <code>{account.email}</code> and its sessions are gone for good. What it did stays in the audit log.
   </ConfirmAct>
+)
+
+const Status = ({ of: { invitationExpiresAt, status } }: Of<Account>) => (
+  <>
+    <Tag tone={status === "active" ? "ok" : "warn"}>{status}</Tag>{" "}
+    {invitationExpiresAt === undefined ? null : Date.parse(invitationExpiresAt) > Date.now() ? (
+      <Tag title={`The link ends at ${invitationExpiresAt}`}>invited</Tag>
+    ) : (
+      <Tag tone="warn">link expired</Tag>
+    )}
+  </>
 )
 
 /** People who sign in. */
@@ -87,7 +169,7 @@ export default () => (
   <ListPage
     title="Accounts"
     lead="People who sign in here. Their roles say what they may do."
-    actions={<Create />}
+    actions={<Invite />}
     name="accounts.list"
     searches="Name, e-mail address or id"
     order="-createdAt"
@@ -100,11 +182,11 @@ export default () => (
         sort: "name",
         cell: ({ email, name }) => <NameLines name={name} detail={<Cut as="small" text={email} />} />
       },
-      { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : "warn"}>{status}</Tag> },
+      { title: "Status", cell: (account) => <Status of={account} /> },
       { title: "Roles", cell: ({ roleIds }) => <RoleNames ids={roleIds} /> },
       { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
       { title: "Last sign-in", sort: "lastSignInAt", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> }
     ]}
-    acts={[Edit, Suspend, Delete]}
+    acts={[Renew, RevokeInvitation, Edit, Suspend, Delete]}
   />
 )

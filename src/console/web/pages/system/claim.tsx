@@ -1,20 +1,25 @@
 import { useLocation } from "wouter"
 import { call } from "../../api/client.ts"
 import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
-import { Gate, useSignIn } from "./login.tsx"
+import { PasswordField } from "../../kit/forms/password.tsx"
+import { Gate, opened, useSignIn } from "./login.tsx"
 
-// Behind the #, so that it is in no request and no log; taken out of the address once it is read.
-const token = location.pathname.endsWith("/claim") ? location.hash.slice(1) : ""
-if (token !== "") history.replaceState(null, "", location.pathname)
+const token = opened.page === "claim" ? opened.token : ""
 
-/** Makes the first account with the link that the start printed, and goes on to the first key. */
+/** Where a new operator goes on: to the first key, or home where there are keys, as in a demo. */
+const nextPage = async () => {
+  const { items } = await call("apiKeys.list", { query: { limit: 1 } })
+  return items.length === 0 ? "/api-keys?create=first" : "/"
+}
+
+/** Makes the first account with the link that the start printed. */
 export const Claim = () => {
   const [, go] = useLocation()
   const claim = useSignIn((data) => {
     const [email = "", name = ""] = [textOf(data, "email"), textOf(data, "name")]
     return call("auth.claim", { body: { token, email, name, password: String(data.get("password") ?? "") } })
   })
-  const onSuccess = () => go("/api-keys?create=first", { replace: true })
+  const onSuccess = async () => go(await nextPage().catch(() => "/"), { replace: true })
   if (token === "") {
     return (
       <Gate title="Claim this installation">
@@ -33,7 +38,7 @@ export const Claim = () => {
     <Gate title="Claim this installation">
       <Form
         cause={claim.error}
-        onSubmit={(data) => claim.mutate(data, { onSuccess })}
+        onSubmit={(data) => claim.mutate(data, { onSuccess: () => void onSuccess() })}
         actions={
           <button type="submit" className="btn main" disabled={claim.isPending}>
             Make the account
@@ -43,16 +48,7 @@ export const Claim = () => {
         <p>Make the first account. It is an Administrator of this installation.</p>
         <TextField label="E-mail address" name="email" type="email" autoComplete="username" required autoFocus />
         <TextField label="Name" name="name" autoComplete="name" maxLength={100} required />
-        <TextField
-          label="Password"
-          name="password"
-          type="password"
-          autoComplete="new-password"
-          minLength={12}
-          maxLength={128}
-          hint="12 to 128 characters"
-          required
-        />
+        <PasswordField label="Password" name="password" autoComplete="new-password" />
       </Form>
     </Gate>
   )

@@ -4,6 +4,7 @@ import { useLocation, useSearchParams } from "wouter"
 import { call, Failure } from "../../api/client.ts"
 import { useCall } from "../../api/hooks.ts"
 import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
+import { PasswordField } from "../../kit/forms/password.tsx"
 import { Mark } from "../../kit/icons.tsx"
 import { renewSession, useSession } from "../../shell/session.tsx"
 
@@ -56,6 +57,26 @@ const Providers = ({ next }: { readonly next: string }) => {
   )
 }
 
+/** How to make the first account, where there is none to sign in with. */
+const Unclaimed = () =>
+  useCall("auth.installation", {}).data?.claimed === false ? (
+    <div className="in">
+      <p role="status">
+        <strong>No account exists yet.</strong> Open the link “Claim” that the start printed, or run{" "}
+        <code>npm run operator -- claim</code> on the server for a new one.
+      </p>
+    </div>
+  ) : null
+
+const parts = /^\/console\/(claim|invitation)$/.exec(location.pathname)
+
+/**
+ * The page of a one-time link that was opened, and its token; behind the #, so that it is in no request and no log, and taken out of
+ * the address once it is read.
+ */
+export const opened = { page: parts?.[1], token: parts === null ? "" : location.hash.slice(1) }
+if (opened.token !== "") history.replaceState(null, "", location.pathname)
+
 /** Signs in with what a form says; where the service cannot be reached it says so, instead of waiting for the network. */
 export const useSignIn = (sign: (data: FormData) => Promise<unknown>) =>
   useMutation({
@@ -96,11 +117,12 @@ export const Login = () => {
         }
       >
         <TextField label="E-mail address" name="email" type="email" autoComplete="username" required autoFocus />
-        <TextField label="Password" name="password" type="password" autoComplete="current-password" required />
+        <PasswordField label="Password" name="password" autoComplete="current-password" />
         {isAmbiguous ? (
           <TextField label="Tenant id" name="tenantId" hint="Your address has accounts in several tenants." />
         ) : null}
       </Form>
+      <Unclaimed />
       <Providers next={next} />
     </Gate>
   )
