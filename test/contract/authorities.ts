@@ -97,12 +97,12 @@ const makeRole = Effect.fnUntraced(function* (service: Service, capabilities: Re
 })
 
 const passphrase = "seven grey herons at dawn"
-const accountBody = (roleIds: ReadonlyArray<number>) => ({
+const invitationBody = (roleIds: ReadonlyArray<number>) => ({
   email: `account${(made += 1)}@example.org`,
   name: "An authority",
-  password: passphrase,
   roleIds
 })
+const accountBody = (roleIds: ReadonlyArray<number>) => ({ ...invitationBody(roleIds), password: passphrase })
 
 const makeAccount = Effect.fnUntraced(function* (service: Service, capabilities: ReadonlyArray<string>) {
   const { id } = yield* makeRole(service, capabilities)
@@ -268,6 +268,21 @@ export const attempts: ReadonlyArray<Attempt> = [
     about: "the password of an account with more",
     prepare: (service) =>
       Effect.map(makeAccount(service, beyond), (account) => on(account, { password: "nine brown otters at dusk" }))
+  },
+  {
+    operationId: "accounts.invite",
+    about: "an account with more",
+    prepare: (service) => Effect.map(makeRole(service, beyond), ({ id }) => ({ body: invitationBody([id]) }))
+  },
+  {
+    operationId: "accounts.renewInvitation",
+    about: "a link to an account with more",
+    prepare: (service) => Effect.map(makeAccount(service, beyond), (account) => on(account, {}))
+  },
+  {
+    operationId: "accounts.revokeInvitation",
+    about: "the link of an account with more",
+    prepare: (service) => Effect.map(makeAccount(service, beyond), (account) => on(account))
   },
   {
     operationId: "accounts.delete",

@@ -30,7 +30,7 @@ export class AccountInvitations extends Context.Service<AccountInvitations>()("a
       invite: Effect.fn("AccountInvitations.invite")(function* ({ ttlSeconds, ...input }: AccountInvitation) {
         return yield* linkTo(yield* accounts.createInvited(input), ttlSeconds)
       }, audit.change),
-      /** A new link in the place of the account's earlier one, also for somebody who has lost the password. */
+      /** A new link in the place of the account's earlier one, also for a person who has lost the password. */
       renew: Effect.fn("AccountInvitations.renew")(function* (id: AccountId, ttlSeconds: number | undefined) {
         return yield* linkTo(yield* accounts.takeToInvite(id), ttlSeconds)
       }, audit.change),

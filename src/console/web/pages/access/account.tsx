@@ -55,11 +55,11 @@ const End = ({ of: session }: Of<Session>) => (
     what="session"
     unless={session.isCurrent ? "You use it now; sign out instead" : undefined}
   >
-    Whoever uses it has to sign in again.
+    Its browser or program has to sign in again.
   </ConfirmAct>
 )
 
-/** A browser and its system, as far as its own words tell them. */
+/** A browser and its system, as far as the text that it sends says. */
 const deviceOf = (userAgent: string | null): string => {
   if (userAgent === null) return "Unknown program"
   const browser = /(Edg|OPR|Firefox|Chrome|Safari)\/[\d.]+/.exec(userAgent)?.[1]

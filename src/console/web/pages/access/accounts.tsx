@@ -62,7 +62,7 @@ const Invite = () => (
     needs={write}
     shows={(invited) => <Link invited={invited} />}
   >
-    <p>You get a link to send. The person opens it and chooses a password; nobody else learns it.</p>
+    <p>You get a link to send. The person opens it and chooses a password, which no one else learns.</p>
     <Person />
     <TenantField none="The whole installation" />
     <RolePicker />
