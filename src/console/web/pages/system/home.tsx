@@ -189,7 +189,7 @@ const Changes = () => (
           cells={({ actionType, id, occurredAt, sequence, userId }) => [
             <Moment at={occurredAt} />,
             words(actionType),
-            <PrincipalName name={userId} />,
+            <PrincipalName name={userId} isPlain />,
             <Link href={`/audit/${id}`}>
               <code>{sequence === null ? "open" : `#${sequence}`}</code>
             </Link>

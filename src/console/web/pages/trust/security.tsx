@@ -63,7 +63,7 @@ export default () => (
         cell: ({ findings }: Row<"security.listReports">) =>
           findings[severity] === 0 ? <Soft>0</Soft> : <b>{count(findings[severity])}</b>
       })),
-      { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> }
+      { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} isPlain /> }
     ]}
   />
 )
