@@ -274,6 +274,33 @@ describe.skipIf(executablePath === undefined)("jobs about people, keys and tenan
       }).pipe(Effect.scoped)
     )
 
+    it.effect("an operator revokes the link of an invitation", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const name = unique("Joan")
+        const { body: invited } = yield* service.call("POST", "/api/accounts/invitations", {
+          body: { name, email: newEmail(), roleIds: [] }
+        })
+        const window = yield* openConsole(service)
+        const { page } = window
+        yield* at(window, 1280)
+        const row = page.getByRole("row").filter({ hasText: name })
+        yield* doJob(window, { name: "revoke an invitation", clicks: 4 }, (hand) =>
+          Effect.gen(function* () {
+            yield* open(window, hand, 1280, "Accounts")
+            yield* hand.click(row.getByRole("button", { name: "Link" }))
+            yield* hand.click(page.getByRole("button", { name: "Revoke the link" }))
+            yield* hand.click(page.getByRole("dialog").getByRole("button", { name: "Revoke the link" }))
+            yield* step(() => row.getByText("invited").waitFor({ state: "detached" }))
+          })
+        )
+        const token = String(invited.link).split("#")[1]
+        const body = { token, password: passphrase }
+        assert.strictEqual((yield* service.call("POST", "/api/auth/invitation", { key: null, body })).status, 403)
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+
     it.effect("the page to sign in says how to claim, and the claim of an installation with keys leads home", () =>
       Effect.gen(function* () {
         const { context, service } = yield* startServer(yield* makeDatabase)

@@ -259,7 +259,7 @@ export const ScopeText = ({ scope }: { readonly scope: Readonly<Record<string, s
           `each ${what}`
         ) : (
           <>
-            {what} {kind === undefined ? value : <Named kind={kind} id={value} isPlain />}
+            {what} {kind === undefined ? value : <Named className="" kind={kind} id={value} isPlain />}
           </>
         )}
       </span>

@@ -74,30 +74,12 @@ const Invite = () => (
 const useUnless = ({ id }: Account, what: string) =>
   useCaller().account?.id === id ? `An account does not ${what} itself` : undefined
 
-const Renew = ({ of: account }: Of<Account>) => (
-  <renew.Act
-    label={account.lastSignInAt === null ? "New link" : "Reset password"}
-    title={account.lastSignInAt === null ? `Invite ${account.name} again` : `Reset the password of ${account.name}`}
-    action="Make the link"
-    needs={write}
-    unless={useUnless(account, "invite")}
-    input={{ params: { id: account.id } }}
-    shows={(invited) => <Link invited={invited} />}
-  >
-    <p>
-      You get a link by which {account.email} chooses a new password. An earlier link ends; the password and the
-      sessions stay until the new one is used.
-    </p>
-    <Life />
-  </renew.Act>
-)
-
 const RevokeInvitation = ({ of: account }: Of<Account>) =>
   account.invitationExpiresAt === undefined ? null : (
     <ConfirmAct
       name="accounts.revokeInvitation"
       of={account}
-      label="Revoke link"
+      label="Revoke the link"
       verb="Revoke"
       what="link"
       title={`Revoke the link of ${account.name}`}
@@ -107,6 +89,25 @@ const RevokeInvitation = ({ of: account }: Of<Account>) =>
       {account.email} can no longer choose a password with it. The account stays.
     </ConfirmAct>
   )
+
+const Renew = ({ of: account }: Of<Account>) => (
+  <renew.Act
+    label={account.lastSignInAt === null ? "Link" : "Reset password"}
+    title={account.lastSignInAt === null ? `Invite ${account.name} again` : `Reset the password of ${account.name}`}
+    action="Make the link"
+    needs={write}
+    unless={useUnless(account, "invite")}
+    input={{ params: { id: account.id } }}
+    acts={<RevokeInvitation of={account} />}
+    shows={(invited) => <Link invited={invited} />}
+  >
+    <p>
+      You get a link by which {account.email} chooses a new password. An earlier link ends; the password and the
+      sessions stay until the new one is used.
+    </p>
+    <Life />
+  </renew.Act>
+)
 
 const isSame = (one: ReadonlyArray<number>, other: ReadonlyArray<number>) =>
   one.length === other.length && one.every((id) => other.includes(id))
@@ -187,6 +188,6 @@ export default () => (
       { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
       { title: "Last sign-in", sort: "lastSignInAt", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> }
     ]}
-    acts={[Renew, RevokeInvitation, Edit, Suspend, Delete]}
+    acts={[Renew, Edit, Suspend, Delete]}
   />
 )
