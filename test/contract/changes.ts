@@ -299,7 +299,7 @@ export const changesByOperation: Readonly<
     Effect.map(makeAccount(service), ({ id }) => changes("Account", "AccountInvited", id, "nothing", {})),
   "accounts.revokeInvitation": (service) =>
     makeAccount(service).pipe(
-      Effect.tap(({ id }) => service.call("POST", `/api/accounts/${id}/invitation`, { body: {} })),
+      Effect.tap(({ id }) => service.call("POST", `/api/accounts/${String(id)}/invitation`, { body: {} })),
       Effect.map(({ id }) => changes("Account", "AccountInvitationRevoked", id, "nothing"))
     ),
   "auth.changePassword": (service) =>

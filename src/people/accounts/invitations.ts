@@ -45,5 +45,7 @@ export class AccountInvitations extends Context.Service<AccountInvitations>()("a
 }) {
   static readonly layerNoDeps = Layer.effect(this, this.make)
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(InvitationRepository.layer, OneTimeLinks.layer)))
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(Layer.merge(InvitationRepository.layer, OneTimeLinks.layer))
+  )
 }
