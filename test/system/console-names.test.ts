@@ -1,8 +1,9 @@
 import { assert, describe, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { DateTime, Effect, Layer } from "effect"
 import * as crypto from "node:crypto"
 import { bearer, makeAccount, signIn } from "../support/accounts.ts"
 import { assertQuiet, Browser, executablePath, openConsole, settled, step } from "../support/browser.ts"
+import { writeUsage } from "../support/insights.ts"
 import { sharedServiceLayer, TestService } from "../support/service.ts"
 
 const unique = (name: string): string => `${name} ${crypto.randomUUID().slice(0, 8)}`
@@ -24,27 +25,33 @@ describe.skipIf(executablePath === undefined)("names in the console", () => {
           yield* make(service, "/api/tenants", { name: one }),
           yield* make(service, "/api/tenants", { name: other })
         ]
+        const yesterday = DateTime.formatIso(DateTime.subtract(yield* DateTime.now, { days: 1 }))
         const caps: Array<string> = []
         for (const { id: tenantId } of tenants) {
           for (const name of tenantId === tenants[0]?.id ? [same, single] : [same]) {
             const { id: agentId } = yield* make(service, "/api/agents", { name, tenantId })
             const cap = { name: unique("cap"), unit: "usd", limit: 5, period: "month", tenantId, scope: { agentId } }
             caps.push((yield* make(service, "/api/budgets/caps", cap)).id)
+            yield* writeUsage(service.database, tenantId, [{ at: yesterday, cost: 1_000_000_000, agent_id: agentId }])
           }
         }
         const window = yield* openConsole(service)
         const { page } = window
-        const lead = (id: string) =>
-          Effect.andThen(
-            window.visit(`/caps/${id}`),
-            step(() => page.locator(".head p").innerText())
-          )
-        assert.include(yield* lead(caps[0] ?? ""), `agent ${same} · ${one};`)
-        assert.include(yield* lead(caps[1] ?? ""), `agent ${single};`)
-        assert.include(yield* lead(caps[2] ?? ""), `agent ${same} · ${other};`)
+        // Names come after what they are part of.
+        const leads = [`agent ${same} · ${one};`, `agent ${single};`, `agent ${same} · ${other};`]
+        for (const [place, lead] of leads.entries()) {
+          yield* window.visit(`/caps/${caps[place]}`)
+          yield* step(() => page.locator(".head p").filter({ hasText: lead }).waitFor())
+        }
         yield* window.visit("/reservations")
-        const options = yield* step(() => page.getByLabel("Agent", { exact: true }).locator("option").allInnerTexts())
-        assert.includeMembers(options, [`Agent: ${same} · ${one}`, `Agent: ${same} · ${other}`, `Agent: ${single}`])
+        const options = page.getByLabel("Agent", { exact: true }).locator("option")
+        for (const name of [`${same} · ${one}`, `${same} · ${other}`, single]) {
+          yield* step(() => options.filter({ hasText: `Agent: ${name}` }).waitFor({ state: "attached" }))
+        }
+        yield* window.visit("/usage?by=agent")
+        for (const name of [`${same} · ${one}`, `${same} · ${other}`, single]) {
+          yield* step(() => page.locator("tbody").getByText(name, { exact: true }).waitFor())
+        }
         assertQuiet(window)
       }).pipe(Effect.scoped)
     )
