@@ -10,6 +10,8 @@ export interface ZipEntry {
   readonly mode?: number
   /** Whether its name is marked as UTF-8. */
   readonly isUtf8?: boolean
+  /** Whether the directory has its place in 64 bits. */
+  readonly isWide?: boolean
 }
 
 /** A zip archive of such entries, made on Unix. */
@@ -17,7 +19,7 @@ export const zipOf = (entries: ReadonlyArray<ZipEntry>, comment: Uint8Array = ne
   const bodies: Array<Buffer> = []
   const directory: Array<Buffer> = []
   let offset = 0
-  for (const { content = "", deflated, isUtf8 = true, mode = 0o100644, name } of entries) {
+  for (const { content = "", deflated, isUtf8 = true, isWide = false, mode = 0o100644, name } of entries) {
     const nameBytes = Buffer.from(name)
     const plain = Buffer.from(content)
     const data = Buffer.from(deflated ?? plain)
@@ -35,9 +37,16 @@ export const zipOf = (entries: ReadonlyArray<ZipEntry>, comment: Uint8Array = ne
     listed.writeUInt16LE(3 * 256 + 20, 4)
     header.copy(listed, 6, 4, 28)
     listed.writeUInt32LE(mode * 65_536, 38)
-    listed.writeUInt32LE(offset, 42)
+    listed.writeUInt32LE(isWide ? 0xffffffff : offset, 42)
+    const extra = Buffer.alloc(isWide ? 16 : 0)
+    if (isWide) {
+      extra.writeUInt32LE(0x99990000, 0)
+      extra.writeUInt32LE(0x00080001, 4)
+      extra.writeBigUInt64LE(BigInt(offset), 8)
+      listed.writeUInt16LE(extra.length, 30)
+    }
     bodies.push(header, nameBytes, data)
-    directory.push(listed, nameBytes)
+    directory.push(listed, nameBytes, extra)
     offset += header.length + nameBytes.length + data.length
   }
   const end = Buffer.alloc(22)

@@ -75,7 +75,8 @@ const textOf = (bytes: Uint8Array): string | undefined => {
 
 const parsed = Effect.fnUntraced(function* (bytes: Uint8Array) {
   const text = textOf(bytes)
-  const value = text === undefined ? undefined : parsedJson(text)
+  // A byte order mark before JSON may be left out (RFC 8259 §8.1).
+  const value = text === undefined ? undefined : parsedJson(text.replace(/^\ufeff/, ""))
   if (value === undefined) return yield* new MalformedJson({})
   const repeated = repeatedMember(bytes)
   return repeated === undefined ? value : yield* new MalformedJson({ detail: `${repeated}: The member is there twice` })

@@ -168,9 +168,9 @@ class Names {
   private readonly few: Array<string> = []
   private many: Set<string> | undefined
 
-  constructor(outer: Names | undefined) {
+  constructor(outer: Names | undefined, isExact: boolean) {
     // In such a map `properties` is the name of an argument, and its value a schema.
-    this.areData = outer !== undefined && !outer.areData && schemaMaps.has(outer.last)
+    this.areData = isExact || (outer !== undefined && !outer.areData && schemaMaps.has(outer.last))
   }
 
   /** Whether the name was present before. */
@@ -186,16 +186,19 @@ class Names {
 }
 
 /**
- * The name of a duplicate member in this JSON, of those that case folding makes equal as well. Parsers differ in which of
- * the two they use, so that another value could be checked or metered than is used. Malformed JSON gives any result.
+ * The name of a duplicate member in this JSON, of those that case folding makes equal as well, unless `isExact`. Parsers differ
+ * in which of the two they use, so that another value could be checked or metered than is used. Malformed JSON gives any result.
  */
-export const repeatedMember = (json: Uint8Array): string | undefined => {
+export const repeatedMember = (
+  json: Uint8Array,
+  { isExact = false }: { readonly isExact?: boolean } = {}
+): string | undefined => {
   const scanner = new JsonScanner(json)
   const open: Array<Names | undefined> = []
   for (let token = scanner.next(); token !== undefined; token = scanner.next()) {
     switch (token) {
       case tokens.openBrace:
-        open.push(new Names(open.at(-1)))
+        open.push(new Names(open.at(-1), isExact))
         break
       case tokens.openBracket:
         open.push(undefined)

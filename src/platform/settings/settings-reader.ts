@@ -1,4 +1,5 @@
 import { Config, ConfigProvider, Data, Effect, FileSystem, Predicate, Result } from "effect"
+import { repeatedMember } from "../../kernel/json/json-scanner.ts"
 import { type Kind } from "./setting-kinds.ts"
 
 export type EnvironmentName = "Development" | "Production"
@@ -203,6 +204,8 @@ export const fromJson = (fileName: string, text: string): Layer => {
     const position = `line ${before.length}, column ${(before.at(-1) ?? "").length + 1}`
     return [{ source: `${fileName}, ${position}`, reason: "malformed JSON" }]
   }
+  const repeated = repeatedMember(new TextEncoder().encode(text))
+  if (repeated !== undefined) return [{ source: fileName, reason: `has the member ${repeated} twice` }]
   return Predicate.isObject(document.success)
     ? membersOf(fileName, "", document.success)
     : [{ source: fileName, reason: "is not a JSON object" }]

@@ -82,6 +82,81 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       })
     )
 
+    it.effect("YAML is read as the tools that use it do: merge keys, several documents, tags of theirs", () =>
+      Effect.gen(function* () {
+        const strict = {
+          type: "object",
+          required: ["svc"],
+          properties: {
+            svc: { type: "object", required: ["timeout"], properties: { timeout: { type: "integer" }, retries: {} } }
+          }
+        }
+        Object.assign(strict.properties.svc, { additionalProperties: false })
+        const { create } = yield* withSchema(JSON.stringify(strict))
+        for (const [name, content] of Object.entries({
+          "merged.yaml": "base: &b {timeout: 3}\nsvc:\n  <<: *b\n",
+          "overridden.yaml": "base: &b {timeout: x}\nsvc:\n  <<: *b\n  timeout: 3\n",
+          "list.yml": "a: &a {timeout: 3}\nb: &b {retries: 1}\nsvc:\n  <<: [*a, *b]\n",
+          "twice.yaml": "a: &a {timeout: 3}\nb: &b {retries: 1}\nsvc:\n  <<: *a\n  <<: *b\n",
+          "manifests.yaml": "---\nsvc: {timeout: 1}\n---\n# of another\nsvc: {timeout: 2}\n---\n",
+          "tags.yaml": "svc: {timeout: 1, retries: !Ref Retries}\n",
+          "mark.yaml": "\ufeffsvc: {timeout: 1}\n"
+        })) {
+          const answer = yield* create(name, content)
+          assert.strictEqual(answer.status, 201, `${name}: ${answer.text}`)
+        }
+        for (const [name, content, paths] of [
+          ["lacking.yaml", "base: &b {retries: 3}\nsvc:\n  <<: *b\n", ["payload.content.svc.timeout"]],
+          ["quoted.yaml", 'svc: {timeout: 1, "<<": {retries: 1}}\n', ["payload.content.svc.<<"]],
+          ["scalar.yaml", "svc: {timeout: 1, <<: 5}\n", ["payload.content"]],
+          ["second.yaml", "svc: {timeout: 1}\n---\nsvc: {timeout: x}\n", ["payload.content.1.svc.timeout"]],
+          ["torn.yaml", "svc: {timeout: 1}\n---\nsvc: {\n", ["payload.content"]],
+          ["empty.yaml", "# nothing yet\n", ["payload.content"]]
+        ] as const) {
+          assert.deepStrictEqual([...new Set(faultPaths(yield* create(name, content)))], paths, name)
+        }
+        const several = yield* withSchema("type: object\n---\ntype: array\n", "schema.yaml")
+        assert.deepStrictEqual(faultPaths(yield* several.create("a.json", "{}")), ["payload.schemaId"])
+      })
+    )
+
+    it.effect("JSON may begin with a byte order mark, and has each member once", () =>
+      Effect.gen(function* () {
+        const { create, schemaId, service } = yield* withSchema(settings)
+        const marked = yield* create("marked.JSON", '\ufeff{"port":1}')
+        assert.strictEqual(marked.status, 201, marked.text)
+        assert.strictEqual(
+          (yield* service.call("GET", `/api/configuration/${marked.body.id}`)).body.content,
+          '\ufeff{"port":1}'
+        )
+        yield* save(service, schemaId, `\ufeff${settings}`)
+        assert.deepStrictEqual(faultPaths(yield* create("a.json", '\ufeff{"port":0}')), ["payload.content.port"])
+        for (const content of [
+          '{"port":1,"port":2}',
+          '{"port":1,"more":[{"a":1,"\\u0061":2}]}',
+          '{"port":1,"":1,"":1}'
+        ]) {
+          const twice = yield* create("twice.json", content)
+          assert.deepStrictEqual(faultPaths(twice), ["payload.content"], content)
+          assert.match(twice.body.errors[0].message, /^Expected JSON: an object has the member ".*" twice$/)
+        }
+        const { create: createAny } = yield* withSchema("true")
+        assert.strictEqual((yield* createAny("case.json", '{"port":1,"Port":2}')).status, 201)
+      })
+    )
+
+    it.effect("one text is read by the name that it has, whatever was read before", () =>
+      Effect.gen(function* () {
+        const text = "type: object\n"
+        const upper = yield* withSchema(text, "schema.JSON")
+        assert.deepStrictEqual(faultPaths(yield* upper.create("a.json", "{}")), ["payload.schemaId"])
+        const yaml = yield* withSchema(text, "schema.yaml")
+        assert.strictEqual((yield* yaml.create("a.json", "{}")).status, 201)
+        const again = yield* withSchema(text, "schema.Json")
+        assert.deepStrictEqual(faultPaths(yield* again.create("a.json", "{}")), ["payload.schemaId"])
+      })
+    )
+
     it.effect("400: a save and a rollback to what the schema no longer takes", () =>
       Effect.gen(function* () {
         const { create, schemaId, service } = yield* withSchema("{}")

@@ -486,11 +486,15 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       Effect.gen(function* () {
         const service = yield* TestService
         const applicationId = yield* makeApplication(service)
-        yield* makeFile(service, applicationId, "a\\b", "")
+        const names = ["._resource", ".DS_Store", "THUMBS.DB", "a\\b"]
+        for (const name of names) yield* makeFile(service, applicationId, name, "")
         const query = `/api/configuration/export?applicationId=${applicationId}`
         const refused = yield* service.call("GET", `${query}&format=zip`)
         assertProblem(refused, 409, "configuration-not-portable")
-        assert.deepStrictEqual(refused.body.paths, ["/a\\b"])
+        assert.sameMembers(
+          refused.body.paths,
+          names.map((name) => `/${name}`)
+        )
         assert.strictEqual((yield* service.call("GET", query)).status, 200)
       })
     )

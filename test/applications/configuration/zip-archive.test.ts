@@ -65,11 +65,12 @@ const messagesOf = (...entries: ReadonlyArray<ZipEntry>) =>
   )
 
 it.effect(
-  "400: names that are no UTF-8, symbolic links of any name, a second manifest, and paths that an export refuses",
+  "400: names that are no UTF-8, symbolic links of any name, a second manifest, and paths that lead elsewhere",
   () =>
     Effect.gen(function* () {
       const manifest = { name: manifestName, content: '{"schemas":{}}' }
-      const unportable = "Expected no backslash, no drive letter and one manifest"
+      const unportable = "Expected no drive letter and one manifest"
+      const noPath = "Expected a path of names that a file or folder may have"
       assert.deepStrictEqual(yield* messagesOf({ name: Buffer.from([0xff, 0xfe]) }), [
         "Expected a name in UTF-8, and the same in the directory of the archive"
       ])
@@ -78,8 +79,10 @@ it.effect(
         ["Expected a file or folder, no symbolic link"]
       )
       assert.deepStrictEqual(yield* messagesOf(manifest, manifest), [unportable])
-      for (const name of ["..\\x", "C:/x", "a\\b"])
-        assert.deepStrictEqual(yield* messagesOf({ name }), [unportable], name)
+      for (const name of ["C:/x", "c:\\x"]) assert.deepStrictEqual(yield* messagesOf({ name }), [unportable], name)
+      for (const name of ["..\\x", "../x", "/../x", "a/./../b", "a\\..\\..\\b"]) {
+        assert.deepStrictEqual(yield* messagesOf({ name }), [noPath], name)
+      }
       const fine = yield* nodesOfZip(zipOf([{ name: Buffer.from([0x82, 0x61]), isUtf8: false }, { name: "\ufffd" }]))
       assert.deepStrictEqual(
         fine.map(({ path }) => path),
@@ -94,5 +97,85 @@ it.effect("reads an archive whose comment contains the mark of an end", () =>
       zipOf([{ name: "a" }], Buffer.from("see PK\u0005\u0006, the mark of an end of archives"))
     )
     assert.deepStrictEqual(nodes, [{ path: "/a", type: "file", content: "" }])
+  })
+)
+
+const pathsOf = (entries: ReadonlyArray<ZipEntry>) =>
+  Effect.map(nodesOfZip(zipOf(entries)), (nodes) => nodes.map(({ path }) => path))
+
+const appleDouble = Buffer.from("0005160700020000", "hex").toString("latin1")
+
+for (const [tool, entries, paths] of [
+  [
+    "Finder",
+    [
+      { name: "etc/" },
+      { name: ".DS_Store", content: "\0\0\0\u0001Bud1" },
+      { name: "etc/m.json", content: "{}" },
+      { name: "__MACOSX/" },
+      { name: "__MACOSX/._.DS_Store", content: appleDouble },
+      { name: "__MACOSX/etc/._m.json", content: appleDouble },
+      { name: Buffer.from("etc/größe.json".normalize("NFD")), isUtf8: false }
+    ],
+    ["/etc", "/etc/m.json", "/etc/größe.json"]
+  ],
+  [
+    "tar and zip on a Mac",
+    [{ name: "./._m.json", content: appleDouble }, { name: "./m.json" }, { name: "./etc/.DS_Store", content: "\0" }],
+    ["/m.json"]
+  ],
+  ["zip -r x.zip ./", [{ name: "./" }, { name: "./etc/" }, { name: "./etc/dot.json" }], ["/etc", "/etc/dot.json"]],
+  [
+    "Explorer",
+    [
+      { name: "etc/Thumbs.db", content: "\0".repeat(1_100_000) },
+      { name: "Desktop.ini", content: "[.ShellClassInfo]" },
+      { name: Buffer.from([0x84, 0x2e, 0x79, 0x6d, 0x6c]), isUtf8: false }
+    ],
+    ["/ä.yml"]
+  ],
+  [
+    "Compress-Archive",
+    [{ name: "etc\\" }, { name: "etc\\a\\b.json" }, { name: ".\\c.json" }],
+    ["/etc", "/etc/a/b.json", "/c.json"]
+  ],
+  [
+    "a program that writes absolute paths",
+    [{ name: "/etc/a.json" }, { name: "etc//b.json" }],
+    ["/etc/a.json", "/etc/b.json"]
+  ],
+  [
+    "a program that writes places in 64 bits",
+    [
+      { name: "a", isWide: true },
+      { name: "b", isWide: true }
+    ],
+    ["/a", "/b"]
+  ]
+] as const) {
+  it.effect(`reads what ${tool} writes, and leaves out what is no part of the tree`, () =>
+    Effect.map(pathsOf(entries), (found) => assert.deepStrictEqual(found, paths))
+  )
+}
+
+// Of `zip -r -fz w.zip ./etc b.yaml` (Info-ZIP 3.0).
+const wideArchive =
+  "UEsDBC0AAAAAAHJBe10AAAAA//////////8EADAAZXRjL1VUCQADODsJazg7CWt1eAsAAQQAAAAABAAAAAABABAAAAAAAAAAAAAAAAAAAAAAAFBLAwQtAAAAAAByQXtdr6wbVv//////////CgAwAGV0Yy9hLmpzb25VVAkAAzg7CWs4OwlrdXgLAAEEAAAAAAQAAAAAAQAQAAcAAAAAAAAABwAAAAAAAAB7ImEiOjF9UEsDBC0AAAAAAHJBe12a7NOO//////////8GADAAYi55YW1sVVQJAAM4OwlrODsJa3V4CwABBAAAAAAEAAAAAAEAEAAFAAAAAAAAAAUAAAAAAAAAeDogMQpQSwECHgMKAAAAAAByQXtdAAAAAAAAAAD/////BAAkAAAAAAAAABAA7UEAAAAAZXRjL1VUBQADODsJa3V4CwABBAAAAAAEAAAAAAEACAAAAAAAAAAAAFBLAQIeAy0AAAAAAHJBe12vrBtWBwAAAP////8KACQAAAAAAAEAAACkgVIAAABldGMvYS5qc29uVVQFAAM4OwlrdXgLAAEEAAAAAAQAAAAAAQAIAAcAAAAAAAAAUEsBAh4DLQAAAAAAckF7XZrs044FAAAA/////wYAJAAAAAAAAQAAAKSBsQAAAGIueWFtbFVUBQADODsJa3V4CwABBAAAAAAEAAAAAAEACAAFAAAAAAAAAFBLBgYsAAAAAAAAAB4DLQAAAAAAAAAAAAMAAAAAAAAAAwAAAAAAAAAKAQAAAAAAAAoBAAAAAAAAUEsGBwAAAAAUAgAAAAAAAAEAAABQSwUGAAAAAAMAAwAKAQAA/////wAA"
+
+it.effect("reads an archive with an end record of 64 bits", () =>
+  Effect.gen(function* () {
+    const bytes = Buffer.from(wideArchive, "base64")
+    assert.deepStrictEqual(yield* nodesOfZip(bytes), [
+      { path: "/etc", type: "folder" },
+      { path: "/etc/a.json", type: "file", content: '{"a":1}' },
+      { path: "/b.yaml", type: "file", content: "x: 1\n" }
+    ])
+    // Its end records may lie, which must cost no more than the archive.
+    for (let at = bytes.length - 98; at < bytes.length; at++) {
+      const torn = Uint8Array.from(bytes)
+      torn[at] = 0xff
+      const exit = yield* Effect.exit(nodesOfZip(torn))
+      if (exit._tag === "Failure") assert.include(JSON.stringify(exit.cause), "configuration-archive-unreadable")
+    }
   })
 )

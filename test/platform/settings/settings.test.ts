@@ -303,6 +303,15 @@ describe("command line", () => {
 })
 
 describe("files", () => {
+  it.effect("that have a member twice, in whatever case, are named", () =>
+    Effect.gen(function* () {
+      for (const text of ['{"Api":{"Port":1,"Port":2}}', '{"api":{"Port":1},"Api":{"Port":2}}']) {
+        const error = yield* Effect.flip(settingsFrom({ files: { "appsettings.json": text } }))
+        assert.match(JSON.stringify(error.faults), /appsettings\.json","reason":"has the member (?:Port|Api) twice"/)
+      }
+    })
+  )
+
   it.effect("that are no JSON are named with line and column, and not quoted", () =>
     Effect.gen(function* () {
       const text = '{\n  "Api": {\n    "ApiKey": hunter2\n  }\n}'

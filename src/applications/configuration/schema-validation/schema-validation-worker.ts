@@ -2,7 +2,8 @@ import { Ajv, type ErrorObject } from "ajv"
 import { default as formats } from "ajv-formats"
 import { Ajv2019 } from "ajv/dist/2019.js"
 import { Ajv2020 } from "ajv/dist/2020.js"
-import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml"
+import { type Document, isScalar, type Scalar, LineCounter, parseAllDocuments, visit } from "yaml"
+import { repeatedMember } from "../../../kernel/json/json-scanner.ts"
 import { replyWith } from "../../../platform/runtime/worker-process-body.ts"
 import type { ValidationReply, ValidationRequest, SourceFile } from "./messages.ts"
 
@@ -26,12 +27,23 @@ class Unreadable extends Error {
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const parseJson = (content: string): unknown => {
+  // Editors of Windows write a byte order mark, which every reader of files leaves out.
+  const text = content.replace(/^\ufeff/, "")
+  let value: unknown
   try {
-    return JSON.parse(content) as unknown
+    value = JSON.parse(text) as unknown
   } catch (error) {
     throw new Unreadable([{ path: [], message: `Expected JSON: ${messageOf(error)}` }])
   }
+  // Parsers differ in which of the two they use.
+  const repeated = repeatedMember(new TextEncoder().encode(text), { isExact: true })
+  if (repeated === undefined) return value
+  throw new Unreadable([
+    { path: [], message: `Expected JSON: an object has the member ${JSON.stringify(repeated)} twice` }
+  ])
 }
+
+const isMergeKey = ({ type, value }: Scalar): boolean => type === "PLAIN" && value === "<<"
 
 // The parser's own search for keys that a map has twice compares each key with every other one.
 const repeatedKeys = (document: Document): ReadonlyArray<{ readonly message: string; readonly offset: number }> => {
@@ -40,7 +52,7 @@ const repeatedKeys = (document: Document): ReadonlyArray<{ readonly message: str
     Map: (_, { items }) => {
       const seen = new Set<unknown>()
       for (const { key } of items) {
-        if (!isScalar(key)) continue
+        if (!isScalar(key) || isMergeKey(key)) continue
         if (seen.has(key.value)) repeated.push({ message: "Map keys must be unique", offset: key.range?.[0] ?? 0 })
         seen.add(key.value)
       }
@@ -49,14 +61,19 @@ const repeatedKeys = (document: Document): ReadonlyArray<{ readonly message: str
   return repeated
 }
 
-const parseYaml = (content: string): unknown => {
+/** A document of nothing, as a mark of separation at the end of a file makes one. */
+const isEmptyDocument = ({ contents }: Document): boolean =>
+  contents === null || (isScalar(contents) && contents.value === null && contents.source === "")
+
+/** The values of the documents of a YAML file, of which most files have one. */
+const parseYaml = (content: string): ReadonlyArray<unknown> => {
   const lineCounter = new LineCounter()
-  const options = { lineCounter, prettyErrors: false, stringKeys: true, uniqueKeys: false } as const
-  const document = parseDocument(content, options)
-  const errors = [
+  const options = { lineCounter, merge: true, prettyErrors: false, stringKeys: true, uniqueKeys: false } as const
+  const documents: ReadonlyArray<Document> = parseAllDocuments(content, options)
+  const errors = documents.flatMap((document) => [
     ...document.errors.map(({ message, pos }) => ({ message, offset: pos[0] })),
     ...repeatedKeys(document)
-  ]
+  ])
   if (errors.length > 0) {
     throw new Unreadable(
       errors.slice(0, maxFaults).map(({ message, offset }) => {
@@ -65,16 +82,21 @@ const parseYaml = (content: string): unknown => {
       })
     )
   }
+  const filled = documents.filter((document) => !isEmptyDocument(document))
   try {
-    return document.toJS({ maxAliasCount: maxAliases }) as unknown
+    return filled.length === 0
+      ? [null]
+      : filled.map((document) => document.toJS({ maxAliasCount: maxAliases }) as unknown)
   } catch (error) {
     throw new Unreadable([{ path: [], message: `Expected YAML: ${messageOf(error)}` }])
   }
 }
 
+const isJson = (name: string): boolean => /\.json$/i.test(name)
+
 /** JSON where the name ends so; everything else is read as YAML, of which JSON is a part. */
-const parse = ({ content, name }: SourceFile): unknown =>
-  /\.json$/i.test(name) ? parseJson(content) : parseYaml(content)
+const parse = ({ content, name }: SourceFile): ReadonlyArray<unknown> =>
+  isJson(name) ? [parseJson(content)] : parseYaml(content)
 
 const dialectOf = (schema: unknown): string => {
   const uri: unknown = typeof schema === "object" && schema !== null && "$schema" in schema ? schema.$schema : undefined
@@ -82,7 +104,8 @@ const dialectOf = (schema: unknown): string => {
 }
 
 const compile = (file: SourceFile): Validate => {
-  const schema = parse(file)
+  const [schema, ...others] = parse(file)
+  if (others.length > 0) throw new Unreadable([{ path: [], message: "Expected a JSON Schema: one document of YAML" }])
   if (typeof schema !== "boolean" && (typeof schema !== "object" || schema === null || Array.isArray(schema))) {
     throw new Unreadable([{ path: [], message: "Expected a JSON Schema: an object, true or false" }])
   }
@@ -117,7 +140,7 @@ const compile = (file: SourceFile): Validate => {
 const compiled = new Map<string, Validate>()
 
 const validateOf = (file: SourceFile): Validate => {
-  const key = `${file.name.endsWith(".json")} ${file.content}`
+  const key = `${isJson(file.name)} ${file.content}`
   const known = compiled.get(key)
   if (known !== undefined) return known
   const validate = compile(file)
@@ -155,9 +178,16 @@ const answer = ({ content, schema }: ValidationRequest): ValidationReply => {
     const validate = validateOf(schema)
     if (content === undefined) return { schemaAtFault: false, faults: [] }
     try {
-      const value = parse(content)
-      const faults = validate(value) === true ? [] : (validate.errors ?? [])
-      return { schemaAtFault: false, faults: faults.slice(0, maxFaults).map((error) => faultOf(error, value)) }
+      const values = parse(content)
+      const faults = values.flatMap((value, index): ReadonlyArray<Fault> => {
+        const errors = validate(value) === true ? [] : (validate.errors ?? [])
+        const at = values.length === 1 ? [] : [index]
+        return errors.slice(0, maxFaults).map((error) => {
+          const { message, path } = faultOf(error, value)
+          return { path: [...at, ...path], message }
+        })
+      })
+      return { schemaAtFault: false, faults: faults.slice(0, maxFaults) }
     } catch (error) {
       if (error instanceof Unreadable) return { schemaAtFault: false, faults: error.faults }
       throw error

@@ -17,32 +17,47 @@ const Manifest = Schema.fromJsonString(
 )
 const isPath = Schema.is(NodePath)
 
-/** Whether every zip reader takes a path as it is: no backslash, no drive letter, and not the manifest's place. */
-export const isPortable = (path: string): boolean => !/^\/[A-Za-z]:|\\/.test(path) && path !== `/${manifestName}`
+/** What Finder and Explorer add to an archive of their own accord: nothing that a tree is to have. */
+const isOfTool = (path: string): boolean =>
+  /^\/__MACOSX(?:\/|$)|\/(?:\._[^/]*|\.DS_Store|Thumbs\.db|desktop\.ini)$/i.test(path)
+
+/** Whether every zip reader takes a path as it is: no backslash, no drive letter, and a place that is kept for no other use. */
+export const isPortable = (path: string): boolean =>
+  !/^\/[A-Za-z]:|\\/.test(path) && path !== `/${manifestName}` && !isOfTool(path)
+
+/**
+ * The path of an entry as tools write it: with the backslashes of Windows, a slash or `./` before it, or letters in parts as
+ * macOS has them. `/` is the root.
+ */
+const pathOf = (name: string): string => {
+  const names = name.normalize("NFC").split(/[\\/]/)
+  return `/${names.filter((one) => one !== "" && one !== ".").join("/")}`
+}
 const isContent = Schema.is(Content)
 
 interface RawEntry {
   readonly name: string
+  readonly path: string
   readonly isFolder: boolean
   readonly bytes: Uint8Array
   readonly listed: ListedEntry
 }
 
-/** The files and folders of a zip archive: 20,000 at most, 1 MiB each (but for the manifest) and 64 MiB together when unpacked. */
+/** The files and folders of a zip archive, without what tools add: 20,000 at most, 1 MiB each (but for the manifest) and 64 MiB together when unpacked. */
 export const nodesOfZip = Effect.fnUntraced(function* (bytes: Uint8Array) {
   const entries = yield* entriesOf(bytes)
-  const manifest = entries.find(({ name }) => name === manifestName)
+  const manifest = entries.find(({ path }) => path === `/${manifestName}`)
   const schemas = manifest === undefined ? {} : yield* schemasOf(manifest)
   const errors: Array<Fault> = []
   const nodes = entries.flatMap((entry): ReadonlyArray<ArchiveNode> => {
-    if (entry === manifest) return []
-    const path = `/${entry.isFolder ? entry.name.replace(/\/$/, "") : entry.name}`
+    const { path } = entry
+    if (entry === manifest || path === "/" || isOfTool(path)) return []
     if (!isPath(path)) {
       errors.push({ path: ["payload", entry.name], message: "Expected a path of names that a file or folder may have" })
       return []
     }
     if (!isPortable(path)) {
-      errors.push({ path: ["payload", path], message: "Expected no backslash, no drive letter and one manifest" })
+      errors.push({ path: ["payload", path], message: "Expected no drive letter and one manifest" })
       return []
     }
     if (entry.listed.name !== undefined && entry.listed.name !== entry.name) {
@@ -125,12 +140,15 @@ const entriesOf = (archive: Uint8Array) => {
       Effect.fnUntraced(function* (entry) {
         count += 1
         if (count > maximumArchiveNodes) return yield* tooManyNodes()
-        const most = entry.header.path === manifestName ? left : Math.min(left, maximumContentBytes)
-        unpacking = { name: entry.header.path, most, packed: 0 }
+        const name = entry.header.path
+        const path = pathOf(name)
+        const isStored = path !== `/${manifestName}` && !isOfTool(path)
+        const most = isStored ? Math.min(left, maximumContentBytes) : left
+        unpacking = { name, most, packed: 0 }
         const bytes = yield* bodyOf(entry, most)
         unpacking = undefined
         left -= bytes.length
-        return { name: entry.header.path, isFolder: entry.header.type === "Directory", bytes }
+        return { name, path, isFolder: /[\\/]$/.test(name), bytes }
       })
     ),
     Stream.runCollect,
@@ -162,6 +180,14 @@ const bodyOf = <E>({ body, header }: Zip.Entry<E>, most: number) => {
 
 const endRecord = "PK\u0005\u0006"
 const endRecordBytes = 22
+/** In an archive that has sizes of 64 bits, the place of another end record is right before the end record. */
+const wideLocator = 0x07064b50
+const wideLocatorBytes = 20
+const wideEnd = 0x06064b50
+const wideEndBytes = 56
+const wideExtra = 0x0001
+/** A number that is elsewhere, in 64 bits. */
+const isElsewhere = 0xffffffff
 const maxCommentBytes = 65_535
 const entrySignature = 0x02014b50
 const entryHeaderBytes = 46
@@ -189,13 +215,37 @@ const endOf = (bytes: Buffer): number | undefined => {
   return undefined
 }
 
+const wideNumber = (bytes: Buffer, at: number): number =>
+  at + 8 <= bytes.length ? Number(bytes.readBigUInt64LE(at)) : bytes.length
+
+/** Where the directory begins; behind the archive where that cannot be read. */
+const directoryStart = (bytes: Buffer, end: number): number => {
+  const locator = end - wideLocatorBytes
+  if (locator < 0 || bytes.readUInt32LE(locator) !== wideLocator) return bytes.readUInt32LE(end + 16)
+  const at = wideNumber(bytes, locator + 8)
+  return at + wideEndBytes <= locator && bytes.readUInt32LE(at) === wideEnd ? wideNumber(bytes, at + 48) : bytes.length
+}
+
+/** Where an entry begins, by its place in the directory. */
+const entryOffset = (bytes: Buffer, at: number, nameEnd: number): number => {
+  const offset = bytes.readUInt32LE(at + 42)
+  if (offset !== isElsewhere) return offset
+  // The numbers that are elsewhere follow each other in this order: the size, the packed size, the offset.
+  const before = [24, 20].filter((field) => bytes.readUInt32LE(at + field) === isElsewhere).length
+  const extraEnd = Math.min(bytes.length, nameEnd + bytes.readUInt16LE(at + 30))
+  for (let extra = nameEnd; extra + 4 <= extraEnd; extra += 4 + bytes.readUInt16LE(extra + 2)) {
+    if (bytes.readUInt16LE(extra) === wideExtra) return wideNumber(bytes, extra + 4 + 8 * before)
+  }
+  return offset
+}
+
 /** The directory of a zip archive, in the order of the entries; undefined where it is not there. */
 const directoryOf = (archive: Uint8Array): ReadonlyArray<ListedEntry> | undefined => {
   const bytes = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)
   const end = endOf(bytes)
   if (end === undefined) return undefined
   const entries: Array<ListedEntry> = []
-  let at = bytes.readUInt32LE(end + 16)
+  let at = directoryStart(bytes, end)
   while (at + entryHeaderBytes <= end && bytes.readUInt32LE(at) === entrySignature) {
     const nameAt = at + entryHeaderBytes
     const nameEnd = nameAt + bytes.readUInt16LE(at + 28)
@@ -203,7 +253,7 @@ const directoryOf = (archive: Uint8Array): ReadonlyArray<ListedEntry> | undefine
     entries.push({
       name: (bytes.readUInt16LE(at + 8) & utf8Flag) === 0 ? undefined : (utf8Of(bytes.subarray(nameAt, nameEnd)) ?? ""),
       isLink: bytes.readUInt8(at + 5) === madeOnUnix && (mode & typeBits) === linkType,
-      offset: bytes.readUInt32LE(at + 42)
+      offset: entryOffset(bytes, at, nameEnd)
     })
     at = nameEnd + bytes.readUInt16LE(at + 30) + bytes.readUInt16LE(at + 32)
   }

@@ -1,4 +1,4 @@
-import { parseDocument } from "yaml"
+import { parseAllDocuments } from "yaml"
 
 /** What is wrong with a text, and the character where it was noticed. */
 export interface SyntaxFault {
@@ -14,7 +14,7 @@ export interface SyntaxCheck {
 
 const faultOfJson = (text: string): SyntaxFault | undefined => {
   try {
-    JSON.parse(text)
+    JSON.parse(text.replace(/^\ufeff/, ""))
     return
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause)
@@ -24,7 +24,8 @@ const faultOfJson = (text: string): SyntaxFault | undefined => {
 }
 
 const faultOfYaml = (text: string): SyntaxFault | undefined => {
-  const [error] = parseDocument(text, { prettyErrors: true, logLevel: "silent" }).errors
+  const options = { merge: true, prettyErrors: true, logLevel: "silent" } as const
+  const [error] = parseAllDocuments(text, options).flatMap(({ errors }) => errors)
   return error === undefined ? undefined : { message: error.message.split("\n")[0] ?? error.code, at: error.pos[0] }
 }
 
