@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import { Schema, SchemaGetter } from "effect"
 
 /** Whether PostgreSQL can store a text and UTF-8 can encode it: no NUL, no lone surrogate. */
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes("\0")
@@ -12,9 +12,44 @@ export const storable = <S extends Schema.Codec<string, string>>(schema: S) => s
 export const text = (minimum: number, maximum: number) =>
   Schema.String.pipe(Schema.check(checkStorable, Schema.isBetweenCodePoints(minimum, maximum)))
 
+/** A character that is seen, in a regular expression: no blank, no control, none of no width. */
+export const visible = String.raw`[^\s\p{Cc}\p{Default_Ignorable_Code_Point}\u2800\ufff9-\ufffb]`
+
 /** Like {@link text}, and not blank. */
-export const name = (maximum: number) =>
-  text(1, maximum).pipe(Schema.check(Schema.isPattern(/\S/u, { expected: "text that is not blank" })))
+export const legible = (maximum: number) =>
+  text(1, maximum).pipe(
+    Schema.check(
+      Schema.isPattern(new RegExp(visible, "u"), {
+        expected: "text that is not blank",
+        toJsonSchema: () => ({ pattern: String.raw`\S` })
+      })
+    )
+  )
+
+type Annotations = Parameters<Schema.String["annotate"]>[0]
+
+/**
+ * Text in the form NFC, in which it is compared, sorted and found, whatever keyboard or file system wrote it. What others define, such
+ * as the `sub` of their tokens, stays as it is written.
+ */
+export const composed = <S extends Schema.Codec<string, string>>(schema: S, annotations: Annotations = {}) => {
+  const { type: _, ...limits } = Schema.toJsonSchemaDocument(schema).schema
+  return Schema.String.pipe(Schema.check(Schema.makeFilter(() => true, { toJsonSchema: () => limits })))
+    .annotate(annotations)
+    .pipe(
+      Schema.decodeTo(schema, {
+        decode: SchemaGetter.transform((typed: string) => typed.normalize("NFC")),
+        encode: SchemaGetter.passthrough()
+      })
+    )
+}
+
+/** As `Schema.annotateKey`, of a schema that reads several spellings as one, such as {@link composed}: of what it reads. */
+export const described = <S extends Schema.Top>(schema: S, annotations: Schema.Annotations.Key<string>): S =>
+  Schema.toEncoded(schema).pipe(Schema.annotateKey(annotations), Schema.decodeTo(schema)) as unknown as S
+
+/** What people call a thing: {@link legible} and {@link composed}. */
+export const name = (maximum: number, annotations?: Annotations) => composed(legible(maximum), annotations)
 
 /** A lower-case short name for URLs: 2 to 63 of `[a-z0-9-]`, not starting or ending with a hyphen. */
 export const Slug = Schema.String.pipe(

@@ -9,7 +9,7 @@ import { expectedExactIntegers, hasInexactInteger } from "../kernel/json/parsed-
 import { Problem } from "../kernel/problems/problem.ts"
 import { isStorable, name, Slug } from "../kernel/text.ts"
 
-const TenantName = name(100).annotate({ examples: ["Acme Research"] })
+const TenantName = name(100, { examples: ["Acme Research"] })
 const TenantSlug = Slug.annotate({ examples: ["acme-research"] })
 
 /** No caller of a suspended tenant is authenticated. */

@@ -5,7 +5,7 @@ import { listing } from "../../kernel/http/listing.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { name, text } from "../../kernel/text.ts"
+import { legible, text } from "../../kernel/text.ts"
 import { AgentId } from "../agents/domain.ts"
 
 export const AgentKeyId = Uuid.pipe(Schema.brand("AgentKeyId"))
@@ -27,7 +27,7 @@ const GivenAlgorithm = Schema.Literals(["ES256", "EdDSA", "Ed25519", "PS256", "R
     })
   )
 
-export const Kid = name(128).annotate({
+export const Kid = legible(128).annotate({
   description: "What assertions name the key by; unique for the agent",
   examples: ["2026-01"]
 })

@@ -2,13 +2,13 @@ import { Effect, Schema } from "effect"
 import { Model } from "effect/schema"
 import { distinct, missing, Scopes } from "../../kernel/authority/capability.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { name, text } from "../../kernel/text.ts"
+import { composed, name, text } from "../../kernel/text.ts"
 import { Usd } from "../../kernel/usd.ts"
 
 export const maxCredentialTtlSecondsDefault = 3600
 
-export const AgentName = name(100).annotate({ examples: ["invoice-reader"] })
-export const AgentDescription = text(0, 1000).annotate({ examples: ["Reads invoices and files them"] })
+export const AgentName = name(100, { examples: ["invoice-reader"] })
+export const AgentDescription = composed(text(0, 1000), { examples: ["Reads invoices and files them"] })
 
 /** The most that any credential of the agent may do; empty means nothing at all. */
 export const ScopeCeiling = Scopes.annotate({
@@ -24,7 +24,7 @@ export const CredentialTtlSeconds = Schema.Int.pipe(
   examples: [3600]
 })
 
-const TaskType = name(100).annotate({ component: "TaskType", examples: ["extraction"] })
+const TaskType = name(100, { component: "TaskType", examples: ["extraction"] })
 export const TaskTypes = Schema.Array(TaskType).pipe(Schema.check(Schema.isMaxLength(100)))
 export const DefaultTaskType = Schema.NullOr(TaskType)
 

@@ -7,7 +7,7 @@ import { serverSet } from "../../kernel/http/server-set.ts"
 import { generatedId, IntegerId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate, UpdatedAt } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { name } from "../../kernel/text.ts"
+import { described, name } from "../../kernel/text.ts"
 import { AgentTemplateId } from "../agent-templates/domain.ts"
 import {
   AgentDescription,
@@ -34,7 +34,7 @@ export const agentListing = listing(
 export const AgentStatus = Schema.Literals(["active", "suspended", "retired"]).annotate({ examples: ["active"] })
 export type AgentStatus = typeof AgentStatus.Type
 
-export const OwnerUserId = name(200).annotate({
+export const OwnerUserId = name(200, {
   component: "OwnerUserId",
   description: "Whose agent it is, in the caller's own terms; not checked against anything",
   examples: ["user-42"]
@@ -81,7 +81,7 @@ export const AgentRegistration = Schema.Struct({
   description: Schema.optionalKey(AgentDescription),
   ownerUserId: Schema.optionalKey(Schema.NullOr(OwnerUserId)),
   templateId: Schema.optionalKey(Schema.NullOr(AgentTemplateId)),
-  tenantId: Schema.optionalKey(TenantId.annotate({ description: "From system callers only" })),
+  tenantId: Schema.optionalKey(described(TenantId, { description: "From system callers only" })),
   ...limitMembers
 }).annotate({
   identifier: "AgentRegistration",

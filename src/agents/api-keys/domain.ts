@@ -12,7 +12,7 @@ import { name, text } from "../../kernel/text.ts"
 export const ApiKeyId = Uuid.pipe(Schema.brand("ApiKeyId"))
 export type ApiKeyId = typeof ApiKeyId.Type
 
-const KeyName = name(100).annotate({ examples: ["nightly-import"] })
+const KeyName = name(100, { examples: ["nightly-import"] })
 const OptionalMoment = Model.Field({
   select: Schema.NullOr(InstantFromDate),
   insert: Schema.NullOr(InstantFromDate),

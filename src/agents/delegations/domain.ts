@@ -6,7 +6,7 @@ import { listing } from "../../kernel/http/listing.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Fault, Problem } from "../../kernel/problems/problem.ts"
-import { name, text } from "../../kernel/text.ts"
+import { composed, legible, text } from "../../kernel/text.ts"
 import { AgentId } from "../agents/domain.ts"
 
 export const DelegationId = Uuid.pipe(Schema.brand("DelegationId"))
@@ -23,7 +23,7 @@ export const delegationListing = listing(
 export const SubjectType = Schema.Literals(["user", "agent", "external"]).annotate({ examples: ["agent"] })
 export type SubjectType = typeof SubjectType.Type
 
-const Subject = name(512).annotate({
+const Subject = legible(512).annotate({
   description: "The id of the account or agent; for an external subject `<issuer>|<sub>`",
   examples: ["0198a5b0-7c00-7000-8000-00000000002a"]
 })
@@ -32,7 +32,7 @@ const MaxDepth = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, max
   description: "How many agents may act one on behalf of another in a chain that this grant is part of",
   examples: [1]
 })
-const Reason = text(0, 500).annotate({ examples: ["Files the invoices of the quarter"] })
+const Reason = composed(text(0, 500), { examples: ["Files the invoices of the quarter"] })
 const nullableMoment = {
   select: Schema.NullOr(InstantFromDate),
   insert: Schema.NullOr(InstantFromDate),

@@ -6,7 +6,7 @@ import { isOwn, Scopes } from "../../kernel/authority/capability.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, UpdatedAt } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { text } from "../../kernel/text.ts"
+import { composed, described, text, visible } from "../../kernel/text.ts"
 import { ApiKeyId } from "../api-keys/domain.ts"
 import { RegistrationTokenId } from "../registration-tokens/domain.ts"
 
@@ -14,19 +14,19 @@ import { RegistrationTokenId } from "../registration-tokens/domain.ts"
 export const maxRegistrationBytes = 65_536
 
 /** An administrator reads it beside a button that approves: nothing may reorder or hide what is written. */
-const plain = (minimum: number, maximum: number) =>
-  text(minimum, maximum).pipe(
+const plain = (maximum: number) =>
+  text(1, maximum).pipe(
     Schema.check(
-      Schema.isPattern(/^(?=.*[^\s\p{Default_Ignorable_Code_Point}])[^\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]*$/u, {
+      Schema.isPattern(new RegExp(String.raw`^(?=.*${visible})[^\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]*$`, "u"), {
         expected: "text that is not blank and has no control characters"
       })
     )
   )
 
-const ClientName = plain(1, 100).annotate({ examples: ["Billing agent"] })
-const Contact = plain(1, 320)
-const SoftwareId = plain(1, 255).annotate({ examples: ["4NRB1-0XZABZI9E6-5SM3R"] })
-const SoftwareVersion = plain(1, 100).annotate({ examples: ["2.1"] })
+const ClientName = composed(plain(100), { examples: ["Billing agent"] })
+const Contact = plain(320)
+const SoftwareId = plain(255).annotate({ examples: ["4NRB1-0XZABZI9E6-5SM3R"] })
+const SoftwareVersion = plain(100).annotate({ examples: ["2.1"] })
 
 /** A URL as it is written, which only its scheme and host are read of; undefined for what parsers read differently. */
 const urlIn = (text: string): URL | undefined =>
@@ -65,7 +65,7 @@ const JwksUri = Schema.String.pipe(
   Schema.check(Schema.makeFilter(isWebUrl(["https:"]), { expected: "an https URL" }))
 ).annotate({ examples: ["https://billing.example.com/jwks.json"] })
 
-const JwkText = (maximum: number) => Schema.optionalKey(plain(1, maximum))
+const JwkText = (maximum: number) => Schema.optionalKey(plain(maximum))
 const Absent = Schema.optionalKey(Schema.Never)
 
 /** A public key; members of private ones are refused, and unknown ones left out. */
@@ -178,7 +178,7 @@ export const RegistrationView = Schema.Struct({
 export type RegistrationView = typeof RegistrationView.Type
 
 export const RegistrationApproval = Schema.Struct({
-  tenantId: Schema.optionalKey(TenantId.annotate({ description: "Of the key; the default tenant when absent" })),
+  tenantId: Schema.optionalKey(described(TenantId, { description: "Of the key; the default tenant when absent" })),
   scopes: Schema.optionalKey(
     Scopes.annotate({
       description: "What is granted; when absent, what is requested, if If-Match names the registration that was read"

@@ -6,7 +6,7 @@ import { optionalAtCreation, serverSet } from "../../kernel/http/server-set.ts"
 import { generatedId, IntegerId } from "../../kernel/identifier.ts"
 import { CreatedAt, UpdatedAt } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { name, Slug, text } from "../../kernel/text.ts"
+import { Slug, composed, name, text } from "../../kernel/text.ts"
 
 export const ApplicationId = IntegerId.pipe(Schema.brand("ApplicationId"))
 export type ApplicationId = typeof ApplicationId.Type
@@ -18,8 +18,8 @@ export const applicationListing = listing(
   { searches: "the name and the slug" }
 )
 
-const ApplicationName = name(100).annotate({ examples: ["Billing portal"] })
-const Description = text(0, 1000).annotate({ examples: ["Where customers see and pay their bills"] })
+const ApplicationName = name(100, { examples: ["Billing portal"] })
+const Description = composed(text(0, 1000), { examples: ["Where customers see and pay their bills"] })
 
 export const ApplicationStatus = Schema.Literals(["active", "pending", "rejected", "suspended"]).annotate({
   examples: ["active"]

@@ -7,7 +7,7 @@ import { optionalAtCreation, serverSet } from "../../kernel/http/server-set.ts"
 import { generatedId, IntegerId } from "../../kernel/identifier.ts"
 import { HiddenCreatedAt, HiddenUpdatedAt } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { name, text } from "../../kernel/text.ts"
+import { composed, name, text } from "../../kernel/text.ts"
 import { ApplicationId } from "../applications/domain.ts"
 
 export const RoleId = IntegerId.pipe(Schema.brand("RoleId"))
@@ -20,8 +20,8 @@ export const roleListing = listing(
   { searches: "the name and the description", isArray: true }
 )
 
-const RoleName = name(100).annotate({ examples: ["Support"] })
-const Description = text(0, 1000).annotate({ examples: ["Looks after trial users"] })
+const RoleName = name(100, { examples: ["Support"] })
+const Description = composed(text(0, 1000), { examples: ["Looks after trial users"] })
 
 /** At most 200 capabilities, as applications define them; the order is kept and repetitions are dropped. */
 export const RoleCapabilities = Schema.Array(Capability)

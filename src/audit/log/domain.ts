@@ -136,7 +136,7 @@ export type AuditFilter = typeof AuditFilter.Type
 export const AuditSearch = Schema.Struct({
   ...AuditFilter.fields,
   search: Schema.optionalKey(
-    name(200).annotate({
+    name(200, {
       description:
         "A part of the action type, or of the name of an account, an agent or an API key that acted or that it was done to (the first 20 of each), without regard to case; or the whole id of an entry, of a thing, of an actor or of a trace",
       examples: ["suspended"]

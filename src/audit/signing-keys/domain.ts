@@ -136,7 +136,7 @@ export const toResponse =
   })
 
 export const AttestationKeyCreation = Schema.Struct({
-  name: name(200).annotate({ examples: ["build server"] }),
+  name: name(200, { examples: ["build server"] }),
   purpose: KeyPurpose,
   publicKey: Schema.optionalKey(
     Schema.Union([text(1, 65_536), Schema.Record(Schema.String, Schema.Json)]).annotate({

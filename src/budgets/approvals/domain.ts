@@ -4,7 +4,7 @@ import { Usd } from "../../kernel/usd.ts"
 import { GoverningCap } from "../ledger/domain.ts"
 import { Reservation } from "../reservations/domain.ts"
 
-const Reason = name(500).annotate({ examples: ["Provider credited the call"] })
+const Reason = name(500, { examples: ["Provider credited the call"] })
 
 export const Approval = Schema.Struct({
   reason: Schema.optionalKey(Reason),

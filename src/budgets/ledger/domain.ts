@@ -6,7 +6,7 @@ import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { nilUuid, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { name, storable } from "../../kernel/text.ts"
+import { described, name, storable } from "../../kernel/text.ts"
 import { UsdOrZero } from "../../kernel/usd.ts"
 import { Total, Unit } from "./quantity-domain.ts"
 
@@ -32,7 +32,7 @@ export type CapId = typeof CapId.Type
 export const allTenants = TenantId.make(nilUuid)
 
 /** A value of a dimension that a caller names freely. */
-export const Label = name(200).annotate({ component: "Label", examples: ["summarize"] })
+export const Label = name(200, { component: "Label", examples: ["summarize"] })
 
 const each = Schema.Literal("each")
 const dimension = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.Union([each, schema]))
@@ -241,7 +241,7 @@ export const sweepActions = auditActions("Tenant", ["SpendReservationsExpired"])
 export const denial = {
   reason: Schema.Literals(["exhausted", "exceeds-limit", "in-flight"]),
   capId: Schema.NullOr(CapId),
-  planId: Schema.optionalKey(PlanId).annotate({ description: "The plan, where it is that which has no room" }),
+  planId: Schema.optionalKey(described(PlanId, { description: "The plan, where it is that which has no room" })),
   limit: Schema.optionalKey(Total),
   spent: Schema.optionalKey(Total),
   reserved: Schema.optionalKey(Total),

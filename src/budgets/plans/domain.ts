@@ -6,14 +6,14 @@ import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { exactNumber } from "../../kernel/json/exact-number.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { name } from "../../kernel/text.ts"
+import { described, name } from "../../kernel/text.ts"
 import { Usd, UsdOrZero } from "../../kernel/usd.ts"
 import { denial, Label, Metadata, PlanId, PlanStatus } from "../ledger/domain.ts"
 
 /** How they are listed. */
 export const planListing = listing(PlanId, { createdAt: "id" }, { searches: "the name" })
 
-const PlanName = name(200).annotate({ examples: ["Read the invoices of March"] })
+const PlanName = name(200, { examples: ["Read the invoices of March"] })
 const HeartbeatSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 5, maximum: 86_400 }))).annotate({
   description:
     "How often the plan must be heard of: after one interval of silence it is suspended, after two it is over",
@@ -49,9 +49,11 @@ export type Plan = typeof Plan.Type
 
 export const PlanStart = Schema.Struct({
   budgetUsd: Usd,
-  taskType: Schema.optionalKey(Label).annotate({
-    description: "One that the agent is allowed; absent: the agent's default. Every call of the plan has it."
-  }),
+  taskType: Schema.optionalKey(
+    described(Label, {
+      description: "One that the agent is allowed; absent: the agent's default. Every call of the plan has it."
+    })
+  ),
   name: Schema.optionalKey(PlanName),
   heartbeatSeconds: Schema.optionalKey(HeartbeatSeconds),
   expiresInSeconds: Schema.optionalKey(ExpiresInSeconds),
@@ -64,7 +66,7 @@ export type PlanStart = typeof PlanStart.Type
 
 export const PlanExtension = Schema.Struct({
   additionalUsd: Usd,
-  reason: Schema.optionalKey(name(500).annotate({ examples: ["More invoices than expected"] }))
+  reason: Schema.optionalKey(name(500, { examples: ["More invoices than expected"] }))
 }).annotate({
   identifier: "PlanExtension",
   examples: [{ additionalUsd: 2_500_000_000n, reason: "More invoices than expected" }]

@@ -222,7 +222,7 @@ export const ExtendRequest = Schema.Struct({ ttlSeconds: TtlSeconds }).annotate(
   examples: [{ ttlSeconds: 600 }]
 })
 
-const Reason = name(500).annotate({ examples: ["Provider credited the call"] })
+const Reason = name(500, { examples: ["Provider credited the call"] })
 
 export const RefundRequest = Schema.Struct({ chargeId: ChargeId, amountUsd: Usd, reason: Reason }).annotate({
   identifier: "RefundRequest",

@@ -5,6 +5,7 @@ import { listing } from "../../kernel/http/listing.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
+import { described } from "../../kernel/text.ts"
 
 export const TargetId = Uuid.pipe(Schema.brand("EventTargetId"))
 export type TargetId = typeof TargetId.Type
@@ -139,7 +140,7 @@ export type StoredDelivery = typeof StoredDelivery.Type
 
 export const Delivery = Schema.Struct({
   ...delivery,
-  webhookId: AuditEntryId.annotate({ description: "`webhook-id` of each attempt" }),
+  webhookId: described(AuditEntryId, { description: "`webhook-id` of each attempt" }),
   nextAttemptAt: Schema.NullOr(Instant)
 }).annotate({ identifier: "EventDelivery" })
 export type Delivery = typeof Delivery.Type

@@ -15,7 +15,7 @@ export const IntegrationKind = Schema.Literals(["webhook", "slack", "cloudevents
 export type IntegrationKind = typeof IntegrationKind.Type
 export const integrationKinds: ReadonlyArray<IntegrationKind> = ["webhook", "slack", "cloudevents"]
 
-const Name = name(200).annotate({ examples: ["Trial users to the CRM"] })
+const Name = name(200, { examples: ["Trial users to the CRM"] })
 const EventTypes = Schema.Array(EventTypePattern)
   .pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(100)))
   .annotate({

@@ -8,7 +8,7 @@ import { serverSet } from "../../kernel/http/server-set.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { name } from "../../kernel/text.ts"
+import { described, name } from "../../kernel/text.ts"
 import { UsdOrZero } from "../../kernel/usd.ts"
 
 export const SubscriptionId = Uuid.pipe(Schema.brand("SubscriptionId"))
@@ -48,9 +48,9 @@ const Pending = Schema.Struct({ quota: Quota, priceUsd: UsdOrZero, effectiveAt: 
 })
 export type Pending = typeof Pending.Type
 
-const Provider = Label.annotate({ examples: ["openai"] })
-const Name = name(200).annotate({ examples: ["Team plan"] })
-const Plan = name(200).annotate({ examples: ["Scale"] })
+const Provider = described(Label, { examples: ["openai"] })
+const Name = name(200, { examples: ["Team plan"] })
+const Plan = name(200, { examples: ["Scale"] })
 
 const shown = {
   id: SubscriptionId,

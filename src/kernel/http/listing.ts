@@ -1,12 +1,12 @@
 import { DateTime, Schema } from "effect"
 import { Instant } from "../instant.ts"
-import { name, storable } from "../text.ts"
+import { described, name, storable } from "../text.ts"
 import { arrayLimitDefault, ArrayLimit, cursor, PageLimit, pageLimitDefault } from "./page.ts"
 import { integerParameter, listParameter } from "./parameter.ts"
 
 /**
- * What a list can be sorted by: a moment, that of a use which there may not have been (before all others then), text without
- * regard to case, or `id`, for ids that are in the order of the member.
+ * What a list can be sorted by: a moment, that of a use which there may not have been (before all others then), text as people
+ * sort names, or `id`, for ids that are in the order of the member.
  */
 export type SortKind = "id" | "moment" | "text" | "use"
 
@@ -43,7 +43,7 @@ const SortMoment = Schema.String.pipe(
 )
 const sortValues = { id: Schema.Literal(""), moment: SortMoment, text: SortText, use: SortMoment } as const
 
-const SearchText = name(200).annotate({ component: "SearchText", examples: ["ada"] })
+const SearchText = name(200, { component: "SearchText", examples: ["ada"] })
 const maxIds = 100
 
 /** The order that a cursor belongs to; undefined for that of the list itself. */
@@ -96,8 +96,8 @@ export const listing = <Id extends string | number, const Sorts extends Readonly
         examples: [idType === "integer" ? "7,42" : "0198a5b0-7c00-7000-8000-00000000002a"]
       })
     ),
-    search: Schema.optionalKey(SearchText).pipe(
-      Schema.annotateKey({
+    search: Schema.optionalKey(
+      described(SearchText, {
         description: `Text in ${searches}, without regard to case, or the whole id; a page may be short although the next one has more`
       })
     ),

@@ -5,7 +5,7 @@ import { serverSet } from "../../kernel/http/server-set.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { name } from "../../kernel/text.ts"
+import { described, name } from "../../kernel/text.ts"
 
 /** The kinds of identities that are no people. */
 export const identityKinds = [
@@ -80,9 +80,11 @@ export type SecurityReport = typeof SecurityReport.Type
 
 export const ReportRequest = Schema.Struct({
   kind: ReportKind,
-  tenantId: Schema.optionalKey(TenantId).annotate({
-    description: "By default the caller's tenant, or the whole installation for a system caller"
-  })
+  tenantId: Schema.optionalKey(
+    described(TenantId, {
+      description: "By default the caller's tenant, or the whole installation for a system caller"
+    })
+  )
 }).annotate({ identifier: "SecurityReportRequest" })
 export type ReportRequest = typeof ReportRequest.Type
 

@@ -8,7 +8,7 @@ import { serverSet } from "../../kernel/http/server-set.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { name } from "../../kernel/text.ts"
+import { described, name } from "../../kernel/text.ts"
 
 export const SyntheticPrincipalId = Uuid.pipe(Schema.brand("SyntheticPrincipalId"))
 export type SyntheticPrincipalId = typeof SyntheticPrincipalId.Type
@@ -20,7 +20,7 @@ export const syntheticPrincipalListing = listing(
   { searches: "the name" }
 )
 
-const PrincipalName = name(100).annotate({ examples: ["checkout probe"] })
+const PrincipalName = name(100, { examples: ["checkout probe"] })
 const Moment = Schema.NullOr(InstantFromDate)
 
 /** An API key that monitors, tests, or is a trap. */
@@ -83,7 +83,7 @@ const Expiry = Instant.pipe(Schema.annotateEncoded({ examples: ["2099-12-31T23:5
 export const SyntheticPrincipalCreation = Schema.Struct({
   kind: SyntheticKind,
   name: PrincipalName,
-  tenantId: Schema.optionalKey(TenantId.annotate({ description: "From system callers only" })),
+  tenantId: Schema.optionalKey(described(TenantId, { description: "From system callers only" })),
   scopes: Scopes,
   expiresAt: Schema.optionalKey(Schema.NullOr(Expiry)),
   labels: Schema.optionalKey(Labels)

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { lookupTable } from "../../../kernel/lookup-table.ts"
-import { text } from "../../../kernel/text.ts"
+import { composed, text, visible } from "../../../kernel/text.ts"
 
 const nameBytes = 255
 /** How deep a tree may be, in names from the root to a node. */
@@ -15,17 +15,20 @@ const fitsInBytes = Schema.makeFilter((name: string) => bytesOf(name) <= nameByt
   expected: `at most ${nameBytes} bytes of UTF-8`
 })
 
+const name = String.raw`(?!\s)(?!\.{1,2}$)[^/]+(?<!\s)$`
 /** The name of a node: 1 to 255 bytes of UTF-8 without `/` and NUL, no blanks at its ends, neither `.` nor `..`. */
-export const NodeName = text(1, nameBytes)
-  .pipe(
+export const NodeName = composed(
+  text(1, nameBytes).pipe(
     Schema.check(
       fitsInBytes,
-      Schema.isPattern(/^(?!\s)(?!\.{1,2}$)[^/]+(?<!\s)$/u, {
-        expected: "a name without '/', without blanks at its ends, and neither '.' nor '..'"
+      Schema.isPattern(new RegExp(String.raw`^(?=[^]*${visible})${name}`, "u"), {
+        expected: "a name without '/', without blanks at its ends, and neither '.' nor '..'",
+        toJsonSchema: () => ({ pattern: `^${name}` })
       })
     )
-  )
-  .annotate({ component: "NodeName", examples: ["settings.json"] })
+  ),
+  { component: "NodeName", examples: ["settings.json"] }
+)
 
 const isName = Schema.is(NodeName)
 
@@ -47,9 +50,12 @@ const isPath = Schema.makeFilter(
 )
 
 /** The path of a node in its tree: every name from the root on, each with a `/` before it. */
-export const NodePath = text(2, maximumDepth * (nameBytes + 1))
-  .pipe(Schema.check(isPath, Schema.isPattern(/^\/[\s\S]+$/u, { expected: "a path that begins with '/'" })))
-  .annotate({ examples: ["/settings.json"] })
+export const NodePath = composed(
+  text(2, maximumDepth * (nameBytes + 1)).pipe(
+    Schema.check(isPath, Schema.isPattern(/^\/[\s\S]+$/u, { expected: "a path that begins with '/'" }))
+  ),
+  { examples: ["/settings.json"] }
+)
 
 const contentTypes = lookupTable<string>({
   json: "application/json",

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { AgentId } from "../../../agents/agents/domain.ts"
 import { GoverningCap, Metadata, PlanId, ReservationId } from "../../../budgets/ledger/domain.ts"
-import { storable, text } from "../../../kernel/text.ts"
+import { composed, described, storable, text } from "../../../kernel/text.ts"
 import { UsdOrZero } from "../../../kernel/usd.ts"
 import { ModelName } from "../../configuration/domain.ts"
 
@@ -75,7 +75,7 @@ const LlmTool = Schema.Struct({
   strict: optional(Schema.Boolean)
 }).annotate({ identifier: "LlmTool", examples: [{ name: "weather", parameters: { type: "object" } }] })
 
-const TaskType = text(1, 200).annotate({ examples: ["summarize"] })
+const TaskType = composed(text(1, 200), { examples: ["summarize"] })
 
 const Cached = Schema.Boolean.annotate({
   description:
@@ -105,8 +105,8 @@ export const LlmRequest = Schema.Struct({
   agentId: optional(AgentId),
   planId: optional(PlanId),
   taskType: optional(TaskType),
-  reservationId: optional(ReservationId).pipe(
-    Schema.annotateKey({ description: "Calls with what was reserved, or approved, before" })
+  reservationId: optional(
+    described(ReservationId, { description: "Calls with what was reserved, or approved, before" })
   ),
   metadata: optional(Metadata),
   dryRun: optional(Schema.Boolean).pipe(
