@@ -7,7 +7,7 @@ import { requireAuthority, requireBounds, requireOwnAgent } from "../../kernel/a
 import { distinct, missing } from "../../kernel/authority/capability.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
-import { type TenantId } from "../../kernel/identifier.ts"
+import { type TenantId, uuidIn } from "../../kernel/identifier.ts"
 import { IdentityProviders } from "../../people/identity-providers/service.ts"
 import { Database } from "../../platform/database/database.ts"
 import { makeLastUses } from "../../platform/database/last-use.ts"
@@ -76,7 +76,9 @@ export class Delegations extends Context.Service<Delegations>()("app/agents/Dele
       return Option.exists(home, (its) => its === null || its === tenantId) ? undefined : yield* unknown
     })
 
-    const create = Effect.fn("Delegations.create")(function* (agentId: AgentId, input: DelegationCreation) {
+    const create = Effect.fn("Delegations.create")(function* (agentId: AgentId, given: DelegationCreation) {
+      const isExternal = given.subjectType === "external"
+      const input = isExternal ? given : { ...given, subject: uuidIn(given.subject) ?? given.subject }
       const agent = yield* agents.lock(agentId)
       if (agent.status === "retired") return yield* new AgentNotActive({ detail: "The agent is retired." })
       const scopes = distinct(input.scopes)

@@ -149,7 +149,9 @@ interface Named {
   /** A user of another issuer, as grants name it. */
   readonly external: string | null
 }
-const decodeNames = Schema.decodeUnknownOption(Schema.Struct({ jti: CredentialId, sid: Schema.optionalKey(Uuid) }))
+const decodeNames = Schema.decodeUnknownOption(
+  Schema.toType(Schema.Struct({ jti: CredentialId, sid: Schema.optionalKey(Uuid) }))
+)
 const decodeExternal = Schema.decodeUnknownOption(Schema.Struct({ iss: text(1, 512), sub: text(1, 255) }))
 const noCredential: Named = { credentialId: null, sessionId: null, external: null }
 

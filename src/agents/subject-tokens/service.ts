@@ -10,7 +10,10 @@ import { AgentId } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { subjectTokenActions, type SubjectTokenRequest, subjectTokenSeconds, subjectTokenType } from "./domain.ts"
 
-const Claims = Schema.Struct({ iss: Schema.String, sub: Schema.String, aud: AgentId, exp: Schema.Int, sid: Uuid })
+// Claims are exact (RFC 7519 §2): an id in another case is another one.
+const Claims = Schema.toType(
+  Schema.Struct({ iss: Schema.String, sub: Schema.String, aud: AgentId, exp: Schema.Int, sid: Uuid })
+)
 
 /** The claims of a subject token. Its current rights are those of the sign-in that it was issued from. */
 export interface SaidSubject {

@@ -1,6 +1,7 @@
 import { Context, DateTime, Effect, Latch, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { declaredActions } from "../../kernel/authority/audit-action.ts"
+import { withCanonicalUuids } from "../../kernel/identifier.ts"
 import { planningWithout, tenantInScope } from "../../platform/database/database.ts"
 import { containing, inIndexOrder } from "../../platform/database/list.ts"
 import { readRows } from "../../platform/database/table.ts"
@@ -202,12 +203,19 @@ export const entryColumns =
   "id, occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id, application_id, outcome, reason, " +
   "count, ip_address, user_agent, trace_id"
 
+/** Whether a column has a text, or the same one with its ids as we write them: ids of events are their publishers'. */
+const isNamed = (sql: SqlClient.SqlClient, column: string, text: string) => {
+  const written = withCanonicalUuids(text)
+  const given = sql`${sql(column)} = ${text}`
+  return written === text ? given : sql`(${given} OR ${sql(column)} = ${written})`
+}
+
 /** The conditions that a filter puts on rows of `audit_entries`. */
 export const filterConditions = (sql: SqlClient.SqlClient, filter: AuditFilter): ReadonlyArray<Statement.Fragment> => [
   ...(filter.actionType === undefined ? [] : [sql`action_type = ${filter.actionType}`]),
   ...(filter.entityType === undefined ? [] : [sql`entity_type = ${filter.entityType}`]),
-  ...(filter.entityId === undefined ? [] : [sql`entity_id = ${filter.entityId}`]),
-  ...(filter.userId === undefined ? [] : [sql`user_id = ${filter.userId}`]),
+  ...(filter.entityId === undefined ? [] : [isNamed(sql, "entity_id", filter.entityId)]),
+  ...(filter.userId === undefined ? [] : [isNamed(sql, "user_id", filter.userId)]),
   ...(filter.tenantId === undefined ? [] : [sql`tenant_id = ${filter.tenantId}`]),
   // The partial index serves refusals; "success" is what nearly every row is, so time alone finds it.
   ...(filter.outcome === undefined ? [] : [sql`outcome = ${filter.outcome}`]),

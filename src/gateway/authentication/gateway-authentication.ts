@@ -28,7 +28,7 @@ import {
   serviceAccount,
   Unauthenticated
 } from "../../kernel/authority/principal.ts"
-import { isUuid } from "../../kernel/identifier.ts"
+import { uuidIn } from "../../kernel/identifier.ts"
 import { UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { databaseDeadline } from "../../platform/http/deadline.ts"
 import { CurrentRequest, headersOf, routeOf } from "../../platform/http/request.ts"
@@ -194,10 +194,9 @@ export class GatewayAuthentication extends Context.Service<
       }
 
       const reservationNamed = Effect.fnUntraced(function* (reservationId: string) {
-        if (!isUuid(reservationId)) return yield* expectedId("reservationId", "a reservation")
-        return yield* Effect.mapError(reservations.find(ReservationId.make(reservationId)), (problem) =>
-          gatewayError(problem)
-        )
+        const id = uuidIn(reservationId)
+        if (id === undefined) return yield* expectedId("reservationId", "a reservation")
+        return yield* Effect.mapError(reservations.find(ReservationId.make(id)), (problem) => gatewayError(problem))
       })
 
       const resolve = (declared: DeclaredAttribution): Effect.Effect<BudgetSubject, GatewayError> =>
@@ -211,10 +210,10 @@ export class GatewayAuthentication extends Context.Service<
         const found = reservationId === undefined ? undefined : yield* reservationNamed(reservationId)
         const reservation = found && { id: found.id, amountNanoUsd: found.amount }
         // A call belongs to the agent and the plan of its reservation, unless it declares others.
-        const namedAgent = agentId ?? found?.agentId ?? undefined
-        const namedPlan = planId ?? found?.planId ?? undefined
-        if (namedAgent !== undefined && !isUuid(namedAgent)) return yield* expectedId("agentId", "an agent")
-        if (namedPlan !== undefined && !isUuid(namedPlan)) return yield* expectedId("planId", "a plan")
+        const namedAgent = agentId === undefined ? (found?.agentId ?? undefined) : uuidIn(agentId)
+        const namedPlan = planId === undefined ? (found?.planId ?? undefined) : uuidIn(planId)
+        if (agentId !== undefined && namedAgent === undefined) return yield* expectedId("agentId", "an agent")
+        if (planId !== undefined && namedPlan === undefined) return yield* expectedId("planId", "a plan")
         const subject = yield* resolve({
           ...(namedAgent === undefined ? {} : { agentId: AgentId.make(namedAgent) }),
           ...(namedPlan === undefined ? {} : { planId: PlanId.make(namedPlan) }),

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto"
-import { isUuid } from "../../kernel/identifier.ts"
+import { uuidIn } from "../../kernel/identifier.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type ProviderApi } from "../formats/domain.ts"
 import { spoken } from "../formats/registry/formats.ts"
@@ -16,7 +16,7 @@ export type KeyReference =
 export const referenceOf = (apiKey: string): KeyReference => {
   if (apiKey.startsWith("env:")) return { kind: "environment", name: apiKey.slice(4) }
   if (apiKey.startsWith("file:")) return { kind: "file", name: apiKey.slice(5) }
-  if (apiKey.startsWith("secret:")) return { kind: "secret", id: apiKey.slice(7) }
+  if (apiKey.startsWith("secret:")) return { kind: "secret", id: uuidIn(apiKey.slice(7)) ?? apiKey.slice(7) }
   return { kind: "literal", key: apiKey }
 }
 
@@ -43,7 +43,9 @@ export const referenceFault = (reference: KeyReference): string | undefined => {
         ? undefined
         : "Expected the name of a file below Llm:SecretsDirectory"
     case "secret":
-      return isUuid(reference.id) ? undefined : "Expected secret: and the id that a saved key was replaced by"
+      return uuidIn(reference.id) !== undefined
+        ? undefined
+        : "Expected secret: and the id that a saved key was replaced by"
     case "environment":
     case "literal":
       return undefined
