@@ -1,6 +1,11 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
+import { listAt } from "../../src/kernel/http/page.ts"
 import { type Answer, type Call, type TestService } from "./service.ts"
+
+/** A cursor of the list at an address, as the service writes it, for any place. */
+export const forgedCursor = (address: string, place: unknown): string =>
+  Buffer.from(JSON.stringify([listAt(address), place])).toString("base64url")
 
 interface Row {
   readonly id: number | string

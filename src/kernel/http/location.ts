@@ -2,7 +2,7 @@ import { Schema } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { HttpApiSchema } from "effect/http-api"
 import { type Place } from "./listing.ts"
-import { type Slice } from "./page.ts"
+import { listAt, partsOfUrl, type Slice } from "./page.ts"
 
 /** The 201 response of a POST that created a resource, with its path. */
 export const Created = <S extends Schema.Top>(schema: S) =>
@@ -34,8 +34,7 @@ export const linkedPage =
 const encode = Schema.encodeSync(Schema.StringFromBase64Url)
 
 const nextLink = (url: string, key: Place<number | string>): string => {
-  const [path = "", search = ""] = url.split("?", 2)
-  const parameters = new URLSearchParams(search)
-  parameters.set("cursor", encode(JSON.stringify(key)))
+  const [path, parameters] = partsOfUrl(url)
+  parameters.set("cursor", encode(JSON.stringify([listAt(url), key])))
   return `<${path}?${parameters}>; rel="next"`
 }

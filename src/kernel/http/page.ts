@@ -1,16 +1,40 @@
-import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
+import { Context, Effect, Hash, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { Base64Url } from "effect/encoding"
+import { HttpServerRequest } from "effect/http"
+import { withCanonicalUuids } from "../identifier.ts"
 import { integerParameter } from "./parameter.ts"
 
+/** The path of an address, and its parameters. */
+export const partsOfUrl = (url: string): readonly [path: string, parameters: URLSearchParams] => {
+  const [path = ""] = url.split("?", 1)
+  return [path, new URLSearchParams(url.slice(path.length + 1))]
+}
+
+/** Identifies the list at an address: its path and its filters, without what differs from page to page. A cursor has its own sort. */
+export const listAt = (url: string): string => {
+  const [path, parameters] = partsOfUrl(url)
+  for (const name of ["cursor", "limit", "sort"]) parameters.delete(name)
+  parameters.sort()
+  return (Hash.string(withCanonicalUuids(`${path}?${parameters}`)) >>> 0).toString(36)
+}
+
+/** The list of the request that is being served; undefined in a client. */
+const currentList = Effect.withFiber(({ context }) => {
+  const request = Context.getOrUndefined(context, HttpServerRequest.HttpServerRequest)
+  return Effect.succeed(request === undefined ? undefined : listAt(request.url))
+})
+
 /**
- * An opaque keyset cursor: the sort key of the last row of a page, as base64url JSON. It has no secret and grants nothing,
- * so only its form is checked.
+ * An opaque keyset cursor: the list that it is of, and the sort key of the last row of a page, as base64url JSON. It has no
+ * secret and grants nothing, so that only its form and its list are checked.
  */
 export const cursor = <A, I>(key: Schema.Codec<A, I>) => {
-  const fromJson = Schema.fromJsonString(key)
+  const fromJson = Schema.fromJsonString(Schema.Tuple([Schema.String, key]))
   const decodeJson = Schema.decodeEffect(fromJson)
   const encodeJson = Schema.encodeEffect(fromJson)
-  const expected = "a cursor of this list, from nextCursor or the Link header"
+  const malformed = "a cursor of this list, from nextCursor or the Link header"
+  const ofAnother =
+    "a cursor of this list with these filters; that one is of another list, or was answered with other filters"
   return Schema.String.annotate({
     description: "Opaque; taken from nextCursor or the Link header of the page before",
     examples: ["NDI"]
@@ -19,12 +43,23 @@ export const cursor = <A, I>(key: Schema.Codec<A, I>) => {
       Schema.toType(key),
       SchemaTransformation.transformEffect({
         // Details of the fault would reveal a form that clients must not rely on.
-        decode: (text, options) =>
-          Effect.fromResult(Base64Url.decodeString(text)).pipe(
+        decode: (text, options) => {
+          const refused = (expected: string) => new SchemaIssue.InvalidValue({ expected }, text, options)
+          return Effect.fromResult(Base64Url.decodeString(text)).pipe(
             Effect.flatMap((json) => decodeJson(json)),
-            Effect.mapError(() => new SchemaIssue.InvalidValue({ expected }, text, options))
-          ),
-        encode: (position) => Effect.map(Effect.orDie(encodeJson(position)), (json) => Base64Url.encode(json))
+            Effect.mapError(() => refused(malformed)),
+            Effect.flatMap(([of, position]) =>
+              Effect.flatMap(currentList, (list) =>
+                list === undefined || list === of ? Effect.succeed(position) : Effect.fail(refused(ofAnother))
+              )
+            )
+          )
+        },
+        encode: (position) =>
+          currentList.pipe(
+            Effect.flatMap((list = "") => Effect.orDie(encodeJson([list, position]))),
+            Effect.map((json) => Base64Url.encode(json))
+          )
       })
     )
   )

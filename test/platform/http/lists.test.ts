@@ -4,6 +4,7 @@ import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
+import { forgedCursor } from "../../support/walk.ts"
 
 interface Row {
   readonly id: string
@@ -181,7 +182,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         ["lastUsedAt", "9".repeat(18), body.items[0].id],
         ["createdAt", "", 1]
       ]) {
-        const cursor = Buffer.from(JSON.stringify(forged)).toString("base64url")
+        const cursor = forgedCursor("/api/api-keys", forged)
         assertProblem(yield* list(`sort=${forged[0]}&cursor=${cursor}`), 400, "validation-failed")
       }
       for (const search of ["", "%20", "x".repeat(201), "%00"])

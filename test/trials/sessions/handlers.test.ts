@@ -5,7 +5,7 @@ import { assertProblem } from "../../support/problem.ts"
 import { auditOf, badQueries, each, faults, problem, refuses, type Sent } from "../../support/scenarios.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
-import { walkLinks } from "../../support/walk.ts"
+import { forgedCursor, walkLinks } from "../../support/walk.ts"
 
 const path = "/api/sessions"
 const read = { capability: "sessions:read", systemOnly: true }
@@ -323,8 +323,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       "limit=1001",
       "cursor=x",
       "cursor=",
-      `cursor=${btoa("-1")}`,
-      `cursor=${btoa("{}")}`,
+      `cursor=${forgedCursor(path, -1)}`,
+      `cursor=${forgedCursor(path, {})}`,
       "trialUserId=1"
     )
   )
