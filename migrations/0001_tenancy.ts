@@ -28,6 +28,16 @@ EXCEPTION
 END
 $$;
 
+-- Lists are in the order that people expect of names, by the rules of ICU, whatever the locale of the database.
+DO $$
+BEGIN
+  IF to_regcollation('"und-x-icu"') IS NULL THEN
+    RAISE EXCEPTION 'The collation und-x-icu is missing, since this PostgreSQL was built without ICU, or the encoding of the database is not UTF8. Use a PostgreSQL with ICU, as its packages are, and a database in UTF8.'
+      USING ERRCODE = 'feature_not_supported';
+  END IF;
+END
+$$;
+
 -- Searches find a part of a text by the trigrams that it has.
 CREATE EXTENSION IF NOT EXISTS pg_trgm;
 
@@ -60,7 +70,7 @@ CREATE TABLE tenants (
 );
 CREATE INDEX tenants_search ON tenants USING gin (search_text gin_trgm_ops);
 CREATE INDEX tenants_created ON tenants (created_at, id);
-CREATE INDEX tenants_name ON tenants (lower(name), id);
+CREATE INDEX tenants_name ON tenants (name COLLATE "und-x-icu", id);
 INSERT INTO tenants (name, slug, status, created_at, updated_at)
 VALUES ('Default', 'default', 'active', now(), now());
 

@@ -15,7 +15,7 @@ CREATE TABLE applications (
 );
 CREATE INDEX applications_search ON applications USING gin (search_text gin_trgm_ops);
 CREATE INDEX applications_created ON applications (created_at, id);
-CREATE INDEX applications_name ON applications (lower(name), id);
+CREATE INDEX applications_name ON applications (name COLLATE "und-x-icu", id);
 CREATE INDEX applications_status ON applications (status, id);
 
 CREATE TABLE roles (

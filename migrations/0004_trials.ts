@@ -18,10 +18,11 @@ CREATE TABLE trial_users (
   CHECK (trial_end_date >= trial_start_date)
 );
 CREATE UNIQUE INDEX trial_users_email ON trial_users (lower(email));
+CREATE INDEX trial_users_address ON trial_users (email COLLATE "und-x-icu", id);
 CREATE INDEX trial_users_active ON trial_users (is_active, id);
 CREATE INDEX trial_users_search ON trial_users USING gin (search_text gin_trgm_ops);
 CREATE INDEX trial_users_created ON trial_users (created_at, id);
-CREATE INDEX trial_users_last_name ON trial_users (lower(last_name), id);
+CREATE INDEX trial_users_last_name ON trial_users (last_name COLLATE "und-x-icu", id);
 CREATE INDEX trial_users_trial_end ON trial_users (trial_end_date, id);
 
 CREATE TABLE sessions (

@@ -30,7 +30,6 @@ CREATE TABLE accounts (
   -- Those of the credential that created it, if any.
   application_id integer CONSTRAINT accounts_application REFERENCES applications (id),
   expires_at timestamptz,
-  lower_name text NOT NULL GENERATED ALWAYS AS (lower(name)) STORED,
   search_text text NOT NULL GENERATED ALWAYS AS (lower(name || ' ' || email)) STORED
 );
 -- Unique within a tenant, so that no tenant learns of another's accounts.
@@ -41,8 +40,8 @@ CREATE INDEX accounts_tenant ON accounts (tenant_id, id);
 CREATE INDEX accounts_search ON accounts USING gin (search_text gin_trgm_ops);
 CREATE INDEX accounts_created ON accounts (created_at, id);
 CREATE INDEX accounts_tenant_created ON accounts (tenant_id, created_at, id);
-CREATE INDEX accounts_name ON accounts (lower_name, id);
-CREATE INDEX accounts_tenant_name ON accounts (tenant_id, lower_name, id);
+CREATE INDEX accounts_name ON accounts (name COLLATE "und-x-icu", id);
+CREATE INDEX accounts_tenant_name ON accounts (tenant_id, name COLLATE "und-x-icu", id);
 CREATE INDEX accounts_signed_in ON accounts ((CASE WHEN last_sign_in_at IS NULL THEN 'epoch' ELSE last_sign_in_at END), id);
 CREATE INDEX accounts_tenant_signed_in ON accounts (tenant_id, (CASE WHEN last_sign_in_at IS NULL THEN 'epoch' ELSE last_sign_in_at END), id);
 CREATE TRIGGER accounts_holders AFTER INSERT OR UPDATE OF created_by ON accounts

@@ -20,7 +20,6 @@ CREATE TABLE api_keys (
   -- later is still known as synthetic.
   synthetic_kind text CONSTRAINT api_keys_synthetic_kind CHECK (synthetic_kind IN ('monitor', 'test', 'canary')),
   labels jsonb NOT NULL DEFAULT '{}',
-  lower_name text NOT NULL GENERATED ALWAYS AS (lower(name)) STORED,
   search_text text NOT NULL GENERATED ALWAYS AS (lower(name || ' amk_' || public_id)) STORED,
   CONSTRAINT api_keys_synthetic_tenant CHECK (synthetic_kind IS NULL OR tenant_id IS NOT NULL),
   CONSTRAINT api_keys_synthetic_end CHECK (synthetic_kind IS NULL OR synthetic_kind = 'canary' OR expires_at IS NOT NULL)
@@ -32,8 +31,8 @@ CREATE INDEX api_keys_synthetic ON api_keys (id) WHERE synthetic_kind IS NOT NUL
 CREATE INDEX api_keys_search ON api_keys USING gin (search_text gin_trgm_ops);
 CREATE INDEX api_keys_created ON api_keys (created_at, id);
 CREATE INDEX api_keys_tenant_created ON api_keys (tenant_id, created_at, id);
-CREATE INDEX api_keys_name ON api_keys (lower_name, id);
-CREATE INDEX api_keys_tenant_name ON api_keys (tenant_id, lower_name, id);
+CREATE INDEX api_keys_name ON api_keys (name COLLATE "und-x-icu", id);
+CREATE INDEX api_keys_tenant_name ON api_keys (tenant_id, name COLLATE "und-x-icu", id);
 CREATE INDEX api_keys_used ON api_keys ((CASE WHEN last_used_at IS NULL THEN 'epoch' ELSE last_used_at END), id);
 CREATE INDEX api_keys_tenant_used ON api_keys (tenant_id, (CASE WHEN last_used_at IS NULL THEN 'epoch' ELSE last_used_at END), id);
 CREATE TRIGGER api_keys_holders AFTER INSERT OR UPDATE OF created_by ON api_keys
@@ -89,7 +88,6 @@ CREATE TABLE agents (
   application_id integer CONSTRAINT agents_application REFERENCES applications (id),
   expires_at timestamptz,
   synthetic boolean NOT NULL DEFAULT false,
-  lower_name text NOT NULL GENERATED ALWAYS AS (lower(name)) STORED,
   search_text text NOT NULL GENERATED ALWAYS AS (lower(name || ' ' || coalesce(owner_user_id, ''))) STORED,
   CHECK (default_task_type IS NULL OR default_task_type = ANY (allowed_task_types))
 ) WITH (fillfactor = 80);
@@ -103,8 +101,8 @@ CREATE INDEX agents_search ON agents USING gin (search_text gin_trgm_ops);
 CREATE INDEX agents_created ON agents (created_at, id);
 CREATE INDEX agents_tenant_created ON agents (tenant_id, created_at, id);
 CREATE INDEX agents_status_created ON agents (status, created_at, id);
-CREATE INDEX agents_lower_name ON agents (lower_name, id);
-CREATE INDEX agents_tenant_name ON agents (tenant_id, lower_name, id);
+CREATE INDEX agents_by_name ON agents (name COLLATE "und-x-icu", id);
+CREATE INDEX agents_tenant_name ON agents (tenant_id, name COLLATE "und-x-icu", id);
 CREATE INDEX agents_seen ON agents ((CASE WHEN last_seen_at IS NULL THEN 'epoch' ELSE last_seen_at END), id);
 CREATE INDEX agents_tenant_seen ON agents (tenant_id, (CASE WHEN last_seen_at IS NULL THEN 'epoch' ELSE last_seen_at END), id);
 CREATE TRIGGER agents_holders AFTER INSERT OR UPDATE OF created_by ON agents

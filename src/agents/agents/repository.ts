@@ -16,7 +16,7 @@ export class AgentsRepository extends Context.Service<AgentsRepository>()("app/a
       spanPrefix: "AgentsRepository",
       notFound: AgentNotFound,
       permit: Change,
-      list: { as: agentListing, text: indexedText, by: { name: "t.lower_name" } },
+      list: { as: agentListing, text: indexedText },
       violations: {
         insert: { agents_name: AgentNameTaken, agents_tenant: TenantNotFound },
         update: { agents_name: AgentNameTaken }

@@ -35,7 +35,6 @@ export class ApiKeysRepository extends Context.Service<ApiKeysRepository>()("app
       permit: Change,
       list: {
         as: apiKeyListing,
-        by: { name: "t.lower_name" },
         text: indexedText
       },
       violations: { insert: { api_keys_tenant_id_fkey: TenantNotFound, api_keys_application: ApplicationNotFound } }

@@ -79,7 +79,6 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
       from: "accounts",
       columns: accountColumns,
       hasTenant: true,
-      by: { name: "t.lower_name" },
       text: indexedText
     })
     const insertOne = SqlSchema.findOne({

@@ -91,7 +91,8 @@ const microseconds = (column: string) => `(extract(epoch FROM ${column}) * 10000
 const expressions: Readonly<Record<SortKind, (column: string) => string>> = {
   id: () => "t.id",
   moment: (column) => column,
-  text: (column) => `lower(${column})`,
+  // As people sort names, in the order of the indexes; the database's own locale may sort by code points.
+  text: (column) => `${column} COLLATE "und-x-icu"`,
   // As coalesce(), which row-level security takes for leaking, and so would only compare once it has read the row.
   use: (column) => `CASE WHEN ${column} IS NULL THEN 'epoch' ELSE ${column} END`
 }
