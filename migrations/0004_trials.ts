@@ -7,6 +7,8 @@ CREATE TABLE trial_users (
   first_name text NOT NULL,
   last_name text NOT NULL,
   email text NOT NULL,
+  -- What the address is compared by, as the service writes it: the database has other rules for letters.
+  email_key text NOT NULL,
   organization text,
   is_active boolean NOT NULL,
   email_verified boolean NOT NULL,
@@ -17,7 +19,7 @@ CREATE TABLE trial_users (
     GENERATED ALWAYS AS (lower(first_name || ' ' || last_name || ' ' || email || ' ' || coalesce(organization, ''))) STORED,
   CHECK (trial_end_date >= trial_start_date)
 );
-CREATE UNIQUE INDEX trial_users_email ON trial_users (lower(email));
+CREATE UNIQUE INDEX trial_users_email ON trial_users (email_key);
 CREATE INDEX trial_users_address ON trial_users (email COLLATE "und-x-icu", id);
 CREATE INDEX trial_users_active ON trial_users (is_active, id);
 CREATE INDEX trial_users_search ON trial_users USING gin (search_text gin_trgm_ops);

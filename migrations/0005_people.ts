@@ -18,6 +18,8 @@ REVOKE UPDATE, DELETE ON principal_holders FROM application_manager;
 CREATE TABLE accounts (
   id uuid PRIMARY KEY DEFAULT new_id(),
   email text NOT NULL,
+  -- What the address is compared by, as the service writes it: the database has other rules for letters.
+  email_key text NOT NULL,
   name text NOT NULL,
   -- Null for a person who signs in with an identity provider.
   password_hash text,
@@ -33,8 +35,8 @@ CREATE TABLE accounts (
   search_text text NOT NULL GENERATED ALWAYS AS (lower(name || ' ' || email)) STORED
 );
 -- Unique within a tenant, so that no tenant learns of another's accounts.
-CREATE UNIQUE INDEX accounts_email ON accounts (tenant_id, lower(email)) NULLS NOT DISTINCT;
-CREATE INDEX accounts_sign_in ON accounts (lower(email), id);
+CREATE UNIQUE INDEX accounts_email ON accounts (tenant_id, email_key) NULLS NOT DISTINCT;
+CREATE INDEX accounts_sign_in ON accounts (email_key, id);
 CREATE INDEX accounts_application_id ON accounts (application_id) WHERE application_id IS NOT NULL;
 CREATE INDEX accounts_tenant ON accounts (tenant_id, id);
 CREATE INDEX accounts_search ON accounts USING gin (search_text gin_trgm_ops);

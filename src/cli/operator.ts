@@ -10,6 +10,7 @@ import { Applications } from "../applications/applications/service.ts"
 import { ConfigurationSoftDelete } from "../applications/configuration/soft-delete/service.ts"
 import { Roles } from "../applications/roles/service.ts"
 import { asSystem, Audit } from "../audit/log/service.ts"
+import { Email } from "../kernel/email.ts"
 import { AccountName, NewPassword } from "../people/accounts/domain.ts"
 import { Passwords } from "../people/accounts/passwords.ts"
 import { Accounts } from "../people/accounts/service.ts"
@@ -24,7 +25,6 @@ import { Unusable } from "../platform/runtime/unusable.ts"
 import { Settings } from "../platform/settings/settings.ts"
 import { TrialSessions } from "../trials/sessions/service.ts"
 import { TrialSessionTermination } from "../trials/sessions/termination.ts"
-import { Email } from "../trials/users/domain.ts"
 import { TrialUsers } from "../trials/users/service.ts"
 import { explained } from "./start-failure.ts"
 
@@ -62,9 +62,10 @@ const readWords = (given: ReadonlyArray<string>): Words | undefined => {
   const fromInput = take("--password-stdin", 1).length > 0
   const [hasName, name] = take("--name", 2)
   const [command, email, ...settings] = words
-  const isWrong = hasName !== undefined && !Schema.is(AccountName)(name)
-  return (command === "create" || command === "password") && Schema.is(Email)(email) && !isWrong
-    ? { command, email, name, fromInput, settings }
+  const read = Schema.decodeUnknownOption(Schema.Struct({ email: Email, name: Schema.optionalKey(AccountName) }))
+  const named = read({ email, ...(hasName === undefined ? {} : { name }) })
+  return (command === "create" || command === "password") && Option.isSome(named)
+    ? { command, name: undefined, ...named.value, fromInput, settings }
     : undefined
 }
 

@@ -29,9 +29,9 @@ const addTrialUsers = (directory: string) =>
     Effect.flatMap((server) => PgClient.makeClient(connection(server))),
     Effect.flatMap(
       (sql) => sql`
-        INSERT INTO trial_users (first_name, last_name, email, is_active, email_verified, trial_start_date,
+        INSERT INTO trial_users (first_name, last_name, email, email_key, is_active, email_verified, trial_start_date,
           trial_end_date, created_at)
-        SELECT 'Person', 'Number ' || n, 'person' || n || '@example.com', true, false, now(), now() + interval '14 days',
+        SELECT 'Person', 'Number ' || n, 'person' || n || '@example.com', 'person' || n || '@example.com', true, false, now(), now() + interval '14 days',
           now() - n * interval '1 minute'
         FROM generate_series(1, ${rows}::integer) n`
     ),

@@ -4,6 +4,7 @@ import { Reactivity } from "effect/reactivity"
 import { createHash } from "node:crypto"
 import * as path from "node:path"
 import { connection, join } from "../../src/platform/embedded-postgres/embedded-postgres.ts"
+import { forgedCursor } from "../support/walk.ts"
 import { serviceKey, startService, temporaryDirectory } from "./rates.ts"
 
 // Lists of so many rows: how long a page takes, searched, sorted, and at depth. Wanted: less than 50 ms each.
@@ -48,11 +49,11 @@ const fills = [
       CASE WHEN i % 5000 = 0 THEN 'suspended' ELSE 'active' END, ${moment}, 'service-account', ${moment},
       CASE WHEN i % 3 > 0 THEN ${moment} END
     FROM ${series}, ${tenants} ORDER BY i`,
-  `INSERT INTO accounts (email, name, tenant_id, status, created_at, created_by)
-    SELECT 'person-' || i || '@' || md5((i % 500)::text) || '.example', ${name}, ${tenant}, 'active', ${moment}, 'service-account'
+  `INSERT INTO accounts (email, email_key, name, tenant_id, status, created_at, created_by)
+    SELECT 'person-' || i || '@' || md5((i % 500)::text) || '.example', 'person-' || i || '@' || md5((i % 500)::text) || '.example', ${name}, ${tenant}, 'active', ${moment}, 'service-account'
     FROM ${series}, ${tenants} ORDER BY i`,
-  `INSERT INTO trial_users (first_name, last_name, email, is_active, email_verified, trial_start_date, trial_end_date, created_at)
-    SELECT 'Ada', ${name}, 'person-' || i || '@example.org', i % 4 > 0, true, ${moment}, ${moment} + interval '30 days', ${moment}
+  `INSERT INTO trial_users (first_name, last_name, email, email_key, is_active, email_verified, trial_start_date, trial_end_date, created_at)
+    SELECT 'Ada', ${name}, 'person-' || i || '@example.org', 'person-' || i || '@example.org', i % 4 > 0, true, ${moment}, ${moment} + interval '30 days', ${moment}
     FROM ${series} ORDER BY i`,
   `INSERT INTO sessions (trial_user_id, ip_address, started_at, last_activity_at, is_active)
     SELECT 1 + i % 1000, CASE WHEN i % 100 = 7 THEN '198.51.100.' ELSE '10.' || i % 200 || '.0.' END || i % 250, ${moment}, ${moment}, false
@@ -266,7 +267,7 @@ try {
         if (between !== undefined) {
           const isById = byId.has(target) || (sort === "-createdAt" && target.endsWith("/delegations"))
           const place = [sort, isById ? "" : placeOf(sort), between]
-          const cursor = Buffer.from(JSON.stringify(place)).toString("base64url")
+          const cursor = forgedCursor(target, place)
           await report(`${what}, in the middle`, url, `${sorted}&cursor=${cursor}`, key)
         }
         for (const [word, search] of wantedSearches) await report(`${what}, ${word}`, url, `${sorted}&${search}`, key)

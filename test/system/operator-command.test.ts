@@ -46,7 +46,16 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })("the co
         assert.strictEqual((yield* login("ada@example.com", "nine brown otters at dusk")).status, 200)
         assert.strictEqual((yield* me).status, 401)
 
+        const hindi = yield* operator(
+          directory,
+          ["create", "संपर्क@डाटामेल.भारत", "--password-stdin"],
+          "four green newts at noon\n"
+        )
+        assert.strictEqual(hindi.code, 0, hindi.output)
+        assert.strictEqual((yield* login("संपर्क@xn--c2bd4bq1db8d.xn--h2brj9c", "four green newts at noon")).status, 200)
+
         for (const [words, input, said] of [
+          [["create", "संपर्क@डाटामेल.भारत".normalize("NFD")], "", "There is an account"],
           [["create", "ada@example.com"], "", "There is an account ada@example.com"],
           [["create", "eve@example.com", "--password-stdin"], "Password1234", "common or easily guessed"],
           [["create", "nobody"], "", "npm run operator -- create EMAIL"]

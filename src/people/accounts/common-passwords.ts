@@ -59,9 +59,12 @@ const repeatedIn = (text: string): string => {
 const spelledOut = (text: string): string => [...text].map((letter) => meant[letter] ?? letter).join("")
 
 /** A word without the digits and signs around it, which people commonly add. */
-const bare = (text: string): string => text.replaceAll(/^[^\p{L}]+|[^\p{L}]+$/gu, "")
+const bare = (text: string): string => text.replaceAll(/^[^\p{L}\p{M}]+|[^\p{L}\p{M}]+$/gu, "")
 
-const lettersOf = (text: string): string => text.replaceAll(/[^\p{L}]+/gu, "")
+const lettersOf = (text: string): string => text.replaceAll(/[^\p{L}\p{M}]+/gu, "")
+
+// As passwords are hashed: what is known of the owner may have been typed on another keyboard.
+const folded = (text: string): string => text.normalize("NFKC").toLowerCase()
 
 /** Texts that a guesser tries first: the words, with digits and signs around them and letters put as digits. */
 const isKnown = (text: string): boolean => {
@@ -86,7 +89,7 @@ const isRun = (text: string): boolean => runs.some((run) => run.includes(text))
  * repeated, or made of what is known of its owner (`about`: the e-mail address, the name).
  */
 export const isCommonPassword = (password: string, about: ReadonlyArray<string> = []): boolean => {
-  const text = password.toLowerCase()
+  const text = folded(password)
   const letters = text.replaceAll(/[\s_.-]+/g, "")
   if (new Set(letters).size < 5) return true
   const piece = repeatedIn(letters)
@@ -95,8 +98,8 @@ export const isCommonPassword = (password: string, about: ReadonlyArray<string> 
   if (isMadeOfKnown(bare(letters)) || isMadeOfKnown(spelledOut(bare(letters)))) return true
   const own = about
     .flatMap((known) => {
-      const whole = known.toLowerCase()
-      return [whole, ...whole.split(/[^\p{L}\p{N}]+/u)]
+      const whole = folded(known)
+      return [whole, ...whole.split(/[^\p{L}\p{N}\p{M}\u200c\u200d]+/u)]
     })
     .filter((known) => known.length >= 4)
   // What is left without the owner's names is too little.

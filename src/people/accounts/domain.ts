@@ -1,13 +1,14 @@
 import { Schema } from "effect"
 import { RoleId } from "../../applications/roles/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { Email } from "../../kernel/email.ts"
 import { listing } from "../../kernel/http/listing.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { IntegerId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { name, text } from "../../kernel/text.ts"
-import { Email, TrialUserId } from "../../trials/users/domain.ts"
+import { TrialUserId } from "../../trials/users/domain.ts"
 
 export const AccountId = Uuid.pipe(Schema.brand("AccountId"))
 export type AccountId = typeof AccountId.Type
@@ -19,7 +20,7 @@ export const accountListing = listing(
   { searches: "the name and the e-mail address" }
 )
 
-export const AccountName = name(100).annotate({ examples: ["Ada Lovelace"] })
+export const AccountName = name(100, { examples: ["Ada Lovelace"] })
 
 /** A suspended account signs in nowhere, and its sessions end. */
 export const AccountStatus = Schema.Literals(["active", "suspended"]).annotate({ examples: ["active"] })

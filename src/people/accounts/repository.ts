@@ -2,6 +2,7 @@ import { Context, DateTime, Effect, Layer, Option, Predicate, Schema, Struct } f
 import { SqlClient, type SqlError, SqlSchema } from "effect/sql"
 import { RoleId } from "../../applications/roles/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
+import { emailKey } from "../../kernel/email.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
 import { IntegerId, TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
@@ -62,7 +63,7 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
     const selectCandidates = SqlSchema.findAll({
       Request: Schema.Struct({ email: Schema.String, tenantId: Schema.NullOr(TenantId) }),
       Result: SignInCandidate,
-      execute: ({ email, tenantId }) => sql`SELECT * FROM accounts_by_email(${email}, ${tenantId}::uuid)`
+      execute: ({ email, tenantId }) => sql`SELECT * FROM accounts_by_email(${emailKey(email)}, ${tenantId}::uuid)`
     })
     const selectOne = SqlSchema.findOneOption({
       Request: AccountId,
@@ -82,7 +83,10 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
       text: indexedText
     })
     const insertOne = SqlSchema.findOne({
-      Request: Account.mapFields(Struct.omit(["id", "lastSignInAt", "invitationExpiresAt", "roleIds"])),
+      Request: Schema.Struct({
+        ...Struct.omit(Account.fields, ["id", "lastSignInAt", "invitationExpiresAt", "roleIds"]),
+        emailKey: Schema.String
+      }),
       Result: Schema.Struct({ id: AccountId }),
       execute: (row) => sql`INSERT INTO accounts ${sql.insert(row)} RETURNING id`
     })
@@ -120,7 +124,7 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
       ),
       insert: Effect.fn("AccountsRepository.insert")(function* ({ roleIds, ...account }: NewAccount) {
         yield* Change
-        const { id } = yield* insertOne(account).pipe(
+        const { id } = yield* insertOne({ ...account, emailKey: emailKey(account.email) }).pipe(
           Effect.catchReasons("SqlError", { UniqueViolation: emailTaken, ConstraintError: tenantGone }),
           Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die, NoSuchElementError: Effect.die })
         )
@@ -132,6 +136,7 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
         yield* sql`
             UPDATE accounts SET ${sql.update({
               email: account.email,
+              emailKey: emailKey(account.email),
               name: account.name,
               passwordHash: account.passwordHash,
               trialUserId: account.trialUserId,

@@ -1,13 +1,14 @@
-import { Schema } from "effect"
+import { Schema, SchemaGetter } from "effect"
 import { Model } from "effect/schema"
 import { RoleId } from "../../applications/roles/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { asciiDomain } from "../../kernel/email.ts"
 import { listing } from "../../kernel/http/listing.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, UpdatedAt } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { name, text } from "../../kernel/text.ts"
+import { legible, text } from "../../kernel/text.ts"
 
 export const IdentityProviderId = Uuid.pipe(Schema.brand("IdentityProviderId"))
 export type IdentityProviderId = typeof IdentityProviderId.Type
@@ -41,7 +42,7 @@ const Issuer = text(9, 512)
     examples: ["https://login.example.com"]
   })
 
-const ClientId = name(255).annotate({ examples: ["application-manager"] })
+const ClientId = legible(255).annotate({ examples: ["application-manager"] })
 const ClientSecret = Schema.RedactedFromValue(
   text(1, 1024).annotate({
     description: "Stored encrypted and never shown; null for a public client",
@@ -78,25 +79,28 @@ const AllowedAlgorithms = Schema.Array(SignatureAlgorithm)
     examples: [["RS256", "ES256"]]
   })
 
-const ClaimName = name(100)
+const ClaimName = legible(100)
 const ClaimMapping = Schema.Struct({
   email: ClaimName.annotate({ examples: ["email"] }),
   emailVerified: ClaimName.annotate({ examples: ["email_verified"] }),
   name: ClaimName.annotate({ examples: ["name"] })
 }).annotate({ component: "ClaimMapping", description: "The claims that a new account is made of" })
 
-const Domain = Schema.String.pipe(
-  Schema.check(
-    Schema.isPattern(/^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+$/u, {
-      expected: "a domain in lower case"
-    })
+/** As it is compared: `exämple.de` is stored as `xn--exmple-cua.de`. */
+const Domain = Schema.String.annotate({ examples: ["example.com"] }).pipe(
+  Schema.decodeTo(
+    Schema.String.pipe(
+      Schema.check(Schema.makeFilter((domain) => asciiDomain(domain) === domain, { expected: "a domain" }))
+    ),
+    { decode: SchemaGetter.transform((domain) => asciiDomain(domain) ?? domain), encode: SchemaGetter.passthrough() }
   )
-).annotate({ examples: ["example.com"] })
+)
 const Domains = Schema.Array(Domain)
   .pipe(Schema.check(Schema.isMaxLength(100)))
   .annotate({
     component: "EmailDomains",
-    description: "Where verified e-mail addresses must be from; empty: anywhere, also unverified"
+    description:
+      "Where verified e-mail addresses must be from, of any script; the answer has them in ASCII. Empty: anywhere, also unverified"
   })
 
 const Subjects = Schema.Array(text(1, 255))

@@ -2,6 +2,7 @@ import { Context, DateTime, Effect, Layer } from "effect"
 import { Digest } from "effect/crypto"
 import { type Change } from "../../audit/log/domain.ts"
 import { RateLimited } from "../../kernel/authority/principal.ts"
+import { emailKey } from "../../kernel/email.ts"
 import { Database } from "../../platform/database/database.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { type Failures, LoginThrottleRepository } from "./repository.ts"
@@ -39,7 +40,7 @@ export class LoginThrottle extends Context.Service<LoginThrottle>()("app/people/
 
     const begin = Effect.fn("LoginThrottle.begin")(function* (email: string, address: string) {
       const now = yield* DateTime.now
-      const name = email.normalize("NFKC").toLowerCase()
+      const name = emailKey(email)
       const account = yield* keyOf("account", name)
       const pair = yield* keyOf("account-address", name, address)
       const from = yield* keyOf("address", address)

@@ -1,4 +1,5 @@
 import { Data, Effect, Option, Predicate, Redacted, Schema } from "effect"
+import { domainOfEmail } from "../../kernel/email.ts"
 import { type OutboundHttp } from "../../platform/outbound/outbound-http.ts"
 import { type IdentityProvider } from "../identity-providers/domain.ts"
 import { type Configuration, type ProviderMetadata } from "../identity-providers/metadata.ts"
@@ -121,5 +122,5 @@ export const emailOf = ({ claimMapping, domains }: IdentityProvider, claims: Cla
   if (!Predicate.isString(email) || email === "") return fault("no-email")
   if (domains.length === 0) return email
   if (claims[claimMapping.emailVerified] !== true) return fault("email-not-verified")
-  return domains.includes(email.slice(email.lastIndexOf("@") + 1).toLowerCase()) ? email : fault("foreign-domain")
+  return domains.includes(domainOfEmail(email) ?? "") ? email : fault("foreign-domain")
 }

@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Capability } from "../../kernel/authority/capability.ts"
+import { Email } from "../../kernel/email.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { text } from "../../kernel/text.ts"
-import { Email } from "../../trials/users/domain.ts"
+import { described, text } from "../../kernel/text.ts"
 import { AccountName, AccountView, GivenPassword, NewPassword } from "../accounts/domain.ts"
 
 export const AccountSessionId = Uuid.pipe(Schema.brand("AccountSessionId"))
@@ -15,9 +15,9 @@ export type AccountSessionId = typeof AccountSessionId.Type
 export const Login = Schema.Struct({
   email: text(1, 254).annotate({ examples: ["ada@example.com"] }),
   password: GivenPassword,
-  tenantId: Schema.optionalKey(TenantId).annotate({
-    description: "Where accounts of several tenants have the same address and password"
-  })
+  tenantId: Schema.optionalKey(
+    described(TenantId, { description: "Where accounts of several tenants have the same address and password" })
+  )
 }).annotate({ identifier: "Login" })
 export type Login = typeof Login.Type
 

@@ -50,8 +50,7 @@ export class SignIn extends Context.Service<SignIn>()("app/people/SignIn", {
         .begin(email, yield* addressOf)
         .pipe(Effect.tapError(() => audit.refused(refusalOf(undefined, undefined, "delayed"))))
       yield* pause(attempt)
-      // In the one spelling that tries are counted by: the database's own rules for letters are others.
-      const candidates = yield* signInAccounts.candidates(email.toLowerCase(), tenantId ?? null)
+      const candidates = yield* signInAccounts.candidates(email, tenantId ?? null)
       const right: Array<SignInCandidate> = []
       for (const one of candidates) if (yield* passwords.verify(password, one.passwordHash)) right.push(one)
       // The same work whether there is such an account or not.

@@ -1,12 +1,13 @@
 import { DateTime, Schema } from "effect"
 import { Model } from "effect/schema"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { Email } from "../../kernel/email.ts"
 import { listing } from "../../kernel/http/listing.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { generatedId, IntegerId } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
-import { name, text } from "../../kernel/text.ts"
+import { composed, name, text } from "../../kernel/text.ts"
 
 export const TrialUserId = IntegerId.pipe(Schema.brand("TrialUserId"))
 export type TrialUserId = typeof TrialUserId.Type
@@ -18,22 +19,10 @@ export const trialUserListing = listing(
   { searches: "the names, the e-mail address and the organization", isArray: true }
 )
 
-/** An address as HTML's e-mail field takes it, with a dotted domain; unique without regard to case, kept as typed. */
-export const Email = text(3, 254)
-  .pipe(
-    Schema.check(
-      Schema.isPattern(
-        /^[\p{L}\p{N}.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.)+[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?$/u,
-        { expected: "a valid e-mail address" }
-      )
-    )
-  )
-  .annotate({ component: "Email", examples: ["ada@example.com"] })
-
 const Moment = Model.Field({ select: InstantFromDate, insert: InstantFromDate, update: InstantFromDate, json: Instant })
-const FirstName = name(100).annotate({ examples: ["Ada"] })
-const LastName = name(100).annotate({ examples: ["Lovelace"] })
-const Organization = text(0, 200).annotate({ examples: ["Analytical Engines Ltd"] })
+const FirstName = name(100, { examples: ["Ada"] })
+const LastName = name(100, { examples: ["Lovelace"] })
+const Organization = composed(text(0, 200), { examples: ["Analytical Engines Ltd"] })
 
 /** A person invited to a trial. The organization is stored and never returned. */
 export class TrialUser extends Model.Class<TrialUser>("TrialUser")({
@@ -41,6 +30,8 @@ export class TrialUser extends Model.Class<TrialUser>("TrialUser")({
   firstName: FirstName,
   lastName: LastName,
   email: Email,
+  /** What the address is compared by. */
+  emailKey: Model.Field({ select: Schema.String, insert: Schema.String, update: Schema.String }),
   organization: Model.Field({
     select: Schema.NullOr(Organization),
     insert: Schema.NullOr(Organization),

@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
+import { emailKey } from "../../kernel/email.ts"
 import { indexedText } from "../../platform/database/list.ts"
 import { makeTable } from "../../platform/database/table.ts"
 import { trialUserListing, EmailTaken, TrialUser, TrialUserNotFound } from "./domain.ts"
@@ -20,7 +21,7 @@ export class TrialUsersRepository extends Context.Service<TrialUsersRepository>(
     const selectByEmail = SqlSchema.findOneOption({
       Request: Schema.String,
       Result: TrialUser,
-      execute: (email) => sql`SELECT * FROM trial_users WHERE lower(email) = lower(${email})`
+      execute: (email) => sql`SELECT * FROM trial_users WHERE email_key = ${emailKey(email)}`
     })
     return {
       ...table,

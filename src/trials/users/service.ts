@@ -3,6 +3,7 @@ import { Model } from "effect/schema"
 import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
+import { emailKey } from "../../kernel/email.ts"
 import { patched } from "../../kernel/http/server-set.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { Settings } from "../../platform/settings/settings.ts"
@@ -30,6 +31,7 @@ export class TrialUsers extends Context.Service<TrialUsers>()("app/trials/TrialU
       const user = yield* repository.insert(
         TrialUser.insert.make({
           ...input,
+          emailKey: emailKey(input.email),
           organization: input.organization ?? null,
           isActive: true,
           emailVerified: false,
@@ -46,7 +48,7 @@ export class TrialUsers extends Context.Service<TrialUsers>()("app/trials/TrialU
       const wanted = patched(before, patch, changeable)
       if (wanted === before) return unchanged(before)
       if (DateTime.isLessThan(wanted.trialEndDate, wanted.trialStartDate)) return yield* new TrialEndsBeforeStart({})
-      const after = yield* repository.update(wanted)
+      const after = yield* repository.update({ ...wanted, emailKey: emailKey(wanted.email) })
       const now = yield* DateTime.now
       const ended = before.isOpen(now) && !after.isOpen(now) ? yield* sessions.endAllOf(id) : []
       return changes.updated(trialUserActions.UserUpdated, before, after, ended)

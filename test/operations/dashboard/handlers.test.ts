@@ -124,9 +124,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         Effect.forEach(
           ages,
           (age, index) => sql`
-            INSERT INTO trial_users (first_name, last_name, email, is_active, email_verified, trial_start_date,
+            INSERT INTO trial_users (first_name, last_name, email, email_key, is_active, email_verified, trial_start_date,
               trial_end_date, created_at)
-            VALUES ('Ada', 'Lovelace', ${`${index}@trend.example`}, false, false, now(), now(), ${dayAgo(age)}::timestamptz)`
+            VALUES ('Ada', 'Lovelace', ${`${index}@trend.example`}, ${`${index}@trend.example`}, false, false, now(), now(), ${dayAgo(age)}::timestamptz)`
         )
       )
       const { body } = yield* service.call("GET", metricsPath)
@@ -150,9 +150,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       yield* asSuperuser(service.database, (sql) =>
         Effect.gen(function* () {
           yield* sql`
-            INSERT INTO trial_users (first_name, last_name, email, is_active, email_verified, trial_start_date,
+            INSERT INTO trial_users (first_name, last_name, email, email_key, is_active, email_verified, trial_start_date,
               trial_end_date, created_at)
-            SELECT 'Ada', 'Lovelace', i || '@many.example', i % 100 = 0, false, now(), now(), now() - i * interval '1 hour'
+            SELECT 'Ada', 'Lovelace', i || '@many.example', i || '@many.example', i % 100 = 0, false, now(), now(), now() - i * interval '1 hour'
             FROM generate_series(1, 20000) i`
           yield* sql`
             INSERT INTO sessions (trial_user_id, ip_address, started_at, last_activity_at, is_active)

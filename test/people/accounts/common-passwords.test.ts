@@ -46,5 +46,10 @@ describe("a common password", () => {
       assert.isTrue(isCommonPassword(password, about), password)
     }
     assert.isFalse(isCommonPassword("lovelace among seven herons", about))
+    const people = ["अनुराधा शर्मा", "Nguyễn Thị".normalize("NFD"), "ｇｒａｃｅ hopper"]
+    for (const password of ["अनुराधा1990!!!", "2026-Nguyễn-2026", "Grace1906-1906"]) {
+      assert.isTrue(isCommonPassword(password, people), password)
+    }
+    assert.isFalse(isCommonPassword("अनुराधा कमल नदी पहाड़", people))
   })
 })

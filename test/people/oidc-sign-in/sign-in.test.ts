@@ -202,6 +202,26 @@ layer(serviceLayer(allowPrivate), { excludeTestServices: true, timeout: "60 seco
       }).pipe(Effect.scoped)
     )
 
+    it.effect("a domain of another script is one domain, as a person writes it and as programs do", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const provider = yield* makeProvider
+        const id = yield* registerWith(service, provider, { domains: ["EXÄMPLE.de", "xn--c2bd4bq1db8d.xn--h2brj9c"] })
+        const { body } = yield* service.call("GET", `${path}/${id}`)
+        assert.deepStrictEqual(body.domains, ["xn--exmple-cua.de", "xn--c2bd4bq1db8d.xn--h2brj9c"])
+        for (const email of ["one@exämple.de", "two@xn--exmple-cua.de", "संपर्क@डाटामेल.भारत"]) {
+          provider.user = { sub: email, email, email_verified: true }
+          tokenIn(yield* signIn(service, provider, id))
+        }
+        provider.user = { sub: "other", email: "a@example.de", email_verified: true }
+        yield* assertRefused(service, id, yield* signIn(service, provider, id), "foreign-domain")
+        for (const domain of ["1.2.3.4", "example..com", "exa mple.com", "a/b.com"]) {
+          const refused = yield* service.call("PATCH", `${path}/${id}`, { body: { domains: [domain] } })
+          assert.strictEqual(refused.status, 400, domain)
+        }
+      }).pipe(Effect.scoped)
+    )
+
     it.effect("start: PKCE by S256, state, nonce, and a cookie that no script reads; each is new every time", () =>
       Effect.gen(function* () {
         const service = yield* TestService

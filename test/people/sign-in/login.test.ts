@@ -115,13 +115,20 @@ layer(service, { excludeTestServices: true, timeout: "60 seconds" })("sign-in", 
     })
   )
 
-  it.effect("401: a letter that the database alone takes for an i, so that tries under it would be counted apart", () =>
+  it.effect("each spelling of an address signs in to its account, and letters that look alike to another or none", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const account = yield* makeAccount(service, [], { email: "iris@example.org" })
-      assert.strictEqual((yield* login(service, { ...account, email: "IRIS@example.org" })).status, 200)
-      const spelled = yield* login(service, { ...account, email: "\u0130ris@example.org" })
-      assertProblem(spelled, 401, "unauthenticated")
+      for (const [email, spelling, alike] of [
+        ["iris@example.org", "IRIS@example.org", "\u0130ris@example.org"],
+        ["\u0130lke@example.org", "\u0130LKE@example.org", "ilke@example.org"],
+        ["தமிழ்@exämple.org", "தமிழ்@xn--exmple-cua.org", "தமிழ@exämple.org"],
+        ["amélie@example.org", "AMÉLIE@example.org".normalize("NFD"), "amelie@example.org"]
+      ] as const) {
+        const account = yield* makeAccount(service, [], { email })
+        assert.strictEqual((yield* login(service, { ...account, email: spelling })).status, 200, spelling)
+        assertProblem(yield* login(service, { ...account, email: alike }), 401, "unauthenticated")
+        yield* makeAccount(service, [], { email: alike })
+      }
     })
   )
 

@@ -29,8 +29,8 @@ const twoTenants = Effect.gen(function* () {
       database,
       (sql) => sql`
         WITH account AS (
-          INSERT INTO accounts (email, name, password_hash, tenant_id, status, created_at, created_by)
-          VALUES (${`account${++made}@example.org`}, 'an account', '', ${tenantId}, 'active', now(), 'test') RETURNING id),
+          INSERT INTO accounts (email, email_key, name, password_hash, tenant_id, status, created_at, created_by)
+          VALUES (${`account${++made}@example.org`}, ${`account${made}@example.org`}, 'an account', '', ${tenantId}, 'active', now(), 'test') RETURNING id),
         application AS (
           INSERT INTO applications (name, slug, status, created_at, updated_at)
           VALUES ('an application', ${`application-${made}`}, 'active', now(), now()) RETURNING id),

@@ -246,6 +246,37 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("one address has one user in each of its spellings, and letters that merely look alike have others", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const find = (email: string) => service.call("GET", `${path}/by-email/${encodeURIComponent(email)}`)
+      for (const [email, spellings] of [
+        ["संपर्क@डाटामेल.भारत", ["संपर्क@xn--c2bd4bq1db8d.xn--h2brj9c"]],
+        ["nguyễn@exämple.de".normalize("NFD"), ["NGUYỄN@EXÄMPLE.DE", "nguyễn@xn--exmple-cua.de"]],
+        ["Σοφος@example.gr", ["ΣΟΦΟΣ@EXAMPLE.GR", "σοφοσ@example.gr"]]
+      ] as const) {
+        const created = yield* create({ email })
+        assert.strictEqual(created.email, email.normalize("NFC"))
+        for (const spelling of [email, ...spellings]) {
+          assert.strictEqual((yield* find(spelling)).body.id, created.id, spelling)
+          const again = yield* service.call("POST", path, { body: person({ email: spelling }) })
+          assertProblem(again, 409, "email-already-registered")
+        }
+      }
+      for (const [email, alike] of [
+        ["İnci@example.com", "inci@example.com"],
+        ["ınan@example.com", "inan@example.com"],
+        ["weiß@example.com", "weiss@example.com"]
+      ] as const) {
+        yield* create({ email })
+        assertProblem(yield* find(alike), 404, "trial-user-not-found")
+        yield* create({ email: alike })
+        const changed = yield* service.call("PATCH", `${path}/${(yield* find(alike)).body.id}`, { body: { email } })
+        assertProblem(changed, 409, "email-already-registered")
+      }
+    })
+  )
+
   const changes: ReadonlyArray<readonly [string, unknown]> = [
     ["firstName", "Augusta"],
     ["lastName", "King"],

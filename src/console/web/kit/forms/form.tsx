@@ -113,9 +113,12 @@ export const Labelled = ({ children, hint, label, member }: Labelling) => {
 type InputAttributes = React.InputHTMLAttributes<HTMLInputElement>
 type AreaAttributes = React.TextareaHTMLAttributes<HTMLTextAreaElement>
 
+// Browsers take ASCII alone for an e-mail address, and change its domain: the service says what is wrong with one.
+const addressAttributes = { type: "text", inputMode: "email", autoCapitalize: "none", spellCheck: false } as const
+
 export const TextField = ({ hint, label, member, ...attributes }: FieldTexts & InputAttributes) => (
   <Labelled label={label} hint={hint} member={member ?? attributes.name ?? ""}>
-    {(own) => <input {...attributes} {...own} />}
+    {(own) => <input {...attributes} {...(attributes.type === "email" ? addressAttributes : {})} {...own} />}
   </Labelled>
 )
 
