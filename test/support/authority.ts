@@ -36,8 +36,10 @@ export const makeExpiredKey = Effect.fnUntraced(function* (
   scopes: ReadonlyArray<string>
 ) {
   const made = yield* makeKey(service, scopes)
-  const body = { expiresAt: "2020-01-01T00:00:00Z" }
-  assert.strictEqual((yield* service.call("PATCH", `/api/api-keys/${made.id}`, { body })).status, 200)
+  yield* asSuperuser(
+    service.database,
+    (sql) => sql`UPDATE api_keys SET expires_at = '2020-01-01Z' WHERE id = ${made.id}`
+  )
   return made
 })
 

@@ -57,7 +57,7 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
       description:
         "Name, scopes, expiry. The caller needs every scope that the key has before and after, and a caller that ends or belongs to an application changes only keys that end no later and belong to it.",
       payload: ApiKeyPatch,
-      error: [ApiKeyInactive, ApiKeyRotated, ApiKeySynthetic]
+      error: [ApiKeyInactive, ApiKeyRotated, ApiKeySynthetic, ExpiresInThePast]
     }),
     endpoint
       .post("rotate", "/:id/rotate", {

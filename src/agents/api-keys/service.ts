@@ -116,6 +116,9 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/agents/ApiKeys", {
       const before = yield* takeLive(id)
       const now = yield* DateTime.now
       if (patch.scopes !== undefined) yield* requireAuthority(patch.scopes)
+      // A key that is to end now is revoked or rotated, which says so.
+      const { expiresAt } = patch
+      if (expiresAt != null && DateTime.isLessThanOrEqualTo(expiresAt, now)) return yield* new ExpiresInThePast({})
       const shown = toResponse(now)(before)
       const wanted = {
         ...before,

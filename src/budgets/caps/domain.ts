@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import { Schema, SchemaGetter } from "effect"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { listing } from "../../kernel/http/listing.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
@@ -13,26 +13,33 @@ import { Quantity, quantityFault, Total, Unit } from "../ledger/quantity-domain.
 export const capListing = listing(CapId, { createdAt: "id", name: "text" }, { searches: "the name and the scope" })
 
 // Making a format costs more than the rest of a cap's check.
-const canonicalZones = new Set(["UTC", ...Intl.supportedValuesOf("timeZone")])
+const zones = new Map(["UTC", ...Intl.supportedValuesOf("timeZone")].map((zone) => [zone.toLowerCase(), zone]))
 
-const isZone = (zone: string): boolean => {
-  if (canonicalZones.has(zone)) return true
+/** The name of the zone of a text, which may be in any case; undefined where there is none. An older or newer name of it stays. */
+const zoneIn = (text: string): string | undefined => {
+  const known = zones.get(text.toLowerCase())
+  if (known !== undefined || !/^[A-Z]/i.test(text)) return known
   try {
-    return new Intl.DateTimeFormat("en", { timeZone: zone }).resolvedOptions().timeZone !== "" && /^[A-Z]/.test(zone)
+    const { timeZone } = new Intl.DateTimeFormat("en", { timeZone: text }).resolvedOptions()
+    return /^[A-Z]/.test(text) ? text : timeZone
   } catch {
-    return false
+    return undefined
   }
 }
 export const TimeZone = text(1, 64)
+  .annotate({ component: "TimeZone", examples: ["Europe/Berlin"] })
   .pipe(
-    Schema.check(
-      Schema.makeFilter(isZone, {
-        expected: "a time zone of the IANA database, such as Europe/Berlin",
-        toJsonSchema: () => ({})
-      })
+    Schema.decodeTo(
+      Schema.String.pipe(
+        Schema.check(
+          Schema.makeFilter((zone) => zoneIn(zone) === zone, {
+            expected: "a time zone of the IANA database, such as Europe/Berlin"
+          })
+        )
+      ),
+      { decode: SchemaGetter.transform((text) => zoneIn(text) ?? text), encode: SchemaGetter.passthrough() }
     )
   )
-  .annotate({ component: "TimeZone", examples: ["Europe/Berlin"] })
 
 /** The day of the week (1 is Monday), the day of the month, or the first month, by the period. */
 const Anchor = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 31 }))).annotate({
@@ -48,7 +55,7 @@ const WindowSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1
 
 const AlertThresholds = Schema.Array(AlertThreshold).pipe(Schema.check(Schema.isMaxLength(20), Schema.isUnique()))
 
-export const CapName = name(200).annotate({ examples: ["All agents, monthly"] })
+export const CapName = name(200, { examples: ["All agents, monthly"] })
 const Version = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
 
 /** A limit on what is spent in a period. */
@@ -149,7 +156,7 @@ export type CapUpdate = typeof CapUpdate.Type
 
 export const GrantId = Uuid.pipe(Schema.brand("GrantId"))
 export type GrantId = typeof GrantId.Type
-const Reason = name(500).annotate({ examples: ["Month-end close"] })
+const Reason = name(500, { examples: ["Month-end close"] })
 
 /** A raise of a cap: bounded, attributed, and over some day. */
 export const Grant = Schema.Struct({

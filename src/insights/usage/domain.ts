@@ -8,7 +8,7 @@ import { booleanParameter, integerParameter } from "../../kernel/http/parameter.
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { exactNumber } from "../../kernel/json/exact-number.ts"
-import { name } from "../../kernel/text.ts"
+import { described, name } from "../../kernel/text.ts"
 import { UsdOrZero } from "../../kernel/usd.ts"
 
 /** What usage can be grouped by beside time and tenant: its number in roll-ups, its column, and the filter on it. */
@@ -48,7 +48,7 @@ export type UsageFilter = typeof UsageFilter.Type
 export const noValue = ""
 
 /** What rows of usage are searched for. */
-export const UsageSearch = name(200).annotate({
+export const UsageSearch = name(200, {
   description:
     "Text in the model, the provider, the task type, the user or the trace id, without regard to case; a part of the name of an agent, an API key or an account; or the whole id of a charge or a reservation. A search reads so many rows a page that a page may be short although the next one has more.",
   examples: ["gpt-5"]
@@ -58,7 +58,7 @@ export const UsageSearch = name(200).annotate({
 export const usageRange = {
   from: Schema.optionalKey(Instant).annotate({ description: "Inclusive; by default 30 days before `to`" }),
   to: Schema.optionalKey(Instant).annotate({ description: "Exclusive; by default now" }),
-  timeZone: Schema.optionalKey(TimeZone).annotate({ description: "The zone that days begin in; by default UTC" })
+  timeZone: Schema.optionalKey(described(TimeZone, { description: "The zone that days begin in; by default UTC" }))
 }
 /** A range as it was asked for. */
 export interface UsageRange {
@@ -150,7 +150,7 @@ const PriceTerms = Schema.Struct({
 
 /** A request: a gateway call that was sent, or a reservation that was reconciled. */
 export const UsageRow = Schema.Struct({
-  id: ChargeId.annotate({ description: "The charge; of a call that failed and has none, its reservation" }),
+  id: described(ChargeId, { description: "The charge; of a call that failed and has none, its reservation" }),
   tenantId: TenantId,
   occurredAt: Instant,
   costUsd: NetUsd,

@@ -26,10 +26,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       "rotation without grace",
       (service, id) => service.call("POST", `${path}/${id}/rotate`, { body: { graceSeconds: 0 } })
     ],
-    [
-      "expiry set to the past",
-      (service, id) => service.call("PATCH", `${path}/${id}`, { body: { expiresAt: "2020-01-01T00:00:00Z" } })
-    ],
     ["removal of its scopes", (service, id) => service.call("PATCH", `${path}/${id}`, { body: { scopes: [] } })]
   ]
   for (const [what, end] of ends) {
