@@ -326,7 +326,7 @@ export class Registrations extends Context.Service<Registrations>()("app/agents/
         ? yield* Effect.as(
             apiKeys
               .update(current.id, { scopes })
-              .pipe(Effect.catchTag(["ApiKeyNotFound", "ApiKeySynthetic"], Effect.die)),
+              .pipe(Effect.catchTag(["ApiKeyNotFound", "ApiKeySynthetic", "ExpiresInThePast"], Effect.die)),
             {}
           )
         : // Keys whose time runs out after a rotation are none of those that follow the new one.

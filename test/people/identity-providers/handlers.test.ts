@@ -103,7 +103,7 @@ layer(serviceLayer(allowPrivate), { excludeTestServices: true, timeout: "60 seco
         [{ ...login, issuer: `${issuer}?a=b` }, "issuer"],
         [{ ...login, allowedAlgorithms: ["HS256"] }, "allowedAlgorithms", 0],
         [{ ...login, allowedAlgorithms: ["none"] }, "allowedAlgorithms", 0],
-        [{ ...login, domains: ["Example.com"] }, "domains", 0],
+        [{ ...login, domains: ["example..com"] }, "domains", 0],
         [{ ...workload, clientSecret: "x" }, "clientSecret"],
         [{ ...workload, scopes: ["openid"] }, "scopes"],
         [{ ...workload, domains: ["example.com"] }, "domains"],
