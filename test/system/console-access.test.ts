@@ -68,6 +68,26 @@ describe.skipIf(executablePath === undefined)("access in the console", () => {
       }).pipe(Effect.scoped)
     )
 
+    it.effect("an address of another script signs in, and makes an account, as it is typed", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const account = yield* makeAccount(service, ["*:*"], { email: "संपर्क@डाटामेल.भारत" })
+        const window = yield* openWindow(service)
+        const { page } = window
+        yield* window.visit("/accounts")
+        yield* step(() => page.getByLabel("E-mail address").fill(account.email))
+        yield* step(() => page.getByLabel("Password").fill(account.password))
+        yield* step(() => page.keyboard.press("Enter"))
+        yield* step(() => page.getByRole("button", { name: "Make an account" }).click())
+        yield* step(() => page.getByLabel("E-mail address").fill("jörg@exämple.de"))
+        yield* step(() => page.getByLabel("Name", { exact: true }).fill("Jörg"))
+        yield* step(() => page.getByLabel("Password", { exact: true }).fill("seven grey herons at dawn"))
+        yield* step(() => page.getByRole("button", { name: "Make the account" }).click())
+        yield* step(() => page.getByRole("row", { name: "jörg@exämple.de" }).waitFor())
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+
     it.effect("a sign-in that is to lead away from the console leads to its front page", () =>
       Effect.gen(function* () {
         const service = yield* TestService
