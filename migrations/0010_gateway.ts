@@ -49,7 +49,8 @@ CREATE TYPE budget_closing AS (
   tool_uses jsonb,
   happened_at timestamptz,
   booked_from timestamptz,
-  price_terms jsonb
+  price_terms jsonb,
+  error jsonb
 );
 
 -- What is decided of a \`budget_closing\`. Of what is done, \`is_after_plan\` says that the plan had ended before, so that the

@@ -58,11 +58,17 @@ CREATE TABLE usage_rows (
   happened_at timestamptz,
   -- What a call was charged by besides its rates and its tokens of text: the tier, speed and geography that the answer named,
   -- tokens of media with a price of their own, and whether the provider's own cost was charged. Null where there is none.
-  price_terms jsonb
+  price_terms jsonb,
+  -- Why it failed: a code and a short message of the service's own. A provider's text is not stored, since it may repeat the
+  -- prompt. Null where it did not fail.
+  error jsonb
 ) PARTITION BY RANGE (occurred_at);
 CREATE INDEX usage_rows_tenant ON usage_rows (tenant_id, occurred_at);
 CREATE INDEX usage_rows_time ON usage_rows USING brin (occurred_at);
 CREATE INDEX usage_rows_synthetic ON usage_rows (tenant_id, occurred_at) WHERE synthetic;
+-- Few rows failed, and a list of these would read all of them.
+CREATE INDEX usage_rows_failed ON usage_rows (tenant_id, occurred_at)
+WHERE status >= 400 OR method IN ('unanswered', 'expired', 'released');
 CREATE INDEX usage_rows_moved ON usage_rows (tenant_id, occurred_at) WHERE happened_at <> occurred_at;
 ALTER TABLE usage_rows ENABLE ROW LEVEL SECURITY;
 -- The setting is read once in a statement, and not for each row.

@@ -22,7 +22,7 @@ BEGIN
       q.model_asked, q.model_served, q.provider, q.input_tokens, q.output_tokens, q.cached_input_tokens,
       q.cache_write_tokens, q.cache_write_1h_tokens, q.reasoning_tokens, q.rates, q.catalogue_version, q.method,
       q.status, q.latency_ms, q.upstream_latency_ms, q.time_to_first_token_ms, q.attempts, q.call_metadata, q.trace_id,
-      q.tool_uses, q.price_terms, q.happened_at,
+      q.tool_uses, q.price_terms, q.error, q.happened_at,
       CASE WHEN q.happened_at BETWEEN q.booked_from AND moment THEN q.happened_at ELSE moment END AS booked_at
   ), charged AS (
     INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, overrun,
@@ -36,7 +36,7 @@ BEGIN
       cost, saved, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens,
       reasoning_tokens, latency_ms, upstream_latency_ms, time_to_first_token_ms, application_id, status, late, method,
       created_by, user_id, task_type, operation, dialect, model_asked, model, model_served, provider,
-      catalogue_version, trace_id, rates, attempts, metadata, tool_uses, price_terms, synthetic, happened_at)
+      catalogue_version, trace_id, rates, attempts, metadata, tool_uses, price_terms, error, synthetic, happened_at)
     SELECT c.tenant_id, c.reservation_id, c.charge_id, c.agent_id, c.plan_id, c.api_key_id, c.booked_at, batch,
       coalesce(c.actual, 0),
       CASE WHEN c.cached_input_tokens > 0 THEN usage_saved(c.rates, c.cached_input_tokens) ELSE 0 END,
@@ -51,7 +51,7 @@ BEGIN
       coalesce(c.method, 'reported'), usage_principal(c.created_by, c.agent_id, c.api_key_id), c.user_id,
       c.task_type, c.operation, c.dialect, c.model_asked, coalesce(c.model, c.usage->>'model'), c.model_served, coalesce(c.provider, c.asked_provider),
       c.catalogue_version, c.trace_id, c.rates, c.attempts,
-      CASE WHEN c.method IS NULL THEN c.metadata ELSE c.call_metadata END, c.tool_uses, c.price_terms,
+      CASE WHEN c.method IS NULL THEN c.metadata ELSE c.call_metadata END, c.tool_uses, c.price_terms, c.error,
       is_synthetic(c.api_key_id, c.agent_id), c.happened_at
     FROM closed c WHERE c.kind = 'settle' OR c.method IS NOT NULL
     RETURNING tenant_id, occurred_at

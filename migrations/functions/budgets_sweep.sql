@@ -51,9 +51,11 @@ BEGIN
     batch := nextval('usage_batches');
     WITH used AS (
       INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, plan_id, api_key_id, occurred_at, batch,
-        cost, application_id, method, created_by, user_id, task_type, model, provider, metadata, synthetic)
+        cost, application_id, method, created_by, user_id, task_type, model, provider, metadata, error, synthetic)
       SELECT b.tenant_id, b.id, b.charge_id, b.agent_id, b.plan_id, b.api_key_id, moment, batch, b.actual,
         b.application_id, 'expired', usage_principal(b.created_by, b.agent_id, b.api_key_id), b.user_id, b.task_type, b.model, b.provider, b.metadata,
+        jsonb_build_object('code', 'expired', 'message',
+          'The call was not settled before its reservation expired, so all of it was charged.'),
         is_synthetic(b.api_key_id, b.agent_id)
       FROM unnest(ended) m
       JOIN budget_reservations b ON b.tenant_id = m.tenant_id AND b.id = m.id WHERE m.charge_id IS NOT NULL

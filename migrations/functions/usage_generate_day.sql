@@ -37,13 +37,18 @@ BEGIN
   ), used AS (
     INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, occurred_at, batch, cost, saved, input_tokens,
       output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, latency_ms, upstream_latency_ms, status,
-      method, created_by, user_id, task_type, operation, dialect, model, provider)
+      error, method, created_by, user_id, task_type, operation, dialect, model, provider)
     SELECT s.tenant_id, new_id(), new_id(), s.agent_id, s.at, written_by,
       ceil((s.input_tokens - c.cached) * s.input / 1e6)::bigint + ceil(c.cached * (s.input / 10) / 1e6)::bigint
         + ceil(s.output_tokens * s.output / 1e6)::bigint,
       floor(c.cached * (s.input - s.input / 10) / 1e6)::bigint, s.input_tokens, s.output_tokens, c.cached, 0, 0,
       (250 + s.output_tokens * 12 * exp(0.3 * s.size))::bigint, (240 + s.output_tokens * 12 * exp(0.3 * s.size))::bigint,
       CASE WHEN s.of_ends < 0.015 THEN 500 WHEN s.of_ends < 0.02 THEN 429 WHEN s.of_ends < 0.027 THEN 499 ELSE 200 END,
+      CASE WHEN s.of_ends < 0.015 THEN '{"code":"server_error","message":"The provider answered with status 500."}'::jsonb
+        WHEN s.of_ends < 0.02 THEN '{"code":"rate_limit_exceeded","message":"The provider''s rate limit is reached."}'
+        WHEN s.of_ends < 0.027 THEN
+          '{"code":"client-closed-request","message":"The caller closed the connection before the answer was complete."}'
+      END,
       CASE WHEN s.of_ends < 0.02 THEN 'estimated' WHEN s.of_ends < 0.027 THEN 'aborted' ELSE 'provider_usage' END,
       'agent', 'user-' || floor(power(s.of_users, 2) * 300),
       (ARRAY['research', 'triage', 'extraction', 'review', 'summarize', 'translate'])[1 + s.place % 6], 'chat', 'openai-chat',

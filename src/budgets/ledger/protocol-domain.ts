@@ -156,8 +156,15 @@ export interface CallDetails {
   readonly upstreamLatencyMs?: number
   readonly timeToFirstTokenMs?: number | null
   readonly attempts?: ReadonlyArray<object>
+  readonly error?: CallError | undefined
   readonly metadata?: Readonly<Record<string, string>> | undefined
   readonly traceId?: string | undefined
+}
+
+/** Why a gateway call failed, in the gateway's own words: a provider's text may repeat the prompt. */
+export interface CallError {
+  readonly code: string
+  readonly message: string
 }
 
 /** What decided the price of a gateway call besides its rates and the tokens of text. */

@@ -442,7 +442,8 @@ export const composites = {
     tool_uses: "jsonb",
     happened_at: "timestamp with time zone",
     booked_from: "timestamp with time zone",
-    price_terms: "jsonb"
+    price_terms: "jsonb",
+    error: "jsonb"
   }
 } as const satisfies Readonly<Record<string, CompositeFields>>
 type Composite<Name extends keyof typeof composites> = CompositeRow<(typeof composites)[Name]>
@@ -532,7 +533,8 @@ const closingRow = (item: CloseItem): Composite<"budget_closing"> => {
     tool_uses: tokens?.toolUses,
     happened_at: happened && DateTime.formatIso(happened.at),
     booked_from: happened && DateTime.formatIso(happened.bookedFrom),
-    price_terms: call?.priceTerms
+    price_terms: call?.priceTerms,
+    error: call?.error
   }
 }
 

@@ -1,11 +1,17 @@
 import { type Clock, Effect, Exit, Option, type Tracer } from "effect"
 import { type ReservationId } from "../../budgets/ledger/domain.ts"
-import { type CallDetails, type OtherModelTerms, type PriceTerms } from "../../budgets/ledger/protocol-domain.ts"
+import {
+  type CallDetails,
+  type CallError,
+  type OtherModelTerms,
+  type PriceTerms
+} from "../../budgets/ledger/protocol-domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { usdOf } from "../../kernel/usd.ts"
 import { costOf, isPriced, pricedMedia, ratesAt, ratesFor, type TableOf } from "../catalog/cost.ts"
 import { type Rates, type RateTable } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { answerErrorOf, callerLeft } from "../errors/call-error.ts"
 import {
   noUsage,
   type OtherModel,
@@ -14,6 +20,7 @@ import {
   type ToolUses,
   type UsageExtras
 } from "../formats/domain.ts"
+import { type DialectError } from "../formats/errors.ts"
 import { type WireFormat } from "../formats/format.ts"
 import { inputWithTools, toolLimits, usualResultTokens } from "../formats/provider-tools.ts"
 import { type TokenUpperBound } from "../formats/token-upper-bound.ts"
@@ -117,6 +124,8 @@ export class UsageMeter {
   private tries = 0
   /** When the first bytes of a stream arrived. */
   private streamingSince: number | undefined
+  /** Why an answer failed that had begun. */
+  private answerError: CallError | undefined
   /** The span of the successful attempt, until its cost is known. */
   private span: Tracer.Span | undefined
   private estimated: Estimate | undefined
@@ -211,6 +220,11 @@ export class UsageMeter {
   describe(facts: AnswerFacts | undefined): void {
     this.step("describe")
     this.facts = facts
+  }
+
+  /** Sets why an answer failed that had begun, where it did. */
+  answerFailed(error: DialectError | undefined): void {
+    this.answerError = error && answerErrorOf(error)
   }
 
   /** The bytes of text that the model has sent so far. */
@@ -454,6 +468,8 @@ export class UsageMeter {
       timeToFirstTokenMs: this.timeToFirstTokenMs,
       status,
       attempts: this.attempts,
+      // An attempt that was answered has none, whatever those before it have.
+      error: method === "aborted" ? callerLeft : (this.answerError ?? this.attempts.at(-1)?.error),
       metadata: call.metadata,
       traceId: call.traceId
     }

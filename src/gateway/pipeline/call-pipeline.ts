@@ -13,6 +13,7 @@ import { ProviderTimeout } from "../configuration/domain.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
 import { RequestIds } from "../conversations/request-ids.ts"
+import { attemptErrorOf } from "../errors/call-error.ts"
 import { gatewayError, GatewayError, providerError, retryAfter } from "../errors/gateway-error.ts"
 import { Omissions } from "../formats/omissions.ts"
 import { imageTokensOf, type TokenUpperBound, writtenBytes } from "../formats/token-upper-bound.ts"
@@ -306,7 +307,8 @@ export class CallPipeline extends Context.Service<
                 describeRequest(span, call.format.dialect, call.body)
               },
               answered: (span, { status }) => meter.answered(attempted(status), span),
-              failed: ({ error }) => meter.attemptFailed(attempted(error.status))
+              failed: (failure) =>
+                meter.attemptFailed({ ...attempted(failure.error.status), error: attemptErrorOf(failure) })
             }
           )
           .pipe(Effect.result)

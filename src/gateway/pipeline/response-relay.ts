@@ -106,6 +106,7 @@ const streamedAnswer = (
     const unanswered = relay.holdsAnything || failure !== undefined ? undefined : answeredNothing().error
     if (unanswered !== undefined) {
       relay.fail(unanswered)
+      meter.answerFailed(unanswered)
       meter.release(unanswered.status)
       return relay.end(noUsage, unanswered)
     }
@@ -120,6 +121,7 @@ const streamedAnswer = (
       meter.completedUsage = usage
       meter.saidBytes = relay.textBytes
     }
+    meter.answerFailed(broken)
     meter.settle(usage, complete ? "provider_usage" : "estimated", broken?.status ?? 200)
     return last
   })
@@ -312,6 +314,7 @@ const wholeOf = (
   return Effect.flatMapEager(used, (usage) => {
     const remaining = meter.remaining(meter.cost(usage))
     const method = reported === undefined || failure !== undefined ? "estimated" : "provider_usage"
+    meter.answerFailed(error)
     const cost = meter.settle(usage, method, error?.status ?? status)
     if (error !== undefined) return Effect.fail(brokenAnswer(error, target.provider.id))
     if (answer === undefined) return Effect.fail(unreadableAnswer(target.provider.id))
@@ -354,6 +357,7 @@ export const relayResponse = (
   return Effect.flatMap(withoutDeadline(gatheredAnswer(body, format, meter)), ({ failure, value }) => {
     if (failure === undefined && !format.holdsAnything(value)) {
       const { error, usage } = answeredNothing(format.usageIn(value))
+      meter.answerFailed(error)
       if (usage === undefined) meter.release(error.status)
       else meter.settle(usage, "provider_usage", error.status)
       return Effect.fail(brokenAnswer(error, target.provider.id))

@@ -54,6 +54,11 @@ export class ProviderFailure extends Data.TaggedError("ProviderFailure")<{
   /** The headers of the provider's response, if there was one. */
   readonly headers?: ProviderAnswer["headers"] | undefined
 }> {
+  /** Whether the message is the gateway's: what a provider answers with an error has its own. */
+  get isOwn(): boolean {
+    return this.reason !== "status" || this.error.code === providerCredentials
+  }
+
   /** The message for spans and logs; the provider's own message may repeat the prompt. */
   override get message() {
     return `${this.reason}: ${this.received ?? this.error.status}`

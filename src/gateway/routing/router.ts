@@ -1,4 +1,5 @@
 import { Cause, Clock, Context, Effect, Exit, Layer, Option, References, Scope, type Tracer } from "effect"
+import { type CallError } from "../../budgets/ledger/protocol-domain.ts"
 import { withoutDeadline } from "../../platform/http/deadline.ts"
 import { type ConnectedProvider, type GatewaySnapshot, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import {
@@ -20,6 +21,8 @@ export interface Attempt {
   readonly model: string
   readonly status: number
   readonly durationMs: number
+  /** Why it failed; in usage rows alone. */
+  readonly error?: CallError
 }
 
 /** Observes the steps of an attempt. */

@@ -65,7 +65,8 @@ export const columns = [
   column("catalogueVersion", "text", "The version of the prices"),
   column("traceId", "text", "The trace"),
   required("synthetic", "boolean", "Of a synthetic principal, whose usage no report counts unless asked to"),
-  column("eventTime", "timestamp", "`time` of the event that reported it")
+  column("eventTime", "timestamp", "`time` of the event that reported it"),
+  column("error", "json", "Why it failed: `code` and `message`")
 ] as const satisfies ReadonlyArray<Column>
 export type ColumnName = (typeof columns)[number]["name"]
 

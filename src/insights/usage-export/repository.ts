@@ -83,7 +83,8 @@ const expressions: Readonly<Record<ColumnName, string>> = {
   catalogueVersion: "u.catalogue_version",
   traceId: "u.trace_id",
   synthetic: "u.synthetic",
-  eventTime: utc("happened_at")
+  eventTime: utc("happened_at"),
+  error: "u.error"
 }
 const selected = columns.map(({ name }) => `${expressions[name]} AS "${name}"`).join(", ")
 
