@@ -6,7 +6,7 @@ import { type TenantId } from "../../kernel/identifier.ts"
 import { readRows } from "../../platform/database/table.ts"
 import { type ReportDimension } from "../reports/domain.ts"
 import { type UsageFilter } from "../usage/domain.ts"
-import { usageConditions } from "../usage/repository.ts"
+import { chargeMeters, usageConditions } from "../usage/repository.ts"
 import { BilledRow } from "./columns-domain.ts"
 import { BillingStatementNotFound, type StatementId } from "./domain.ts"
 
@@ -36,50 +36,6 @@ const dimensions: Readonly<Record<ReportDimension, string>> = {
 
 const isRequest = "u.method NOT IN ('released', 'refunded', 'cached')"
 
-const mediaNames = ["audio", "image", "video"]
-const tokensOf = (name: string) => `coalesce((u.price_terms->'tokens'->>'${name}')::bigint, 0)`
-/** The tokens of media with a price of their own within a class of those of text. */
-const mediaOf = (whole: "Input" | "CacheRead" | "Output") =>
-  `(${mediaNames.map((medium) => tokensOf(`${medium}${whole}`)).join(" + ")})`
-const mediaMeters = mediaNames
-  .flatMap((medium) => [
-    [`${medium}-input`, `${medium}Input`],
-    [`${medium}-cached-input`, `${medium}CacheRead`],
-    [`${medium}-output`, `${medium}Output`]
-  ])
-  .map(([meter, name]) => `('${meter}', ${tokensOf(name ?? "")}, (u.rates->>'${name}')::numeric)`)
-  .join(", ")
-
-/** A charge is split over its classes of tokens at their rates; what these do not explain, such as tools, is dollars. */
-const meters = `
-  (SELECT * FROM (
-    SELECT w.meter, w.rate,
-      CASE WHEN w.is_rest AND w.is_priced THEN u.cost - w.explained ELSE w.quantity END AS quantity,
-      CASE WHEN w.is_rest AND w.is_priced THEN u.cost - w.explained ELSE w.billed END AS billed
-    FROM (SELECT v.*, sum(v.billed) FILTER (WHERE v.rate IS NOT NULL) OVER () AS explained,
-        u.input_tokens IS NOT NULL AND u.rates IS NOT NULL
-          AND coalesce(sum(v.billed) FILTER (WHERE v.rate IS NOT NULL) OVER () <= u.cost, false) AS is_priced
-    FROM (
-      SELECT t.meter, t.tokens AS quantity, t.rate, ceil(t.tokens * t.rate / 1000000) AS billed,
-        false AS is_rest
-      FROM (VALUES
-        ('input', greatest(0, u.input_tokens - coalesce(u.cached_input_tokens, 0) - coalesce(u.cache_write_tokens, 0)
-          - ${mediaOf("Input")}), (u.rates->>'input')::numeric),
-        ('cached-input', coalesce(u.cached_input_tokens, 0) - ${mediaOf("CacheRead")}, (u.rates->>'cacheRead')::numeric),
-        ('cache-write', coalesce(u.cache_write_tokens, 0) - coalesce(u.cache_write_1h_tokens, 0),
-          (u.rates->>'cacheWrite')::numeric),
-        ('cache-write-1h', coalesce(u.cache_write_1h_tokens, 0), (u.rates->>'cacheWrite1h')::numeric),
-        ('output', coalesce(u.output_tokens, 0) - coalesce(u.reasoning_tokens, 0) - ${mediaOf("Output")},
-          (u.rates->>'output')::numeric),
-        ('reasoning', coalesce(u.reasoning_tokens, 0), (u.rates->>'reasoning')::numeric),
-        ${mediaMeters}
-      ) t(meter, tokens, rate)
-      UNION ALL
-      SELECT CASE u.method WHEN 'refunded' THEN 'refund' ELSE 'spend' END, u.cost, NULL::numeric, u.cost, true
-    ) v
-    ) w WHERE w.is_rest OR (w.is_priced AND w.rate IS NOT NULL)
-  ) x WHERE x.quantity <> 0)`
-
 const rowsOf = (sql: SqlClient.SqlClient, { filter, from, to }: Billed, grain: Grain): Statement.Fragment => {
   const where = sql.and([
     sql`u.method NOT IN ('released', 'cached')`,
@@ -100,7 +56,7 @@ const rowsOf = (sql: SqlClient.SqlClient, { filter, from, to }: Billed, grain: G
       SELECT date_trunc('hour', u.occurred_at, 'UTC') AS hour, u.tenant_id, t.name AS tenant_name, u.agent_id, u.provider,
         u.model, u.task_type, m.meter, coalesce(m.rate, 0)::bigint AS rate, sum(m.quantity)::bigint AS quantity,
         sum(m.billed)::bigint AS cost
-      FROM usage_rows u JOIN tenants t ON t.id = u.tenant_id CROSS JOIN LATERAL ${sql.literal(meters)} m
+      FROM usage_rows u JOIN tenants t ON t.id = u.tenant_id CROSS JOIN LATERAL ${sql.literal(chargeMeters)} m
       WHERE ${where} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9 ORDER BY 1, 2, 4, 5, 6, 7, 8, 9`
   }
   const places = sql.literal(grain.map((_, index) => index + 1).join(", "))

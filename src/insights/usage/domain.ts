@@ -3,11 +3,24 @@ import { AgentId } from "../../agents/agents/domain.ts"
 import { ApiKeyId } from "../../agents/api-keys/domain.ts"
 import { ApplicationId } from "../../applications/applications/domain.ts"
 import { TimeZone } from "../../budgets/caps/domain.ts"
-import { ChargeId, Label, PlanId, ReservationId } from "../../budgets/ledger/domain.ts"
-import { booleanParameter, integerParameter } from "../../kernel/http/parameter.ts"
+import {
+  CapId,
+  CapMode,
+  ChargeId,
+  Label,
+  Metadata,
+  Origin,
+  Period,
+  PlanId,
+  ReservationId,
+  ReservationState
+} from "../../budgets/ledger/domain.ts"
+import { Unit } from "../../budgets/ledger/quantity-domain.ts"
+import { booleanParameter, integerParameter, numberParameter } from "../../kernel/http/parameter.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { exactNumber } from "../../kernel/json/exact-number.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
 import { described, name } from "../../kernel/text.ts"
 import { UsdOrZero } from "../../kernel/usd.ts"
 
@@ -44,6 +57,30 @@ export const withSynthetic = {
 }
 const UsageFilter = Schema.Struct({ ...usageFilters, ...withSynthetic })
 export type UsageFilter = typeof UsageFilter.Type
+
+const between = (minimum: number, maximum: number) =>
+  Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum, maximum })))
+
+/** Filters on requests alone, which no sum of usage has. */
+export const requestFilters = {
+  status: Schema.optionalKey(integerParameter(between(100, 599))).annotate({
+    description: "The HTTP status that the call ended with"
+  }),
+  failed: Schema.optionalKey(booleanParameter).annotate({
+    description: "Whether it failed: what the reports count as `errors`"
+  }),
+  minCostUsd: Schema.optionalKey(numberParameter(UsdOrZero)).annotate({ description: "It cost as much, or more" }),
+  minLatencyMs: Schema.optionalKey(integerParameter(between(0, 2_147_483_647))).annotate({
+    description: "It took as long, or longer"
+  })
+}
+const RequestFilter = Schema.Struct({ ...usageFilters, ...requestFilters })
+export type RequestFilter = typeof RequestFilter.Type
+
+/** By when requests were booked, the newest first unless asked otherwise. */
+export const RequestSort = Schema.Literals(["occurredAt", "-occurredAt"])
+export type RequestSort = typeof RequestSort.Type
+
 /** In the place of a dimension's value: what has none passes. */
 export const noValue = ""
 
@@ -148,6 +185,18 @@ const PriceTerms = Schema.Struct({
   })
 }).annotate({ identifier: "PriceTerms" })
 
+/** Why a request failed. */
+const UsageError = Schema.Struct({
+  code: Name.annotate({
+    description: "The provider's code where it sent one, such as `context_length_exceeded`, or the gateway's own",
+    examples: ["provider-timeout"]
+  }),
+  message: Name.annotate({ examples: ["The provider did not answer in time."] })
+}).annotate({
+  identifier: "UsageError",
+  description: "In the gateway's own words: what a provider says is not stored, since it may repeat the prompt"
+})
+
 /** A request: a gateway call that was sent, or a reservation that was reconciled. */
 export const UsageRow = Schema.Struct({
   id: described(ChargeId, { description: "The charge; of a call that failed and has none, its reservation" }),
@@ -188,9 +237,80 @@ export const UsageRow = Schema.Struct({
   }),
   eventTime: Schema.NullOr(Instant).annotate({
     description: "`time` of the event that reported it"
-  })
+  }),
+  traceId: Schema.NullOr(Name).annotate({ examples: ["0af7651916cd43dd8448eb211c80319c"] }),
+  error: Schema.NullOr(UsageError).annotate({ description: "Why it failed; null where it did not" })
 }).annotate({ identifier: "UsageRow" })
 export type UsageRow = typeof UsageRow.Type
+
+/** A class of tokens and what it was charged; what the rates do not explain, such as tools, has a cost alone. */
+const UsageCharge = Schema.Struct({
+  meter: Name.annotate({
+    description:
+      "A class of tokens, such as `input`, `cached-input`, `output` or `reasoning`; `spend` is what has no price of a token",
+    examples: ["input"]
+  }),
+  tokens: Schema.NullOr(Count),
+  usdPerMTok: Schema.NullOr(NetUsd).annotate({ description: "The price of a million tokens" }),
+  costUsd: NetUsd
+}).annotate({ identifier: "UsageCharge" })
+
+/** A cap that counted a request. */
+const UsageCap = Schema.Struct({
+  capId: CapId,
+  name: Name.annotate({ examples: ["All agents, monthly"] }),
+  unit: Unit,
+  mode: CapMode,
+  period: Period
+}).annotate({ identifier: "UsageCap" })
+
+export const UsageReservation = Schema.Struct({
+  state: ReservationState,
+  origin: Origin,
+  amountUsd: UsdOrZero,
+  createdAt: Instant,
+  expiresAt: Instant
+}).annotate({ identifier: "UsageReservation" })
+
+/** Everything that is stored about a request. */
+export const UsageDetail = Schema.Struct({
+  ...UsageRow.fields,
+  modelAsked: Schema.NullOr(Name).annotate({ description: "The model or alias that the caller named" }),
+  dialect: Schema.NullOr(Name).annotate({ examples: ["openai"] }),
+  cacheWrite1hTokens: Schema.NullOr(Count),
+  upstreamLatencyMs: Schema.NullOr(Count).annotate({ description: "Milliseconds of it that the providers took" }),
+  savedUsd: NetUsd.annotate({ description: "What the provider's cache saved" }),
+  catalogueVersion: Schema.NullOr(Name),
+  metadata: Schema.NullOr(Metadata),
+  toolUses: Schema.NullOr(Schema.Record(Schema.String, Count)).annotate({
+    description: "How often it used each tool that its provider runs and bills",
+    examples: [{ webSearch: 2 }]
+  }),
+  attempts: Schema.Array(
+    Schema.Struct({
+      provider: Name,
+      model: Name,
+      status: Schema.Int,
+      durationMs: Count,
+      error: Schema.optionalKey(UsageError)
+    }).annotate({ identifier: "UsageAttempt" })
+  ).annotate({
+    description: "Every request to a provider, in their order; the last one answered unless it has an error"
+  }),
+  charges: Schema.Array(UsageCharge).annotate({ description: "Its cost by class of tokens, with their prices" }),
+  caps: Schema.Array(UsageCap).annotate({ description: "The caps that counted it, of those that the caller may see" }),
+  reservation: Schema.NullOr(UsageReservation).annotate({ description: "What was reserved for it" }),
+  hasTranscript: Schema.Boolean.annotate({
+    description: "Whether `/api/llm/admin/contents/{reservationId}` has its prompt and its answer"
+  })
+}).annotate({ identifier: "UsageDetail" })
+export type UsageDetail = typeof UsageDetail.Type
+
+export class UsageNotFound extends Problem<UsageNotFound>()("UsageNotFound", {
+  slug: "usage-not-found",
+  status: 404,
+  meaning: "No request that the caller may see has this id, or its row was dropped after Usage:RetentionDays."
+}) {}
 
 /** The members of a row that text in CSV is quoted in. */
 export const usageTexts: ReadonlySet<string> = new Set([
@@ -201,7 +321,8 @@ export const usageTexts: ReadonlySet<string> = new Set([
   "provider",
   "operation",
   "servedTier",
-  "createdBy"
+  "createdBy",
+  "traceId"
 ])
 
 const readInstant = Schema.decodeOption(Instant)

@@ -11,8 +11,9 @@ export const UsageHandlers = groupHandlers(
     const downloads = yield* Downloads
     const usage = yield* Usage
     return handlers.handleAll({
-      list: ({ query: { cursor, from, limit, search, timeZone, to, ...filter } }) =>
-        usage.list(filter, { from, timeZone, to }, cursor, limit ?? pageLimitDefault, search),
+      list: ({ query: { cursor, from, limit, search, sort, timeZone, to, ...filter } }) =>
+        usage.list(filter, { from, timeZone, to }, cursor, limit ?? pageLimitDefault, search, sort),
+      get: ({ params: { id } }) => usage.get(id),
       export: ({ query: { format, from, timeZone, to, ...filter } }) =>
         downloads.respond(usage.export(filter, { from, timeZone, to }, format ?? "jsonl"))
     })

@@ -13,12 +13,16 @@ import {
   noValue,
   type Range,
   rangeOf,
+  type RequestFilter,
+  type RequestSort,
+  type UsageDetail,
   type UsageFilter,
+  UsageNotFound,
   type UsagePlace,
   type UsageRange,
   type UsageRow
 } from "./domain.ts"
-import { csvHeader, type ExportPlace, type ListedRow, UsageRepository } from "./repository.ts"
+import { csvHeader, type DetailedRow, type ExportPlace, type ListedRow, UsageRepository } from "./repository.ts"
 
 export type UsageFormat = "jsonl" | "csv"
 
@@ -34,7 +38,10 @@ export const requestedRange = Effect.fnUntraced(function* (
 })
 
 /** A filter narrowed to what the caller may see: its tenant, and of an agent its own usage. */
-export const visibleUsage = (principal: Principal, filter: UsageFilter): Effect.Effect<UsageFilter, Forbidden> => {
+export const visibleUsage = <Filter extends UsageFilter>(
+  principal: Principal,
+  filter: Filter
+): Effect.Effect<Filter & UsageFilter, Forbidden> => {
   const { kind, name, tenantId } = principal
   if (tenantId !== undefined && filter.tenantId !== undefined && filter.tenantId !== tenantId) {
     return Effect.fail(new Forbidden({ missing: [], detail: "The credential is of another tenant." }))
@@ -81,29 +88,32 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
 
     return {
       list: Effect.fn("Usage.list")(function* (
-        filter: UsageFilter,
+        filter: RequestFilter,
         given: UsageRange,
         after: UsagePlace | undefined,
         limit: number,
-        search: string | undefined
+        search: string | undefined,
+        sort: RequestSort = "-occurredAt"
       ) {
         const principal = yield* CurrentPrincipal
         const visible = yield* visibleUsage(principal, filter)
         const range = yield* requestedRange(given)
         const scope = scopeOf(principal)
-        const { end, rows } =
-          search === undefined
-            ? {
-                rows: yield* fromReplica(database.read(scope, repository.list(visible, range, after, limit + 1))),
-                end: undefined
-              }
-            : yield* fromReplica(database.read(scope, repository.search(search, visible, range, after, limit + 1)))
+        const asked = { filter: visible, range, after, limit: limit + 1, search, isUp: sort === "occurredAt" }
+        const { end, rows } = yield* fromReplica(database.read(scope, repository.list(asked)))
         const { items, nextCursor } = slice(rows, limit, ({ id, place }): UsagePlace => [place, id])
         return { items: items.map(toRow), nextCursor: nextCursor ?? end ?? null }
       }),
 
+      get: Effect.fn("Usage.get")(function* (id: string) {
+        const principal = yield* CurrentPrincipal
+        const visible = yield* visibleUsage(principal, {})
+        const found = yield* database.read(scopeOf(principal), repository.find(id, visible))
+        return found === undefined ? yield* new UsageNotFound({}) : toDetail(found)
+      }),
+
       /** The rows as bytes, read while they are sent. */
-      export: Effect.fn("Usage.export")(function* (filter: UsageFilter, given: UsageRange, format: UsageFormat) {
+      export: Effect.fn("Usage.export")(function* (filter: RequestFilter, given: UsageRange, format: UsageFormat) {
         const principal = yield* CurrentPrincipal
         const visible = yield* visibleUsage(principal, filter)
         const range = yield* requestedRange(given)
@@ -156,12 +166,27 @@ export const netUsd = (nanoUsd: bigint): BigDecimal.BigDecimal => BigDecimal.mak
 
 const numberOf = (count: bigint | null): number | null => (count === null ? null : Number(count))
 
-const toRow = (row: ListedRow): UsageRow => ({
-  ...Struct.omit(row, ["place"]),
+/** The amounts and counts of a row as the wire has them. */
+const figuresOf = (row: Omit<ListedRow, "place">) => ({
   costUsd: netUsd(row.costUsd),
   inputTokens: numberOf(row.inputTokens),
   outputTokens: numberOf(row.outputTokens),
   cachedInputTokens: numberOf(row.cachedInputTokens),
   cacheWriteTokens: numberOf(row.cacheWriteTokens),
   reasoningTokens: numberOf(row.reasoningTokens)
+})
+
+const toRow = (row: ListedRow): UsageRow => ({ ...Struct.omit(row, ["place"]), ...figuresOf(row) })
+
+const toDetail = (row: DetailedRow): UsageDetail => ({
+  ...row,
+  ...figuresOf(row),
+  cacheWrite1hTokens: numberOf(row.cacheWrite1hTokens),
+  savedUsd: netUsd(row.savedUsd),
+  charges: row.charges.map(({ costUsd, meter, tokens, usdPerMTok }) => ({
+    meter,
+    tokens: numberOf(tokens),
+    usdPerMTok: usdPerMTok === null ? null : netUsd(usdPerMTok),
+    costUsd: netUsd(costUsd)
+  }))
 })

@@ -17,6 +17,12 @@ export const integerParameter = <S extends Schema.Codec<number, number>>(schema:
     Schema.decodeTo(schema, SchemaTransformation.transform({ decode: Number, encode: String }))
   )
 
+/** A number in decimal digits, with a point where it has decimals. */
+export const numberParameter = <S extends Schema.Codec<unknown, number>>(schema: S) =>
+  spelled(Schema.toEncoded(schema), /^(?:0|[1-9]\d{0,15})(?:\.\d{1,9})?$/u, "a number in decimal digits").pipe(
+    Schema.decodeTo(schema, SchemaTransformation.transform({ decode: Number, encode: String }))
+  )
+
 /** Several values in one parameter, from one up to a number, with commas between them. */
 export const listParameter = <Item extends Schema.Codec<unknown, string>>(
   item: Item,

@@ -156,7 +156,7 @@ layer(serviceLayer({ Usage__LateDays: "60" }), { excludeTestServices: true, time
       const exported = yield* call("GET", `/api/usage/export?format=jsonl&model=older`)
       assert.strictEqual(JSON.parse(exported.text).eventTime, times.older)
       const csv = yield* call("GET", `/api/usage/export?format=csv&model=older`)
-      assert.match(csv.text, /,eventTime\n.*,1999-12-31T23:59:59\.000Z\n$/)
+      assert.match(csv.text, /,eventTime,traceId,error\n.*,1999-12-31T23:59:59\.000Z,,\n$/)
       yield* assertAgrees
     })
   )
