@@ -137,6 +137,7 @@ export const columns: ReadonlyArray<Column> = [
   number("outputTokens", line, ({ outputTokens }) => count(outputTokens)),
   number("cachedInputTokens", line, ({ cachedInputTokens }) => count(cachedInputTokens)),
   number("costUsd", line, billedCost),
+  text("tenantName", line, ({ tenantName }) => tenantName),
 
   number("BilledCost", focus, billedCost),
   text("BillingAccountId", focus, ({ tenantId }) => tenantId),

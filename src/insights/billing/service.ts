@@ -89,7 +89,8 @@ const columnsOfLines = (grain: Grain): ReadonlyArray<Column> => {
   const all = columnsOf("lines")
   if (typeof grain === "string") return all.filter(({ id }) => !["day", "hour", "requests"].includes(id))
   const own = ["requests", "inputTokens", "outputTokens", "cachedInputTokens", "costUsd"]
-  const ids = new Set([...grain.map((dimension) => members[dimension] ?? dimension), ...own])
+  const named = grain.includes("tenant") ? ["tenantName"] : []
+  const ids = new Set([...grain.map((dimension) => members[dimension] ?? dimension), ...own, ...named])
   return all.filter(({ id }) => ids.has(id))
 }
 
