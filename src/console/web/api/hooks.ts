@@ -24,10 +24,13 @@ interface Options {
   readonly enabled?: boolean
   /** Asks again so often. */
   readonly everySeconds?: number | undefined
+  /** Whether the answer to another input stays until this one is here. */
+  readonly keepsPrevious?: boolean | undefined
 }
 
-const settings = ({ enabled = true, everySeconds }: Options) => ({
+const settings = ({ enabled = true, everySeconds, keepsPrevious = false }: Options) => ({
   enabled,
+  ...(keepsPrevious ? { placeholderData: keepPreviousData } : {}),
   refetchInterval: everySeconds !== undefined && everySeconds * 1000
 })
 

@@ -1,14 +1,25 @@
 const whole = new Intl.NumberFormat("en-US")
 const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 })
 const cents = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD" })
-const fine = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD", maximumFractionDigits: 9 })
+const inDollars = (digits: number) =>
+  new Intl.NumberFormat("en-US", { style: "currency", currency: "USD", maximumFractionDigits: digits })
+const fine = inDollars(4)
+const exact = inDollars(9)
 const dateTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" })
 const dateOnly = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium" })
 const distance = new Intl.RelativeTimeFormat("en", { numeric: "auto" })
 
-/** An amount in US dollars; what cents would show as nothing keeps its decimals. */
-export const usd = (amount: number): string =>
-  amount !== 0 && Math.abs(amount) < 0.1 ? fine.format(amount) : cents.format(amount)
+const least = 0.0001
+
+/** An amount in US dollars, in cents; a small one with four decimals. */
+export const usd = (amount: number): string => {
+  const size = Math.abs(amount)
+  if (size === 0 || size >= 0.1) return cents.format(amount)
+  return size < least ? `${amount < 0 ? "> -" : "< "}${fine.format(least)}` : fine.format(amount)
+}
+
+/** The same, with all its decimals shown by the pointer. */
+export const Usd = ({ amount }: { readonly amount: number }) => <span title={exact.format(amount)}>{usd(amount)}</span>
 
 /** A whole number; nothing where there is none. */
 export const count = (value: number | null): string => (value === null ? "" : whole.format(value))

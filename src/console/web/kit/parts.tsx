@@ -126,13 +126,19 @@ export const Answered = <Data,>({ asked, children, rows }: Shown<Data> & { reado
 interface OfCall<Name extends Operation> extends Shown<Answer<Name>> {
   readonly everySeconds?: number
   readonly input: Input<Name>
+  /** Whether the answer to another input stays until this one is here. */
+  readonly keepsPrevious?: boolean
   readonly name: Name
 }
 
 /** The same of an operation that it calls. */
-export const Called = <Name extends Operation>({ everySeconds, input, name, ...shown }: OfCall<Name>) => (
-  <Answered asked={useCall(name, input, { everySeconds })} {...shown} />
-)
+export const Called = <Name extends Operation>({
+  everySeconds,
+  input,
+  keepsPrevious,
+  name,
+  ...shown
+}: OfCall<Name>) => <Answered asked={useCall(name, input, { everySeconds, keepsPrevious })} {...shown} />
 
 /** What went wrong with something that was asked for on a page that stays. */
 export const Fault = ({ cause }: { readonly cause: Error | null }) =>
@@ -171,39 +177,46 @@ export const Verbatim = ({ label, text }: { readonly label: string; readonly tex
   </pre>
 )
 
+interface Changed {
+  /** Whether more of it is neither good nor bad. */
+  readonly isNeutral?: boolean | undefined
+  readonly percent: number
+}
+
 /** By how much a figure changed. */
-export const PercentChange = ({ percent: change }: { readonly percent: number }) => (
-  <span className={change > 0 ? "up" : "down"}>
+export const PercentChange = ({ isNeutral = false, percent: change }: Changed) => (
+  <span className={isNeutral ? undefined : change > 0 ? "up" : "down"}>
     {change > 0 ? "+" : ""}
     {percent(change, 0)}
   </span>
 )
 
 interface Figure {
+  /** What it comes to; its own links lead elsewhere than the figure. */
   readonly detail: ReactNode
   readonly href?: string
   readonly label: string
-  readonly value: string
+  readonly value: ReactNode
 }
 
 /** A figure that matters, with what it is and what it comes to; it may lead to the page behind it. */
-export const Tile = ({ detail, href, label, value }: Figure) => {
-  const figure = (
+export const Tile = ({ detail, href, label, value }: Figure) => (
+  <div className="card kpi span-3">
     <div className="in">
-      <small>{label}</small>
+      <small>
+        {href === undefined ? (
+          label
+        ) : (
+          <Link className="whole" href={href}>
+            {label}
+          </Link>
+        )}
+      </small>
       <b>{value}</b>
       <small>{detail}</small>
     </div>
-  )
-  const className = "card kpi span-3"
-  return href === undefined ? (
-    <div className={className}>{figure}</div>
-  ) : (
-    <Link className={className} href={href}>
-      {figure}
-    </Link>
-  )
-}
+  </div>
+)
 
 interface Detail<Name extends Operation> {
   readonly actions?: Acts<Answer<Name>>

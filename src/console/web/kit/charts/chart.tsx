@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react"
+import { type MouseEvent, useEffect, useMemo, useRef, useState } from "react"
 import type uPlot from "uplot"
 import { usd } from "../format.tsx"
 
@@ -15,6 +15,8 @@ export const colourOf = (index: number): string => colours[index] ?? "--ink-3"
 
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" })
 const hourOfDay = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" })
+const wholeDay = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeZone: "UTC" })
+const dayAndHour = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" })
 
 /** Counts how often the theme has changed: a canvas keeps the colours that it was drawn with. */
 const useThemeChanges = (): number => {
@@ -33,20 +35,59 @@ const useThemeChanges = (): number => {
   return changes
 }
 
+const labelWidth = 56
+
+/** The moments that the axis names: each, or every second one, … as there is room. */
+const named = (times: ReadonlyArray<number>, width: number): Array<number> => {
+  const step = Math.ceil(times.length / Math.max(1, Math.floor(width / labelWidth)))
+  return times.filter((_, at) => at % step === 0)
+}
+
+/** The series with its place among all of them, which decides its colour. */
+interface Shown extends Series {
+  readonly place: number
+}
+
+/** What each series reaches to, standing on those before it. */
+const stackedOf = (
+  series: ReadonlyArray<Shown>,
+  times: ReadonlyArray<number>
+): ReadonlyArray<ReadonlyArray<number>> => {
+  const sums = times.map(() => 0)
+  return series.map(({ values }) => values.map((value, at) => (sums[at] = (sums[at] ?? 0) + (value ?? 0))))
+}
+
 interface OfBars {
   readonly format?: (value: number) => string
   /** Whether the moments are hours, shown in local time, and not days, which are those of UTC. */
   readonly isHourly?: boolean
   readonly label: string
+  /** Called with what is clicked: a moment in epoch seconds, and the place of the series, where one is hit. */
+  readonly onPick?: (time: number, place: number | undefined) => void
   readonly series: ReadonlyArray<Series>
   /** Epoch seconds. */
   readonly times: ReadonlyArray<number>
 }
 
+/** Where the pointer is: the place of a moment, and how far from the left. */
+interface Pointed {
+  readonly at: number
+  readonly left: number
+  readonly isRight: boolean
+}
+
 /** Bars over time, one colour a series, stacked; the table beside a chart says the same in words. */
-export const Bars = ({ format = usd, isHourly = false, label, series, times }: OfBars) => {
+export const Bars = ({ format = usd, isHourly = false, label, onPick, series, times }: OfBars) => {
   const place = useRef<HTMLDivElement>(null)
+  const plot = useRef<uPlot>(undefined)
   const theme = useThemeChanges()
+  const [hidden, setHidden] = useState<ReadonlySet<number>>(new Set())
+  const [pointed, setPointed] = useState<Pointed>()
+  const shown = useMemo(
+    () => series.map((one, place): Shown => ({ ...one, place })).filter(({ place }) => !hidden.has(place)),
+    [series, hidden]
+  )
+  const stacked = useMemo(() => stackedOf(shown, times), [shown, times])
   useEffect(() => {
     const element = place.current
     if (element === null || times.length === 0) return
@@ -57,17 +98,29 @@ export const Bars = ({ format = usd, isHourly = false, label, series, times }: O
       if (isGone) return
       const style = getComputedStyle(element)
       const colour = (name: string) => style.getPropertyValue(name)
-      // Each series stands on those before it, and the tallest is drawn first.
-      const sums = times.map(() => 0)
-      const stacked = series.map(({ values }) => values.map((value, at) => (sums[at] = (sums[at] ?? 0) + (value ?? 0))))
       const paths = UPlot.paths.bars!({ size: [0.8, 60], radius: 0.1 })
-      const axis = { stroke: colour("--ink-3"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } }
+      const axis = {
+        font: `12px ${style.fontFamily}`,
+        stroke: colour("--ink-3"),
+        grid: { stroke: colour("--line"), width: 1 },
+        ticks: { show: false }
+      }
       chart = new UPlot(
         {
           width: element.clientWidth,
           height: 200,
           legend: { show: false },
-          cursor: { y: false, points: { show: false } },
+          cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+          hooks: {
+            setCursor: [
+              ({ cursor: { idx, left = -1 }, over }) =>
+                setPointed(
+                  idx == null || left < 0
+                    ? undefined
+                    : { at: idx, left: left + over.offsetLeft, isRight: left > over.clientWidth / 2 }
+                )
+            ]
+          },
           scales: {
             x: {
               time: true,
@@ -80,32 +133,90 @@ export const Bars = ({ format = usd, isHourly = false, label, series, times }: O
               ...axis,
               size: 32,
               grid: { show: false },
+              // Named are the moments that have a bar.
+              splits: ({ width }) => named(times, width),
               values: (_, at) => at.map((moment) => (isHourly ? hourOfDay : day).format(moment * 1000))
             },
             { ...axis, size: 70, values: (_, at) => at.map((value) => format(value)) }
           ],
           series: [
             {},
-            ...series
-              .map(({ label }, index) => ({
-                label,
-                fill: colour(colourOf(index)),
-                paths,
-                points: { show: false }
-              }))
+            // The tallest is drawn first.
+            ...shown
+              .map(({ label, place }) => ({ label, fill: colour(colourOf(place)), paths, points: { show: false } }))
               .toReversed()
           ]
         },
-        [times as Array<number>, ...stacked.toReversed()],
+        [times, ...stacked.toReversed()] as uPlot.AlignedData,
         element
       )
+      plot.current = chart
       observer.observe(element)
     })
     return () => {
       isGone = true
       observer.disconnect()
       chart?.destroy()
+      plot.current = undefined
+      setPointed(undefined)
     }
-  }, [series, times, format, isHourly, theme])
-  return <div ref={place} className="chart" role="img" aria-label={label} />
+  }, [shown, stacked, times, format, isHourly, theme])
+  const pick = (event: MouseEvent) => {
+    const chart = plot.current
+    if (chart === undefined || pointed === undefined || !(event.target instanceof Node)) return
+    if (!chart.over.contains(event.target)) return
+    const value = chart.posToVal(event.clientY - chart.over.getBoundingClientRect().top, "y")
+    const hit = shown.findIndex((_, index) => value <= (stacked[index]?.[pointed.at] ?? 0))
+    onPick?.(times[pointed.at] ?? 0, shown[hit]?.place)
+  }
+  const toggle = (place: number) => {
+    const next = new Set(hidden)
+    if (!next.delete(place)) next.add(place)
+    setHidden(next)
+  }
+  const total = pointed === undefined ? 0 : (stacked.at(-1)?.[pointed.at] ?? 0)
+  return (
+    <>
+      <div className="chart-place">
+        {/* The table beside it has the same figures and links. */}
+        <div
+          ref={place}
+          className={onPick === undefined ? "chart" : "chart picks"}
+          role="img"
+          aria-label={label}
+          onClick={pick}
+          onKeyDown={undefined}
+        />
+        {pointed === undefined ? null : (
+          <div className={pointed.isRight ? "tip right" : "tip"} style={{ left: pointed.left }} aria-hidden="true">
+            <strong>{(isHourly ? dayAndHour : wholeDay).format((times[pointed.at] ?? 0) * 1000)}</strong>
+            {shown.map(({ label, place, values }) =>
+              (values[pointed.at] ?? 0) === 0 ? null : (
+                <span key={place}>
+                  <i className="swatch" style={{ background: `var(${colourOf(place)})` }} />
+                  {label}
+                  <b>{format(values[pointed.at] ?? 0)}</b>
+                </span>
+              )
+            )}
+            {shown.length < 2 ? null : (
+              <span>
+                All <b>{format(total)}</b>
+              </span>
+            )}
+          </div>
+        )}
+      </div>
+      {series.length < 2 ? null : (
+        <div className="key" role="group" aria-label="Shown in the chart">
+          {series.map(({ label }, index) => (
+            <button key={index} type="button" aria-pressed={!hidden.has(index)} onClick={() => toggle(index)}>
+              <i className="swatch" style={{ background: `var(${colourOf(index)})` }} />
+              {label}
+            </button>
+          ))}
+        </div>
+      )}
+    </>
+  )
 }

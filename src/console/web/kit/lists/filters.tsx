@@ -1,4 +1,4 @@
-import { isValidElement, type ReactElement, type ReactNode } from "react"
+import { isValidElement, type ReactElement, type ReactNode, useEffect, useRef, useState } from "react"
 import { useSearchParams } from "wouter"
 import { choicesOf, type Options } from "../forms/form.tsx"
 import { Icon } from "../icons.tsx"
@@ -25,7 +25,8 @@ export const useFilters = <Key extends string>(keys: ReadonlyArray<Key>) => {
     const value = search.get(key)
     if (value !== null && value !== "") values[key] = value
   }
-  const set = (key: Key, value: string) => setSearch((before) => withMembers(before, { [key]: value, cursor: "" }))
+  const set = (key: Key, value: string, options?: { readonly replace: boolean }) =>
+    setSearch((before) => withMembers(before, { [key]: value, cursor: "" }), options)
   return { values, set, isFiltered: Object.keys(values).length > 0 }
 }
 
@@ -33,33 +34,62 @@ interface Searching {
   /** What is shown in the empty field, where that is not its label. */
   readonly hint?: string
   readonly label: string
-  readonly onSearch: (value: string) => void
+  /** What is searched for; it stands in the place of what was, where that was typed just before. */
+  readonly onSearch: (value: string, options: { readonly replace: boolean }) => void
   readonly value?: string | undefined
 }
 
-/** A search field, which `/` focuses; it searches when Enter is pressed or the field is left. */
-export const Search = ({ hint, label, onSearch, value = "" }: Searching) => (
-  <form
-    role="search"
-    className="search"
-    onSubmit={(event) => {
-      event.preventDefault()
-      onSearch(String(new FormData(event.currentTarget).get("search") ?? "").trim())
-    }}
-  >
-    <Icon name="search" size={16} />
-    <input
-      key={value}
-      type="search"
-      name="search"
-      aria-label={label}
-      placeholder={hint ?? label}
-      defaultValue={value}
-    />
-  </form>
-)
+/** How long typing pauses before a search begins. */
+const pauseMs = 250
+
+/** A search field, which `/` focuses; it searches when typing pauses, and at once when Enter is pressed. */
+export const Search = ({ hint, label, onSearch, value = "" }: Searching) => {
+  const [text, setText] = useState(value)
+  const searched = useRef(value)
+  // The search of the URL changes without the field, too, as when somebody goes back.
+  useEffect(() => {
+    if (value === searched.current) return
+    searched.current = value
+    setText(value)
+  }, [value])
+  const search = () => {
+    const wanted = text.trim()
+    if (wanted === searched.current) return
+    const replace = searched.current !== "" && wanted !== ""
+    searched.current = wanted
+    onSearch(wanted, { replace })
+  }
+  useEffect(() => {
+    const timer = setTimeout(search, pauseMs)
+    return () => clearTimeout(timer)
+    // A search depends on nothing but the text.
+    // oxlint-disable-next-line react-hooks/exhaustive-deps
+  }, [text])
+  return (
+    <form
+      role="search"
+      className="search"
+      onSubmit={(event) => {
+        event.preventDefault()
+        search()
+      }}
+    >
+      <Icon name="search" size={16} />
+      <input
+        type="search"
+        name="search"
+        aria-label={label}
+        placeholder={hint ?? label}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+      />
+    </form>
+  )
+}
 
 interface Choosing {
+  /** Whether it takes the focus when it is shown. */
+  readonly isNew?: boolean
   readonly isRequired?: boolean
   readonly label: string
   readonly onChange: (value: string) => void
@@ -68,8 +98,11 @@ interface Choosing {
 }
 
 /** A filter with few values, which are texts themselves or have one; one that is required has no "any". */
-export const Choice = ({ isRequired = false, label, onChange, options, value = "" }: Choosing) => (
+export const Choice = ({ isNew = false, isRequired = false, label, onChange, options, value = "" }: Choosing) => (
   <select
+    ref={(element) => {
+      if (isNew) element?.focus()
+    }}
     className={value === "" ? "pill" : "pill on"}
     aria-label={label}
     value={value}
@@ -93,6 +126,8 @@ export interface Filter {
   /** What it is where the URL does not say; then `all` stands for every value. */
   readonly initial?: string
   readonly isHidden?: boolean
+  /** Whether it is shown only once it is added. */
+  readonly isExtra?: boolean
   /** Whether its value is typed. */
   readonly isSearched?: boolean
   /** How a value is shown that cannot be chosen. */
@@ -120,13 +155,21 @@ export const useFilterQuery = (filters: Filters) => {
   return { isFiltered, query: Object.fromEntries(chosen.filter(([key, value]) => value !== "all" || !all.has(key))) }
 }
 
-const OneFilter = ({ filter }: { readonly filter: Filter }) => {
+const isAmong = (options: Options, value: string): boolean => choicesOf(options).some(([known]) => known === value)
+
+interface OfFilter {
+  readonly filter: Filter
+  readonly isNew?: boolean
+}
+
+const OneFilter = ({ filter, isNew = false }: OfFilter) => {
   const { initial, isHidden = false, isSearched = false, key, label, nameOf = String, options, toUrl = String } = filter
   const { set, values } = useFilters([key])
   const value = values[key] ?? initial
-  if (isSearched) return <Search label={label} value={value} onSearch={(value) => set(key, value)} />
+  if (isSearched) return <Search label={label} value={value} onSearch={(value, options) => set(key, value, options)} />
   if (isHidden || (options === undefined && value === undefined)) return null
-  if (options === undefined)
+  // What is no choice, or not yet, can be removed all the same.
+  if (options === undefined || (value !== undefined && filter.toUrl === undefined && !isAmong(options, value)))
     return (
       <span className="pill on">
         {label}: {nameOf(value ?? "")}
@@ -142,6 +185,7 @@ const OneFilter = ({ filter }: { readonly filter: Filter }) => {
   return (
     <Choice
       label={label}
+      isNew={isNew}
       isRequired={initial !== undefined}
       value={value}
       options={options}
@@ -150,6 +194,40 @@ const OneFilter = ({ filter }: { readonly filter: Filter }) => {
   )
 }
 
-/** Shows filters, each as a choice or, where it is set by a link, as what can be removed. */
-export const FilterChoices = ({ filters }: { readonly filters: Filters }) =>
-  filters.map((shown) => (isFilter(shown) ? <OneFilter key={shown.key} filter={shown} /> : shown))
+/**
+ * Shows filters, each as a choice or, where it is set by a link, as what can be removed. Those that few need are shown once they
+ * are set or added.
+ */
+export const FilterChoices = ({ filters }: { readonly filters: Filters }) => {
+  const [search] = useSearchParams()
+  const [added, setAdded] = useState<ReadonlyArray<string>>([])
+  const known = filters.filter(isFilter)
+  const isShown = ({ isExtra = false, key }: Filter) => !isExtra || search.has(key) || added.includes(key)
+  const others = known.filter((filter) => !isShown(filter) && filter.isHidden !== true)
+  return (
+    <>
+      {filters.map((shown) =>
+        !isFilter(shown) ? (
+          shown
+        ) : isShown(shown) ? (
+          <OneFilter key={shown.key} filter={shown} isNew={added.at(-1) === shown.key && !search.has(shown.key)} />
+        ) : null
+      )}
+      {others.length === 0 ? null : (
+        <select
+          className="pill"
+          aria-label="Add a filter"
+          value=""
+          onChange={(event) => setAdded([...added, event.target.value])}
+        >
+          <option value="">Add a filter</option>
+          {others.map(({ key, label }) => (
+            <option key={key} value={key}>
+              {label}
+            </option>
+          ))}
+        </select>
+      )}
+    </>
+  )
+}

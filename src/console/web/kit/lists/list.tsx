@@ -1,9 +1,10 @@
-import { type ReactNode, useEffect, useRef } from "react"
+import { type ReactNode, type RefObject, useEffect, useRef } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
 import { type PageInput, preparePage, usePage } from "../../api/hooks.ts"
 import { type Input, type Operation, type Row, type Sort } from "../../api/operations.ts"
 import { Act, type Acts, ButtonLink, CopyCurl } from "../actions.tsx"
 import { Icon } from "../icons.tsx"
+import { useKeys } from "../keys.ts"
 import { Page } from "../page.tsx"
 import { Nothing, type Said } from "../parts.tsx"
 import { Empty, Failed, Loading } from "../states.tsx"
@@ -29,6 +30,8 @@ export interface Listed<Name extends Operation> {
   readonly everySeconds?: number
   /** What it can be filtered by, beside the search. */
   readonly filters?: Filters
+  /** Whether J and K go from row to row; they do unless the page has a use of its own for them. */
+  readonly hasRowKeys?: boolean
   readonly input?: Partial<Input<Name>>
   readonly keyOf?: (row: Row<Name>) => string
   readonly label: string
@@ -75,12 +78,23 @@ const useListed = <Name extends Operation>(listed: Listed<Name>) => {
   return { by, bySpend, isFiltered, pageAt, searched: values.search, set, spend }
 }
 
+/** With J and K the focus goes to the next row and to the one before, by their first links. */
+const useRowKeys = (section: RefObject<HTMLElement | null>, isOn = true): void =>
+  useKeys(isOn ? { j: () => focusRow(section.current, 1), k: () => focusRow(section.current, -1) } : {})
+
+const focusRow = (section: HTMLElement | null, step: number): void => {
+  const rows = [...(section?.querySelectorAll("tbody tr") ?? [])]
+  const links = rows.flatMap((row) => row.querySelector<HTMLElement>("td a") ?? [])
+  const at = links.findIndex((link) => link.closest("tr")?.contains(document.activeElement) === true)
+  links[at === -1 ? (step > 0 ? 0 : links.length - 1) : at + step]?.focus()
+}
+
 /**
  * A list of the API a page at a time. The place of the page is in the URL, with what is searched for and the order, which
  * begins with the newest rows where it can.
  */
 export const List = <Name extends Operation>(listed: Listed<Name>) => {
-  const { acts, columns, empty, everySeconds, filters, keyOf = idOf, label, name, nameOf } = listed
+  const { acts, columns, empty, everySeconds, filters, hasRowKeys, keyOf = idOf, label, name, nameOf } = listed
   const { rowClass, searches, selection } = listed
   const [search] = useSearchParams()
   const { by, bySpend, isFiltered, pageAt, searched, set, spend } = useListed(listed)
@@ -97,6 +111,7 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
   }, [cursor, next])
   const { isPlaceholderData } = asked
   const section = useRef<HTMLElement>(null)
+  useRowKeys(section, hasRowKeys)
   const shownCursor = useRef(cursor)
   // Who turns the page at the foot of one begins at the head of the next.
   useEffect(() => {
@@ -108,7 +123,12 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
     searches === undefined && filters === undefined ? null : (
       <div className="filters">
         {searches === undefined ? null : (
-          <Search label="Search" hint={searches} value={searched} onSearch={(wanted) => set("search", wanted)} />
+          <Search
+            label="Search"
+            hint={searches}
+            value={searched}
+            onSearch={(wanted, options) => set("search", wanted, options)}
+          />
         )}
         {filters === undefined ? null : <FilterChoices filters={filters} />}
       </div>

@@ -50,6 +50,18 @@ const presets = [
 
 const instant = (at: number) => new Date(at).toISOString()
 
+/** When the last so many days began, today being one of them. */
+const daysBack = (days: number, zone: string, now: number): number => {
+  const [year = 0, month = 1, date = 1] = dateIn(zone, now).split("-").map(Number)
+  return midnight(zone, year, month - 1, date - days + 1)
+}
+
+/** The last so many days up to now, in the browser's time zone; the one meaning that "30 days" has on every page. */
+export const lastDays = (days = 30): Range => ({
+  from: instant(daysBack(days, ownTimeZone, Date.now())),
+  timeZone: ownTimeZone
+})
+
 /** The bounds of a preset; `from` and `to` are dates, both included, of chosen days. */
 const boundsOf = (
   preset: string,
@@ -58,15 +70,14 @@ const boundsOf = (
   first: string | undefined,
   last: string | undefined
 ): readonly [from: number, to: number | undefined] => {
-  const [year = 0, month = 1, date = 1] = dateIn(zone, now).split("-").map(Number)
-  const daysBack = (days: number) => midnight(zone, year, month - 1, date - days + 1)
+  const [year = 0, month = 1] = dateIn(zone, now).split("-").map(Number)
   switch (preset) {
     case "24h":
       return [now - (now % hour) - 23 * hour, undefined]
     case "7d":
-      return [daysBack(7), undefined]
+      return [daysBack(7, zone, now), undefined]
     case "90d":
-      return [daysBack(90), undefined]
+      return [daysBack(90, zone, now), undefined]
     case "month":
       return [midnight(zone, year, month - 1, 1), undefined]
     case "last-month":
@@ -76,12 +87,12 @@ const boundsOf = (
         const [year = 0, month = 1, date = 1] = text.split("-").map(Number)
         return midnight(zone, year, month - 1, date + later)
       }
-      const from = first === undefined ? daysBack(30) : startOf(first, 0)
+      const from = first === undefined ? daysBack(30, zone, now) : startOf(first, 0)
       const to = last === undefined ? undefined : startOf(last, 1)
       return to === undefined || to > from ? [from, to] : [from, from + day]
     }
     default:
-      return [daysBack(30), undefined]
+      return [daysBack(30, zone, now), undefined]
   }
 }
 
@@ -102,6 +113,24 @@ export const useRange = () => {
   }, [preset, timeZone, now, values.first, values.last])
 }
 
+const another = "another"
+
+/** Chooses a time zone: the browser's own, UTC, or once it is asked for, any. */
+const ZoneChoice = ({ onChange, value }: { readonly onChange: (zone: string) => void; readonly value: string }) => {
+  const [showsAll, setShowsAll] = useState(false)
+  const few = [...new Set([ownTimeZone, "UTC", value])].map((zone) => [zone, zone] as const)
+  return (
+    <Choice
+      isRequired
+      isNew={showsAll}
+      label="Days of"
+      value={value}
+      options={showsAll ? timeZones() : [...few, [another, "another time zone"]]}
+      onChange={(zone) => (zone === another ? setShowsAll(true) : onChange(zone))}
+    />
+  )
+}
+
 /** Chooses a range and its time zone. */
 export const RangeChoice = ({ preset, set, values }: ReturnType<typeof useRange>) => (
   <>
@@ -120,12 +149,6 @@ export const RangeChoice = ({ preset, set, values }: ReturnType<typeof useRange>
         ))}
       </>
     ) : null}
-    <Choice
-      isRequired
-      label="Days of"
-      value={values.timeZone ?? ownTimeZone}
-      options={timeZones()}
-      onChange={(value) => set("timeZone", value)}
-    />
+    <ZoneChoice value={values.timeZone ?? ownTimeZone} onChange={(zone) => set("timeZone", zone)} />
   </>
 )

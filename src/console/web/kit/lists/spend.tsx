@@ -2,7 +2,8 @@ import { createContext, type ReactNode, useContext } from "react"
 import { Link } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { useCan } from "../../shell/session.tsx"
-import { usd } from "../format.tsx"
+import { Usd } from "../format.tsx"
+import { lastDays } from "./range.tsx"
 import { type Column, type SpendSource } from "./table.tsx"
 
 /** The costs of the rows that are shown that have any, once they have come. */
@@ -28,16 +29,10 @@ const Spend = ({ dimension, id }: { readonly dimension: SpendSource["dimension"]
   return costs === undefined ? (
     <span className="soft">…</span>
   ) : (
-    <Link href={`/usage?${filters[dimension]}=${id}`}>{usd(costs.get(id) ?? 0)}</Link>
+    <Link href={`/usage?${filters[dimension]}=${id}`}>
+      <Usd amount={costs.get(id) ?? 0} />
+    </Link>
   )
-}
-
-/** When the last 30 days began, as the page of usage counts them. */
-export const thirtyDaysAgo = (): string => {
-  const start = new Date()
-  start.setHours(0, 0, 0, 0)
-  start.setDate(start.getDate() - 29)
-  return start.toISOString()
 }
 
 /** The column that says what rows cost and sorts by it, where the caller may read that. */
@@ -50,7 +45,7 @@ export const useSpendColumn = (
           title: "Spend, 30 days",
           sort: "spend",
           isNumber: true,
-          spend: { dimension, from: thirtyDaysAgo() },
+          spend: { dimension, from: lastDays().from },
           cell: ({ id }) => <Spend dimension={dimension} id={id} />
         }
       ]

@@ -22,9 +22,14 @@ export interface Column<Item, Sort extends string = never> {
   readonly spend?: SpendSource | undefined
 }
 
-/** Actions stay in sight when the table is wider than its place. */
-const classOf = ({ isNumber, isWide, title }: Pick<Column<never>, "isNumber" | "isWide" | "title">) =>
-  title === "" ? "n stick" : isNumber === true ? "n" : isWide === true ? "fill" : undefined
+/** The first column and the actions stay in sight when the table is wider than its place. */
+const classOf = (
+  { isNumber, isWide, title }: Pick<Column<never>, "isNumber" | "isWide" | "title">,
+  place: number
+): string | undefined => {
+  const kind = title === "" ? "n stick" : isNumber === true ? "n" : isWide === true ? "fill" : undefined
+  return place > 0 ? kind : kind === undefined ? "first" : `${kind} first`
+}
 
 /** The rows that were chosen, by key; they stay chosen on other pages of the list. */
 export interface Selection<Item> {
@@ -136,11 +141,11 @@ export const Table = <Item,>({ columns: shown, keyOf = idOf, ...table }: Rows<It
                 />
               </th>
             )}
-            {columns.map(({ isNumber, sort, title }) => (
+            {columns.map(({ isNumber, sort, title }, place) => (
               <th
                 key={title}
                 scope="col"
-                className={classOf({ isNumber, title })}
+                className={classOf({ isNumber, title }, place)}
                 aria-sort={sorted === undefined ? undefined : ariaSort(sort, sorted.by)}
               >
                 {title === "" ? (
@@ -167,8 +172,8 @@ export const Table = <Item,>({ columns: shown, keyOf = idOf, ...table }: Rows<It
                   />
                 </td>
               )}
-              {columns.map(({ cell, isNumber, isWide, title }) => (
-                <td key={title} className={classOf({ isNumber, isWide, title })}>
+              {columns.map(({ cell, isNumber, isWide, title }, place) => (
+                <td key={title} className={classOf({ isNumber, isWide, title }, place)}>
                   {cell(row)}
                 </td>
               ))}

@@ -4,6 +4,7 @@ import { CapBar } from "../../../kit/charts/cap-bar.tsx"
 import { count, Moment, usd } from "../../../kit/format.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../../kit/forms/operation.tsx"
 import { Chips, ScopePicker } from "../../../kit/forms/scopes.tsx"
+import { lastDays } from "../../../kit/lists/range.tsx"
 import { PrincipalName } from "../../../kit/names/names.tsx"
 import { TenantName } from "../../../kit/names/tenants.tsx"
 import { Answered, Card, Facts, orNone, Soft } from "../../../kit/parts.tsx"
@@ -57,7 +58,11 @@ export const Retire = ({ of: agent }: Of<Agent>) => (
 
 const Spend = ({ id }: { readonly id: string }) => {
   const may = useCan()
-  const overview = useCall("insights.overview", { query: { agentId: id } }, { enabled: may("insights:read") })
+  const overview = useCall(
+    "insights.overview",
+    { query: { agentId: id, ...lastDays() } },
+    { enabled: may("insights:read") }
+  )
   const caps = useCall("budgetCaps.status", { query: { limit: 200 } }, { enabled: may("budgets:read") })
   const own = (caps.data?.items ?? []).filter(({ scope }) => scope.agentId === id)
   return (
