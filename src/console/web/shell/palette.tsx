@@ -64,6 +64,7 @@ export const Palette = ({ onClose, pages }: { readonly onClose: () => void; read
 const keys = [
   ["jump to a page", "Ctrl", "K"],
   ["search in this list", "/"],
+  ["next row or request, and the one before", "J", "K"],
   ["this help", "?"],
   ["close a dialog", "Esc"]
 ] as const

@@ -19,7 +19,7 @@ export interface Route {
 }
 
 /** A page whose code is loaded when it is first shown; React's own `lazy` would leave its place empty for 300 ms at least. */
-const lazily = (load: Loaded) => {
+const makeLazy = (load: Loaded) => {
   let loaded: ComponentType | undefined
   const loadOnce = async () => (loaded ??= (await load()).default)
   const Page = () => {
@@ -33,6 +33,16 @@ const lazily = (load: Loaded) => {
   }
   return { load: loadOnce, Page }
 }
+
+const made = new Map<Loaded, ReturnType<typeof makeLazy>>()
+/** The same page at several addresses is loaded once. */
+const lazily = (load: Loaded) => {
+  const page = made.get(load) ?? makeLazy(load)
+  made.set(load, page)
+  return page
+}
+
+const requests = () => import("../pages/usage/requests.tsx")
 
 type Page = Omit<Route, "group">
 type Part = Pick<Route, "load" | "Page" | "path" | "title">
@@ -59,7 +69,8 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
     page("/reservations", "Reservations", "list", "spend:read", () => import("../pages/money/reservations.tsx")),
     page("/plans", "Plans", "plan", "plans:read", () => import("../pages/money/plans.tsx")),
     page("/usage", "Usage", "chart", "insights:read", () => import("../pages/usage/usage.tsx")),
-    page("/requests", "Requests", "pulse", "insights:read", () => import("../pages/usage/requests.tsx")),
+    page("/requests", "Requests", "pulse", "insights:read", requests),
+    part("/requests/:id", "Request", requests),
     page("/anomalies", "Anomalies", "warning", "insights:read", () => import("../pages/usage/anomalies.tsx")),
     page("/billing", "Billing report", "file", "insights:read", () => import("../pages/usage/billing.tsx")),
     page(

@@ -2,7 +2,7 @@ import { type ReactNode } from "react"
 import { CapBar } from "../../kit/charts/cap-bar.tsx"
 import { Bars } from "../../kit/charts/chart.tsx"
 import { count, ownTimeZone, usd } from "../../kit/format.tsx"
-import { thirtyDaysAgo } from "../../kit/lists/spend.tsx"
+import { lastDays } from "../../kit/lists/range.tsx"
 import { Called, Card, Soft } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
@@ -22,7 +22,7 @@ const Needs = ({ capability }: { readonly capability: string }) => (
 export const SpendCard = ({ filter }: OfSpend) => {
   const may = useCan()
   const search = new URLSearchParams(filter as Readonly<Record<string, string>>).toString()
-  const range = { from: thirtyDaysAgo(), timeZone: ownTimeZone }
+  const range = lastDays()
   return (
     <Card title="Spend in 30 days" span={8} link={[`/usage?${search}`, "Open usage"]}>
       {may("insights:read") ? (

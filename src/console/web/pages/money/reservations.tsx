@@ -1,5 +1,5 @@
 import { Link } from "wouter"
-import { count, Moment, usd } from "../../kit/format.tsx"
+import { count, Moment, Usd } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { AgentName, PrincipalName, shortId, useAgents } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
@@ -31,36 +31,57 @@ export default () => (
       { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> },
       {
         title: "State",
-        cell: ({ late, state }) => <Tag tone={tones[state]}>{late ? `${state}, late` : state}</Tag>
+        cell: ({ decidedBy, decisionReason, late, state }) => (
+          <Noted
+            value={<Tag tone={tones[state]}>{late ? `${state}, late` : state}</Tag>}
+            note={decidedBy === null ? null : <span title={decidedBy}>{decisionReason ?? "approved"}</span>}
+          />
+        )
       },
-      { title: "Reserved", isNumber: true, cell: ({ amountUsd }) => usd(amountUsd) },
-      { title: "Cost", isNumber: true, cell: ({ actualUsd }) => orNone(actualUsd, usd) },
-      { title: "Tokens", isNumber: true, cell: ({ actualTokens, tokens }) => count(actualTokens ?? tokens) },
-      { title: "Agent", cell: ({ agentId }) => <AgentName id={agentId} /> },
-      { title: "Model", cell: ({ model, provider }) => model ?? provider ?? "any" },
-      { title: "Task", cell: ({ taskType }) => taskType },
       {
-        title: "Plan",
-        cell: ({ agentId, planId }) =>
-          planId === null ? null : (
-            <Link href={`/plans?agentId=${agentId}`}>
-              <code>{shortId(planId)}</code>
-            </Link>
-          )
+        title: "Who",
+        cell: ({ agentId, createdBy, origin, planId }) => (
+          <Noted
+            value={agentId === null ? <PrincipalName name={createdBy} /> : <AgentName id={agentId} />}
+            note={
+              planId === null ? (
+                origin === "api" ? (
+                  "by the API"
+                ) : null
+              ) : (
+                <Link href={`/plans?agentId=${agentId}`}>plan {shortId(planId)}</Link>
+              )
+            }
+          />
+        )
       },
-      { title: "From", cell: ({ origin }) => origin },
-      { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
+      {
+        title: "For",
+        cell: ({ model, provider, taskType }) => <Noted value={model ?? provider ?? "any model"} note={taskType} />
+      },
+      {
+        title: "Reserved",
+        isNumber: true,
+        cell: ({ amountUsd, tokens }) => (
+          <span title={`${count(tokens)} tokens`}>
+            <Usd amount={amountUsd} />
+          </span>
+        )
+      },
+      {
+        title: "Cost",
+        isNumber: true,
+        cell: ({ actualTokens, actualUsd, id }) =>
+          orNone(actualUsd, (cost) => (
+            <Link href={`/requests/${id}`} title={`${count(actualTokens ?? 0)} tokens`}>
+              <Usd amount={cost} />
+            </Link>
+          ))
+      },
       {
         title: "Expires",
         cell: ({ expiresAt, origin, state }) =>
           state !== "open" && state !== "held" ? null : origin === "plan" ? "with its plan" : <Moment at={expiresAt} />
-      },
-      {
-        title: "Decision",
-        cell: ({ decidedBy, decisionReason }) =>
-          decidedBy === null ? null : (
-            <Noted value={decisionReason ?? "approved"} note={<PrincipalName name={decidedBy} />} />
-          )
       }
     ]}
   />

@@ -1,11 +1,13 @@
 import { type ReactNode } from "react"
-import { Link } from "wouter"
+import { Link, useLocation } from "wouter"
 import { useCall } from "../../api/hooks.ts"
+import { type Answer } from "../../api/operations.ts"
 import { ButtonLink, CopyCurl, useNow } from "../../kit/actions.tsx"
 import { CapBar } from "../../kit/charts/cap-bar.tsx"
 import { Bars } from "../../kit/charts/chart.tsx"
-import { count, Moment, percent, ownTimeZone, usd, words } from "../../kit/format.tsx"
+import { count, Moment, percent, ownTimeZone, usd, Usd, words } from "../../kit/format.tsx"
 import { Icon } from "../../kit/icons.tsx"
+import { lastDays } from "../../kit/lists/range.tsx"
 import { PrincipalName } from "../../kit/names/names.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Answered, Called, Card, Note, PercentChange, Tag, Tile } from "../../kit/parts.tsx"
@@ -103,7 +105,8 @@ const useLatency = (): string => {
 }
 
 const Spend = () => {
-  const overview = useCall("insights.overview", {}, { everySeconds: 60 })
+  const overview = useCall("insights.overview", { query: lastDays() }, { everySeconds: 60 })
+  const [, go] = useLocation()
   const latency = useLatency()
   return (
     <Answered asked={overview}>
@@ -113,7 +116,7 @@ const Spend = () => {
             <Tile
               href="/usage"
               label="Spend in 30 days"
-              value={usd(totals.costUsd)}
+              value={<Usd amount={totals.costUsd} />}
               detail={
                 changePercent === null ? (
                   "none in the 30 days before"
@@ -134,12 +137,23 @@ const Spend = () => {
               href="/requests"
               label="Requests in 30 days"
               value={count(totals.requests)}
-              detail={`${totals.requests === 0 ? percent(0) : percent((100 * totals.errors) / totals.requests, 2)} failed${latency}`}
+              detail={
+                totals.errors === 0 ? (
+                  `none failed${latency}`
+                ) : (
+                  <>
+                    <Link href="/requests?failed=true">
+                      {count(totals.errors)} failed ({percent((100 * totals.errors) / totals.requests, 2)})
+                    </Link>
+                    {latency}
+                  </>
+                )
+              }
             />
             <Tile
               href="/usage"
               label="Saved by caches"
-              value={usd(totals.savingsUsd)}
+              value={<Usd amount={totals.savingsUsd} />}
               detail="cached input and repeated answers"
             />
           </div>
@@ -155,6 +169,10 @@ const Spend = () => {
                     label="Spend by day"
                     times={byDay.map(({ date }) => Date.parse(date) / 1000)}
                     series={[{ label: "Spend", values: byDay.map(({ costUsd }) => costUsd) }]}
+                    onPick={(time) => {
+                      const day = new Date(time * 1000).toISOString().slice(0, 10)
+                      go(`/usage?range=custom&first=${day}&last=${day}`)
+                    }}
                   />
                 )}
               </div>
@@ -202,6 +220,22 @@ const Changes = () => (
 
 const tones = { Healthy: "ok", Degraded: "warn", Unhealthy: "bad" } as const
 
+interface Checked {
+  readonly checks: Answer<"dashboard.health">["checks"]
+  readonly label: string
+}
+
+const Checks = ({ checks, label }: Checked) =>
+  checks.length === 0 ? null : (
+    <Plain
+      label={label}
+      rows={checks}
+      keyOf={({ name }) => name}
+      classes={[undefined, undefined, "soft wrap"]}
+      cells={({ detail, name, status }) => [words(name), <Tag tone={tones[status]}>{status}</Tag>, detail]}
+    />
+  )
+
 const Health = () => {
   const health = useCall("dashboard.health", {}, { everySeconds: 30 })
   return (
@@ -211,15 +245,20 @@ const Health = () => {
       beside={health.data && <Tag tone={tones[health.data.status]}>{health.data.status}</Tag>}
     >
       <Answered asked={health}>
-        {({ checks }) => (
-          <Plain
-            label="Health checks"
-            rows={checks}
-            keyOf={({ name }) => name}
-            classes={[undefined, undefined, "soft wrap"]}
-            cells={({ detail, name, status }) => [words(name), <Tag tone={tones[status]}>{status}</Tag>, detail]}
-          />
-        )}
+        {({ checks }) => {
+          const ill = checks.filter(({ status }) => status !== "Healthy")
+          return (
+            <>
+              <Checks checks={ill} label="Checks that failed" />
+              <details className="in">
+                <summary>
+                  {ill.length === 0 ? `All ${checks.length} checks pass` : `All ${checks.length} checks`}
+                </summary>
+                <Checks checks={checks} label="Health checks" />
+              </details>
+            </>
+          )
+        }}
       </Answered>
     </Card>
   )
@@ -238,7 +277,7 @@ const People = () => (
             ["Reserved by open reservations", usd(now.openReservationsUsd), "/reservations?state=open"],
             ["Active trial users", count(now.activeTrialUsers), "/trial-users?active=true"],
             ["Trials that end within 7 days", count(now.trialsEndingSoon), endingTrials],
-            ["Active sessions", count(now.activeSessions), "/sessions?active=true"],
+            ["Active sessions of trial users", count(now.activeSessions), "/sessions?active=true"],
             ["Agents", count(now.agents), "/agents"],
             ["Applications", count(now.totalApplications), "/applications"]
           ]}
@@ -258,7 +297,7 @@ export default function Home() {
     <Page
       title="Home"
       lead="Everything that needs a decision, and how the month is going."
-      actions={<CopyCurl name="insights.overview" input={{}} />}
+      actions={<CopyCurl name="insights.overview" input={{ query: lastDays() }} />}
     >
       {["api-keys:write", "budgets:write", "insights:read"].every(may) ? <FirstSteps /> : null}
       {may("budgets:approve") ? <Held /> : null}

@@ -1,15 +1,16 @@
 import { useMutation } from "@tanstack/react-query"
 import { useState } from "react"
 import { addressOf, send } from "../../api/client.ts"
+import { useCall } from "../../api/hooks.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
 import { save } from "../../kit/download.ts"
-import { count, usd } from "../../kit/format.tsx"
+import { count, Usd } from "../../kit/format.tsx"
 import { CheckField, Form, SelectField, textOf } from "../../kit/forms/form.tsx"
+import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { TenantName, useTenants } from "../../kit/names/tenants.tsx"
 import { Page } from "../../kit/page.tsx"
-import { Called, Card } from "../../kit/parts.tsx"
-import { Empty } from "../../kit/states.tsx"
+import { Answered, Card, Tile } from "../../kit/parts.tsx"
 import { announce } from "../../kit/toast.tsx"
 
 type Line = Readonly<Record<string, string | number | null>>
@@ -66,59 +67,44 @@ const fetchReport = async (body: object, name: string, isSigned: boolean): Promi
   save(await (await send(pathname)).blob(), `${name}.statement.json`)
 }
 
-const Preview = ({ month, tenantId }: { readonly month: string; readonly tenantId: string | undefined }) => {
-  const groupBy = ["tenant", "provider", "model"] as const
-  const body = { ...boundsOf(month), format: "json", groupBy, ...(tenantId === undefined ? {} : { tenantId }) } as const
-  return (
-    <Card title={nameOf(month)}>
-      <Called name="billing.report" input={{ body }}>
-        {(answer) => {
-          const { lines, totals } = answer as Report
-          return lines.length === 0 ? (
-            <Empty title="Nothing was charged in this month" />
-          ) : (
-            <>
-              <div className="in kpi">
-                <small>Charged, without what was refunded</small>
-                <b>{usd(totals.costUsd)}</b>
-              </div>
-              <Table
-                label="Charges of the month"
-                rows={lines.slice(0, shownLines)}
-                keyOf={({ model, provider, tenantId: of }) => JSON.stringify([of, provider, model])}
-                columns={[
-                  {
-                    title: "Tenant",
-                    cell: ({ tenantId: of }) => (of == null ? "none" : <TenantName id={String(of)} />)
-                  },
-                  { title: "Provider", cell: ({ provider }) => provider ?? "none" },
-                  { title: "Model", cell: ({ model }) => model ?? "none" },
-                  { title: "Requests", isNumber: true, cell: ({ requests }) => count(Number(requests)) },
-                  { title: "Input", isNumber: true, cell: ({ inputTokens }) => count(Number(inputTokens ?? 0)) },
-                  { title: "Output", isNumber: true, cell: ({ outputTokens }) => count(Number(outputTokens ?? 0)) },
-                  { title: "Cost", isNumber: true, cell: ({ costUsd }) => usd(Number(costUsd)) }
-                ]}
-              />
-              {lines.length > shownLines ? (
-                <p className="pager">
-                  <small>
-                    The first {shownLines} lines are shown; the download has all {count(lines.length)}.
-                  </small>
-                </p>
-              ) : null}
-            </>
-          )
-        }}
-      </Called>
-    </Card>
-  )
+interface Shown {
+  readonly lines: ReadonlyArray<Line>
+  readonly title: string
 }
+
+const Lines = ({ lines, title }: Shown) => (
+  <Card title={title}>
+    <Table
+      label="Charges of the month"
+      rows={lines.slice(0, shownLines)}
+      keyOf={({ model, provider, tenantId: of }) => JSON.stringify([of, provider, model])}
+      empty="Nothing was charged in this month"
+      columns={[
+        { title: "Tenant", cell: ({ tenantId: of }) => (of == null ? "none" : <TenantName id={String(of)} />) },
+        { title: "Provider", cell: ({ provider }) => provider ?? "none" },
+        { title: "Model", cell: ({ model }) => model ?? "none" },
+        { title: "Requests", isNumber: true, cell: ({ requests }) => count(Number(requests)) },
+        { title: "Input", isNumber: true, cell: ({ inputTokens }) => count(Number(inputTokens ?? 0)) },
+        { title: "Output", isNumber: true, cell: ({ outputTokens }) => count(Number(outputTokens ?? 0)) },
+        { title: "Cost", isNumber: true, cell: ({ costUsd }) => <Usd amount={Number(costUsd)} /> }
+      ]}
+    />
+    {lines.length > shownLines ? (
+      <p className="pager">
+        <small>
+          The first {shownLines} lines are shown; the download has all {count(lines.length)}.
+        </small>
+      </p>
+    ) : null}
+  </Card>
+)
 
 /** What a month cost, equal to the ledger, to look at and to download. */
 export default function Billing() {
   const months = lastMonths()
-  const [month, setMonth] = useState(months[0]!)
-  const [tenantId, setTenantId] = useState<string | undefined>()
+  const { set, values } = useFilters(["month", "tenantId"])
+  const month = months.find((one) => one === values.month) ?? months[0]!
+  const { tenantId } = values
   const [format, setFormat] = useState("csv")
   const { tenants } = useTenants()
   const download = useMutation({
@@ -138,12 +124,38 @@ export default function Billing() {
     },
     onSuccess: () => announce("The report is downloaded")
   })
+  const groupBy = ["tenant", "provider", "model"] as const
+  const body = { ...boundsOf(month), format: "json", groupBy, ...(tenantId === undefined ? {} : { tenantId }) } as const
+  const report = useCall("billing.report", { body })
   return (
     <Page
       title="Billing report"
       lead="What was charged and refunded in a month of UTC, equal to the ledger to the nano-dollar."
       actions={<CopyCurl name="billing.report" input={{ body: { ...boundsOf(month), format: "csv" } }} />}
     >
+      <div className="filters">
+        <Choice
+          isRequired
+          label="Month"
+          value={month}
+          options={months.map((name) => [name, nameOf(name)])}
+          onChange={(name) => set("month", name)}
+        />
+        {tenants.length < 2 ? null : (
+          <Choice label="Tenant" value={tenantId} options={tenants} onChange={(id) => set("tenantId", id)} />
+        )}
+      </div>
+      <Answered asked={report} rows={2}>
+        {(answer) => (
+          <div className="grid">
+            <Tile
+              label={`Charged in ${nameOf(month)}, without what was refunded`}
+              value={<Usd amount={(answer as Report).totals.costUsd} />}
+              detail={`${count((answer as Report).lines.length)} lines by tenant, provider and model`}
+            />
+          </div>
+        )}
+      </Answered>
       <section className="card">
         <Form
           cause={download.error}
@@ -156,12 +168,6 @@ export default function Billing() {
         >
           <div className="row3">
             <SelectField
-              label="Month"
-              value={month}
-              onChange={(event) => setMonth(event.target.value)}
-              options={months.map((name) => [name, nameOf(name)])}
-            />
-            <SelectField
               label="Format"
               value={format}
               onChange={(event) => setFormat(event.target.value)}
@@ -170,14 +176,6 @@ export default function Billing() {
             {format === "focus" ? (
               <SelectField label="Version of FOCUS" name="focusVersion" options={["1.4", "1.2"]} />
             ) : null}
-            {tenants.length < 2 ? null : (
-              <SelectField
-                label="Tenant"
-                value={tenantId ?? ""}
-                onChange={(event) => setTenantId(event.target.value || undefined)}
-                options={[["", "All tenants"], ...tenants]}
-              />
-            )}
           </div>
           {format === "focus" ? null : (
             <fieldset>
@@ -202,7 +200,7 @@ export default function Billing() {
           />
         </Form>
       </section>
-      <Preview month={month} tenantId={tenantId} />
+      {report.data === undefined ? null : <Lines title={nameOf(month)} lines={(report.data as Report).lines} />}
     </Page>
   )
 }

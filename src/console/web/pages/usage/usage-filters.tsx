@@ -1,5 +1,9 @@
+import { useCall } from "../../api/hooks.ts"
+import { short } from "../../kit/format.tsx"
+import { choicesOf, type Options } from "../../kit/forms/form.tsx"
 import { type Filter, useFilterQuery } from "../../kit/lists/filters.tsx"
-import { shortId, useAgents, useApiKeys, useApplications } from "../../kit/names/names.tsx"
+import { lastDays } from "../../kit/lists/range.tsx"
+import { useAgents, useApiKeys, useApplications } from "../../kit/names/names.tsx"
 import { useTenants } from "../../kit/names/tenants.tsx"
 
 /** What usage is filtered by and grouped by: the dimension, its filter in requests, and its name. */
@@ -17,24 +21,42 @@ export const dimensions = {
 
 export type Dimension = keyof typeof dimensions
 
-/** The filters on usage: those that can be chosen from first, then those that links set. */
-export const useUsageFilters = () => {
-  const chosen = {
-    tenantId: useTenants().tenants,
-    agentId: useAgents(),
-    apiKeyId: useApiKeys(),
-    applicationId: useApplications()
+const most = 200
+
+/** The names that had usage lately, the dearest first. */
+const useUsed = (dimension: "model" | "provider" | "task-type"): ReadonlyArray<string> =>
+  useCall("insights.by", { params: { dimension }, query: { ...lastDays(), limit: most } }).data?.items.flatMap(
+    ({ key }) => key ?? []
+  ) ?? []
+
+/** The filters on usage: those that are used the most, more of a page, and those that are shown once they are added or set. */
+export const useUsageFilters = (more: ReadonlyArray<Filter> = []) => {
+  const options: Partial<Record<Dimension, Options>> = {
+    tenant: useTenants().tenants,
+    agent: useAgents(),
+    model: useUsed("model"),
+    "api-key": useApiKeys(),
+    application: useApplications(),
+    provider: useUsed("provider"),
+    "task-type": useUsed("task-type")
   }
-  const names = new Map<string, string>(Object.values(dimensions))
-  const filters: ReadonlyArray<Filter> = [
-    ...Object.entries(chosen).map(([key, options]) => ({
+  const filterOf = (dimension: Dimension, isExtra: boolean): Filter => {
+    const [key, label] = dimensions[dimension]
+    const given = options[dimension]
+    return {
       key,
-      label: names.get(key) ?? key,
-      options,
-      isHidden: options.length === 0
-    })),
-    ...Array.from(names, ([key, label]) => ({ key, label, nameOf: key === "planId" ? shortId : String })).filter(
-      ({ key }) => !(key in chosen)
+      label,
+      options: given,
+      isExtra,
+      isHidden: given !== undefined && choicesOf(given).length === 0,
+      nameOf: key.endsWith("Id") ? short : String
+    }
+  }
+  const filters: ReadonlyArray<Filter> = [
+    ...(["tenant", "agent", "model"] as const).map((dimension) => filterOf(dimension, false)),
+    ...more,
+    ...(["provider", "task-type", "api-key", "application", "user", "plan"] as const).map((dimension) =>
+      filterOf(dimension, options[dimension] !== undefined)
     )
   ]
   return { filters, ...useFilterQuery(filters) }

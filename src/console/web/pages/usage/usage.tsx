@@ -1,10 +1,10 @@
 import { useMemo } from "react"
-import { Link, useSearchParams } from "wouter"
+import { Link, useLocation, useSearchParams } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
 import { ButtonLink, CopyCurl, Download } from "../../kit/actions.tsx"
 import { Bars, colourOf, type Series } from "../../kit/charts/chart.tsx"
-import { count, milliseconds, Moment, percent, usd } from "../../kit/format.tsx"
+import { count, milliseconds, Moment, percent, Usd } from "../../kit/format.tsx"
 import { Choice, FilterChoices, nothingMatches, useFilters, withMembers } from "../../kit/lists/filters.tsx"
 import { dateIn, type Range, RangeChoice, useRange } from "../../kit/lists/range.tsx"
 import { type Column, Table } from "../../kit/lists/table.tsx"
@@ -42,51 +42,60 @@ const seriesOf = (items: ReadonlyArray<Item>, { timeZone }: Range, isHourly: boo
 }
 
 interface Charted {
+  /** Leads to the requests of a day, of one item or of all. */
+  readonly onPick: (day: string, key: string | undefined) => void
   readonly data: Answer<"insights.by">
   readonly isHourly: boolean
   readonly range: Range
   readonly title: string
 }
 
-const Chart = ({ data, isHourly, range, title }: Charted) => {
+const Chart = ({ data, isHourly, onPick, range, title }: Charted) => {
   const { series, times } = useMemo(() => seriesOf(data.items, range, isHourly), [data, range, isHourly])
   return (
-    <>
-      <Bars
-        label={`${title}; the table below has the same figures`}
-        isHourly={isHourly}
-        times={times}
-        series={series}
-      />
-      <div className="key">
-        {series.map(({ label }, index) => (
-          <small key={label}>
-            <i className="swatch" style={{ background: `var(${colourOf(index)})` }} />
-            {label}
-          </small>
-        ))}
-      </div>
-    </>
+    <Bars
+      label={`${title}; the table below has the same figures`}
+      isHourly={isHourly}
+      times={times}
+      series={series}
+      onPick={(time, place = shownSeries) => {
+        const key = place < shownSeries ? data.items[place]?.key : undefined
+        onPick(dateIn(isHourly ? range.timeZone : "UTC", time * 1000), key ?? undefined)
+      }}
+    />
   )
 }
 
-const Change = ({ now, then }: { readonly now: number; readonly then: number | undefined }) =>
+interface Compared {
+  readonly isNeutral?: boolean
+  readonly now: number
+  readonly then: number | undefined
+}
+
+const Change = ({ isNeutral, now, then }: Compared) =>
   then === undefined || then === 0 ? (
     <Soft>{then === undefined ? "…" : "new"}</Soft>
   ) : (
-    <PercentChange percent={(100 * (now - then)) / then} />
+    <PercentChange isNeutral={isNeutral} percent={(100 * (now - then)) / then} />
   )
 
-const Totals = ({ filters, range }: { readonly filters: object; readonly range: Range }) => (
-  <Called name="insights.overview" input={{ query: { ...filters, ...range } }} everySeconds={60} rows={2}>
+interface Total {
+  readonly filters: object
+  readonly range: Range
+  /** Where the requests that failed are listed. */
+  readonly toFailed: string
+}
+
+const Totals = ({ filters, range, toFailed }: Total) => (
+  <Called name="insights.overview" input={{ query: { ...filters, ...range } }} everySeconds={60} keepsPrevious rows={2}>
     {({ previous, totals }) => (
       <div className="grid">
         <Tile
           label="Cost"
-          value={usd(totals.costUsd)}
+          value={<Usd amount={totals.costUsd} />}
           detail={
             <>
-              <Change now={totals.costUsd} then={previous.costUsd} /> to {usd(previous.costUsd)} before
+              <Change now={totals.costUsd} then={previous.costUsd} /> to <Usd amount={previous.costUsd} /> before
             </>
           }
         />
@@ -95,11 +104,12 @@ const Totals = ({ filters, range }: { readonly filters: object; readonly range: 
           value={count(totals.requests)}
           detail={
             <>
-              <Change now={totals.requests} then={previous.requests} /> to {count(previous.requests)} before
+              <Change isNeutral now={totals.requests} then={previous.requests} /> to {count(previous.requests)} before
             </>
           }
         />
         <Tile
+          href={toFailed}
           label="Errors"
           value={count(totals.errors)}
           detail={
@@ -110,7 +120,7 @@ const Totals = ({ filters, range }: { readonly filters: object; readonly range: 
         />
         <Tile
           label="Saved by caches"
-          value={usd(totals.savingsUsd)}
+          value={<Usd amount={totals.savingsUsd} />}
           detail={`${count(totals.cachedInputTokens)} cached input tokens`}
         />
       </div>
@@ -130,19 +140,25 @@ export default function Usage() {
   const dimension: Dimension = values.by !== undefined && values.by in dimensions ? (values.by as Dimension) : "model"
   const compares = values.compare !== undefined
   const [filter, title] = dimensions[dimension]
+  // What one item's cost is made of, by the dimension that tells most of it.
+  const next: Dimension = dimension === "model" ? "agent" : "model"
   const costs = `Cost by ${isHourly ? "hour" : "day"} and ${title.toLowerCase()}`
   const sort = sorts.find((one) => one === values.sort)
   const input = {
     params: { dimension },
     query: { ...query, ...range, limit: 200, ...(sort === undefined ? {} : { sort }) }
   }
-  const asked = useLabelled(dimension, useCall("insights.by", input, { everySeconds: 60 }))
+  const asked = useLabelled(dimension, useCall("insights.by", input, { everySeconds: 60, keepsPrevious: true }))
+  const [, go] = useLocation()
+  /** The requests behind a figure. */
+  const toRequests = (members: Readonly<Record<string, string>>) =>
+    `/requests?${withMembers(search, { by: "", compare: "", sort: "", ...members })}`
   const earlier = { params: { dimension }, query: { ...query, ...before, limit: 200 } }
   const then = useCall("insights.by", earlier, { enabled: compares })
   const costBefore = new Map(then.data?.items.map(({ costUsd, key }) => [key, costUsd]))
   const exported = { query: { ...query, ...range, format: "csv" } }
   const compared: ReadonlyArray<Column<Item>> = [
-    { title: "Before", isNumber: true, cell: ({ key }) => usd(costBefore.get(key) ?? 0) },
+    { title: "Before", isNumber: true, cell: ({ key }) => <Usd amount={costBefore.get(key) ?? 0} /> },
     {
       title: "Change",
       isNumber: true,
@@ -188,7 +204,7 @@ export default function Usage() {
         </label>
         <FilterChoices filters={filters} />
       </div>
-      <Totals filters={query} range={range} />
+      <Totals filters={query} range={range} toFailed={toRequests({ failed: "true" })} />
       <Answered asked={asked} rows={8}>
         {(data) =>
           data.items.length === 0 ? (
@@ -199,10 +215,25 @@ export default function Usage() {
             <>
               <Card title={costs}>
                 <div className="in stack">
-                  <Chart data={data} range={range} isHourly={isHourly} title={costs} />
+                  <Chart
+                    data={data}
+                    range={range}
+                    isHourly={isHourly}
+                    title={costs}
+                    onPick={(day, key) =>
+                      go(
+                        toRequests({
+                          range: "custom",
+                          first: day,
+                          last: day,
+                          ...(key === undefined ? {} : { [filter]: key })
+                        })
+                      )
+                    }
+                  />
                 </div>
               </Card>
-              <section className="card">
+              <section className="card" aria-busy={asked.isPlaceholderData}>
                 <Table
                   label={`Cost by ${title.toLowerCase()}`}
                   rows={data.items}
@@ -222,7 +253,10 @@ export default function Usage() {
                             {item.key === null ? (
                               <Soft>none</Soft>
                             ) : (
-                              <Link href={`/usage?${withMembers(search, { [filter]: item.key })}`} title={item.key}>
+                              <Link
+                                href={`/usage?${withMembers(search, { [filter]: item.key, by: next, sort: "" })}`}
+                                title={`${nameOf(item)} by ${dimensions[next][1].toLowerCase()}`}
+                              >
                                 {nameOf(item)}
                               </Link>
                             )}
@@ -230,7 +264,7 @@ export default function Usage() {
                         )
                       }
                     },
-                    { title: "Cost", isNumber: true, sort: "costUsd", cell: ({ costUsd }) => usd(costUsd) },
+                    { title: "Cost", isNumber: true, sort: "costUsd", cell: ({ costUsd }) => <Usd amount={costUsd} /> },
                     { title: "Share", isNumber: true, cell: ({ sharePercent }) => percent(sharePercent) },
                     ...(compares ? compared : []),
                     {
@@ -238,13 +272,7 @@ export default function Usage() {
                       isNumber: true,
                       sort: "requests",
                       cell: ({ key, requests: all }) =>
-                        key === null ? (
-                          count(all)
-                        ) : (
-                          <Link href={`/requests?${withMembers(search, { by: "", compare: "", [filter]: key })}`}>
-                            {count(all)}
-                          </Link>
-                        )
+                        key === null ? count(all) : <Link href={toRequests({ [filter]: key })}>{count(all)}</Link>
                     },
                     {
                       title: "Cached",
@@ -255,8 +283,19 @@ export default function Usage() {
                         </span>
                       )
                     },
-                    { title: "Saved", isNumber: true, cell: ({ savingsUsd }) => usd(savingsUsd) },
-                    { title: "Errors", isNumber: true, cell: ({ errorRate }) => percent(errorRate * 100, 2) },
+                    { title: "Saved", isNumber: true, cell: ({ savingsUsd }) => <Usd amount={savingsUsd} /> },
+                    {
+                      title: "Errors",
+                      isNumber: true,
+                      cell: ({ errorRate, key }) =>
+                        errorRate === 0 || key === null ? (
+                          percent(errorRate * 100, 2)
+                        ) : (
+                          <Link href={toRequests({ [filter]: key, failed: "true" })}>
+                            {percent(errorRate * 100, 2)}
+                          </Link>
+                        )
+                    },
                     { title: "p50", isNumber: true, cell: ({ p50LatencyMs }) => milliseconds(p50LatencyMs) },
                     { title: "p95", isNumber: true, cell: ({ p95LatencyMs }) => milliseconds(p95LatencyMs) }
                   ]}
