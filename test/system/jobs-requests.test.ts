@@ -145,12 +145,12 @@ describe.skipIf(executablePath === undefined)("jobs with requests and figures", 
           json(response, 400, { error: { code: "context_length_exceeded", message: "" } })
         yield* ask(service, key, { max_tokens: 30 })
         standIn.answer = openAiVendor
-        const answer = yield* ask(service, key, { max_tokens: 30, metadata: { ticket: "4711" } })
+        const answer = yield* ask(service, key, { max_tokens: 30 })
         const id = answer.headers.get("x-reservation-id")
         const looks = widths.flatMap((width) => [[width, "light"] as const, [width, "dark"] as const])
         const window = yield* openConsole(service)
         yield* checkLooks(window, `/requests/${id}`, looks)
-        for (const text of ["Everything", "Price of a million", "4711"]) {
+        for (const text of ["Everything", "Price of a million", "Attempts at providers"]) {
           yield* step(() => window.page.getByText(text).first().waitFor())
         }
         yield* checkLooks(window, `/requests/${id}?panel=1`, looks)
@@ -196,6 +196,79 @@ describe.skipIf(executablePath === undefined)("jobs with requests and figures", 
           }).pipe(Effect.scoped)
         )
       }).pipe(Effect.scoped)
+    )
+
+    it.effect(
+      "figures answer the pointer and typing: exact amounts, bars that lead on, a legend, a search, old figures",
+      () =>
+        Effect.gen(function* () {
+          const { key, service, tenantId } = yield* setting
+          yield* agents(service, key, ["searched for", "another"])
+          yield* writeUsage(service.database, tenantId, [
+            { at: daysAgo(1), model: "large", cost: 3_000_000_000, status: 200 },
+            { at: daysAgo(1), model: "tiny", cost: 29_312_770, status: 200 },
+            { at: daysAgo(2), model: "large", cost: 5_000, status: 500 }
+          ])
+          const window = yield* openConsole(service, ["*:*"], { tenantId })
+          const { page } = window
+          yield* window.visit("/requests")
+          const costs = page.locator("tbody tr td:nth-child(6) span")
+          assert.deepStrictEqual(yield* step(() => costs.allInnerTexts()), ["$0.0293", "$3.00", "< $0.0001"])
+          const titles = yield* step(() => costs.evaluateAll((all) => all.map((one) => one.getAttribute("title"))))
+          assert.deepStrictEqual(titles, ["$0.02931277", "$3.00", "$0.000005"])
+
+          yield* window.visit("/usage?range=7d")
+          const chart = page.getByRole("img", { name: /^Cost by day and model/ })
+          yield* step(() => chart.locator("canvas").waitFor())
+          const tiny = page.getByRole("group", { name: "Shown in the chart" }).getByRole("button", { name: "tiny" })
+          yield* step(() => tiny.click())
+          assert.strictEqual(yield* step(() => tiny.getAttribute("aria-pressed")), "false")
+          // Yesterday is the last bar but one of those that have usage, and the first of them is at the left.
+          const plot = chart.locator(".u-over")
+          const bar = yield* step(() =>
+            plot.evaluate((over) => ({ x: over.clientWidth * 0.75, y: over.clientHeight - 10 }))
+          )
+          yield* step(() => plot.hover({ position: bar }))
+          const tip = page.locator(".tip")
+          yield* step(() => tip.getByText("$3.00").first().waitFor())
+          assert.notInclude(yield* step(() => tip.innerText()), "tiny")
+          yield* step(() => plot.click({ position: bar }))
+          yield* step(() => page.waitForURL("**/requests?range=custom**"))
+          const day = daysAgo(1).slice(0, 10)
+          assert.include(page.url(), `first=${day}&last=${day}&model=large`)
+
+          // The old figures stay until the new ones are here.
+          yield* window.visit("/usage")
+          const waiting = { isOver: false }
+          yield* step(() =>
+            page.route("**/api/insights/**", async (route) => {
+              while (!waiting.isOver) await page.evaluate(() => new Promise(requestAnimationFrame))
+              await route.continue()
+            })
+          )
+          yield* step(() => page.getByLabel("Range").selectOption("7d"))
+          yield* step(() => page.locator("section[aria-busy=true]").getByText("large").waitFor())
+          assert.strictEqual(yield* step(() => page.locator(".skeleton").count()), 0)
+          waiting.isOver = true
+          yield* settled(page)
+
+          yield* window.visit("/agents")
+          const rows = page.locator("tbody tr")
+          yield* step(() => rows.nth(1).waitFor())
+          yield* step(() => page.keyboard.press("/"))
+          yield* step(() => page.keyboard.type("searched"))
+          yield* step(() => rows.filter({ hasText: "another" }).waitFor({ state: "detached" }))
+          yield* step(() => rows.filter({ hasText: "searched for" }).waitFor())
+          assert.include(page.url(), "search=searched")
+          yield* step(() => page.keyboard.type(" for"))
+          yield* step(() => page.waitForURL("**search=searched+for"))
+          assert.strictEqual(yield* step(() => page.getByRole("searchbox").inputValue()), "searched for")
+          // What was typed is one step back.
+          yield* step(() => page.goBack())
+          yield* step(() => rows.filter({ hasText: "another" }).waitFor())
+          assert.strictEqual(yield* step(() => page.getByRole("searchbox").inputValue()), "")
+          yield* quiet(window)
+        }).pipe(Effect.scoped)
     )
 
     it.effect("last month's bill", () =>

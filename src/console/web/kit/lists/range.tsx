@@ -125,7 +125,7 @@ const ZoneChoice = ({ onChange, value }: { readonly onChange: (zone: string) => 
       isNew={showsAll}
       label="Days of"
       value={value}
-      options={showsAll ? timeZones() : [...few, [another, "another time zone"]]}
+      options={showsAll ? timeZones() : [...few, [another, "other …"]]}
       onChange={(zone) => (zone === another ? setShowsAll(true) : onChange(zone))}
     />
   )

@@ -149,9 +149,9 @@ export default function Billing() {
         {(answer) => (
           <div className="grid">
             <Tile
-              label={`Charged in ${nameOf(month)}, without what was refunded`}
+              label={`Charged in ${nameOf(month)}`}
               value={<Usd amount={(answer as Report).totals.costUsd} />}
-              detail={`${count((answer as Report).lines.length)} lines by tenant, provider and model`}
+              detail="less what was refunded"
             />
           </div>
         )}

@@ -48,6 +48,7 @@ const factsOf = (of: Request): Known => {
   ]
   return [
     ["When", <Moment at={of.occurredAt} style="full" />],
+    ["Status", <Status of={of} />],
     [
       "Model",
       <>
@@ -68,7 +69,9 @@ const factsOf = (of: Request): Known => {
     of.savedUsd === 0 ? null : ["Saved by the cache", <Usd amount={of.savedUsd} />],
     agentId === null ? null : ["Agent", <AgentName id={agentId} />],
     apiKeyId === null ? null : ["API key", <PrincipalName name={`api-key:${apiKeyId}`} />],
-    ["Made by", <PrincipalName name={of.createdBy} />],
+    [`agent:${agentId}`, `api-key:${apiKeyId}`].includes(of.createdBy)
+      ? null
+      : ["Made by", <PrincipalName name={of.createdBy} />],
     ["Tenant", <TenantName id={of.tenantId} />],
     of.userId === null ? null : ["User", of.userId],
     of.taskType === null ? null : ["Task type", of.taskType],
