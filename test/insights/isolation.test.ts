@@ -17,6 +17,7 @@ interface World {
   readonly subscription: string
   readonly anomaly: string
   readonly statement: string
+  readonly charge: string
   /** What an answer about this tenant has in it. */
   readonly marks: ReadonlyArray<string>
 }
@@ -36,6 +37,7 @@ const makeWorld = Effect.fnUntraced(function* (name: string) {
   const { key } = yield* makeKey(service, ["*:*"], { tenantId })
   const agent = crypto.randomUUID()
   const dimensions = { agent_id: agent, model: `model-of-${name}`, provider: `provider-of-${name}` }
+  const labels = { model: `model-of-${name}`, taskType: `task-of-${name}` }
   const rows: ReadonlyArray<MadeUsage> = [
     { ...dimensions, at: "2026-03-10T10:00:00Z", cost: 1e9, task_type: `task-of-${name}`, user_id: `user-of-${name}` }
   ]
@@ -57,18 +59,25 @@ const makeWorld = Effect.fnUntraced(function* (name: string) {
         contributors)
       VALUES (${tenantId}, 'model', ${dimensions.model}, 'spike', now(), now(), now(), 0, 1, 3, '[]') RETURNING id`
   )
+  const reserved = yield* service.call("POST", "/api/spend/reserve", { key, body: { amountUsd: 1, ...labels } })
+  const charged = yield* service.call("POST", "/api/spend/reconcile", {
+    key,
+    body: { reservationId: reserved.body.id, actualUsd: 1 }
+  })
+  assert.strictEqual(charged.status, 200, charged.text)
   const report = yield* service.call("POST", "/api/insights/billing-report", {
     key,
     body: { ...march, format: "json", sign: true }
   })
   const statement = /billing-statements\/([^>]+)/.exec(report.headers.get("link") ?? "")?.[1] ?? ""
-  const ids = [tenantId, made.body.id, cap.body.id, anomaly?.id ?? ""]
+  const ids = [tenantId, made.body.id, cap.body.id, anomaly?.id ?? "", reserved.body.id]
   return {
     tenantId,
     key,
     subscription: made.body.id,
     anomaly: anomaly?.id ?? "",
     statement,
+    charge: charged.body.charge.id,
     marks: [...ids, agent, `-of-${name}`]
   } satisfies World
 })
@@ -85,6 +94,7 @@ const requests: Readonly<
   "insights.capsStatus": () => ({}),
   "usage.list": () => ({}),
   "usage.export": () => ({}),
+  "usage.get": ({ charge }) => ({ parameters: { id: charge } }),
   "anomalies.list": () => ({}),
   "anomalies.get": ({ anomaly }) => ({ parameters: { id: anomaly } }),
   "anomalies.update": ({ anomaly }) => ({

@@ -239,17 +239,17 @@ describe.skipIf(executablePath === undefined)("jobs with requests and figures", 
 
           // The old figures stay until the new ones are here.
           yield* window.visit("/usage")
-          const waiting = { isOver: false }
+          const held = Promise.withResolvers<void>()
           yield* step(() =>
             page.route("**/api/insights/**", async (route) => {
-              while (!waiting.isOver) await page.evaluate(() => new Promise(requestAnimationFrame))
+              await held.promise
               await route.continue()
             })
           )
           yield* step(() => page.getByLabel("Range").selectOption("7d"))
           yield* step(() => page.locator("section[aria-busy=true]").getByText("large").waitFor())
           assert.strictEqual(yield* step(() => page.locator(".skeleton").count()), 0)
-          waiting.isOver = true
+          held.resolve()
           yield* settled(page)
 
           yield* window.visit("/agents")

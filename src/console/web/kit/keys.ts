@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "react"
 
-/** What keys of the keyboard do on a page, by their names; not while somebody types, in a dialog, or with a modifier. */
+/** What keys of the keyboard do on a page, by their names; neither in a field nor in a dialog, and not with a modifier. */
 export const useKeys = (keys: Readonly<Record<string, () => void>>): void => {
   const current = useRef(keys)
   useEffect(() => {

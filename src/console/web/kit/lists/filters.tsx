@@ -46,7 +46,7 @@ const pauseMs = 250
 export const Search = ({ hint, label, onSearch, value = "" }: Searching) => {
   const [text, setText] = useState(value)
   const searched = useRef(value)
-  // The search of the URL changes without the field, too, as when somebody goes back.
+  // The search of the URL changes without the field, too, as by the button that goes back.
   useEffect(() => {
     if (value === searched.current) return
     searched.current = value
