@@ -32,10 +32,10 @@ export const makeRefusals = Effect.fnUntraced(function* (
   )
   yield* Effect.addFinalizer(() => flush(Number.POSITIVE_INFINITY))
 
-  const add = (row: AuditRow, countedBy = ""): Effect.Effect<void> =>
+  const add = (row: AuditRow, countedBy = "", alike = row.reason): Effect.Effect<void> =>
     Effect.suspend(() => {
-      const { action_type, entity_id, entity_type, ip_address, reason, tenant_id, user_id } = row
-      const key = [tenant_id, action_type, entity_type, entity_id, user_id, ip_address, reason, countedBy].join("\n")
+      const { action_type, entity_id, entity_type, ip_address, tenant_id, user_id } = row
+      const key = [tenant_id, action_type, entity_type, entity_id, user_id, ip_address, alike, countedBy].join("\n")
       const entry = open.get(key)
       if (entry !== undefined) {
         entry.repeats++

@@ -28,6 +28,8 @@ export interface Refusal {
   readonly action: AuditAction
   readonly target: string | null
   readonly reason: string
+  /** The reason without what differs in refusals that are counted together; the reason itself when absent, and not stored. */
+  readonly alike?: string
   /** Distinguishes it from similar refusals when they are counted; not stored. */
   readonly countedBy?: string
   /** Whose log it belongs in, where that is not the caller's tenant. */
@@ -97,7 +99,7 @@ export class Audit extends Context.Service<
           count: 1,
           changes: refusal.after === undefined ? null : { before: null, after: refusal.after }
         }
-        yield* refusals.add(row, refusal.countedBy)
+        yield* refusals.add(row, refusal.countedBy, refusal.alike)
       })
 
       const list = Effect.fn("Audit.list")(function* (

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer } from "effect"
+import { Context, type DateTime, Effect, Layer } from "effect"
 import { Agents } from "../../agents/agents/service.ts"
 import { covers } from "../../kernel/authority/capability.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/authority/principal.ts"
@@ -6,21 +6,24 @@ import { type ListRequest } from "../../kernel/http/listing.ts"
 import { outdated } from "../../kernel/http/precondition.ts"
 import { checkReplay } from "../../platform/idempotency/domain.ts"
 import { auditedRequester } from "../attribution/service.ts"
-import { applicableCaps, CapIndexes } from "../ledger/cap-index.ts"
+import { AvailableBudgets, type CapUse } from "../caps/available-budget.ts"
+import { countedScope } from "../ledger/cap-index.ts"
 import { type ReservationId, ReservationNotFound, type StoredReservation } from "../ledger/domain.ts"
-import { problemOfRefusal, toNamedCap } from "../ledger/problems.ts"
+import { learns, mayBeRaised, problemOfRefusal } from "../ledger/problems.ts"
 import { type Dimensions } from "../ledger/protocol-domain.ts"
+import { totalOf } from "../ledger/quantity-domain.ts"
 import { Ledger } from "../ledger/service.ts"
+import { type Reservation } from "../reservations/domain.ts"
 import { ReservationQueries, toReservation } from "../reservations/queries.ts"
 import { type ReservationFilter } from "../reservations/repository.ts"
-import { type Approval } from "./domain.ts"
+import { type Approval, type PendingCap } from "./domain.ts"
 import { LineageRepository } from "./lineage-repository.ts"
 
 /** Reservations that an exhausted cap of mode `approval` holds, and the decisions about them. */
 export class Approvals extends Context.Service<Approvals>()("app/budgets/Approvals", {
   make: Effect.gen(function* () {
     const agents = yield* Agents
-    const capIndexes = yield* CapIndexes
+    const budgets = yield* AvailableBudgets
     const ledger = yield* Ledger
     const lineage = yield* LineageRepository
     const reservations = yield* ReservationQueries
@@ -48,7 +51,9 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
 
     const list = Effect.fn("Approvals.list")(function* (filter: ReservationFilter, page: ListRequest<ReservationId>) {
       const { items, nextCursor } = yield* reservations.list({ ...filter, state: "held" }, page)
-      const indexes = yield* capIndexes.of(items)
+      const uses = yield* budgets.ofEach(
+        items.map((reservation) => ({ tenantId: reservation.tenantId, dimensions: dimensionsOf(reservation) }))
+      )
       const principal = yield* CurrentPrincipal
       const barred = yield* barredOf(principal, items)
       const ends = new Map(
@@ -56,12 +61,17 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
       )
       return {
         nextCursor,
-        items: items.map((reservation) => ({
+        items: items.map((reservation, index) => ({
           reservation,
           mayDecide: !barred.has(reservation.createdBy),
-          caps: applicableCaps(indexes, { tenantId: reservation.tenantId, dimensions: dimensionsOf(reservation) }).map(
-            ({ cap }) => toNamedCap(principal, cap, ends.get(`${reservation.id} ${cap.id}`) ?? null)
-          )
+          caps: (uses[index] ?? []).flatMap((use) => {
+            if (use.cap.status === "paused") return []
+            const end = ends.get(`${reservation.id} ${use.cap.id}`)
+            // What a plan has reserved on a cap for all of its calls is no matter of one of them.
+            return reservation.planId !== null && end === undefined
+              ? []
+              : [toPendingCap(principal, use, reservation, end ?? null)]
+          })
         }))
       }
     })
@@ -134,7 +144,37 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
     return { list, approve, deny }
   })
 }) {
-  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(LineageRepository.layer))
+  static readonly layer = Layer.effect(this, this.make).pipe(
+    Layer.provide(Layer.mergeAll(AvailableBudgets.layer, LineageRepository.layer))
+  )
+}
+
+/** A cap of a held reservation, as far as the caller may see it. */
+const toPendingCap = (
+  principal: Principal,
+  { cap, counterKey, headroom, limit, reserved, spent }: CapUse,
+  { amountUsd, tokens }: Pick<Reservation, "amountUsd" | "tokens">,
+  resetsAt: DateTime.Utc | null
+): PendingCap => {
+  const { id: capId, mode, name, unit } = cap
+  const requested = { usd: amountUsd, tokens: BigInt(tokens), requests: 1n }[unit]
+  const lacking = requested === 0n || mode === "soft" ? 0n : spent + reserved + requested - limit
+  const short = lacking > 0n ? lacking : 0n
+  const total = (amount: bigint) => totalOf(unit, amount)
+  const figures = {
+    name,
+    mode,
+    scope: countedScope(cap.scope, counterKey),
+    unit,
+    limit: total(limit),
+    spent: total(spent),
+    reserved: total(reserved),
+    headroom: total(headroom),
+    requested: total(requested),
+    short: total(short)
+  }
+  const state = { hasRoom: short === 0n, mayRaise: mayBeRaised(principal, cap), resetsAt }
+  return { capId, ...(learns(principal, cap) ? figures : {}), ...state }
 }
 
 const isApprovedBy = ({ name }: Principal, { decidedBy, state }: StoredReservation): boolean =>

@@ -17,7 +17,9 @@ import { TenantNotFound } from "../../tenants/domain.ts"
 import { FlushSettlements } from "../ledger/api.ts"
 import { CapId } from "../ledger/domain.ts"
 import {
+  ApplicableCaps,
   capListing,
+  capsSubject,
   Cap,
   CapCreation,
   CapImmutable,
@@ -126,6 +128,15 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
         ...pageQuery(utilizationPosition)
       }).pipe(Schema.check(cursorFitsSort)),
       success: CapsStatus
+    }),
+    endpoint.get("applicable", "/caps-that-apply", {
+      summary: "Get the caps that apply",
+      description:
+        "Every active cap that counts the requests of an agent, a key or what else is named, with what it has left: first those that apply to all of them, the fullest first, then those that depend on more, such as the model. Of a cap that counts each value of something that is not named, the three counters that are used the most. An API key is asked about with its tenant and application.",
+      access: read,
+      query: capsSubject,
+      success: ApplicableCaps,
+      error: [AgentNotFound, ApiKeyNotFound]
     }),
     endpoint.get("listGrants", "/caps/:id/grants", {
       summary: "List the grants of a cap",

@@ -1,12 +1,16 @@
 import { Schema, SchemaGetter } from "effect"
+import { AgentId } from "../../agents/agents/domain.ts"
+import { ApiKeyId } from "../../agents/api-keys/domain.ts"
+import { ApplicationId } from "../../applications/applications/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { listing } from "../../kernel/http/listing.ts"
+import { integerParameter } from "../../kernel/http/parameter.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { name, text } from "../../kernel/text.ts"
-import { AlertThreshold, CapId, CapMode, CapScope, CapStatus, Period } from "../ledger/domain.ts"
+import { AlertThreshold, CapId, CapMode, CapScope, CapStatus, dimensions, Label, Period } from "../ledger/domain.ts"
 import { Quantity, quantityFault, Total, Unit } from "../ledger/quantity-domain.ts"
 
 /** How they are listed. */
@@ -207,6 +211,41 @@ export const CapUtilization = Schema.Struct({
   exhaustsAt: Schema.NullOr(Instant)
 }).annotate({ identifier: "CapStanding" })
 export type CapUtilization = typeof CapUtilization.Type
+
+/** What caps may apply to: an agent, a key, or what else a scope names. */
+export const capsSubject = {
+  tenantId: Schema.optionalKey(TenantId),
+  agentId: Schema.optionalKey(AgentId),
+  apiKeyId: Schema.optionalKey(ApiKeyId),
+  applicationId: Schema.optionalKey(integerParameter(ApplicationId)),
+  model: Schema.optionalKey(Label),
+  provider: Schema.optionalKey(Label),
+  taskType: Schema.optionalKey(Label),
+  userId: Schema.optionalKey(Label)
+}
+export type CapsSubject = Schema.Struct<typeof capsSubject>["Type"]
+
+/** A cap that applies to a subject, and what it has left. */
+export const ApplicableCap = Schema.Struct({
+  ...CapUtilization.fields,
+  tenantId: Schema.NullOr(TenantId).annotate({ description: "null: over all tenants" }),
+  mode: CapMode,
+  period: Period,
+  dependsOn: Schema.Array(Schema.Literals(dimensions)).annotate({
+    description: "What else decides whether it applies to a request; empty where it applies to all of them",
+    examples: [["model"]]
+  })
+}).annotate({ identifier: "ApplicableCap" })
+
+export type ApplicableCap = typeof ApplicableCap.Type
+
+export const ApplicableCaps = Schema.Struct({
+  asOf: Instant,
+  fullOverAllTenants: Schema.Boolean.annotate({
+    description: "Whether a cap over all tenants that applies to all of it is full; only system callers see which one"
+  }),
+  items: Schema.Array(ApplicableCap)
+}).annotate({ identifier: "ApplicableCaps" })
 
 /** The sort key of an item: its cap and its counter. */
 export const UtilizationKey = Schema.Tuple([CapId, Uuid])

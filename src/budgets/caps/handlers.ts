@@ -4,6 +4,7 @@ import { created } from "../../kernel/http/location.ts"
 import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { BudgetCapsApi } from "./api.ts"
+import { AvailableBudgets } from "./available-budget.ts"
 import { type Cap } from "./domain.ts"
 import { type UsePlace, type UtilizationKey } from "./domain.ts"
 import { Grants } from "./grants.ts"
@@ -17,6 +18,7 @@ const createdCap = (body: Cap) =>
 export const BudgetCapsHandlers = groupHandlers(
   BudgetCapsApi,
   Effect.fn(function* (handlers) {
+    const available = yield* AvailableBudgets
     const caps = yield* BudgetCaps
     const grants = yield* Grants
     const utilizations = yield* CapUtilizations
@@ -31,6 +33,7 @@ export const BudgetCapsHandlers = groupHandlers(
         sort === undefined
           ? utilizations.list(filter, cursor as UtilizationKey | undefined, limit)
           : utilizations.listByUse(filter, sort, cursor as UsePlace | undefined, limit),
+      applicable: ({ query }) => available.applying(query),
       listGrants: ({ params, query: { cursor, limit } }) => grants.list(params.id, cursor, limit ?? pageLimitDefault),
       createGrant: ({ params, payload }) =>
         Effect.map(grants.create(params.id, payload), created(`/api/budgets/caps/${params.id}/grants`)),

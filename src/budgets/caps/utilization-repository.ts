@@ -39,8 +39,13 @@ const Use = Schema.Struct({ capId: CapId, counterId: Uuid, share: Schema.String 
 export interface UtilizationFilter {
   readonly tenantId?: TenantId
   readonly capId?: CapId
-  readonly counterKey?: string
+  /** These counters, and of a cap that has none yet the cap. */
+  readonly counters?: ReadonlyArray<CounterOfCap>
 }
+
+/** A counter of a cap by what it counts. */
+const CounterOfCap = Schema.Struct({ capId: CapId, counterKey: Schema.String })
+type CounterOfCap = typeof CounterOfCap.Type
 
 export class UtilizationRepository extends Context.Service<UtilizationRepository>()(
   "app/budgets/UtilizationRepository",
@@ -51,14 +56,14 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
         Request: Schema.Struct({
           tenantId: Schema.UndefinedOr(TenantId),
           capId: Schema.UndefinedOr(CapId),
-          counterKey: Schema.UndefinedOr(Schema.String),
+          counters: Schema.UndefinedOr(Schema.Array(CounterOfCap)),
           at: Schema.UndefinedOr(Schema.DateTimeUtcFromDate),
           after: Schema.UndefinedOr(UtilizationKey),
           among: Schema.UndefinedOr(Schema.Array(Use)),
           limit: Schema.Int
         }),
         Result: CounterUtilization,
-        execute: ({ after, among, at, capId, counterKey, limit, tenantId }) => sql`
+        execute: ({ after, among, at, capId, counters, limit, tenantId }) => sql`
           WITH held AS (
             SELECT e.counter, sum(r.amount) AS usd, sum(r.tokens) AS tokens, count(*) AS requests
             FROM budget_reservations r CROSS JOIN LATERAL unnest(r.counter_ids) AS e(counter)
@@ -91,7 +96,13 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
             sql`(b.id IS NOT NULL OR NOT c.scope @? '$.* ? (@ == "each")')`,
             ...(tenantId === undefined ? [] : [sql`c.tenant_id = ${tenantId}`]),
             ...(capId === undefined ? [] : [sql`c.id = ${capId}`]),
-            ...(counterKey === undefined ? [] : [sql`(b.id IS NULL OR b.counter_key = ${counterKey})`]),
+            ...(counters === undefined
+              ? []
+              : [
+                  sql`c.id = ANY (${counters.map((one) => one.capId)}::uuid[])`,
+                  sql`(b.id IS NULL OR (c.id, b.counter_key) IN (
+                    SELECT * FROM unnest(${counters.map((one) => one.capId)}::uuid[], ${counters.map((one) => one.counterKey)}::text[])))`
+                ]),
             ...(among === undefined
               ? []
               : [
@@ -131,7 +142,7 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
             select({
               tenantId,
               capId: undefined,
-              counterKey: undefined,
+              counters: undefined,
               at: moment,
               after: undefined,
               among: found,
@@ -159,7 +170,7 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
               select({
                 tenantId: undefined,
                 capId: undefined,
-                counterKey: undefined,
+                counters: undefined,
                 among: undefined,
                 ...filter,
                 at,

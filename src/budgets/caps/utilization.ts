@@ -99,7 +99,8 @@ const mostAtOnce = 1000
 const warningPercent = 80
 const hundred = 100n
 
-const utilizationOf = (counter: CounterUtilization, now: DateTime.Utc): CapUtilization => {
+/** What a counter has used of its cap, and where that goes. */
+export const utilizationOf = (counter: CounterUtilization, now: DateTime.Utc): CapUtilization => {
   const { grants, held, limitAmount, reserved, spent, unit } = counter
   const limit = limitAmount + grants
   const left = limit - spent - reserved

@@ -2,15 +2,19 @@ import { Cache, Context, Effect, Exit, Layer } from "effect"
 import { hash } from "node:crypto"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database } from "../../platform/database/database.ts"
-import { allTenants, type StoredCap } from "./domain.ts"
+import { allTenants, dimensions, type StoredCap } from "./domain.ts"
 import { type ApplicableCap, type BudgetSubject, type Dimensions } from "./protocol-domain.ts"
 import { LedgerStore } from "./repository.ts"
 
-const dimensions = ["agentId", "model", "provider", "taskType", "applicationId", "apiKeyId", "userId"] as const
 type Dimension = (typeof dimensions)[number]
 
 interface StoredApplicableCap extends ApplicableCap {
   readonly cap: StoredCap
+}
+
+/** A cap that applies to all reservations with some values, or to those of them that have more: a cap on their model, or on each. */
+export interface CompatibleCap extends StoredApplicableCap {
+  readonly dependsOn: ReadonlyArray<Dimension>
 }
 
 const maxCachedTenants = 10_000
@@ -56,6 +60,25 @@ export class CapIndex {
       this.known.set(key, (applicable = this.find(values)))
     }
     return applicable
+  }
+
+  /** The active caps that no value contradicts: those that apply to such a reservation, whatever else it is for, and to some of them. */
+  compatible(values: Dimensions): ReadonlyArray<CompatibleCap> {
+    return [...this.shapes.values()]
+      .flatMap(({ caps }) => [...caps.values()].flat())
+      .filter(
+        ({ scope, status }) =>
+          status === "active" &&
+          dimensions.every((name) => {
+            const bound = scope[name]
+            return bound === undefined || bound === "each" || values[name] === undefined || values[name] === bound
+          })
+      )
+      .map((cap) => ({
+        cap,
+        counterKey: counterKey(cap, values),
+        dependsOn: dimensions.filter((name) => cap.scope[name] !== undefined && values[name] === undefined)
+      }))
   }
 
   private find(values: Dimensions): ReadonlyArray<StoredApplicableCap> {

@@ -34,6 +34,9 @@ export const allTenants = TenantId.make(nilUuid)
 /** A value of a dimension that a caller names freely. */
 export const Label = name(200, { component: "Label", examples: ["summarize"] })
 
+/** What scopes of caps name, in the order of the keys of counters. */
+export const dimensions = ["agentId", "model", "provider", "taskType", "applicationId", "apiKeyId", "userId"] as const
+
 const each = Schema.Literal("each")
 const dimension = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.Union([each, schema]))
 
@@ -237,15 +240,23 @@ export const spendActions = auditActions("Reservation", [
 ])
 export const sweepActions = auditActions("Tenant", ["SpendReservationsExpired"])
 
+/** What a cap counts and has left, for callers that may see it: none but system callers see that of a cap over all tenants. */
+const capFigures = {
+  capName: Schema.optionalKey(Schema.String.annotate({ examples: ["All agents, monthly"] })),
+  unit: Schema.optionalKey(Unit),
+  requested: Schema.optionalKey(Total),
+  limit: Schema.optionalKey(Total),
+  spent: Schema.optionalKey(Total),
+  reserved: Schema.optionalKey(Total),
+  headroom: Schema.optionalKey(Total)
+}
+
 /** Why a cap or a plan denies a reservation. */
 export const denial = {
   reason: Schema.Literals(["exhausted", "exceeds-limit", "in-flight"]),
   capId: Schema.NullOr(CapId),
   planId: Schema.optionalKey(described(PlanId, { description: "The plan, where it is that which has no room" })),
-  limit: Schema.optionalKey(Total),
-  spent: Schema.optionalKey(Total),
-  reserved: Schema.optionalKey(Total),
-  headroom: Schema.optionalKey(Total),
+  ...capFigures,
   resetsAt: Schema.NullOr(Instant),
   caps: Schema.Array(GoverningCap)
 }
@@ -347,9 +358,9 @@ export class StillNoHeadroom extends Problem<StillNoHeadroom>()(
     slug: "still-no-headroom",
     status: 409,
     meaning:
-      "A cap still has no room for the reservation; `override` raises caps of mode approval, and no hard one, nor for a tenant's caller one over all tenants."
+      "A cap still has no room for the reservation. `override` raises caps of mode approval by what is short; it raises no hard cap, and caps over all tenants for system callers only."
   },
-  { capId: Schema.NullOr(CapId) }
+  { capId: Schema.NullOr(CapId), ...capFigures, resetsAt: Schema.NullOr(Instant) }
 ) {}
 
 export class RefundExceedsCharge extends Problem<RefundExceedsCharge>()(

@@ -1,4 +1,4 @@
-import { type DateTime } from "effect"
+import { DateTime } from "effect"
 import { type Refusal } from "../../audit/log/service.ts"
 import { covers } from "../../kernel/authority/capability.ts"
 import { Forbidden, type Principal } from "../../kernel/authority/principal.ts"
@@ -24,10 +24,11 @@ import {
   type ReservationState,
   ReservationTooSmall,
   spendActions,
-  StillNoHeadroom
+  StillNoHeadroom,
+  type StoredCap
 } from "./domain.ts"
 import { type AvailableBudget, type BudgetSubject, type Denied, type InsufficientBudget } from "./protocol-domain.ts"
-import { quantityOf, totalOf, type Unit } from "./quantity-domain.ts"
+import { amountText, quantityOf, totalOf, type Unit } from "./quantity-domain.ts"
 
 /** What a request is answered with at its time limit, while it waits for the ledger. */
 export const ledgerLate = "The ledger did not answer in time."
@@ -47,6 +48,10 @@ const sees = (principal: Principal, cap: Pick<NamedCap, "tenantId">): boolean =>
   principal.capabilities.some((held) => covers(held, "budgets:read")) &&
   (cap.tenantId !== allTenants || principal.tenantId === undefined)
 
+/** Whether a caller that a cap refused learns why: those of the tenant, whatever they may read. */
+export const learns = (principal: Principal, cap: Pick<NamedCap, "tenantId">): boolean =>
+  cap.tenantId !== allTenants || sees(principal, cap)
+
 export const toGoverningCap = (
   principal: Principal,
   cap: NamedCap,
@@ -56,17 +61,6 @@ export const toGoverningCap = (
   capId: cap.id as CapId,
   ...(sees(principal, cap) ? { name: cap.name, headroom: totalOf(cap.unit as Unit, headroom) } : {}),
   resetsAt: momentOf(resetsAt)
-})
-
-/** The same of a cap whose use was not read. */
-export const toNamedCap = (
-  principal: Principal,
-  cap: Pick<NamedCap, "tenantId" | "id" | "name">,
-  resetsAt: DateTime.Utc | null
-): GoverningCap => ({
-  capId: cap.id as CapId,
-  ...(sees(principal, cap) ? { name: cap.name } : {}),
-  resetsAt
 })
 
 export const toGoverningCaps = (
@@ -91,12 +85,37 @@ const reasonOf = ({ budget: { cap }, limit, requested, spent }: InsufficientBudg
   return need > limit ? "exceeds-limit" : spent + need <= limit ? "in-flight" : "exhausted"
 }
 
-const detailOf = ({ budget: { cap, isPlan } }: InsufficientBudget, reason: Denial["reason"], isSeen: boolean): string =>
+/** What has no room and why, without its figures. */
+const summaryOf = (
+  { budget: { cap, isPlan } }: InsufficientBudget,
+  reason: Denial["reason"],
+  isSeen: boolean
+): string =>
   isPlan === true
     ? `The plan has no room: ${meanings[reason]}.`
     : isSeen
       ? `The cap "${cap.name}" has no room: ${meanings[reason]}.`
       : `A budget cap has no room: ${meanings[reason]}.`
+
+/** When something is left of a cap again. */
+const resetText = ({ cap: { windowSeconds }, resetsAt }: AvailableBudget): string =>
+  resetsAt !== null
+    ? `resets: ${DateTime.formatIso(instantAt(resetsAt))}`
+    : windowSeconds !== null
+      ? `counts: the last ${amountText("seconds", BigInt(windowSeconds))}`
+      : "never resets"
+
+/** The same with the figures, where the caller may see them. */
+const detailOf = (insufficient: InsufficientBudget, reason: Denial["reason"], isSeen: boolean): string => {
+  const summary = summaryOf(insufficient, reason, isSeen)
+  if (!isSeen) return summary
+  const { budget, limit, requested, reserved, spent } = insufficient
+  const { unit } = budget.cap
+  const figures = { "asked for": requested[unit], limit, spent, reserved }
+  const texts = Object.entries(figures).map(([name, amount]) => `${name}: ${amountText(unit, amount)}`)
+  const [first = "", ...others] = budget.isPlan === true ? texts : [...texts, resetText(budget)]
+  return `${summary} ${[first.replace("asked", "Asked"), ...others].join("; ")}.`
+}
 
 /**
  * What the audit log keeps of a denial: under the cap or plan that has no room, or under none where a cap is required and
@@ -120,7 +139,7 @@ export const refusalOf = (
   const { budget, limit, requested, reserved, spent } = insufficient
   const { cap } = budget
   const { unit } = cap
-  const isSeen = cap.tenantId !== allTenants
+  const isSeen = budget.isPlan === true || cap.tenantId !== allTenants
   const reason = reasonOf(insufficient)
   const figures = {
     limit: quantityOf(unit, limit),
@@ -132,32 +151,63 @@ export const refusalOf = (
     target: cap.id,
     tenantId,
     reason: detailOf(insufficient, reason, isSeen),
+    alike: summaryOf(insufficient, reason, isSeen),
     after: { reason, unit, requested: quantityOf(unit, requested[unit]), ...(isSeen ? figures : {}), ...dimensions }
   }
 }
 
-/** The members of a denial, with the figures of the failing cap as far as the caller may see them. */
+/** The figures of the failing cap, as far as the caller may see them. */
+const figuresOf = (principal: Principal, { budget, limit, requested, reserved, spent }: InsufficientBudget) => {
+  const { cap, isPlan } = budget
+  const { unit } = cap
+  if (isPlan !== true && !learns(principal, cap)) return {}
+  return {
+    ...(isPlan === true ? {} : { capName: cap.name }),
+    unit,
+    requested: totalOf(unit, requested[unit]),
+    limit: totalOf(unit, limit),
+    spent: totalOf(unit, spent),
+    reserved: totalOf(unit, reserved),
+    headroom: totalOf(unit, positive(limit - spent - reserved))
+  }
+}
+
+/** The members of a denial. */
 export const denialOf = (principal: Principal, { available, insufficient }: Denied): Denial => {
-  const { budget, limit, reserved, spent } = insufficient
+  const { budget } = insufficient
   const { cap } = budget
   const reason = reasonOf(insufficient)
-  const isSeen = budget.isPlan === true || sees(principal, cap)
-  const figures = isSeen
-    ? {
-        limit: totalOf(cap.unit, limit),
-        spent: totalOf(cap.unit, spent),
-        reserved: totalOf(cap.unit, reserved),
-        headroom: totalOf(cap.unit, positive(limit - spent - reserved))
-      }
-    : {}
   return {
-    detail: detailOf(insufficient, reason, isSeen),
+    detail: detailOf(insufficient, reason, budget.isPlan === true || learns(principal, cap)),
     reason,
     ...(budget.isPlan ? { capId: null, planId: PlanId.make(cap.id) } : { capId: cap.id }),
-    ...figures,
+    ...figuresOf(principal, insufficient),
     resetsAt: momentOf(budget.resetsAt),
     caps: toGoverningCaps(principal, available)
   }
+}
+
+/** What an approver can do about a cap that still has no room. */
+const remedyOf = (principal: Principal, { cap, isPlan }: AvailableBudget): string =>
+  isPlan === true
+    ? "Extend the plan, or approve less with `ceilingUsd`."
+    : mayBeRaised(principal, cap)
+      ? "Approve with `override` to raise it by what is short, or approve less with `ceilingUsd`."
+      : "No approval raises it: raise the cap itself, or approve less with `ceilingUsd`."
+
+/** Whether an approval with `override` raises a cap. */
+export const mayBeRaised = (principal: Principal, { mode, tenantId }: Pick<StoredCap, "mode" | "tenantId">): boolean =>
+  mode === "approval" && (tenantId !== allTenants || principal.tenantId === undefined)
+
+const stillNoHeadroom = ({ insufficient }: Denied, principal: Principal) => {
+  const { budget } = insufficient
+  const isSeen = budget.isPlan === true || learns(principal, budget.cap)
+  return new StillNoHeadroom({
+    detail: `${detailOf(insufficient, reasonOf(insufficient), isSeen)} ${remedyOf(principal, budget)}`,
+    capId: budget.isPlan ? null : budget.cap.id,
+    ...figuresOf(principal, insufficient),
+    resetsAt: momentOf(budget.resetsAt)
+  })
 }
 
 /** The members of a denial where a cap is required and none applies. */
@@ -174,8 +224,7 @@ const anotherPrincipal = "Another principal made this reservation."
 /** The problem for each verdict of the ledger that refuses a request. */
 const problems = {
   denied: (denied: Denied, principal: Principal) => new BudgetDenied(denialOf(principal, denied)),
-  "no-room": ({ insufficient: { budget } }: Denied) =>
-    new StillNoHeadroom({ capId: budget.isPlan ? null : budget.cap.id }),
+  "no-room": stillNoHeadroom,
   uncovered: () => new BudgetDenied(uncovered),
   gone: () => new ReservationNotHeld({}),
   missing: () => new ReservationNotFound({}),

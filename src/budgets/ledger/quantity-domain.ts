@@ -34,6 +34,12 @@ export const amountOf = (unit: Unit, quantity: number): bigint =>
 export const quantityOf = (unit: Unit, amount: bigint): number =>
   Number(unit === "usd" ? usdText(amount) : String(amount))
 
+/** An amount as texts name it: `$1.25`, `1,200 tokens`. */
+export const amountText = (unit: Unit | "seconds", amount: bigint): string =>
+  unit === "usd"
+    ? `$${usdText(amount)}`
+    : `${amount.toLocaleString("en-US")} ${amount === 1n ? unit.slice(0, -1) : unit}`
+
 /** A sum of some unit, as large as it may become, and exact. */
 export const Total = exactNumber({ component: "Total", examples: [12.5] })
 export const totalOf = (unit: Unit, amount: bigint): BigDecimal.BigDecimal =>

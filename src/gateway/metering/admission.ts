@@ -3,6 +3,7 @@ import { RateLimits } from "../../access/rate-limits.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { ReservationTooSmall, spendActions } from "../../budgets/ledger/domain.ts"
 import { type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
+import { amountText } from "../../budgets/ledger/quantity-domain.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { usdOf } from "../../kernel/usd.ts"
 import { type ExistingReservation } from "../authentication/gateway-authentication.ts"
@@ -127,7 +128,7 @@ export class Admission extends Context.Service<
         const { metadata, reservation } = request
         if (most !== null && amountNanoUsd > most) {
           const remaining = { nanoUsd: most, tokens: null }
-          return Effect.succeed({ error: tooLarge(estimate, reservation, subject), remaining, couldWait: false })
+          return Effect.succeed({ error: tooLarge(estimate, most, reservation, subject), remaining, couldWait: false })
         }
         const { earlier } = meter
         const made =
@@ -214,24 +215,29 @@ const least = (one: bigint | null, other: bigint | null): bigint | null =>
 
 const tooLarge = (
   { amountNanoUsd }: Estimate,
+  most: bigint,
   reservation: ExistingReservation | undefined,
   { dimensions, tenantId }: BudgetSubject
 ): GatewayError => {
   if (reservation !== undefined && amountNanoUsd > reservation.amountNanoUsd) {
     return gatewayError(new ReservationTooSmall({ estimateUsd: amountNanoUsd }), { headers: notRetryable })
   }
-  const reason =
+  const alike =
     dimensions.agentId === undefined
       ? "Another attempt may cost more than the reservation has left."
       : "The call may cost more than the agent's budget for one turn."
+  const reason = `${alike} Asked for: ${amountText("usd", amountNanoUsd)}; limit: ${amountText("usd", most)}.`
+  const figures = { reason: "turn-budget", unit: "usd", requested: usdOf(amountNanoUsd), limit: usdOf(most) }
   return gatewayError(new TurnBudgetExceeded({ detail: reason }), {
+    details: figures,
     headers: notRetryable,
     refusal: {
       action: spendActions.SpendRefused,
       target: dimensions.agentId ?? null,
       tenantId,
       reason,
-      after: { reason: "turn-budget", unit: "usd", requested: usdOf(amountNanoUsd), ...dimensions }
+      alike,
+      after: { ...figures, ...dimensions }
     }
   })
 }

@@ -1,6 +1,7 @@
+import { BigDecimal, DateTime } from "effect"
 import { type Refusal } from "../../audit/log/service.ts"
 import { allTenants, type BudgetDenied, type ReservationId } from "../../budgets/ledger/domain.ts"
-import { problemOfRefusal, refusalOf } from "../../budgets/ledger/problems.ts"
+import { learns, problemOfRefusal, refusalOf } from "../../budgets/ledger/problems.ts"
 import {
   type AvailableBudget,
   type BudgetSubject,
@@ -8,8 +9,11 @@ import {
   type InsufficientBudget,
   type ReserveResult
 } from "../../budgets/ledger/protocol-domain.ts"
+import { amountText, quantityOf } from "../../budgets/ledger/quantity-domain.ts"
 import { type TransferError } from "../../budgets/reservations/transfers.ts"
-import { type Principal } from "../../kernel/authority/principal.ts"
+import { type Principal, RateLimited } from "../../kernel/authority/principal.ts"
+import { instantAt } from "../../kernel/instant.ts"
+import { type Json } from "../../kernel/json/parsed-json.ts"
 import { ApprovalRequired, ProviderRefused } from "../configuration/domain.ts"
 import {
   gatewayError,
@@ -49,24 +53,83 @@ export const transferError = (problem: TransferError, id: ReservationId): Gatewa
   return budgetExhausted(problem, problem.reason === "exceeds-limit")
 }
 
-const approvalRequired = (id: ReservationId): GatewayError =>
-  gatewayError(new ApprovalRequired({ reservationId: id }), {
-    message: `The reservation ${id} needs an approval. Repeat the call with the header x-reservation-id: ${id} once it has one.`,
+const approvalRequired = (
+  id: ReservationId,
+  waiting?: { readonly text: string; readonly details: Json }
+): GatewayError => {
+  const detail = `The reservation ${id} needs an approval${waiting === undefined ? "" : `: ${waiting.text}`}. Repeat the call with the header x-reservation-id: ${id} once it has one.`
+  return gatewayError(new ApprovalRequired({ reservationId: id, detail }), {
+    details: { reservationId: id, ...waiting?.details },
     headers: { ...notRetryable, "x-reservation-id": id }
   })
+}
+
+/** A reservation that was asked for, in each unit. */
+interface AskedReservation {
+  readonly id: ReservationId
+  readonly amounts: InsufficientBudget["requested"]
+}
+
+/** The cap whose approval a held reservation needs, as far as the caller may see it. */
+const waitingFor = (
+  available: ReadonlyArray<AvailableBudget>,
+  principal: Principal,
+  amounts: AskedReservation["amounts"]
+) => {
+  const short = available.find(
+    ({ cap, headroom }) => cap.mode === "approval" && headroom < amounts[cap.unit] && learns(principal, cap)
+  )
+  if (short === undefined) return undefined
+  const { cap, headroom, resetsAt } = short
+  const [asked, left] = [amountText(cap.unit, amounts[cap.unit]), amountText(cap.unit, headroom)]
+  return {
+    text: `the cap "${cap.name}" has ${left} left of the ${asked} asked for`,
+    details: {
+      capId: cap.id,
+      capName: cap.name,
+      unit: cap.unit,
+      requested: quantityOf(cap.unit, amounts[cap.unit]),
+      headroom: quantityOf(cap.unit, headroom),
+      resetsAt: resetsAt === null ? null : DateTime.formatIso(instantAt(resetsAt))
+    }
+  }
+}
 
 /** A denial that resolves itself with time: vendors' SDKs treat it as a rate limit. */
 const rateLimitReached = (
-  { detail }: BudgetDenied,
+  denied: BudgetDenied,
   about: Pick<GatewayError, "headers" | "refusal"> & Partial<Pick<GatewayError, "quota">>
-): GatewayError => gatewayError(rateLimited(about.headers), { message: detail, ...about })
+): GatewayError => {
+  const { detail } = denied
+  const { retryAfterSeconds } = rateLimited(about.headers)
+  return gatewayError(new RateLimited({ retryAfterSeconds, detail }), { details: detailsOf(denied), ...about })
+}
 
 const budgetExhausted = (problem: BudgetDenied, isTooLarge: boolean, refusal?: Refusal): GatewayError =>
   gatewayError(problem, {
     code: isTooLarge ? "request_exceeds_budget" : "insufficient_quota",
+    details: detailsOf(problem),
     headers: notRetryable,
     refusal
   })
+
+const numberOf = (total: BigDecimal.BigDecimal | undefined) =>
+  total === undefined ? undefined : BigDecimal.toNumberUnsafe(total)
+
+/** The members of a denial that vendors' bodies have beside the message; what the caller may not see is left out of JSON. */
+const detailsOf = (denied: BudgetDenied): Json => ({
+  reason: denied.reason,
+  capId: denied.capId,
+  planId: denied.planId,
+  capName: denied.capName,
+  unit: denied.unit,
+  requested: numberOf(denied.requested),
+  limit: numberOf(denied.limit),
+  spent: numberOf(denied.spent),
+  reserved: numberOf(denied.reserved),
+  headroom: numberOf(denied.headroom),
+  resetsAt: denied.resetsAt === null ? null : DateTime.formatIso(denied.resetsAt)
+})
 
 export const leastAvailable = (available: ReadonlyArray<AvailableBudget>, unit: "usd" | "tokens"): bigint | null =>
   available
@@ -87,7 +150,7 @@ export const admissionDenied = (
   result: Exclude<ReserveResult, { readonly verdict: "open" }>,
   principal: Principal,
   subject: BudgetSubject,
-  id: ReservationId,
+  asked: AskedReservation,
   now: number
 ): AdmissionDenied => {
   switch (result.verdict) {
@@ -102,7 +165,11 @@ export const admissionDenied = (
         couldWait: result.verdict === "no-room"
       }
     case "held":
-      return { error: approvalRequired(id), remaining: undefined, couldWait: false }
+      return {
+        error: approvalRequired(asked.id, waitingFor(result.available, principal, asked.amounts)),
+        remaining: undefined,
+        couldWait: false
+      }
     case "uncovered":
       return { error: uncovered(refusalOf(subject, result)), remaining: undefined, couldWait: false }
     case "plan-missing":

@@ -265,7 +265,8 @@ export class BudgetReservations extends Context.Service<
           }
         }
         const now = yield* Clock.currentTimeMillis
-        return yield* Effect.fail(admissionDenied(result, principal, subject, id, now))
+        const asked = { id, amounts: { usd: amount, tokens: BigInt(tokens), requests: 1n } }
+        return yield* Effect.fail(admissionDenied(result, principal, subject, asked, now))
       })
 
       /** Gives the reservation to an attempt. */

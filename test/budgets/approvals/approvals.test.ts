@@ -336,6 +336,56 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("lists what each cap lacks, in its unit and as it is now, and whether an approval may raise it", () =>
+    Effect.gen(function* () {
+      const { approver, asking, owner, post, service } = yield* setting({ limit: 2 })
+      const cap = { period: "total", limit: 1, mode: "approval" }
+      const made = Effect.fnUntraced(function* (body: object, key?: string) {
+        return (yield* make(service, "/api/budgets/caps", { ...cap, ...body }, key)).id as string
+      })
+      const model = crypto.randomUUID()
+      const scope = { model }
+      const tokens = yield* made({ name: "tokens", unit: "tokens", limit: 100, scope }, owner)
+      const soft = yield* made({ name: "soft", unit: "requests", mode: "soft", limit: 0, scope }, owner)
+      const paused = yield* made({ name: "paused", unit: "requests", limit: 0, status: "paused", scope }, owner)
+      const everybody = yield* made({ name: "everybody", unit: "usd", scope, tenantId: null })
+      const held = yield* post("/api/spend/reserve", { amountUsd: 1.5, tokens: 250, model }, { key: asking })
+      assert.strictEqual(held.status, 202, held.text)
+      const later = yield* made({ name: "later and hard", unit: "usd", limit: 0.5, mode: "hard", scope }, owner)
+      const listed = Effect.fnUntraced(function* (key: string) {
+        const { body } = yield* service.call("GET", "/api/budgets/approvals", { key })
+        const item = body.items.find((one: { reservation: { id: string } }) => one.reservation.id === held.body.id)
+        return new Map<string, object>(item.caps.map((one: { readonly capId: string }) => [one.capId, one]))
+      })
+      const caps = yield* listed(approver.key)
+      assert.deepInclude(caps.get(tokens), { requested: 250, short: 150, hasRoom: false, mayRaise: true })
+      assert.deepInclude(caps.get(soft), { short: 0, hasRoom: true, mayRaise: false })
+      assert.deepInclude(caps.get(later), { requested: 1.5, short: 1, hasRoom: false, mayRaise: false })
+      assert.isFalse(caps.has(paused))
+      // Of a cap over all tenants a tenant's approver learns that it has no room, and nothing else.
+      const isFull = { capId: everybody, hasRoom: false, mayRaise: false, resetsAt: null }
+      assert.deepStrictEqual(caps.get(everybody), isFull)
+      const ofSystem = (yield* listed(service.serviceKey)).get(everybody)
+      assert.deepInclude(ofSystem, { name: "everybody", short: 0.5, mayRaise: true })
+      // What it lacks is what an approval that raises nothing is refused for.
+      const refused = yield* post(approve(held.body.id), { override: true })
+      assertProblem(refused, 409, "still-no-headroom")
+      assert.deepInclude(refused.body, {
+        capId: later,
+        capName: "later and hard",
+        unit: "usd",
+        requested: 1.5,
+        limit: 0.5,
+        spent: 0,
+        headroom: 0.5
+      })
+      assert.match(
+        refused.body.detail,
+        /^The cap "later and hard" has no room: .*limit: \$0\.5;.*No approval raises it/
+      )
+    })
+  )
+
   it.effect("lists what waits, for its tenant's approvers and with what they may see of the caps that govern it", () =>
     Effect.gen(function* () {
       const { approver, capId, hold, owner, service, utilization } = yield* setting({ period: "month" })
@@ -352,9 +402,19 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           body.items[0].caps
         return caps
       })
-      const ofAll = { capId: allId, resetsAt: null }
-      assert.sameDeepMembers(yield* pending(owner), [{ capId, name: "asks", resetsAt: periodEnd }, ofAll])
-      assert.sameDeepMembers(yield* pending(approver.key), [{ capId, resetsAt: periodEnd }, ofAll])
+      const ofAll = { capId: allId, hasRoom: true, mayRaise: false, resetsAt: null }
+      const figures = { unit: "usd", limit: 1, spent: 0, reserved: 0, headroom: 1, requested: 1.5, short: 0.5 }
+      const asks = {
+        capId,
+        name: "asks",
+        mode: "approval",
+        scope: {},
+        ...figures,
+        hasRoom: false,
+        mayRaise: true,
+        resetsAt: periodEnd
+      }
+      for (const key of [owner, approver.key]) assert.sameDeepMembers(yield* pending(key), [asks, ofAll])
       assert.include(
         (yield* pending(service.serviceKey)).map((cap) => cap.name),
         "everybody"

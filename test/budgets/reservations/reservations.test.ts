@@ -160,15 +160,17 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       const service = yield* TestService
       const { agentId, call, capIds, collection } = yield* makeSetting(service, [{ name: "Ten dollars" }])
-      for (const model of ["small", "large", "small"]) {
-        const body = { amountUsd: 50, model, agentId }
+      for (const [place, model] of ["small", "large", "small"].entries()) {
+        const body = { amountUsd: 50 + place, model, agentId }
         assertProblem(yield* call("POST", "/api/spend/reserve", body), 402, "budget-denied")
       }
       const refusals = Effect.map(call("GET", "/api/audit-logs?actionType=SpendRefused"), ({ body }) => body.items)
       const [first, ...others] = yield* refusals
       assert.lengthOf(others, 0)
-      const reason = 'The cap "Ten dollars" has no room: the amount is more than it ever allows.'
-      assert.deepInclude(first, { entityId: capIds[0], outcome: "denied", count: 1, reason })
+      const summary = 'The cap "Ten dollars" has no room: the amount is more than it ever allows.'
+      const figures = "Asked for: $50; limit: $10; spent: $0; reserved: $0; "
+      assert.deepInclude(first, { entityId: capIds[0], outcome: "denied", count: 1 })
+      assert.isTrue(first.reason.startsWith(`${summary} ${figures}`), first.reason)
       const { body: detail } = yield* call("GET", `/api/audit-logs/${first.id}`)
       assert.deepInclude(detail.changes.after, { requested: 50, limit: 10, spent: 0, model: "small", agentId })
 
@@ -180,10 +182,12 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         400,
         "budget-denied"
       )
-      const reasons = (yield* refusals).map((entry: { readonly reason: string }) => entry.reason)
+      const reasons = (yield* refusals).map(
+        (entry: { readonly reason: string }) => entry.reason.split(" Asked for: ")[0]
+      )
       assert.deepStrictEqual(reasons, [
         'The cap "Ten dollars" has no room: open reservations hold what is left; it may fit once they settle.',
-        reason
+        summary
       ])
     })
   )

@@ -155,15 +155,46 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  it.effect("402: whoever may not read budgets sees which cap it is and when it starts anew", () =>
+  it.effect(
+    "402: a caller that may not read budgets learns what its tenant's cap refused it for, and when it resets",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const { call, capId } = yield* tenantWith(service, {}, ["spend:write"])
+        const { body } = yield* call("POST", reserve, { amountUsd: 2 })
+        const { caps, resetsAt } = body
+        const figures = { unit: "usd", requested: 2, limit: 1, spent: 0, reserved: 0, headroom: 1 }
+        assert.deepInclude(body, { capId, capName: "monthly", reason: "exceeds-limit", ...figures })
+        assert.deepStrictEqual(caps, [{ capId, resetsAt }])
+        assert.strictEqual(
+          body.detail,
+          `The cap "monthly" has no room: the amount is more than it ever allows. Asked for: $2; limit: $1; spent: $0; reserved: $0; resets: ${resetsAt}.`
+        )
+      })
+  )
+
+  it.effect("402: the text of a refusal is in the cap's unit, and says how a window or a lasting cap goes on", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { call, capId } = yield* tenantWith(service, {}, ["spend:write"])
-      const { body } = yield* call("POST", reserve, { amountUsd: 2 })
-      const { capId: shown, caps, limit, reason, resetsAt } = body
-      assert.deepStrictEqual([shown, reason, limit], [capId, "exceeds-limit", undefined])
-      assert.deepStrictEqual(caps, [{ capId, resetsAt }])
-      assert.notInclude(body.detail, "monthly")
+      for (const [cap, asked, text] of [
+        [
+          { name: "few", unit: "requests", limit: 1, period: "total" },
+          {},
+          "Asked for: 1 request; limit: 1 request; spent: 0 requests; reserved: 1 request; never resets."
+        ],
+        [
+          { name: "words", unit: "tokens", limit: 1500, period: "rolling", windowSeconds: 60 },
+          { tokens: 2000 },
+          "Asked for: 2,000 tokens; limit: 1,500 tokens; spent: 0 tokens; reserved: 0 tokens; counts: the last 60 seconds."
+        ]
+      ] as const) {
+        const { call } = yield* tenantWith(service, { mode: "hard", ...cap }, ["spend:write"])
+        const body = { amountUsd: 0.1, ...asked }
+        if (cap.unit === "requests") assert.strictEqual((yield* call("POST", reserve, body)).status, 201)
+        const refused = yield* call("POST", reserve, body)
+        assertProblem(refused, 402, "budget-denied")
+        assert.include(refused.body.detail, text)
+      }
     })
   )
 
@@ -178,7 +209,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.strictEqual(first.status, 201, first.text)
       const denied = yield* call("POST", reserve, { amountUsd: 0.1, model })
       assertProblem(denied, 402, "budget-denied")
-      assert.deepStrictEqual([denied.body.capId, denied.body.limit], [id, undefined])
+      assert.strictEqual(denied.body.capId, id)
+      assert.doesNotHaveAnyKeys(denied.body, ["capName", "unit", "requested", "limit", "spent", "reserved", "headroom"])
+      assert.match(denied.body.detail, /^A budget cap has no room: [^.]+\.$/)
       const listed = yield* service.call("GET", "/api/budgets/caps?limit=200", { key: owner })
       assert.isFalse(listed.body.items.some((cap: { readonly id: string }) => cap.id === id))
       assertProblem(yield* service.call("GET", `/api/budgets/caps/${id}`, { key: owner }), 404, "cap-not-found")

@@ -142,7 +142,7 @@ layer(sharedServiceLayer, options)("metering", (it) => {
       }
       const { body } = yield* service.call("GET", `/api/audit-logs?actionType=SpendRefused&tenantId=${tenantId}`)
       assert.deepStrictEqual(
-        body.items.map(({ reason }: { readonly reason: string }) => reason),
+        body.items.map(({ reason }: { readonly reason: string }) => reason.split(" Asked for: ")[0]),
         [
           'The cap "One an hour" has no room: what is left is less than the amount.',
           'The cap "A cent" has no room: the amount is more than it ever allows.'

@@ -30,10 +30,9 @@ const domain = "application-manager"
 
 const metadataOf = (details: Json | undefined): Readonly<Record<string, string>> =>
   Object.fromEntries(
-    Object.entries(details ?? {}).map(([name, value]) => [
-      name,
-      typeof value === "string" ? value : (JSON.stringify(value) ?? "")
-    ])
+    Object.entries(details ?? {}).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, typeof value === "string" ? value : JSON.stringify(value)]]
+    )
   )
 
 const detailsOf = (error: DialectError, requestId: string, waitSeconds: number | undefined): ReadonlyArray<Json> => [

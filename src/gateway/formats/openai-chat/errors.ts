@@ -19,6 +19,7 @@ const bodyOf = (error: DialectError) => {
       type: types[error.status] ?? (error.status < 500 ? "invalid_request_error" : "server_error"),
       param: error.param ?? null,
       code: error.code,
+      ...(error.details === undefined ? {} : { details: error.details }),
       ...original,
       // Some vendors send a number, which is none of OpenAI's codes.
       ...(typeof original.code === "number" ? { code: String(original.code) } : {})

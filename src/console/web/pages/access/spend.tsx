@@ -1,7 +1,7 @@
 import { type ReactNode } from "react"
 import { CapBar } from "../../kit/charts/cap-bar.tsx"
 import { Bars } from "../../kit/charts/chart.tsx"
-import { count, ownTimeZone, usd } from "../../kit/format.tsx"
+import { count, usd } from "../../kit/format.tsx"
 import { lastDays } from "../../kit/lists/range.tsx"
 import { Called, Card, Soft } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
