@@ -12,9 +12,11 @@ import { DatabaseLayer } from "./platform/database/connection.ts"
 import * as Platform from "./platform/layers.ts"
 import { Settings } from "./platform/settings/settings.ts"
 import { makeDemo } from "./sandbox/demo/demo.ts"
+import { demoSettings } from "./sandbox/demo/settings.ts"
 import { ServerLayer } from "./server.ts"
 
 const isDemo = process.argv.includes("--demo")
+const words = process.argv.slice(2).filter((word) => word !== "--demo")
 
 const Banner = Layer.effectDiscard(
   Effect.gen(function* () {
@@ -96,7 +98,7 @@ const Main = Layer.mergeAll(Banner, Settle, FollowParent, Stopping).pipe(
   Layer.provide(Platform.layerListener),
   Layer.provide(Stopped),
   Layer.provide(Platform.layerObservability),
-  Layer.provide(Settings.layerWith(process.argv.slice(2).filter((word) => word !== "--demo")))
+  Layer.provide(isDemo ? demoSettings(words) : Settings.layerWith(words))
 )
 
 // The first signal begins the shutdown; a second one exits at once.

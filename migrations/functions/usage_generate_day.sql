@@ -30,8 +30,8 @@ BEGIN
     CROSS JOIN LATERAL (SELECT width_bucket(d.of_hours, '{0,0.015,0.03,0.04,0.05,0.06,0.075,0.11,0.17,0.25,0.33,0.41,0.48,
       0.55,0.63,0.71,0.79,0.85,0.89,0.92,0.945,0.965,0.98,0.99}'::double precision[]) - 1 AS hour) h
   ), sized AS MATERIALIZED (
-    SELECT p.*, coalesce(l.factor, 1) AS factor, (exp(6.8 + 0.9 * p.size) * coalesce(l.factor, 1))::bigint AS input_tokens,
-      CASE WHEN p.of_ends < 0.02 THEN 0 ELSE (exp(5.2 + 0.8 * p.answer) * coalesce(l.factor, 1))::bigint END AS output_tokens
+    SELECT p.*, coalesce(l.factor, 1) AS factor, (exp(9 + 0.9 * p.size) * coalesce(l.factor, 1))::bigint AS input_tokens,
+      CASE WHEN p.of_ends < 0.02 THEN 0 ELSE (exp(6 + 0.8 * p.answer) * coalesce(l.factor, 1))::bigint END AS output_tokens
     FROM placed p LEFT JOIN usage_generate_labels(first, days) l
       ON l.agent_place = p.place AND p.at >= l.opens AND p.at < l.closes
   ), used AS (

@@ -1,10 +1,12 @@
 import "../platform/runtime/json-parse.ts"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
-import { Effect, Layer } from "effect"
+import { Context, Effect, Layer, Option } from "effect"
+import * as fs from "node:fs"
 import { DatabaseConnection, migrateLayer, OwnerLayer } from "../platform/database/connection.ts"
 import * as Logging from "../platform/observability/logging.ts"
 import { Unusable } from "../platform/runtime/unusable.ts"
 import { Settings } from "../platform/settings/settings.ts"
+import { demoSettings } from "../sandbox/demo/settings.ts"
 import { Generation } from "../sandbox/generation/generation.ts"
 import { runOrHelp } from "./help.ts"
 import { explained } from "./start-failure.ts"
@@ -27,6 +29,12 @@ const purge = Effect.gen(function* () {
   )
 })
 
+/** Without it the embedded database would be made only to be found empty. */
+const requireDirectory = ({ database }: Settings["Service"]) =>
+  Option.isSome(database.url) || fs.existsSync(database.directory)
+    ? Effect.void
+    : refuse(`There is no demo in ${database.directory} (Database:Directory), so nothing is removed.`)
+
 const Log = Layer.unwrap(
   Effect.map(Settings, ({ logging }) => Logging.layer({ level: "Warn", format: logging.format }))
 )
@@ -38,7 +46,9 @@ runOrHelp((words) =>
         Generation.layer.pipe(
           Layer.provide(OwnerLayer.pipe(Layer.provide(migrateLayer), Layer.provide(DatabaseConnection.layerJoining))),
           Layer.provide(Log),
-          Layer.provideMerge(Settings.layerWith(words))
+          Layer.provideMerge(
+            Layer.tap(demoSettings(words), (context) => requireDirectory(Context.get(context, Settings)))
+          )
         )
       ),
       explained(words)

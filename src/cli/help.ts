@@ -19,7 +19,7 @@ const help = `Application Manager ${serviceVersion}: identity, configuration, au
 
 npm start                          runs the service; Ctrl+C stops it
 npm start -- --Api:Port=8080       with a setting; as an environment variable: Api__Port=8080 npm start
-npm start -- --demo                in an empty Development installation, with data to look at
+npm start -- --demo                with data to look at, in the directory .demo; npm run demo:purge removes them
 npm run migrate                    applies the migrations and ends
 npm run operator -- --help         claims the installation, creates accounts, changes passwords
 npm start -- --help, --version     prints this, or the version

@@ -52,6 +52,23 @@ const databaseMistake = (error: unknown): string | undefined => {
   return undefined
 }
 
+/** What to do where the system refuses an address: the variables are named as a shell takes them. */
+const listenRemedy = (error: unknown): string => {
+  const cause = chainOf(error).at(-1)
+  if (!Predicate.hasProperty(cause, "code")) return ""
+  const port = Predicate.hasProperty(cause, "port") ? Number(cause.port) : 0
+  switch (cause.code) {
+    case "EADDRINUSE":
+      return `. Stop what listens there, or choose another port: Api__Port=${port + 1} npm start`
+    case "EACCES":
+      return ". Choose a port of 1024 or above: Api__Port=11402 npm start"
+    case "EADDRNOTAVAIL":
+      return ". Name an address of this machine: Api__Host=127.0.0.1 npm start"
+    default:
+      return ""
+  }
+}
+
 const explanationOf = (error: unknown): string | undefined => {
   if (
     error instanceof Unusable ||
@@ -65,7 +82,7 @@ const explanationOf = (error: unknown): string | undefined => {
     return `The embedded database cannot be used (Database:Directory): ${error.message}`
   }
   if (error instanceof HttpServerError.ServeError) {
-    return `The service cannot listen (Api:Host, Api:Port): ${rootOf(error.cause)}`
+    return `The service cannot listen (Api:Host, Api:Port): ${rootOf(error.cause)}${listenRemedy(error.cause)}`
   }
   const refusal = refusalOf(error)
   if (refusal !== undefined) return refusal.message

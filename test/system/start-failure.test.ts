@@ -42,9 +42,24 @@ it.live("a port that is taken is told in one line that names the settings", () =
       Database__Directory: directory
     })
     assert.match(output, /^The service cannot listen \(Api:Host, Api:Port\): [^\n]*EADDRINUSE[^\n]*\n$/u)
+    assert.include(output, `choose another port: Api__Port=${port + 1} npm start\n`)
     assert.strictEqual(code, 1)
     // Nothing was made: no database, and so no key that would be lost.
     assert.deepStrictEqual(fs.readdirSync(directory), [])
+  }).pipe(Effect.scoped)
+)
+
+it.live("an address that is not of this machine is told in one line, with what to set", () =>
+  Effect.gen(function* () {
+    const directory = yield* makeDirectory()
+    const { code, output } = yield* ran(["src/main.ts"], {
+      Api__Host: "203.0.113.7",
+      Api__Port: "0",
+      Database__Directory: directory
+    })
+    assert.match(output, /^The service cannot listen \(Api:Host, Api:Port\): [^\n]*EADDRNOTAVAIL[^\n]*\n$/u)
+    assert.include(output, "Name an address of this machine: Api__Host=127.0.0.1 npm start\n")
+    assert.strictEqual(code, 1)
   }).pipe(Effect.scoped)
 )
 

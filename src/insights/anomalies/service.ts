@@ -99,14 +99,17 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
       return entries
     })
 
-    /** Looks at the hours that have ended since the last time; another replica that looks meanwhile looks for all. */
+    /**
+     * Looks at the hours that have ended since the last time, or since a moment that is named; another replica that looks
+     * meanwhile looks for all.
+     */
     const detect = Effect.fn("Anomalies.detect")(
-      function* () {
+      function* (named: number | undefined) {
         const to = Math.floor((yield* DateTime.now).epochMilliseconds / hourMillis) * hourMillis
         const progress = yield* repository.progress
         const through = progress?.through?.epochMilliseconds ?? to - dayMillis
-        if (progress === undefined || through >= to) return { value: 0, entries: [] }
-        const since = Math.max(through, to - dayMillis)
+        if (progress === undefined || (through >= to && named === undefined)) return { value: 0, entries: [] }
+        const since = named ?? Math.max(through, to - dayMillis)
         const entries: Array<AuditDraft> = []
         for (const tenantId of yield* repository.tenants(since - dayMillis, to)) {
           entries.push(...(yield* look(tenantId, since, to)))
@@ -118,10 +121,12 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
       asSystem
     )
 
-    yield* repeatJob("detect anomalies", "1 minute", detect())
+    yield* repeatJob("detect anomalies", "1 minute", detect(undefined))
 
     return {
-      detect: detect(),
+      detect: detect(undefined),
+      /** The same in usage that came with its history, from a moment on. */
+      detectSince: (since: DateTime.Utc) => detect(since.epochMilliseconds),
       list: Effect.fn("Anomalies.list")(function* (filter: AnomalyFilter, after: AnomalyId | undefined, limit: number) {
         const principal = yield* CurrentPrincipal
         const { tenantId } = filter

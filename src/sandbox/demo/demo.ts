@@ -1,15 +1,23 @@
-import { Context, Effect, Layer, Option, Redacted, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, HttpClientResponse } from "effect/http"
+import { Anomalies } from "../../insights/anomalies/service.ts"
 import { OwnerLayer } from "../../platform/database/connection.ts"
 import { Unusable } from "../../platform/runtime/unusable.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Generation } from "../generation/generation.ts"
+import { demoDirectory } from "./settings.ts"
 
 const rows = 24_000
 const days = 60
 
 const Made = Schema.Struct({ id: Schema.Union([Schema.String, Schema.Int]) })
-const Agents = Schema.Struct({ items: Schema.Array(Schema.Struct({ id: Schema.String, tenantId: Schema.String })) })
+const MadeKey = Schema.Struct({ key: Schema.String })
+const Agents = Schema.Struct({
+  items: Schema.Array(Schema.Struct({ id: Schema.String, name: Schema.String, tenantId: Schema.String }))
+})
+const Tenants = Schema.Struct({ items: Schema.Array(Schema.Struct({ id: Schema.String, slug: Schema.String })) })
+const Overview = Schema.Struct({ totals: Schema.Struct({ costUsd: Schema.Finite }) })
+const Uses = Schema.Struct({ items: Schema.Array(Schema.Struct({ spent: Schema.Finite })) })
 
 /** Calls of the API, as a client of the running service with a key. */
 const caller = (url: string, key: Redacted.Redacted) =>
@@ -40,11 +48,39 @@ const caller = (url: string, key: Redacted.Redacted) =>
       }).pipe(Effect.flatMap(HttpClientResponse.schemaBodyJson(answer)))
   })
 
+/** Caps of a month, each with the share of it that is used: its limit is made of what the month has cost so far. */
 const caps = [
-  { name: "Everything", limit: 20, charged: 2.4, scope: {} },
-  { name: "Research", limit: 5, charged: 4.1, scope: { taskType: "research" } },
-  { name: "Translation", limit: 0.5, charged: 0.5, scope: { taskType: "translation" } }
+  { name: "Reviews", share: 0.82, room: 1.02, scope: { taskType: "review" } },
+  { name: "Translation", share: 1, room: 1.02, scope: { taskType: "translate" } },
+  { name: "Northwind, all of it", share: 0.35, room: 1.15, scope: {} }
 ] as const
+
+const ofSpent = (percent: number) => ({ measure: "spent", percent })
+
+/** The vendors of the generated usage; their models echo within the service, as loopback-1 does. */
+const vendors = {
+  openai: { baseUrl: "https://openai.example/v1", models: { "gpt-5": [1.25, 10], "gpt-5-mini": [0.25, 2] } },
+  anthropic: {
+    baseUrl: "https://anthropic.example",
+    models: { "claude-opus-4-5": [5, 25], "claude-sonnet-4-5": [3, 15], "claude-haiku-4-5": [1, 5] }
+  },
+  google: { baseUrl: "https://google.example/v1beta", models: { "gemini-2.5-pro": [1.25, 10] } },
+  vllm: { baseUrl: "http://vllm.example/v1", models: { "llama-3.3-70b": [0.2, 0.6] } }
+} as const
+
+const gatewayDocument = {
+  providers: Object.entries(vendors).map(([id, { baseUrl }]) => ({ id, dialect: "loopback", baseUrl })),
+  models: Object.entries(vendors).flatMap(([provider, { models }]) =>
+    Object.entries(models).map(([id, [inputUsdPerMTok, outputUsdPerMTok]]) => ({
+      id,
+      kind: "chat",
+      targets: [{ provider, model: id }],
+      contextTokens: 200_000,
+      maxOutputTokens: 16_000,
+      prices: { inputUsdPerMTok, cacheReadUsdPerMTok: inputUsdPerMTok / 10, outputUsdPerMTok }
+    }))
+  )
+}
 
 const versions = [
   "currency: EUR\n",
@@ -62,46 +98,118 @@ const people = [
   ["Wilhelmina Charlotte", "Featherstonehaugh-Cholmondeley", "A company with a name that is longer than its column"]
 ] as const
 
+/** The next larger amount that looks like a limit: of two digits. */
+const limitAbove = (usd: number): number => {
+  const unit = 10 ** (Math.floor(Math.log10(Math.max(usd, 1))) - 1)
+  return Math.ceil(usd / unit) * unit
+}
+
+/** An amount with nine decimals, which is exact. */
+const exact = (usd: number): number => Math.round(usd * 1e9) / 1e9
+
+const largestCharge = 2.5
+
 /** What every page of the console has something to show of: made by calls of the API. */
-const makeThings = Effect.fnUntraced(function* (url: string, key: Redacted.Redacted) {
-  const call = yield* caller(url, key)
+const makeThings = Effect.fnUntraced(function* (
+  url: string,
+  serviceKey: Redacted.Redacted,
+  countHistory: Effect.Effect<void>
+) {
+  const call = yield* caller(url, serviceKey)
   const { items: agents } = yield* call(Agents, "/api/agents?limit=200")
-  const tenantId = agents[0]?.tenantId
+  const { items: tenants } = yield* call(Tenants, "/api/tenants?limit=200")
+  const tenantId = tenants.find(({ slug }) => slug === "northwind")?.id
   const ofTenant = agents.filter((agent) => agent.tenantId === tenantId)
-  for (const { limit, name, scope } of caps) {
-    yield* call(Made, "/api/budgets/caps", {
-      name,
-      unit: "usd",
-      limit,
-      period: "month",
-      scope,
-      tenantId
-    })
+  const agentId = (name: string) => ofTenant.find((agent) => agent.name === name)?.id
+  yield* call(Schema.Unknown, "/api/llm/admin/config", gatewayDocument, "PUT")
+
+  const today = DateTime.toPartsUtc(yield* DateTime.now).day
+  // So early in a month there is little that a cap of the month could show.
+  const anchor = today < 8 ? 15 : 1
+  const begin = DateTime.startOf(yield* DateTime.now, "month")
+  const from = anchor === 1 ? begin : DateTime.add(begin, { months: -1, days: anchor - 1 })
+  const month = { unit: "usd", period: "month", anchor, alertThresholds: [80, 100].map(ofSpent) }
+  const made: Array<{
+    readonly id: string | number
+    readonly share: number
+    readonly scope: object
+    readonly limit: number
+  }> = []
+  for (const { name, room, scope, share } of caps) {
+    const filter = new URLSearchParams({ tenantId: tenantId ?? "", from: DateTime.formatIso(from), ...scope })
+    const { totals } = yield* call(Overview, `/api/insights/overview?${filter}`)
+    const limit = limitAbove((totals.costUsd * room) / share)
+    const { id } = yield* call(Made, "/api/budgets/caps", { ...month, name, limit, scope, tenantId })
+    made.push({ id, limit, scope, share })
   }
   yield* call(Made, "/api/budgets/caps", {
-    name: "Large purchases",
+    ...month,
+    name: "Each agent",
+    limit: 40,
+    scope: { agentId: "each" },
+    mode: "soft",
+    tenantId: tenants.find(({ slug }) => slug === "contoso")?.id
+  })
+  yield* call(Made, "/api/budgets/caps", {
+    name: "Large batches",
     unit: "usd",
-    limit: 0.2,
+    limit: 5,
     period: "day",
-    scope: { taskType: "purchase" },
+    scope: { taskType: "batch" },
     mode: "approval",
     tenantId
   })
-  const agentId = ofTenant[0]?.id
-  // What the two narrow caps count, the wide one counts too.
-  for (const { charged, scope } of caps) {
-    const reservation = yield* call(Made, "/api/spend/reserve", { agentId, amountUsd: charged, ...scope })
-    yield* call(Schema.Unknown, "/api/spend/reconcile", { reservationId: reservation.id, actualUsd: charged })
+  yield* countHistory
+
+  const { key } = yield* call(MadeKey, "/api/api-keys", {
+    name: "nightly-import",
+    scopes: ["llm:complete", "spend:write"],
+    tenantId
+  })
+  const asKey = yield* caller(url, Redacted.make(key))
+  const openai = { model: "gpt-5", provider: "openai" }
+  const review = { agentId: agentId("code-reviewer"), taskType: "review", ...openai }
+  const translate = {
+    agentId: agentId("translator"),
+    taskType: "translate",
+    model: "claude-haiku-4-5",
+    provider: "anthropic"
   }
-  yield* call(Made, "/api/spend/reserve", { agentId, amountUsd: 0.3, taskType: "research", ttlSeconds: 86_400 })
-  yield* call(Made, "/api/spend/reserve", { agentId, amountUsd: 0.45, taskType: "purchase", ttlSeconds: 86_400 })
-  yield* call(Schema.Unknown, `/api/agents/${agentId}/plans`, {
-    name: "Read the invoices of November",
-    budgetUsd: 0.5,
-    taskType: "summarize",
+  const triage = { agentId: agentId("support-triage"), taskType: "triage", ...openai }
+  const reserve = (what: object, amountUsd: number) =>
+    asKey(Made, "/api/spend/reserve", { ...what, amountUsd, tokens: 40_000, userId: "user-7" })
+  const charge = Effect.fnUntraced(function* (what: object, amountUsd: number) {
+    const { id: reservationId } = yield* reserve(what, amountUsd)
+    yield* asKey(Schema.Unknown, "/api/spend/reconcile", { reservationId, actualUsd: amountUsd })
+  })
+  for (const model of ["gpt-5", "claude-sonnet-4-5", "gemini-2.5-pro"]) {
+    yield* asKey(Schema.Unknown, "/v1/chat/completions", {
+      model,
+      max_tokens: 100,
+      messages: [{ role: "user", content: "Which invoices are overdue?" }]
+    })
+  }
+  const reader = agentId("invoice-reader")
+  const plan = yield* call(Made, `/api/agents/${reader}/plans`, {
+    name: "Read the invoices of last month",
+    budgetUsd: 5,
+    taskType: "extraction",
     heartbeatSeconds: 86_400
   })
-  yield* call(Schema.Unknown, `/api/agents/${ofTenant[1]?.id}`, { status: "suspended" }, "PATCH")
+  yield* charge({ planId: plan.id, model: "claude-sonnet-4-5", provider: "anthropic" }, 1.8)
+  // The calls of today use up what is missing of each share; the wide cap, which counts all of them, comes last.
+  for (const [index, what] of [review, translate, triage].entries()) {
+    const { id, limit, share } = made[index]!
+    const { items } = yield* call(Uses, `/api/budgets/caps-status?capId=${id}`)
+    for (let left = limit * share - (items[0]?.spent ?? 0); exact(left) > 0; left -= largestCharge) {
+      yield* charge(what, exact(Math.min(left, largestCharge)))
+    }
+  }
+  yield* Effect.ignore(reserve(translate, 0.5))
+  yield* Effect.ignore(reserve(translate, 0.5))
+  yield* reserve({ ...review, ttlSeconds: 86_400 }, exact(made[0]!.limit * 0.05))
+  yield* reserve({ ...triage, taskType: "batch", ttlSeconds: 86_400 }, 7.5)
+  yield* call(Schema.Unknown, `/api/agents/${agentId("lead-scorer")}`, { status: "suspended" }, "PATCH")
   yield* call(Made, "/api/subscriptions", {
     provider: "openai",
     name: "Team plan",
@@ -130,7 +238,6 @@ const makeThings = Effect.fnUntraced(function* (url: string, key: Redacted.Redac
     const person = yield* call(Made, "/api/trial-users", { firstName, lastName, email, organization })
     yield* call(Made, "/api/sessions", { trialUserId: person.id, ipAddress: "203.0.113.7" })
   }
-  yield* call(Made, "/api/api-keys", { name: "nightly-import", scopes: ["llm:complete", "spend:write"], tenantId })
   const integration = yield* call(Made, "/api/integrations", {
     kind: "webhook",
     name: "Trial users to the CRM",
@@ -146,14 +253,26 @@ const say = (text: string) => Effect.sync(() => void process.stdout.write(`${tex
 
 /** Fills an empty Development installation with something to look at; says so when it has data already. */
 export const makeDemo = Effect.fnUntraced(function* (url: string, key: Option.Option<Redacted.Redacted>) {
-  const { environment } = yield* Settings
+  const { database, environment } = yield* Settings
   if (environment !== "Development") return yield* say("--demo: demo data are made in a Development installation only.")
-  if (Option.isNone(key))
-    return yield* say("--demo: set Api:ApiKey to the service-account key, with which demo data are made.")
   const generation = Context.get(yield* Layer.build(Generation.layer.pipe(Layer.provide(OwnerLayer))), Generation)
-  if (yield* generation.isUsed) return yield* say("--demo: there are agents or usage already, so nothing is added.")
+  const place = Option.isSome(database.url) ? "the database of Database:Url" : database.directory
+  if (yield* generation.isUsed) {
+    return yield* say(
+      (yield* generation.isDemo)
+        ? `--demo: the demo is in ${place} already; while the service is stopped, npm run demo:purge empties it.`
+        : `--demo: ${place} has data already, so nothing is added. Without Database:Directory and Database:Url, npm start -- --demo uses ${demoDirectory}.`
+    )
+  }
+  if (Option.isNone(key)) {
+    return yield* say(
+      `--demo: an earlier start printed the service-account key of ${place}, which demo data are made with: set it, as in Api__ApiKey=… npm start -- --demo.`
+    )
+  }
   yield* say(`Making demo data: ${rows} calls in ${days} days …`)
   yield* generation.run(rows, days)
-  yield* makeThings(url, key.value).pipe(Effect.provide(FetchHttpClient.layer))
+  yield* makeThings(url, key.value, generation.count(days)).pipe(Effect.provide(FetchHttpClient.layer))
+  const { detectSince } = yield* Anomalies
+  yield* detectSince(DateTime.subtract(yield* DateTime.now, { days }))
   yield* say("The demo is ready; npm run demo:purge removes it.")
 }, Effect.scoped)

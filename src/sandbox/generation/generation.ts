@@ -13,6 +13,11 @@ export class Generation extends Context.Service<Generation>()("app/sandbox/Gener
       isDemo: repository.isDemo,
       isServed: repository.isServed,
       purge: repository.purge,
+      /** Lets the caps that there are count what was written of so many days, as if they had been there. */
+      count: Effect.fnUntraced(function* (days: number) {
+        const now = (yield* DateTime.now).epochMilliseconds
+        yield* repository.count(dayText(new Date(now - days * dayMillis)))
+      }),
       /** Writes `rows` calls in the days before today, and answers the anomalies among them. */
       run: Effect.fnUntraced(function* (rows: number, days: number) {
         const today = Math.floor((yield* DateTime.now).epochMilliseconds / dayMillis) * dayMillis
@@ -23,6 +28,7 @@ export class Generation extends Context.Service<Generation>()("app/sandbox/Gener
         for (const [index, date] of dates.entries()) {
           yield* repository.writeDay(dayText(date), calls[index]!, first, days)
         }
+        yield* repository.see
         yield* repository.analyze
         yield* repository.pack
         return yield* repository.labels(first, days)
