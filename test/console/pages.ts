@@ -57,6 +57,13 @@ export const checkLooks = Effect.fnUntraced(function* (
   assertQuiet(window)
 })
 
+/** Looks at what is shown now, such as a dialog: it has no axe violation, and the page does not overflow. */
+export const checkShown = Effect.fnUntraced(function* (page: Window["page"], what: string) {
+  if (!(yield* step(() => page.evaluate(() => "axe" in globalThis)))) yield* step(() => page.evaluate(axe))
+  assert.deepStrictEqual(yield* step(() => page.evaluate(violations)), [], what)
+  assert.isAtMost(yield* step(() => page.evaluate(excessOf)), 0, what)
+})
+
 /** Looks at every page that needs no id. */
 export const checkPages = (looksAt: (place: number) => ReadonlyArray<Look>): void => {
   describe.skipIf(executablePath === undefined)("the pages of the console", () => {

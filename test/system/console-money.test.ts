@@ -32,7 +32,7 @@ describe.skipIf(executablePath === undefined)("money in the console", () => {
         yield* step(() => form.getByLabel("Name").fill("Ten dollars for one task"))
         yield* step(() => form.getByLabel("Limit").fill("10"))
         yield* step(() => form.getByLabel("When it is full").selectOption("approval"))
-        yield* step(() => form.getByText("Only some of the spend").click())
+        yield* step(() => form.getByText("An application, provider, task type or user alone").click())
         yield* step(() => form.getByLabel("Task type").fill(taskType))
         const [made] = yield* step(() =>
           Promise.all([
@@ -63,10 +63,7 @@ describe.skipIf(executablePath === undefined)("money in the console", () => {
         yield* window.visit("/approvals")
         const row = page.getByRole("row").filter({ hasText: taskType })
         yield* step(() => row.getByRole("button", { name: "Approve" }).click())
-        yield* step(() => page.getByRole("dialog").getByRole("button", { name: "Approve" }).click())
-        yield* step(() => page.getByRole("alert").waitFor())
-        yield* step(() => page.getByLabel("Raise the caps by what is short").check())
-        yield* step(() => page.getByRole("dialog").getByRole("button", { name: "Approve" }).click())
+        yield* press(page, "Approve and raise Ten dollars for one task by $4.00")
         yield* step(() => row.waitFor({ state: "detached" }))
         const { body: approved } = yield* service.call("GET", `/api/spend/reservations/${held.id}`)
         assert.strictEqual(approved.state, "open")
@@ -131,11 +128,10 @@ describe.skipIf(executablePath === undefined)("money in the console", () => {
         const dialog = page.getByRole("dialog", { name: /Approve/ })
         assert.include(yield* step(() => dialog.innerText()), id)
         yield* step(() => dialog.getByLabel("Key of the service account").fill("not the key"))
-        yield* step(() => dialog.getByLabel("Raise the caps by what is short").check())
-        yield* step(() => dialog.getByRole("button", { name: "Approve" }).click())
+        yield* step(() => dialog.getByRole("button", { name: /^Approve and raise A few cents by/ }).click())
         yield* step(() => dialog.getByRole("alert").waitFor())
         yield* step(() => dialog.getByLabel("Key of the service account").fill(service.serviceKey))
-        yield* step(() => dialog.getByRole("button", { name: "Approve" }).click())
+        yield* step(() => dialog.getByRole("button", { name: /^Approve and raise A few cents by/ }).click())
         yield* step(() => dialog.waitFor({ state: "detached" }))
         const answer = yield* service.call("POST", "/v1/chat/completions", {
           key,

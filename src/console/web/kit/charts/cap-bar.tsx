@@ -42,11 +42,12 @@ interface OfCap {
   readonly cap: Cap
   readonly href?: string
   readonly mode?: keyof typeof whenFull
+  readonly period?: string
   readonly thresholds?: ReadonlyArray<number>
 }
 
 /** A cap in three parts: spent, reserved, free; with its thresholds and where it is going. */
-export const CapBar = ({ cap, href, mode = "hard", thresholds = [80] }: OfCap) => {
+export const CapBar = ({ cap, href, mode = "hard", period, thresholds = [80] }: OfCap) => {
   const total = Math.max(cap.limit + cap.grants, cap.spent + cap.reserved, Number.MIN_VALUE)
   const share = (value: number) => `${(100 * value) / total}%`
   const allowed = cap.limit + cap.grants
@@ -63,6 +64,13 @@ export const CapBar = ({ cap, href, mode = "hard", thresholds = [80] }: OfCap) =
         </span>
         <span className="num">
           {plain(cap.spent)} of {quantity(allowed, cap.unit)}
+          {period === undefined
+            ? ""
+            : period === "total"
+              ? " in all"
+              : period === "rolling"
+                ? " in its window"
+                : ` each ${period}`}
         </span>
       </div>
       <Meter

@@ -1,4 +1,4 @@
-import { createContext, type FormEvent, type ReactNode, useContext, useId, useState } from "react"
+import { createContext, type FormEvent, type ReactNode, useContext, useEffect, useId, useRef, useState } from "react"
 import { Failure } from "../../api/client.ts"
 import { faultsIn } from "./validity.ts"
 
@@ -7,6 +7,40 @@ const Cause = createContext<unknown>(undefined)
 const Invalid = createContext<ReadonlyMap<string, string>>(new Map())
 
 const faultsOf = (cause: unknown) => (cause instanceof Failure ? cause.faults : [])
+
+/** What a member is about, as the types of problems call it: `scope.agentId` is about an agent, `name` about a name. */
+const nounOf = (member: string): string =>
+  (member.split(".").at(-1) ?? "")
+    .replace(/Ids?$/, "")
+    .replace(/([a-z\d])([A-Z])/g, "$1-$2")
+    .toLowerCase()
+
+/** Whether a problem without faults is about a member: that there is no such agent is a fault of the agent's id. */
+const isAbout = (cause: unknown, member: string): boolean => {
+  if (!(cause instanceof Failure) || cause.faults.length > 0 || (cause.status !== 404 && cause.status !== 409))
+    return false
+  const noun = nounOf(member)
+  return noun !== "" && `-${cause.type.split(":").at(-1)}-`.includes(`-${noun}-`)
+}
+
+/** What was wrong with a member. */
+const messagesOf = (cause: unknown, member: string | undefined): ReadonlyArray<string> =>
+  member === undefined || member === ""
+    ? []
+    : isAbout(cause, member)
+      ? [(cause as Failure).message]
+      : faultsOf(cause)
+          .filter(({ path }) => `${path.join(".")}.`.startsWith(`${member}.`))
+          .map(({ message }) => message)
+
+/** Shows the first thing that is wrong, wherever the form was scrolled to. */
+const showFault = (form: HTMLFormElement | null): void => {
+  const fault =
+    form?.querySelector<HTMLElement>("[aria-invalid=true]") ?? form?.querySelector<HTMLElement>("[role=alert]")
+  fault?.closest("details")?.setAttribute("open", "")
+  fault?.focus({ preventScroll: true })
+  fault?.scrollIntoView({ block: "center" })
+}
 
 interface Asking {
   readonly actions: ReactNode
@@ -17,11 +51,16 @@ interface Asking {
 
 /** A form that shows what was wrong with its fields beside them, and everything else above its buttons. */
 export const Form = ({ actions, cause, children, onSubmit }: Asking) => {
+  const element = useRef<HTMLFormElement>(null)
   const [invalid, setInvalid] = useState<ReadonlyMap<string, string>>(new Map())
+  useEffect(() => {
+    if (cause instanceof Error) showFault(element.current)
+  }, [cause])
   return (
     <Cause value={cause}>
       <Invalid value={invalid}>
         <form
+          ref={element}
           noValidate
           onSubmit={(event: FormEvent<HTMLFormElement>) => {
             event.preventDefault()
@@ -36,7 +75,7 @@ export const Form = ({ actions, cause, children, onSubmit }: Asking) => {
           <div className="in">
             {children}
             {cause instanceof Error ? (
-              <p className="fault" role="alert">
+              <p className="fault" role="alert" tabIndex={-1}>
                 {cause.message}
                 {faultsOf(cause)
                   .filter(({ path }) => path.length === 0)
@@ -55,10 +94,7 @@ export const Form = ({ actions, cause, children, onSubmit }: Asking) => {
 export const useInvalid = (id: string): string | undefined => useContext(Invalid).get(id)
 
 /** What was wrong with a member of the request. */
-export const useFaults = (member: string | undefined): ReadonlyArray<string> =>
-  faultsOf(useContext(Cause))
-    .filter(({ path }) => member !== undefined && `${path.join(".")}.`.startsWith(`${member}.`))
-    .map(({ message }) => message)
+export const useFaults = (member: string | undefined): ReadonlyArray<string> => messagesOf(useContext(Cause), member)
 
 /** A value to choose, which is its own text or has one. */
 export type Option = string | readonly [value: string, text: string]

@@ -8,6 +8,7 @@ import { type Column, Table } from "../../kit/lists/table.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Answered, Noted, Soft, Tag } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
+import { CapFor } from "../money/cap-form.tsx"
 
 type Model = Answer<"llm.models">[number]
 
@@ -79,9 +80,12 @@ export default function Models() {
               }
               rowClass={({ status }) => (status === "unavailable" ? "gone" : undefined)}
               columns={columns}
-              acts={({ id, kind }) =>
-                kind === "chat" ? <ButtonLink href={`/try?model=${encodeURIComponent(id)}`}>Try</ButtonLink> : null
-              }
+              acts={({ id, kind }) => (
+                <>
+                  {kind === "chat" ? <ButtonLink href={`/try?model=${encodeURIComponent(id)}`}>Try</ButtonLink> : null}
+                  <CapFor of={{ model: id, name: id }} />
+                </>
+              )}
             />
           )}
         </Answered>

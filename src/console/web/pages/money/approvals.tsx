@@ -1,18 +1,20 @@
 import { useState } from "react"
 import { Link } from "wouter"
 import { call } from "../../api/client.ts"
+import { useCall } from "../../api/hooks.ts"
 import { type Input, type Row } from "../../api/operations.ts"
-import { useNow } from "../../kit/actions.tsx"
-import { count, remaining, usd } from "../../kit/format.tsx"
+import { Act, type Of, useNow } from "../../kit/actions.tsx"
+import { count, Moment, quantity, remaining, usd } from "../../kit/format.tsx"
 import { TextField, textOf } from "../../kit/forms/form.tsx"
 import { type Button, formOf } from "../../kit/forms/operation.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
-import { AgentName, PrincipalName, useAgents } from "../../kit/names/names.tsx"
-import { useTenantFilter } from "../../kit/names/tenants.tsx"
-import { Noted } from "../../kit/parts.tsx"
+import { AgentName, PrincipalName, shortId, useAgents } from "../../kit/names/names.tsx"
+import { TenantName, useTenantFilter } from "../../kit/names/tenants.tsx"
+import { Facts, Noted, Soft } from "../../kit/parts.tsx"
 import { useCan } from "../../shell/session.tsx"
 
 type Pending = Row<"approvals.list">
+type Cap = Pending["caps"][number]
 
 const approve = formOf("approvals.approve")
 const deny = formOf("approvals.deny")
@@ -79,50 +81,174 @@ const decideAll =
 const doneOf = (items: ReadonlyArray<Pending>, done: string) =>
   items.length === 1 ? `The reservation is ${done}` : `${items.length} are ${done}`
 
-const Approve = ({ items, onDecided, ...button }: Decision) => {
-  const mayRaise = useCan()("budgets:write")
+/** A cap that reservations wait for, and how much they lack together. */
+interface Shortage {
+  readonly cap: Cap
+  readonly short: number
+}
+
+/** How much of a reservation counts on a cap; a ceiling is in dollars. */
+const countedOn = ({ requested = 0, unit }: Cap, ceiling: number): number =>
+  unit === "usd" ? Math.min(requested, ceiling) : requested
+
+/** What some reservations lack together, each at most at a ceiling: they are approved one after the other. */
+const shortagesOf = (items: ReadonlyArray<Pending>, ceiling: number): ReadonlyArray<Shortage> => {
+  const found = new Map<string, Shortage>()
+  for (const { caps } of items) {
+    for (const cap of caps) {
+      const counted = countedOn(cap, ceiling)
+      // What counts nothing on a cap is not held by it.
+      if (counted === 0 && cap.limit !== undefined) continue
+      const key = `${cap.capId} ${JSON.stringify(cap.scope)}`
+      const { limit = 0, mode, reserved = 0, spent = 0 } = cap
+      const left = found.get(key)?.short ?? spent + reserved - limit
+      // Of a cap over all tenants no more is known than that it has no room.
+      const isHidden = cap.limit === undefined && !cap.hasRoom
+      const short = isHidden ? Infinity : mode === "soft" ? -Infinity : left + counted
+      found.set(key, { cap, short })
+    }
+  }
+  return [...found.values()].filter(({ short }) => short > 1e-10)
+}
+
+const CapLine = ({ of: { cap, short } }: Of<Shortage>) => {
+  const { headroom, limit, mayRaise, mode, name, reserved, resetsAt, spent, unit } = cap
+  if (unit === undefined || limit === undefined)
+    return <li>A cap over all tenants is full; it is not yours to raise.</li>
   return (
-    <approve.Act
-      needs="budgets:approve"
-      {...button}
+    <li>
+      <Link href={`/caps/${cap.capId}`}>
+        <strong>{name}</strong>
+      </Link>{" "}
+      lacks <strong>{quantity(short, unit)}</strong>: {quantity(spent ?? 0, unit)} of {quantity(limit, unit)} is spent,{" "}
+      {quantity(reserved ?? 0, unit)} reserved and {quantity(headroom ?? 0, unit)} free
+      {resetsAt === null ? (
+        ""
+      ) : (
+        <>
+          , until it begins again on <Moment at={resetsAt} style="date" />
+        </>
+      )}
+      .
+      {mayRaise
+        ? ""
+        : mode === "hard"
+          ? " It is a hard cap, which no approval raises: raise it on its page, or approve less."
+          : " You cannot raise it."}
+    </li>
+  )
+}
+
+/** Who asks, and for what. */
+const Asked = ({ of: { reservation } }: Of<Pending>) => {
+  const { agentId, amountUsd, createdBy, model, planId, provider, taskType, tenantId, tokens, userId } = reservation
+  return (
+    <Facts
+      facts={[
+        ["Asked by", agentId === null ? <PrincipalName name={createdBy} /> : <AgentName id={agentId} />],
+        agentId === null ? null : ["With", <PrincipalName name={createdBy} />],
+        ["Tenant", <TenantName id={tenantId} />],
+        ["Amount", <strong>{usd(amountUsd)}</strong>],
+        tokens === 0 ? null : ["Tokens", count(tokens)],
+        ["Model", model === null ? <Soft>any</Soft> : [model, provider].filter((text) => text !== null).join(" at ")],
+        taskType === null ? null : ["Task type", taskType],
+        userId === null ? null : ["User", userId],
+        planId === null ? null : ["Plan", <Link href={`/reservations?planId=${planId}`}>{shortId(planId)}</Link>],
+        ["Asked", <Moment at={reservation.createdAt} style="full" />],
+        ["Expires in", <Countdown at={reservation.expiresAt} />]
+      ]}
+    />
+  )
+}
+
+const raisesText = (shortages: ReadonlyArray<Shortage>): string => {
+  const [first, ...others] = shortages
+  if (first === undefined) return "Approve"
+  const { name, unit = "usd" } = first.cap
+  return others.length === 0
+    ? `Approve and raise ${name} by ${quantity(first.short, unit)}`
+    : `Approve and raise ${shortages.length} caps`
+}
+
+const ApproveDialog = ({ items: given, onDecided }: Pick<Decision, "items" | "onDecided">) => {
+  const mayRaise = useCan()("budgets:write")
+  const [ceiling, setCeiling] = useState("")
+  const ids = given.map(({ reservation }) => reservation.id).join(",")
+  // What a cap lacks changes while the dialog is open, and it promises no other raise than it makes.
+  const query = { ids, limit: given.length }
+  const items = useCall("approvals.list", { query }, { everySeconds: 5 }).data?.items ?? given
+  const most = ceiling.trim() === "" || Number.isNaN(Number(ceiling)) ? Infinity : Number(ceiling)
+  const shortages = shortagesOf(items, most)
+  const fixed = shortages.filter(({ cap }) => !cap.mayRaise)
+  const lacksCapability = shortages.length > fixed.length && !mayRaise
+  const [only] = items.length === 1 ? items : []
+  return (
+    <approve.Dialog
       title={titleOf("Approve", items)}
-      action="Approve"
+      action={fixed.length > 0 || lacksCapability ? "Approve" : raisesText(shortages)}
+      isDisabled={fixed.length > 0 || lacksCapability || items.length === 0}
       done={doneOf(items, "approved")}
+      body={shortages.length > 0 ? { override: true } : {}}
       send={decideAll(items, (input) => call("approvals.approve", input))}
       onDone={onDecided}
+      wide
     >
-      <approve.Field
-        label="Ceiling in US dollars"
-        name="ceilingUsd"
-        placeholder={items.length === 1 ? String(items[0]?.reservation.amountUsd) : "all of it"}
-        hint="At most this much of each is approved; empty for all of it"
-      />
-      <approve.Field label="Reason" name="reason" placeholder="Month-end close" />
-      <approve.Field
-        label="Raise the caps by what is short"
-        name="override"
-        disabled={!mayRaise}
-        hint={
-          mayRaise
-            ? "Where a cap that asks for approval has no room; a hard cap is never raised"
-            : "Needs the capability budgets:write"
-        }
-      />
+      {only === undefined ? null : <Asked of={only} />}
+      {items.length === 0 ? (
+        <p>Nothing waits any more: it was decided elsewhere, or has expired.</p>
+      ) : shortages.length === 0 ? (
+        <p>Every cap has room for {items.length === 1 ? "it" : "them"} now.</p>
+      ) : (
+        <ul className="plain">
+          {shortages.map((one) => (
+            <CapLine key={`${one.cap.capId} ${JSON.stringify(one.cap.scope)}`} of={one} />
+          ))}
+        </ul>
+      )}
+      {lacksCapability ? (
+        <p className="fault">
+          To raise a cap you need the capability <code>budgets:write</code>; a ceiling that fits needs no raise.
+        </p>
+      ) : fixed.length === 0 && shortages.length > 0 ? (
+        <p>A raise is of exactly what is short, and lasts until the period of the cap ends.</p>
+      ) : null}
+      <div className="row2">
+        <approve.Field
+          label="Ceiling in US dollars"
+          name="ceilingUsd"
+          placeholder={only === undefined ? "all of it" : String(only.reservation.amountUsd)}
+          hint="At most this much of each is approved; empty for all of it"
+          value={ceiling}
+          onChange={(event) => setCeiling(event.target.value)}
+        />
+        <approve.Field label="Reason" name="reason" placeholder="Month-end close" />
+      </div>
       {items.some(({ reservation }) => reservation.origin === "gateway") ? (
         <p>
           The call was not made. Its caller repeats it with the header <code>x-reservation-id</code>
-          {items.length === 1 ? (
+          {only === undefined ? null : (
             <>
-              : <code>{items[0]?.reservation.id}</code>
+              : <code>{only.reservation.id}</code>
             </>
-          ) : null}
+          )}
           .
         </p>
       ) : null}
       <FourEyes items={items} />
-    </approve.Act>
+    </approve.Dialog>
   )
 }
+
+const Approve = ({ button, items, label = "Approve", onDecided, unless }: Decision) => (
+  <Act
+    kind={button}
+    needs="budgets:approve"
+    unless={unless}
+    opens={<ApproveDialog items={items} onDecided={onDecided} />}
+  >
+    {label}
+  </Act>
+)
 
 const Deny = ({ items, onDecided, ...button }: Decision) => (
   <deny.Act
@@ -134,11 +260,15 @@ const Deny = ({ items, onDecided, ...button }: Decision) => (
     send={decideAll(items, (input) => call("approvals.deny", input as Input<"approvals.deny">))}
     onDone={onDecided}
   >
+    {items.length === 1 && items[0] !== undefined ? <Asked of={items[0]} /> : null}
     <p>{items.length === 1 ? "The reservation ends" : "The reservations end"}, and the caller gets the reason.</p>
     <FourEyes items={items} />
     <deny.Field label="Reason" name="reason" placeholder="Not this month" />
   </deny.Act>
 )
+
+/** The caps that have no room for it. */
+const waitedFor = (caps: ReadonlyArray<Cap>) => caps.filter(({ hasRoom }) => !hasRoom)
 
 /** Reservations that a cap holds until someone decides. */
 export default function Approvals() {
@@ -202,16 +332,19 @@ export default function Approvals() {
           )
         },
         {
-          title: "Caps",
+          title: "Waits for",
           cell: ({ caps }) => (
             <span className="chips">
-              {caps.slice(0, 2).map(({ capId, headroom, name }) => (
-                <Link key={capId} className="chip" href={`/caps/${capId}`}>
-                  {name ?? capId}
-                  {headroom === undefined ? null : `: ${headroom} free`}
-                </Link>
-              ))}
-              {caps.length > 2 ? <small>and {caps.length - 2} more</small> : null}
+              {waitedFor(caps)
+                .slice(0, 2)
+                .map(({ capId, name, short = 0, unit }) => (
+                  <Link key={capId} className="chip" href={`/caps/${capId}`}>
+                    {name ?? "a cap over all tenants"}
+                    {unit === undefined ? null : `: ${quantity(short, unit)} short`}
+                  </Link>
+                ))}
+              {waitedFor(caps).length > 2 ? <small>and {waitedFor(caps).length - 2} more</small> : null}
+              {waitedFor(caps).length === 0 ? <Soft>all have room now</Soft> : null}
             </span>
           )
         }

@@ -1,16 +1,31 @@
-import { type ReactNode, useState } from "react"
-import { useCall } from "../../api/hooks.ts"
+import { useState } from "react"
+import { useCall, useRow } from "../../api/hooks.ts"
 import { type Payload, type Row } from "../../api/operations.ts"
-import { timeZones } from "../../kit/format.tsx"
+import { Act } from "../../kit/actions.tsx"
+import { count, timeZones, usd } from "../../kit/format.tsx"
 import { SelectField, TextField, textOf } from "../../kit/forms/form.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
-import { useAgents, useApiKeys, useApplications } from "../../kit/names/names.tsx"
-import { TenantField } from "../../kit/names/tenants.tsx"
+import { dateIn, midnight } from "../../kit/lists/range.tsx"
+import { mostNames, type Option } from "../../kit/names/names.tsx"
+import { useTenants } from "../../kit/names/tenants.tsx"
+import { useCan } from "../../shell/session.tsx"
 
 type Cap = Row<"budgetCaps.list">
 type NewCap = Payload<"budgetCaps.create">
 
 type Threshold = NonNullable<NewCap["alertThresholds"]>[number]
+
+/** What a cap is made for, where that is known: the thing of the page that its button is on. */
+export interface CapTarget {
+  readonly agentId?: string
+  readonly apiKeyId?: string
+  readonly applicationId?: number
+  readonly model?: string
+  /** What it is called. */
+  readonly name?: string
+  /** Whose it is; null of what belongs to no tenant. */
+  readonly tenantId?: string | null
+}
 
 const create = formOf("budgetCaps.create")
 const update = formOf("budgetCaps.update")
@@ -19,6 +34,17 @@ const measures = ["spent", "committed", "forecast"] as const
 const measureNames = { spent: "Spent", committed: "Spent and reserved", forecast: "Forecast of the period" } as const
 const periods = ["month", "minute", "hour", "day", "week", "quarter", "year", "total", "rolling"] as const
 const periodNames = { total: "All time", rolling: "A rolling window" } as const
+const adverbs: Readonly<Record<string, string>> = {
+  minute: "each minute",
+  hour: "hourly",
+  day: "daily",
+  week: "weekly",
+  month: "monthly",
+  quarter: "quarterly",
+  year: "yearly",
+  total: "in all",
+  rolling: "rolling"
+}
 
 /** What is anchored where, by period. */
 const anchors: Readonly<Record<string, string>> = {
@@ -41,51 +67,287 @@ const thresholdsOf = (data: FormData): ReadonlyArray<Threshold> =>
       .map((text) => ({ measure, percent: Number(text) }))
   )
 
-const Terms = () => {
-  const [period, setPeriod] = useState<string>("month")
-  return (
-    <>
-      <div className="row2">
-        <SelectField
-          label="Period"
-          name="period"
-          value={period}
-          onChange={(event) => setPeriod(event.target.value)}
-          options={periods.map((name) => [name, name in periodNames ? periodNames[name as "total"] : `Each ${name}`])}
+/** When a period is counted, as the form has it now. */
+interface Terms {
+  readonly anchor: number
+  readonly period: string
+  readonly timeZone: string
+  readonly unit: string
+  readonly windowSeconds: number
+}
+
+interface OfTerms {
+  readonly onChange: (changed: Partial<Terms>) => void
+  readonly terms: Terms
+}
+
+const TermsFields = ({ onChange, terms: { anchor, period, timeZone, windowSeconds } }: OfTerms) => (
+  <>
+    <div className="row2">
+      <SelectField
+        label="Period"
+        name="period"
+        value={period}
+        onChange={(event) => onChange({ period: event.target.value })}
+        options={periods.map((name) => [name, name in periodNames ? periodNames[name as "total"] : `Each ${name}`])}
+      />
+      {period === "rolling" ? (
+        <create.Field
+          label="Window in seconds"
+          name="windowSeconds"
+          required
+          defaultValue={windowSeconds}
+          onChange={(event) => onChange({ windowSeconds: Number(event.target.value) })}
         />
-        {period === "rolling" ? (
-          <create.Field label="Window in seconds" name="windowSeconds" required defaultValue={3600} />
-        ) : period in anchors ? (
-          <create.Field label="Begins" name="anchor" defaultValue={1} hint={anchors[period]} />
-        ) : null}
-      </div>
-      {period === "total" || period === "rolling" ? null : (
-        <create.Field label="Time zone" name="timeZone" defaultValue="UTC" options={timeZones()} />
+      ) : period in anchors ? (
+        <create.Field
+          label="Begins"
+          name="anchor"
+          defaultValue={anchor}
+          hint={anchors[period]}
+          onChange={(event) => onChange({ anchor: Number(event.target.value) })}
+        />
+      ) : null}
+    </div>
+    {period === "total" || period === "rolling" ? null : (
+      <SelectField
+        label="Time zone"
+        name="timeZone"
+        data-member="text"
+        value={timeZone}
+        onChange={(event) => onChange({ timeZone: event.target.value })}
+        options={timeZones()}
+      />
+    )}
+  </>
+)
+
+const day = 86_400_000
+
+const between = (from: number, to: number, end: number) => ({ from, to, end })
+const instant = (at: number) => new Date(at).toISOString()
+
+/** The last period that is over, and when the one that runs ends; undefined where a report has no such range. */
+const closedPeriod = ({ anchor, period, timeZone, windowSeconds }: Terms, now: number) => {
+  const [year = 0, month = 1, date = 1] = dateIn(timeZone, now).split("-").map(Number)
+  const at = (months: number, days = 1) => midnight(timeZone, year, months, days)
+  // Where a period begins elsewhere, that is the service's to reckon.
+  if (anchor !== 1 && period in anchors) return undefined
+  switch (period) {
+    case "day":
+      return between(at(month - 1, date - 1), at(month - 1, date), at(month - 1, date + 1))
+    case "week": {
+      const monday = date - ((new Date(Date.UTC(year, month - 1, date)).getUTCDay() + 6) % 7)
+      return between(at(month - 1, monday - 7), at(month - 1, monday), at(month - 1, monday + 7))
+    }
+    case "month":
+      return between(at(month - 2), at(month - 1), at(month))
+    case "quarter": {
+      const first = month - 1 - ((month - 1) % 3)
+      return between(at(first - 3), at(first), at(first + 3))
+    }
+    case "year":
+      return between(at(-12), at(0), at(12))
+    case "rolling":
+      return windowSeconds * 1000 >= day && windowSeconds * 1000 <= 400 * day
+        ? between(now - windowSeconds * 1000, now, 0)
+        : undefined
+    default:
+      return undefined
+  }
+}
+
+const dates = (zone: string) => new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeZone: zone })
+
+/** What the cap would have counted in the last period that is over, and from when it counts. */
+const Past = ({
+  scope,
+  tenantId,
+  terms
+}: {
+  readonly scope: Scope
+  readonly tenantId: string
+  readonly terms: Terms
+}) => {
+  const [now] = useState(Date.now)
+  const found = closedPeriod(terms, now)
+  const named = Object.fromEntries(Object.entries(scope).filter(([, value]) => value !== "" && value !== "each"))
+  const hasEach = Object.values(scope).includes("each")
+  const range = found && { from: instant(found.from), to: instant(found.to), timeZone: terms.timeZone }
+  const { data } = useCall(
+    "insights.overview",
+    { query: { ...named, ...range, ...(tenantId === "all" || tenantId === "" ? {} : { tenantId }) } },
+    { enabled: useCan()("insights:read") && found !== undefined }
+  )
+  const shown = dates(terms.timeZone)
+  const { unit } = terms
+  const totals = data?.totals
+  const counted =
+    totals === undefined
+      ? undefined
+      : unit === "usd"
+        ? usd(totals.costUsd)
+        : unit === "tokens"
+          ? `${count(totals.inputTokens + totals.outputTokens)} tokens`
+          : `${count(totals.requests)} requests`
+  return (
+    <p className="soft" role="status">
+      {found === undefined || counted === undefined ? null : (
+        <>
+          {terms.period === "rolling"
+            ? "In the window before now"
+            : `In the last ${terms.period}, from ${shown.format(found.from)} until ${shown.format(found.to)},`}{" "}
+          it would have counted <strong>{counted}</strong>
+          {unit === "requests" ? "" : ` of ${count(totals?.requests ?? 0)} requests`}
+          {hasEach ? ", all of them together" : ""}.{" "}
+        </>
       )}
-    </>
+      It counts from now on, and nothing that was spent before
+      {found === undefined || found.end === 0 ? "" : `; the first ${terms.period} ends on ${shown.format(found.end)}`}.
+    </p>
   )
 }
 
-const Scope = () => {
-  const agents = useAgents()
-  const keys = useApiKeys()
-  const applications = useApplications()
+/** What the scope says as long as the form is open; empty where it says nothing. */
+type Scope = Readonly<Partial<Record<keyof NonNullable<NewCap["scope"]>, string>>>
+
+interface Named {
+  readonly id: string | number
+  readonly name: string
+  readonly tenantId?: string | null
+}
+
+/** What can be chosen, each with its tenant where there are several; of a tenant that was chosen, what is its own. */
+const useTargets = (
+  name: "agents.list" | "apiKeys.list" | "applications.list",
+  needs: string,
+  tenantId: string,
+  given?: string
+) => {
+  const may = useCan()(needs)
+  const { tenants } = useTenants()
+  const { data } = useCall(name, mostNames, { enabled: may })
+  const row = useRow(name, given ?? "", may && given !== undefined && given !== "" && given !== "each")
+  const known: ReadonlyArray<Named> = data?.items ?? []
+  const all = row != null && !known.some(({ id }) => id === row.id) ? [row as Named, ...known] : known
+  const tenantOf = new Map(tenants)
+  const options = all
+    .filter((one) => tenantId === "" || one.tenantId === undefined || one.tenantId === tenantId)
+    .map((one): Option => {
+      const tenant =
+        tenantId === "" && tenants.length > 1 && one.tenantId != null ? tenantOf.get(one.tenantId) : undefined
+      return [String(one.id), tenant === undefined ? one.name : `${one.name} · ${tenant}`]
+    })
+  return { options, find: (id: string) => all.find((one) => String(one.id) === id) }
+}
+
+interface OfTarget {
+  readonly onScope: (changed: Scope) => void
+  readonly onTenant: (tenantId: string) => void
+  readonly scope: Scope
+  readonly tenantId: string
+}
+
+/** Whose spend the cap counts: the tenant, and who or what of it. */
+const Target = ({ onScope, onTenant, scope, tenantId }: OfTarget) => {
+  const { isComplete, isSystem, tenants } = useTenants()
+  const agents = useTargets("agents.list", "agents:read", tenantId, scope.agentId)
+  const keys = useTargets("apiKeys.list", "api-keys:read", tenantId, scope.apiKeyId)
+  const applications = useTargets("applications.list", "applications:read", tenantId, scope.applicationId)
+  const models = useCall("llm.models", {}, { enabled: useCan()("llm:read") }).data ?? []
+  const choose = (member: "agentId" | "apiKeyId", find: (id: string) => Named | undefined) => (id: string) => {
+    const home = find(id)?.tenantId
+    if (home != null) onTenant(home)
+    onScope({ [member]: id })
+  }
   return (
-    <details>
-      <summary>Only some of the spend</summary>
-      <div className="stack">
-        <small>All that is named must match. Left as they are, the cap counts everything.</small>
-        <div className="row2">
-          <create.Field label="Agent" name="scope.agentId" options={[...everyOne, ...agents]} />
-          <create.Field label="API key" name="scope.apiKeyId" options={[...everyOne, ...keys]} />
-          <create.Field label="Application" name="scope.applicationId" options={[...everyOne, ...applications]} />
-          <create.Field label="Model" name="scope.model" placeholder="any" />
-          <create.Field label="Provider" name="scope.provider" placeholder="any" />
-          <create.Field label="Task type" name="scope.taskType" placeholder="any" />
-          <create.Field label="User" name="scope.userId" placeholder="any" />
-        </div>
+    <fieldset>
+      <legend className="label">Whose spend it counts</legend>
+      <div className="row2">
+        {!isSystem ? null : isComplete ? (
+          <SelectField
+            label="Tenant"
+            name="tenantId"
+            data-member="text"
+            value={tenantId}
+            onChange={(event) => {
+              onTenant(event.target.value)
+              // What is another tenant's would not be found there.
+              onScope({
+                ...(scope.agentId === "each" ? {} : { agentId: "" }),
+                ...(scope.apiKeyId === "each" ? {} : { apiKeyId: "" })
+              })
+            }}
+            options={[["", "The default tenant"], ["all", "Over all tenants"], ...tenants]}
+          />
+        ) : (
+          <create.Field
+            label="Tenant"
+            name="tenantId"
+            placeholder="The default tenant"
+            hint="Its id"
+            value={tenantId}
+            onChange={(event) => onTenant(event.target.value)}
+          />
+        )}
+        <SelectField
+          label="Agent"
+          name="scope.agentId"
+          data-member="text"
+          value={scope.agentId ?? ""}
+          onChange={(event) => choose("agentId", agents.find)(event.target.value)}
+          options={[...everyOne, ...agents.options]}
+        />
+        <SelectField
+          label="API key"
+          name="scope.apiKeyId"
+          data-member="text"
+          value={scope.apiKeyId ?? ""}
+          onChange={(event) => choose("apiKeyId", keys.find)(event.target.value)}
+          options={[...everyOne, ...keys.options]}
+        />
+        <TextField
+          label="Model"
+          name="scope.model"
+          data-member="text"
+          list="models-of-caps"
+          placeholder="any"
+          hint="“each” counts each by itself"
+          value={scope.model ?? ""}
+          onChange={(event) => onScope({ model: event.target.value })}
+        />
       </div>
-    </details>
+      <datalist id="models-of-caps">
+        {models.map(({ id }) => (
+          <option key={id} value={id} />
+        ))}
+      </datalist>
+      <details>
+        <summary>An application, provider, task type or user alone</summary>
+        <div className="row2">
+          <SelectField
+            label="Application"
+            name="scope.applicationId"
+            data-member="text"
+            value={scope.applicationId ?? ""}
+            onChange={(event) => onScope({ applicationId: event.target.value })}
+            options={[...everyOne, ...applications.options]}
+          />
+          {(["provider", "taskType", "userId"] as const).map((member) => (
+            <TextField
+              key={member}
+              label={{ provider: "Provider", taskType: "Task type", userId: "User" }[member]}
+              name={`scope.${member}`}
+              data-member="text"
+              placeholder="any"
+              value={scope[member] ?? ""}
+              onChange={(event) => onScope({ [member]: event.target.value })}
+            />
+          ))}
+        </div>
+        <small>All that is named must match.</small>
+      </details>
+    </fieldset>
   )
 }
 
@@ -114,17 +376,6 @@ const Alerts = ({ thresholds }: { readonly thresholds: ReadonlyArray<Threshold> 
   )
 }
 
-/** What a cap says when it is made and when it is changed. */
-const Fields = ({ beside, label }: { readonly beside?: ReactNode; readonly label: string }) => (
-  <>
-    <create.Field label="Name" name="name" placeholder="All agents, monthly" />
-    <div className="row2">
-      <create.Field label={label} name="limit" />
-      {beside}
-    </div>
-  </>
-)
-
 const Mode = ({ mode = "hard" }: { readonly mode?: Cap["mode"] }) => (
   <create.Field
     label="When it is full"
@@ -138,37 +389,114 @@ const Mode = ({ mode = "hard" }: { readonly mode?: Cap["mode"] }) => (
   />
 )
 
-export const MakeCap = ({ onClose }: { readonly onClose?: () => void }) => (
-  <create.Dialog
-    title="Make a cap"
-    action="Make the cap"
-    done="The cap is made"
-    wide
-    onClose={onClose}
-    body={({ tenantId, ...body }, data) => ({
-      scope: {},
-      ...body,
-      period: textOf(data, "period") as Cap["period"],
-      alertThresholds: thresholdsOf(data),
-      ...(tenantId === undefined ? {} : { tenantId: tenantId === "all" ? null : tenantId })
-    })}
-  >
-    <Fields
-      label="Limit"
-      beside={
-        <create.Field
+/** The scope as the request takes it; undefined values are of members that it does not name. */
+const scopeOf = (scope: Scope): NonNullable<NewCap["scope"]> =>
+  Object.fromEntries(
+    Object.entries(scope).flatMap(([name, value]) =>
+      value === "" ? [] : [[name, name === "applicationId" && value !== "each" ? Number(value) : value]]
+    )
+  )
+
+const initialScope = ({ agentId = "", apiKeyId = "", applicationId, model = "" }: CapTarget): Scope => ({
+  agentId,
+  apiKeyId,
+  applicationId: applicationId === undefined ? "" : String(applicationId),
+  model
+})
+
+const nameOf = (options: ReadonlyArray<Option>, id: string | undefined, each: string) =>
+  id === "each" ? each : options.find(([value]) => value === id)?.[1].split(" · ")[0]
+
+/** Makes a cap; where what it is for is known, it says so, and only the limit is asked. */
+export const MakeCap = ({ onClose, target }: { readonly onClose?: () => void; readonly target?: CapTarget }) => {
+  const { isSystem, tenants } = useTenants()
+  const [tenantId, setTenant] = useState(target?.tenantId ?? "")
+  const [scope, setScope] = useState<Scope>(initialScope(target ?? {}))
+  const [terms, setTerms] = useState<Terms>({
+    anchor: 1,
+    period: "month",
+    timeZone: "UTC",
+    unit: "usd",
+    windowSeconds: 3600
+  })
+  const [name, setName] = useState<string>()
+  const change = (changed: Partial<Terms>) => setTerms({ ...terms, ...changed })
+  const { options: agents } = useTargets("agents.list", "agents:read", "", scope.agentId)
+  const { options: keys } = useTargets("apiKeys.list", "api-keys:read", "", scope.apiKeyId)
+  const seesTenants = useCan()("tenants:read")
+  const known = useCall("tenants.list", mostNames, { enabled: isSystem && seesTenants }).data?.items
+  const defaultTenant = known?.find(({ slug }) => slug === "default")
+  const counted = tenantId === "" && isSystem ? (defaultTenant?.id ?? "") : tenantId
+  const tenantName = tenantId === "all" ? "All tenants" : tenants.find(([id]) => id === counted)?.[1]
+  const named =
+    target?.name ??
+    nameOf(agents, scope.agentId, "Each agent") ??
+    nameOf(keys, scope.apiKeyId, "Each key") ??
+    (scope.model === "" ? undefined : scope.model)
+  // Of what belongs to a tenant the tenant is known; a model is of all of them.
+  const isKnown =
+    target !== undefined &&
+    (!isSystem || target.agentId !== undefined || target.apiKeyId !== undefined || target.model === undefined)
+  const isTenant = Object.values(scope).every((value) => value === "")
+  const suggested = `${named ?? tenantName ?? "Everything"}, ${adverbs[terms.period]}`
+  return (
+    <create.Dialog
+      title={target === undefined || named === undefined ? "Make a cap" : `Set a cap for ${named}`}
+      action="Make the cap"
+      done="The cap is made"
+      wide
+      onClose={onClose}
+      body={(body, data) => ({
+        ...body,
+        scope: scopeOf(scope),
+        period: textOf(data, "period") as Cap["period"],
+        alertThresholds: thresholdsOf(data),
+        ...(tenantId === "" || !isSystem ? {} : { tenantId: tenantId === "all" ? null : tenantId })
+      })}
+    >
+      {isKnown ? (
+        <p>
+          It counts {isTenant ? "all spend" : "the spend"} of <strong>{named}</strong>
+          {isTenant || tenantName === undefined ? "" : ` of ${tenantName}`}, and nothing else.
+        </p>
+      ) : (
+        <Target
+          scope={scope}
+          tenantId={tenantId}
+          onScope={(changed) => setScope((before) => ({ ...before, ...changed }))}
+          onTenant={setTenant}
+        />
+      )}
+      <div className="row2">
+        <create.Field label="Limit" name="limit" />
+        <SelectField
           label="Counts"
           name="unit"
+          data-member="text"
+          value={terms.unit}
+          onChange={(event) => change({ unit: event.target.value })}
           options={{ usd: "US dollars", tokens: "Tokens", requests: "Requests" }}
         />
-      }
-    />
-    <Terms />
-    <Mode />
-    <Alerts thresholds={[80, 100].map((percent) => ({ measure: "spent", percent }))} />
-    <Scope />
-    <TenantField others={[["all", "Over all tenants"]]} />
-  </create.Dialog>
+      </div>
+      <TermsFields terms={terms} onChange={change} />
+      <Past scope={scope} tenantId={counted} terms={terms} />
+      <Mode />
+      <create.Field
+        label="Name"
+        name="name"
+        value={name ?? suggested}
+        onChange={(event) => setName(event.target.value)}
+      />
+      <Alerts thresholds={[80, 100].map((percent) => ({ measure: "spent", percent }))} />
+    </create.Dialog>
+  )
+}
+
+/** The button on the page of an agent, a key, a model or a tenant, which makes a cap for it. */
+export const CapFor = ({ label = "Set a cap", of }: { readonly label?: string; readonly of: CapTarget }) => (
+  <Act needs="budgets:write" opens={<MakeCap target={of} />}>
+    {label}
+  </Act>
 )
 
 /** Changes a cap: what it counts stays as it was made. */
@@ -185,7 +513,8 @@ export const EditCap = ({ cap }: { readonly cap: Cap }) => {
       of={cap}
       body={(body, data) => ({ ...body, alertThresholds: thresholdsOf(data) })}
     >
-      <Fields label={`Limit in ${cap.unit === "usd" ? "US dollars" : cap.unit}`} />
+      <update.Field label="Name" name="name" />
+      <update.Field label={`Limit in ${cap.unit === "usd" ? "US dollars" : cap.unit}`} name="limit" />
       <Mode mode={cap.mode} />
       <Alerts thresholds={cap.alertThresholds} />
     </update.Dialog>

@@ -9,7 +9,7 @@ import { type Column } from "../../kit/lists/table.tsx"
 import { AgentName, CapName, EntityName, Named, PrincipalName } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
 import { Page } from "../../kit/page.tsx"
-import { Soft } from "../../kit/parts.tsx"
+import { Noted, Soft } from "../../kit/parts.tsx"
 import { NotAllowed } from "../../kit/states.tsx"
 import { useRefusal } from "../../shell/session.tsx"
 
@@ -21,13 +21,25 @@ export const refused = { actionType: "SpendRefused", outcome: "denied" } as cons
 /** When, why and to whom something was refused; an entry counts those of a minute that are alike. */
 export const refusalColumns: ReadonlyArray<Column<Entry>> = [
   { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} /> },
-  { title: "Times", isNumber: true, cell: ({ count: times }) => count(times) },
+  {
+    title: "Times",
+    isNumber: true,
+    // The repetitions of a minute become an entry of their own when it is over.
+    cell: ({ count: times, occurredAt }) =>
+      Date.now() - Date.parse(occurredAt) < countedSeconds * 1000 ? <Soft>{count(times)} so far</Soft> : count(times)
+  },
   { title: "Who asked", cell: ({ userId }) => <PrincipalName name={userId} /> },
   {
     title: "Why",
-    cell: ({ id, reason }) => <Link href={`/audit/${id}`}>{reason?.replace(/^.*has no room: (.)/, toStart)}</Link>
+    cell: ({ id, reason }) => {
+      const [why = "", figures] = (reason ?? "").replace(/^.*has no room: (.)/, toStart).split(/ (?=Asked for: )/)
+      return <Noted isBelow value={<Link href={`/audit/${id}`}>{why}</Link>} note={figures} />
+    }
   }
 ]
+
+/** How long like refusals are counted together, with the time that it takes to write that. */
+const countedSeconds = 70
 
 const toStart = (_: string, first: string) => first.toUpperCase()
 

@@ -1,6 +1,5 @@
 import { useCall } from "../../../api/hooks.ts"
 import { type Of } from "../../../kit/actions.tsx"
-import { CapBar } from "../../../kit/charts/cap-bar.tsx"
 import { count, Moment, usd } from "../../../kit/format.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../../kit/forms/operation.tsx"
 import { Chips, ScopePicker } from "../../../kit/forms/scopes.tsx"
@@ -9,6 +8,8 @@ import { PrincipalName } from "../../../kit/names/names.tsx"
 import { TenantName } from "../../../kit/names/tenants.tsx"
 import { Answered, Card, Facts, orNone, Soft } from "../../../kit/parts.tsx"
 import { useCan } from "../../../shell/session.tsx"
+import { CapFor } from "../../money/cap-form.tsx"
+import { CapsThatApply } from "../../money/caps-that-apply.tsx"
 import { type Agent, write } from "./status.tsx"
 
 const { Change, Field } = formOf("agents.update")
@@ -56,15 +57,13 @@ export const Retire = ({ of: agent }: Of<Agent>) => (
   </ConfirmAct>
 )
 
-const Spend = ({ id }: { readonly id: string }) => {
+const Spend = ({ of: { id, name, tenantId } }: Of<Agent>) => {
   const may = useCan()
   const overview = useCall(
     "insights.overview",
     { query: { agentId: id, ...lastDays() } },
     { enabled: may("insights:read") }
   )
-  const caps = useCall("budgetCaps.status", { query: { limit: 200 } }, { enabled: may("budgets:read") })
-  const own = (caps.data?.items ?? []).filter(({ scope }) => scope.agentId === id)
   return (
     <Card title="Budget" link={[`/usage?agentId=${id}`, "Open usage"]}>
       <div className="in stack">
@@ -81,12 +80,8 @@ const Spend = ({ id }: { readonly id: string }) => {
             Its spend needs the capability <code>insights:read</code>.
           </p>
         )}
-        {own.map((cap) => (
-          <CapBar key={`${cap.capId}`} cap={cap} />
-        ))}
-        {caps.data !== undefined && own.length === 0 ? (
-          <p className="soft">No cap counts this agent by itself; those of its tenant hold.</p>
-        ) : null}
+        <CapsThatApply of={{ agentId: id }} />
+        <CapFor of={{ agentId: id, name, tenantId }} />
       </div>
     </Card>
   )
@@ -128,7 +123,7 @@ export const Identity = ({ of: agent }: Of<Agent>) => (
       />
     </Card>
     <div className="span-4">
-      <Spend id={agent.id} />
+      <Spend of={agent} />
     </div>
   </div>
 )
