@@ -180,7 +180,7 @@ describe.skipIf(executablePath === undefined)("jobs about money", () => {
               yield* step(() => row.first().waitFor())
               const text = yield* step(() => row.first().innerText())
               assert.match(text, /1 so far/)
-              assert.match(text, /Asked for: \$2; limit: \$1; spent: \$0; reserved: \$0; resets: /)
+              assert.match(text, /Asked for: \$2\.00; limit: \$1\.00; spent: \$0\.00; reserved: \$0\.00; resets/)
               if (size === ordinary) yield* sees(row.first())
             })
           )

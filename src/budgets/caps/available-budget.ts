@@ -123,11 +123,11 @@ export class AvailableBudgets extends Context.Service<AvailableBudgets>()("app/b
       return {
         asOf,
         fullOverAllTenants: items.some(
-          (item) => item.tenantId === null && item.mode !== "soft" && item.dependsOn.length === 0 && isFull(item)
+          (item) => item.tenantId === null && item.mode !== "soft" && item.dependsOn.length === 0 && isFull(item.use)
         ),
         items: items
-          .filter((item) => isOwn(item) && seesCounted(principal, item.scope))
-          .toSorted((a, b) => a.dependsOn.length - b.dependsOn.length || b.percentUsed - a.percentUsed)
+          .filter((item) => isOwn(item) && seesCounted(principal, item.use.scope))
+          .toSorted((a, b) => a.dependsOn.length - b.dependsOn.length || b.use.percentUsed - a.use.percentUsed)
       }
     })
 
@@ -149,7 +149,7 @@ const isFull = ({ state }: CapUtilization): boolean => state === "exhausted" || 
 const countsEach = ({ cap, dependsOn }: CompatibleCap): boolean => dependsOn.some((name) => cap.scope[name] === "each")
 
 const toApplicable = ({ cap, dependsOn }: CompatibleCap, use: CapUtilization): ApplicableCap => ({
-  ...use,
+  use,
   tenantId: recordedIn(cap),
   mode: cap.mode,
   period: cap.period,

@@ -184,6 +184,7 @@ export type GrantCreation = typeof GrantCreation.Type
 
 /** The scope of one counter of a cap. */
 export const CountedScope = Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Int])).annotate({
+  component: "CountedScope",
   description: "The scope, with the value that is counted in the place of `each`",
   examples: [{ model: "gpt-5" }]
 })
@@ -227,7 +228,7 @@ export type CapsSubject = Schema.Struct<typeof capsSubject>["Type"]
 
 /** A cap that applies to a subject, and what it has left. */
 export const ApplicableCap = Schema.Struct({
-  ...CapUtilization.fields,
+  use: CapUtilization,
   tenantId: Schema.NullOr(TenantId).annotate({ description: "null: over all tenants" }),
   mode: CapMode,
   period: Period,

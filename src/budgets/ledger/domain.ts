@@ -66,7 +66,7 @@ export const Period = Schema.Literals([
   "year",
   "total",
   "rolling"
-]).annotate({ examples: ["month"] })
+]).annotate({ component: "CapPeriod", examples: ["month"] })
 export type Period = typeof Period.Type
 
 export const CapMode = Schema.Literals(["hard", "soft", "approval"]).annotate({

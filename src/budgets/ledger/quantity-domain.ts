@@ -3,7 +3,10 @@ import { exactNumber } from "../../kernel/json/exact-number.ts"
 import { nanoUsdOf, usdText } from "../../kernel/usd.ts"
 
 /** What a cap counts; amounts in it are nano-dollars, tokens or requests, always as bigint. */
-export const Unit = Schema.Literals(["usd", "tokens", "requests"]).annotate({ examples: ["usd"] })
+export const Unit = Schema.Literals(["usd", "tokens", "requests"]).annotate({
+  component: "CapUnit",
+  examples: ["usd"]
+})
 export type Unit = typeof Unit.Type
 
 const largestUsd = 8_388_607.999999999
@@ -34,11 +37,15 @@ export const amountOf = (unit: Unit, quantity: number): bigint =>
 export const quantityOf = (unit: Unit, amount: bigint): number =>
   Number(unit === "usd" ? usdText(amount) : String(amount))
 
+/** Dollars with two decimals, and all that there are beyond. */
+const dollarsText = (nanoUsd: bigint): string => {
+  const [whole, fraction = ""] = usdText(nanoUsd).split(".")
+  return `$${whole}.${fraction.padEnd(2, "0")}`
+}
+
 /** An amount as texts name it: `$1.25`, `1,200 tokens`. */
 export const amountText = (unit: Unit | "seconds", amount: bigint): string =>
-  unit === "usd"
-    ? `$${usdText(amount)}`
-    : `${amount.toLocaleString("en-US")} ${amount === 1n ? unit.slice(0, -1) : unit}`
+  unit === "usd" ? dollarsText(amount) : `${amount.toLocaleString("en-US")} ${amount === 1n ? unit.slice(0, -1) : unit}`
 
 /** A sum of some unit, as large as it may become, and exact. */
 export const Total = exactNumber({ component: "Total", examples: [12.5] })

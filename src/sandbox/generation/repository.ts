@@ -65,12 +65,7 @@ export class GenerationRepository extends Context.Service<GenerationRepository>(
       writeDay: (day: string, calls: number, first: string, days: number) =>
         Effect.orDie(Effect.asVoid(sql`SELECT usage_generate_day(${day}::date, ${calls}, ${first}::date, ${days})`)),
       /** Lets agents have been seen when they made their last call. */
-      see: Effect.orDie(
-        Effect.asVoid(sql`
-          UPDATE agents a SET last_seen_at = u.last FROM (
-            SELECT agent_id, max(occurred_at) AS last FROM usage_rows WHERE agent_id IS NOT NULL GROUP BY agent_id) u
-          WHERE a.id = u.agent_id`)
-      ),
+      see: Effect.orDie(Effect.asVoid(sql`SELECT usage_generate_sightings()`)),
       /** Lets the caps that there are count what was generated since a day. */
       count: (first: string) =>
         Effect.orDie(Effect.asVoid(sql`SELECT usage_generate_counts(${first}::date::timestamp AT TIME ZONE 'UTC')`)),

@@ -381,7 +381,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       })
       assert.match(
         refused.body.detail,
-        /^The cap "later and hard" has no room: .*limit: \$0\.5;.*No approval raises it/
+        /^The cap "later and hard" has no room: .*limit: \$0\.50;.*No approval raises it/
       )
     })
   )

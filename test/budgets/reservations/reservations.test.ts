@@ -168,7 +168,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const [first, ...others] = yield* refusals
       assert.lengthOf(others, 0)
       const summary = 'The cap "Ten dollars" has no room: the amount is more than it ever allows.'
-      const figures = "Asked for: $50; limit: $10; spent: $0; reserved: $0; "
+      const figures = "Asked for: $50.00; limit: $10.00; spent: $0.00; reserved: $0.00; "
       assert.deepInclude(first, { entityId: capIds[0], outcome: "denied", count: 1 })
       assert.isTrue(first.reason.startsWith(`${summary} ${figures}`), first.reason)
       const { body: detail } = yield* call("GET", `/api/audit-logs/${first.id}`)

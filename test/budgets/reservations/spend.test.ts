@@ -168,7 +168,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.deepStrictEqual(caps, [{ capId, resetsAt }])
         assert.strictEqual(
           body.detail,
-          `The cap "monthly" has no room: the amount is more than it ever allows. Asked for: $2; limit: $1; spent: $0; reserved: $0; resets: ${resetsAt}.`
+          `The cap "monthly" has no room: the amount is more than it ever allows. Asked for: $2.00; limit: $1.00; spent: $0.00; reserved: $0.00; resets: ${resetsAt}.`
         )
       })
   )

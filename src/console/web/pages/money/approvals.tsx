@@ -338,10 +338,12 @@ export default function Approvals() {
               {waitedFor(caps)
                 .slice(0, 2)
                 .map(({ capId, name, short = 0, unit }) => (
-                  <Link key={capId} className="chip" href={`/caps/${capId}`}>
-                    {name ?? "a cap over all tenants"}
-                    {unit === undefined ? null : `: ${quantity(short, unit)} short`}
-                  </Link>
+                  <span key={capId}>
+                    <Link className="chip" href={`/caps/${capId}`}>
+                      {name ?? "a cap over all tenants"}
+                    </Link>{" "}
+                    {unit === undefined ? null : <small>{quantity(short, unit)} short</small>}
+                  </span>
                 ))}
               {waitedFor(caps).length > 2 ? <small>and {waitedFor(caps).length - 2} more</small> : null}
               {waitedFor(caps).length === 0 ? <Soft>all have room now</Soft> : null}

@@ -32,8 +32,17 @@ export const refusalColumns: ReadonlyArray<Column<Entry>> = [
   {
     title: "Why",
     cell: ({ id, reason }) => {
-      const [why = "", figures] = (reason ?? "").replace(/^.*has no room: (.)/, toStart).split(/ (?=Asked for: )/)
-      return <Noted isBelow value={<Link href={`/audit/${id}`}>{why}</Link>} note={figures} />
+      const [why = "", given] = (reason ?? "").replace(/^.*has no room: (.)/, toStart).split(/ (?=Asked for: )/)
+      const [figures, resetsAt] = (given ?? "").split(/; resets: (\S+Z)\.$/)
+      const note =
+        resetsAt === undefined ? (
+          given
+        ) : (
+          <>
+            {figures}; resets <Moment at={resetsAt} style="date" />
+          </>
+        )
+      return <Noted isBelow value={<Link href={`/audit/${id}`}>{why}</Link>} note={note} />
     }
   }
 ]

@@ -81,7 +81,9 @@ const Spend = ({ of: { id, name, tenantId } }: Of<Agent>) => {
           </p>
         )}
         <CapsThatApply of={{ agentId: id }} />
-        <CapFor of={{ agentId: id, name, tenantId }} />
+        <div>
+          <CapFor of={{ agentId: id, name, tenantId }} />
+        </div>
       </div>
     </Card>
   )
