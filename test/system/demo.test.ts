@@ -97,7 +97,11 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "5 minutes" })("the dem
       const purge = runCommand("src/cli/demo-purge.ts", { Database__Directory: directory })
       yield* Effect.gen(function* () {
         const service = yield* startProcess(directory, {}, ["--demo"])
-        yield* eventually(Effect.sync(service.output), (output) => /The demo is ready|--demo|Error/.test(output))
+        yield* eventually(
+          Effect.sync(service.output),
+          (output) => /The demo is ready|--demo:/.test(output),
+          "4 minutes"
+        )
         assert.include(service.output(), "The demo is ready")
         yield* checkFigures(service)
         const refused = yield* purge
