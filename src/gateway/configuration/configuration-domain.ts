@@ -104,6 +104,10 @@ export const ConfiguredProvider = Schema.Struct({
     optional(text(1, 100_000)),
     "Certificate authorities (PEM) that are trusted in the place of the system's; the system's unless given"
   ),
+  catalogue: member(
+    optional(Schema.Boolean),
+    "Serve each of its models that the catalogue knows, under its own name; `false` for those in `models` alone. True unless given"
+  ),
   unlisted: member(
     optional(Schema.Struct({ prices: member(Prices, "What their tokens cost at most, in US dollars per million") })),
     "Serve any model of it, as `<provider>/<model>`, held and charged at these prices; only listed models unless given"

@@ -1,5 +1,4 @@
 import { Context, Effect, Layer, Redacted } from "effect"
-import { lookupTable } from "../../kernel/lookup-table.ts"
 import { type Dialect, type ProviderApi } from "../formats/domain.ts"
 import { dialects, spoken } from "../formats/registry/formats.ts"
 import { ProviderClients } from "../providers/clients.ts"
@@ -10,27 +9,13 @@ import { type ConfiguredProvider, type GatewayDocument } from "./configuration-d
 import { loopbackProvider, type ConnectedProvider } from "./gateway-snapshot.ts"
 import { ProviderKeys } from "./provider-keys.ts"
 import { bearsCredential } from "./validate.ts"
+import { vendorAt } from "./vendors-domain.ts"
 
 /** Reasoning models may send nothing for minutes; this is half of a call's time, so that another target has the rest. */
 const timeoutSecondsDefault = 300
 const maxConcurrencyDefault = 1000
 /** The time limit for testing a provider. */
 const testTimeoutSeconds = 15
-
-/** The base URLs of the catalogue's vendors. */
-const vendorHosts = lookupTable<string>({
-  "api.openai.com": "openai",
-  "api.anthropic.com": "anthropic",
-  "generativelanguage.googleapis.com": "google",
-  "api.x.ai": "x-ai",
-  "api.mistral.ai": "mistral-ai",
-  "api.groq.com": "groq",
-  "api.cohere.ai": "cohere",
-  "api.cohere.com": "cohere",
-  "api.moonshot.ai": "moonshot",
-  "api.cerebras.ai": "cerebras",
-  "api.deepseek.com": "deepseek"
-})
 
 /** A dialect is named after the vendor whose own service has all of its APIs. */
 const apisOf = ({ apis, dialect }: ConfiguredProvider, vendor: string | undefined): ReadonlySet<ProviderApi> => {
@@ -69,7 +54,7 @@ export class Connections extends Context.Service<
       const openOne = Effect.fnUntraced(function* (configured: ConfiguredProvider) {
         const { apiKey: reference, dialect, id, maxConcurrency = maxConcurrencyDefault } = configured
         const url = URL.parse(configured.baseUrl)
-        const vendor = vendorHosts[url?.hostname ?? ""]
+        const vendor = vendorAt(configured.baseUrl)
         const { mcpServers = [] } = configured
         const sharedIds = new Set(configured.sharedIds)
         const requestMembers = new Set(configured.requestMembers)

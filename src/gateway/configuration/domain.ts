@@ -92,6 +92,12 @@ export const NamedProvider = Schema.Union([
     model: Schema.optionalKey(ModelName.annotate({ examples: ["loopback-1"] }))
   }),
   Schema.Struct({
+    id: Schema.optionalKey(ProviderId).pipe(
+      Schema.annotateKey({
+        description:
+          "What it is to be called, by which the catalogue may know its models where the address tells nothing"
+      })
+    ),
     dialect: Dialect,
     baseUrl: BaseUrl,
     apiKey: Schema.optionalKey(ApiKey),
@@ -117,7 +123,10 @@ export type ProviderTest = typeof ProviderTest.Type
 export const ListedModel = Schema.Struct({
   id: Schema.String.annotate({ examples: ["gpt-4o"] }),
   ownedBy: Schema.NullOr(Schema.String).annotate({ examples: ["openai"] }),
-  createdAt: Schema.NullOr(Instant)
+  createdAt: Schema.NullOr(Instant),
+  kind: Schema.NullOr(ModelKind).annotate({ description: "Null where the catalogue does not know the model" }),
+  contextTokens: TokenLimit,
+  prices: Schema.NullOr(Prices).annotate({ description: "Those of the catalogue; null where it knows none" })
 }).annotate({ identifier: "ListedModel" })
 export type ListedModel = typeof ListedModel.Type
 

@@ -88,6 +88,7 @@ export interface GatewaySnapshot {
   }
   readonly cache: { readonly ttlSeconds: number; readonly maxEntries: number }
   readonly betaOf: Catalogue["betaOf"]
+  readonly factsOf: Catalogue["factsOf"]
   readonly warnings: ReadonlyArray<string>
 }
 
@@ -282,8 +283,10 @@ export const gatewaySnapshot = (
 ): GatewaySnapshot => {
   const providers = new Map([loopback, ...given].map((provider) => [provider.id, provider]))
   const own = (document.models ?? []).map((model) => configured(model, providers, catalogue))
+  const closed = new Set((document.providers ?? []).flatMap(({ catalogue, id }) => (catalogue === false ? [id] : [])))
+  const open = given.filter(({ id }) => !closed.has(id))
   const taken = new Set([loopbackModel, ...own.flatMap(({ aliases, id }) => [id, ...aliases])])
-  const models = [loopbackRunning(loopback), ...own, ...catalogued(given, catalogue).filter(({ id }) => !taken.has(id))]
+  const models = [loopbackRunning(loopback), ...own, ...catalogued(open, catalogue).filter(({ id }) => !taken.has(id))]
   const names = new Map<string, ServedModel>()
   const ratesByName = new Map<string, RateTable>()
   for (const model of models) {
@@ -361,6 +364,7 @@ export const gatewaySnapshot = (
     },
     cache: { ttlSeconds: document.cache?.ttlSeconds ?? 300, maxEntries: document.cache?.maxEntries ?? 1000 },
     betaOf: catalogue.betaOf,
+    factsOf: catalogue.factsOf,
     warnings: [...warnings, ...unpriced]
   }
 }

@@ -59,7 +59,7 @@ export class LlmApi extends HttpApiGroup.make("llm")
     endpoint.post("testProvider", "/providers/test", {
       summary: "Test a provider",
       description:
-        "Requests the provider's list of models, which costs nothing; 200 also when that fails. Only for the service account and system API keys. An address of your own must be of the public internet, unless Llm:Gateway:AllowPrivateAddresses.",
+        "Requests the provider's list of models, which costs nothing; 200 also when that fails. A configured provider is tested with its stored key, only for the service account and API keys of the installation. An address is tested with the key of the request, also for people who are signed in; it must be of the public internet, unless Llm:Gateway:AllowPrivateAddresses.",
       access: admin,
       payload: NamedProvider,
       success: ProviderTest,
@@ -67,7 +67,8 @@ export class LlmApi extends HttpApiGroup.make("llm")
     }),
     endpoint.post("listModels", "/providers/list-models", {
       summary: "List a provider's models",
-      description: "As the provider lists them; the same rules as of the test.",
+      description:
+        "As the provider lists them, each with what the catalogue knows of it; the same rules as of the test.",
       access: admin,
       payload: NamedProvider,
       success: Schema.Array(ListedModel),

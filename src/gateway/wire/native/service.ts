@@ -17,6 +17,7 @@ import {
 import { type ServedModel, type ConnectedProvider } from "../../configuration/gateway-snapshot.ts"
 import { GatewayConfiguration } from "../../configuration/service.ts"
 import { referenceOf } from "../../configuration/validate.ts"
+import { vendorAt } from "../../configuration/vendors-domain.ts"
 import { type Provider, type ProviderFailure } from "../../providers/provider.ts"
 import { Breakers } from "../../routing/breakers.ts"
 import { ProviderHealth } from "../../routing/router.ts"
@@ -116,23 +117,30 @@ export class Gateway extends Context.Service<
       /** The provider that a caller specifies; one at its own address gets only its own key, never one of the gateway's. */
       const providerOf = Effect.fnUntraced(function* (named: NamedProvider) {
         const { kind } = yield* CurrentPrincipal
-        if (kind !== "service-account" && kind !== "api-key") {
-          return yield* new Forbidden({ missing: [], detail: "Only the service account and system API keys may." })
-        }
+        const isKey = kind === "service-account" || kind === "api-key"
         if ("providerId" in named) {
-          const running = configuration.snapshot().providers.get(named.providerId)
-          return running === undefined ? yield* new ProviderNotFound({}) : running.provider
+          if (!isKey) {
+            const detail =
+              "A test of a configured provider uses its stored key, which a sign-in alone may not: send it with the service-account key or an API key of the installation, or test the address with a key of your own."
+            return yield* new Forbidden({ missing: [], detail })
+          }
+          return configuration.snapshot().providers.get(named.providerId) ?? (yield* new ProviderNotFound({}))
         }
-        const { apiKey, baseUrl, dialect } = named
+        if (!isKey && kind !== "account") {
+          const detail = "Only the service account, API keys of the installation and people who are signed in may."
+          return yield* new Forbidden({ missing: [], detail })
+        }
+        const { apiKey, baseUrl, dialect, id } = named
         if (apiKey !== undefined && referenceOf(apiKey).kind !== "literal") {
           const message = "With an address of your own, the key is given as it is: no reference is followed"
           return yield* new ValidationFailed({ errors: [{ path: ["payload", "apiKey"], message }] })
         }
-        return connections.guarded(dialect, baseUrl, apiKey === undefined ? undefined : Redacted.make(apiKey))
+        const key = apiKey === undefined ? undefined : Redacted.make(apiKey)
+        return { provider: connections.guarded(dialect, baseUrl, key), vendor: vendorAt(baseUrl) ?? id }
       })
 
       const test = Effect.fn("Gateway.test")(function* (named: NamedProvider) {
-        const { asked, latencyMs } = yield* ask(yield* providerOf(named))
+        const { asked, latencyMs } = yield* ask((yield* providerOf(named)).provider)
         if (asked._tag === "Failure") {
           const { error, reason, received } = asked.failure
           const status = reason === "status" ? (received ?? error.status) : null
@@ -147,13 +155,20 @@ export class Gateway extends Context.Service<
       })
 
       const listModels = Effect.fn("Gateway.listModels")(function* (named: NamedProvider) {
-        const provider = yield* providerOf(named)
+        const { provider, vendor } = yield* providerOf(named)
         const models = yield* Effect.mapError(provider.listModels, problemOfProvider)
-        return models.map(({ createdAt, id, ownedBy }) => ({
-          id,
-          ownedBy,
-          createdAt: createdAt === null ? null : DateTime.makeUnsafe(createdAt)
-        }))
+        const { factsOf } = configuration.snapshot()
+        return models.map(({ createdAt, id, ownedBy }) => {
+          const facts = vendor === undefined ? undefined : factsOf(vendor, id)
+          return {
+            id,
+            ownedBy,
+            createdAt: createdAt === null ? null : DateTime.makeUnsafe(createdAt),
+            kind: facts?.kind ?? null,
+            contextTokens: facts?.contextTokens ?? null,
+            prices: facts?.prices ?? null
+          }
+        })
       })
 
       return Gateway.of({

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeKey } from "../../../support/authority.ts"
+import { bearer, makeAccount, signIn } from "../../../support/accounts.ts"
+import { makeKey, makeTenant } from "../../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../../support/problem.ts"
 import { json, startProvider } from "../../../support/provider.ts"
 import { serviceLayer, sharedServiceLayer, TestService } from "../../../support/service.ts"
@@ -47,7 +48,14 @@ layer(sharedServiceLayer, options)("providers", (it) => {
       const lacking = yield* service.call("POST", test, { body: { providerId: "loopback", model: "gpt" } })
       assert.deepInclude(lacking.body, { ok: false, status: 200 })
       assert.deepStrictEqual((yield* service.call("POST", list, { body: { providerId: "loopback" } })).body, [
-        { id: "loopback-1", ownedBy: "application-manager", createdAt: null }
+        {
+          id: "loopback-1",
+          ownedBy: "application-manager",
+          createdAt: null,
+          kind: null,
+          contextTokens: null,
+          prices: null
+        }
       ])
     })
   )
@@ -61,6 +69,35 @@ layer(sharedServiceLayer, options)("providers", (it) => {
       const { key: unable } = yield* makeKey(service, ["llm:complete"])
       assertProblem(yield* service.call("POST", test, { key: unable, body }), 403, "forbidden")
     })
+  )
+
+  it.effect("are tested by who is signed in at an address alone, with no stored key and no private network", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const vendor = yield* startProvider((_, response) => json(response, 200, { data: [] }))
+      const token = yield* signIn(service, yield* makeAccount(service, ["llm:admin"]))
+      const own = { dialect: "openai", baseUrl: vendor.url, apiKey: "sk-of-the-caller" }
+      for (const path of [test, list]) {
+        assertProblem(
+          yield* service.call("POST", path, bearer(token, { body: { providerId: "loopback" } })),
+          403,
+          "forbidden"
+        )
+        const kept = { ...own, apiKey: "env:OPENAI_API_KEY" }
+        const answer = yield* service.call("POST", path, bearer(token, { body: kept }))
+        assert.deepStrictEqual([...faultPaths(answer)], ["payload.apiKey"])
+      }
+      const tested = yield* service.call("POST", test, bearer(token, { body: own }))
+      assert.deepInclude(tested.body, { ok: false, status: null })
+      assert.match(tested.body.detail, /public internet/)
+      assert.isEmpty(vendor.requests)
+
+      const unable = yield* signIn(service, yield* makeAccount(service, ["llm:read", "llm:complete"]))
+      assertProblem(yield* service.call("POST", test, bearer(unable, { body: own })), 403, "forbidden")
+      const tenantId = yield* makeTenant(service.database)
+      const inTenant = yield* signIn(service, yield* makeAccount(service, ["*:*"], { tenantId }))
+      assertProblem(yield* service.call("POST", test, bearer(inTenant, { body: own })), 403, "forbidden")
+    }).pipe(Effect.scoped)
   )
 
   it.effect("fare as was last seen of them", () =>
@@ -117,6 +154,47 @@ layer(serviceLayer({ Llm__Gateway__AllowPrivateAddresses: "true" }), options)("p
       assert.strictEqual(standIn.requests[0]?.headers["x-api-key"], "sk-of-the-caller")
       standIn.answer = (_, response) => json(response, 401, { error: { message: "no" } })
       assert.deepInclude((yield* service.call("POST", test, { body })).body, { ok: false, status: 401 })
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("list their models with what the catalogue knows of them by the name of the provider", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const vendor = yield* startProvider((_, response) =>
+        json(response, 200, { data: [{ id: "gpt-4o" }, { id: "text-embedding-3-small" }, { id: "house-model" }] })
+      )
+      const token = yield* signIn(service, yield* makeAccount(service, ["llm:admin"]))
+      const own = { dialect: "openai", baseUrl: vendor.url, apiKey: "sk-of-the-caller" }
+      const known = yield* service.call("POST", list, bearer(token, { body: { ...own, id: "openai" } }))
+      assert.strictEqual(known.status, 200, known.text)
+      const [chat, embedding, house] = known.body
+      assert.deepInclude(chat, { id: "gpt-4o", kind: "chat", contextTokens: 128_000 })
+      assert.strictEqual(chat.prices.inputUsdPerMTok, 2.5)
+      assert.deepInclude(embedding, { id: "text-embedding-3-small", kind: "embedding" })
+      assert.deepInclude(house, { id: "house-model", kind: null, prices: null })
+      const unknown = yield* service.call("POST", list, bearer(token, { body: { ...own, id: "other" } }))
+      assert.deepInclude(unknown.body[0], { id: "gpt-4o", kind: null, prices: null })
+      assert.notInclude(known.text, "sk-of-the-caller")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("serve what the catalogue knows, or the models of the configuration alone", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const vendor = yield* startProvider((_, response) => json(response, 200, { data: [] }))
+      const openai = { id: "openai", dialect: "openai", baseUrl: vendor.url }
+      const models = [{ id: "gpt-4o", kind: "chat", targets: [{ provider: "openai", model: "gpt-4o" }] }]
+      const served = Effect.fnUntraced(function* (members: object) {
+        const document = { providers: [{ ...openai, ...members }], models }
+        assert.strictEqual((yield* service.call("PUT", "/api/llm/admin/config", { body: document })).status, 200)
+        const { body } = yield* service.call("GET", "/api/llm/models")
+        return body.map(({ id }) => id)
+      })
+      assert.include(yield* served({}), "gpt-4o-mini")
+      assert.deepStrictEqual(yield* served({ catalogue: false }), ["loopback-1", "gpt-4o"])
+      const { body } = yield* service.call("GET", "/api/llm/models")
+      assert.isNotNull(body.find(({ id }) => id === "gpt-4o")?.prices)
+      assert.include(yield* served({ catalogue: true }), "gpt-4o-mini")
     }).pipe(Effect.scoped)
   )
 })
