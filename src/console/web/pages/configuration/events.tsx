@@ -7,6 +7,7 @@ import { SigningSecret } from "../../kit/forms/secret.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { TenantField, useTenantColumn, useTenantFilter } from "../../kit/names/tenants.tsx"
 import { Tag } from "../../kit/parts.tsx"
+import { EventTypePicker } from "./event-types.tsx"
 
 type Subscription = Row<"eventSubscriptions.list">
 
@@ -18,23 +19,14 @@ const update = formOf("eventSubscriptions.update")
 /** The subscriber of the CloudEvents Subscriptions API brings the secret, which here is the page. */
 const newSecret = () => `whsec_${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))}`
 
-const Fields = () => (
+const Fields = ({ types }: { readonly types?: ReadonlyArray<string> }) => (
   <>
     <create.Field
-      label="Sink"
+      label="Receiver"
       name="sink"
       hint="Asked with OPTIONS and WebHook-Request-Origin; without its consent nothing is sent"
     />
-    <create.Field
-      label="Event types"
-      name="types"
-      rows={3}
-      hint={
-        <>
-          One a line, all when empty; a prefix may end in <code>*</code>
-        </>
-      }
-    />
+    <EventTypePicker label="Event types" name="types" every={[]} initial={types} />
   </>
 )
 
@@ -42,9 +34,9 @@ const Subscribe = () => {
   const secret = newSecret()
   return (
     <create.Make
-      title="Subscribe a sink"
-      action="Subscribe"
-      done="The sink was asked, and is subscribed"
+      title="Add a receiver"
+      action="Add the receiver"
+      done="The receiver consented, and is subscribed"
       needs={write}
       body={(body, data) => (data.has("isSigned") ? { ...body, config: { secret } } : body)}
       shows={(_, data) =>
@@ -62,7 +54,7 @@ const Subscribe = () => {
   )
 }
 
-/** What a change of something else leaves as it is: the operation replaces all, and asks the sinks of others than disabled ones. */
+/** What a change of something else leaves as it is: the operation replaces all, and asks the receivers of others than disabled ones. */
 const kept = ({ config, filters, sink, status, types }: Subscription) => ({
   config,
   filters,
@@ -80,7 +72,7 @@ const Edit = ({ of }: Of<Subscription>) => (
     needs={write}
     body={kept(of)}
   >
-    <Fields />
+    <Fields types={of.types} />
   </update.Change>
 )
 
@@ -94,7 +86,7 @@ const Disable = ({ of }: Of<Subscription>) => (
     button=""
     body={(isOn) => ({ ...kept(of), status: isOn ? "active" : "disabled" })}
     what="subscription"
-    done={of.status === "active" ? "The subscription is disabled" : "The sink was asked"}
+    done={of.status === "active" ? "The subscription is disabled" : "The receiver consented"}
     needs={write}
     meaning={[
       <>
@@ -122,9 +114,12 @@ export default () => (
     name="eventSubscriptions.list"
     searches="Address"
     filters={[useTenantFilter()]}
-    empty={["No sink is subscribed", "Programs subscribe themselves at /api/cloudevents/subscriptions, and show here."]}
+    empty={[
+      "No receiver is subscribed",
+      "Programs subscribe themselves at /api/cloudevents/subscriptions, and show here."
+    ]}
     columns={[
-      { title: "Sink", cell: ({ sink }) => <Cut text={sink} /> },
+      { title: "Receiver", cell: ({ sink }) => <Cut text={sink} /> },
       { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
       { title: "Types", cell: ({ types }) => (types.length === 0 ? "all" : <Cut text={types.join(", ")} />) },
       { title: "Filters", isNumber: true, cell: ({ filters: conditions }) => conditions.length },

@@ -20,7 +20,7 @@ const replay = formOf("integrations.replay")
 
 const Edit = ({ of }: Of<Integration>) => (
   <update.Change done="Saved" of={of} needs={write}>
-    <IntegrationFields />
+    <IntegrationFields types={of.eventTypes} />
     <update.Field label="Status" name="status" />
   </update.Change>
 )

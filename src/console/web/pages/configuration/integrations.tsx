@@ -4,27 +4,18 @@ import { formOf } from "../../kit/forms/operation.tsx"
 import { SigningSecret } from "../../kit/forms/secret.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { NameLink, Tag } from "../../kit/parts.tsx"
+import { EventTypePicker } from "./event-types.tsx"
 
 export type Integration = Row<"integrations.list">
 
 const create = formOf("integrations.create")
 
 /** What a receiver of events is asked for. */
-export const IntegrationFields = () => (
+export const IntegrationFields = ({ types }: { readonly types?: ReadonlyArray<string> }) => (
   <>
     <create.Field label="Name" name="name" />
     <create.Field label="Address" name="url" hint="https, of the public internet" />
-    <create.Field
-      label="Event types"
-      name="eventTypes"
-      rows={3}
-      required
-      hint={
-        <>
-          One a line; a prefix may end in <code>*</code>, as <code>com.application-manager.trial-user.*</code>
-        </>
-      }
-    />
+    <EventTypePicker label="Event types" name="eventTypes" every={["*"]} initial={types} />
   </>
 )
 
@@ -33,7 +24,6 @@ const Create = () => (
     title="Make an integration"
     action="Make it"
     needs="integrations:write"
-    of={{ eventTypes: ["*"] }}
     shows={({ name, secret }) => <SigningSecret title={`Secret of ${name}`} secret={secret} />}
   >
     <create.Field
