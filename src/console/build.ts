@@ -34,13 +34,16 @@ const declarations = (): Plugin => ({
   resolveId: (id) => (id.startsWith("virtual:") ? `\0${id}` : undefined),
   load: async (id) => {
     if (!id.startsWith("\0virtual:")) return
-    const { builtIn, capabilities, installationOnly, members, routes } = await import("./declarations.ts")
+    const { builtIn, capabilities, installationOnly, members, ofTenants, routes, vendors } =
+      await import("./declarations.ts")
     const made = {
       "\0virtual:routes": routes,
       "\0virtual:members": members,
       "\0virtual:capabilities": capabilities,
       "\0virtual:installation-only": installationOnly,
-      "\0virtual:built-in": builtIn
+      "\0virtual:built-in": builtIn,
+      "\0virtual:of-tenants": ofTenants,
+      "\0virtual:vendors": vendors
     }[id]
     return made === undefined ? undefined : `export default ${JSON.stringify(made())}`
   }

@@ -3,6 +3,7 @@ import { HttpApi } from "effect/http-api"
 import { Api } from "../api.ts"
 import { builtInApplications } from "../applications/applications/domain.ts"
 import { builtInRoles } from "../applications/roles/domain.ts"
+import { vendors as knownVendors } from "../gateway/configuration/vendors-domain.ts"
 import { RequiredCapability } from "../kernel/authority/access.ts"
 import { capabilitiesOf, resources } from "../kernel/authority/capability.ts"
 import { inlineDocument } from "../platform/openapi/openapi.ts"
@@ -51,6 +52,9 @@ export const builtIn = () => ({
   roles: builtInRoles.map(({ name }) => name)
 })
 
+/** The vendors of models that a provider can be added of. */
+export const vendors = () => knownVendors
+
 interface JsonSchema {
   readonly $ref?: string
   readonly anyOf?: ReadonlyArray<JsonSchema>
@@ -74,21 +78,31 @@ interface Document {
 
 interface DocumentedOperation {
   readonly operationId: string
+  readonly parameters?: ReadonlyArray<{ readonly in: string; readonly name: string }>
   readonly "x-foreign-format"?: boolean
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>> }
 }
+
+let written: Document | undefined
+const document = (): Document => (written ??= inlineDocument(Api, "") as unknown as Document)
 
 /** Whether a text is one of a schema. */
 const takes = ({ minLength = 0, pattern }: JsonSchema, text: string) =>
   text.length >= minLength && (pattern === undefined || new RegExp(pattern, "u").test(text))
 
+/** The operations that read of one tenant where their query names it. */
+export const ofTenants = (): ReadonlyArray<string> =>
+  Object.values(document().paths).flatMap(({ get }) =>
+    get?.parameters?.some((parameter) => parameter.in === "query" && parameter.name === "tenantId") === true
+      ? [get.operationId]
+      : []
+  )
+
 /** What forms need to know of the members of every operation's body: by operation, and by the path of the member in it. */
 export const members = (): Readonly<Record<string, Readonly<Record<string, Member>>>> => {
-  const document = inlineDocument(Api, "") as unknown as Document
+  const { components, paths } = document()
   const resolved = (schema: JsonSchema): JsonSchema =>
-    schema.$ref === undefined
-      ? schema
-      : resolved(document.components.schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {})
+    schema.$ref === undefined ? schema : resolved(components.schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {})
   const variantsOf = (schema: JsonSchema): ReadonlyArray<JsonSchema> => {
     const own = resolved(schema)
     return own.anyOf === undefined ? [own] : own.anyOf.flatMap(variantsOf)
@@ -112,7 +126,7 @@ export const members = (): Readonly<Record<string, Readonly<Record<string, Membe
       return [[prefix + name, member] as const].concat(membersOf(own, isRequired, `${prefix}${name}.`))
     })
   return Object.fromEntries(
-    Object.values(document.paths)
+    Object.values(paths)
       .flatMap((methods) => Object.values(methods))
       .flatMap((operation) => {
         const schema = operation.requestBody?.content["application/json"]?.schema

@@ -22,6 +22,23 @@ declare module "virtual:built-in" {
   export default builtIn
 }
 
+/** The operations that read of one tenant where their query names it. */
+declare module "virtual:of-tenants" {
+  const ofTenants: ReadonlyArray<string>
+  export default ofTenants
+}
+
+/** The vendors of models, and where they serve them. */
+declare module "virtual:vendors" {
+  const vendors: ReadonlyArray<{
+    readonly id: string
+    readonly name: string
+    readonly dialect: "openai" | "anthropic" | "gemini"
+    readonly baseUrl: string
+  }>
+  export default vendors
+}
+
 /** What forms need to know of the members of every operation's body. */
 declare module "virtual:members" {
   const members: Readonly<Record<string, Readonly<Record<string, { readonly kind: string }>>>>

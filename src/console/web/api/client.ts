@@ -1,5 +1,7 @@
 import routes from "virtual:routes"
+import { noteAnswer } from "./connection.ts"
 import { type Answer, type Input, type Operation, type Row } from "./operations.ts"
+import { scoped } from "./tenant-scope.ts"
 
 /** What was wrong with one member of a request. */
 export interface Fault {
@@ -46,7 +48,7 @@ export const addressOf = (name: Operation, { params, query }: AnyInput): readonl
   const given = new Map<string, unknown>(Object.entries(params ?? {}))
   const path = template.replace(/:(\w+)/g, (_, key: string) => encodeURIComponent(String(given.get(key))))
   const search = new URLSearchParams()
-  for (const [key, value] of Object.entries(query ?? {})) {
+  for (const [key, value] of Object.entries(scoped(name, query))) {
     if (value !== undefined && value !== null && value !== "") search.set(key, String(value))
   }
   return [method, search.size === 0 ? path : `${path}?${search}`]
@@ -85,12 +87,14 @@ export const send = async (path: string, init: RequestInit = {}): Promise<Respon
   const answer = await fetch(path, { ...init, credentials: hasKey ? "omit" : "same-origin" }).catch(
     (cause: unknown) => {
       if (cause instanceof DOMException && cause.name === "AbortError") throw cause
+      noteAnswer(false)
       throw new Failure(0, {
         title: "Not reachable",
         detail: "The service cannot be reached. Check the connection and try again."
       })
     }
   )
+  noteAnswer(true)
   if (answer.ok) return answer
   if (answer.status === 401 && !hasKey) signedOut.dispatchEvent(new Event("signed-out"))
   throw new Failure(answer.status, problemOf(await answer.text()))

@@ -14,9 +14,13 @@ export const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,
+      // Without a network a call fails and says so, where it would otherwise wait unseen.
+      networkMode: "always",
+      refetchOnReconnect: true,
       // What the service refused stays refused.
       retry: (count, cause) => count < 2 && (!(cause instanceof Failure) || cause.status === 0 || cause.status >= 500)
-    }
+    },
+    mutations: { networkMode: "always" }
   }
 })
 
@@ -121,7 +125,8 @@ const rowOf = async <Name extends Operation>(name: Name, id: string): Promise<Ro
     const read = async () => {
       await Promise.resolve()
       if (wanted.get(name)?.ids === ids) wanted.delete(name)
-      const query = { ids: [...ids].join(","), limit: maxIds }
+      // Names are of any tenant, also of one that is not looked at.
+      const query = { ids: [...ids].join(","), limit: maxIds, tenantId: "" }
       const { items } = await callPage(name, { query } as object as Input<Name>)
       return new Map(items.map((row) => [idOf(row), row]))
     }

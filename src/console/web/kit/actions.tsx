@@ -19,6 +19,25 @@ interface Acting {
   readonly unless?: string | undefined
 }
 
+const without = (search: URLSearchParams, name: string): URLSearchParams => {
+  const next = new URLSearchParams(search)
+  next.delete(name)
+  return next
+}
+
+/** Opens the dialog of a page's main button where the URL asks for it, once: a reload does not open it again. */
+const Addressed = ({ opens }: { readonly opens: ReactNode }) => {
+  const { open } = useDialogs()
+  const [search, setSearch] = useSearchParams()
+  const isAsked = search.get("create") === "new"
+  useEffect(() => {
+    if (!isAsked) return
+    setSearch((before) => without(before, "create"), { replace: true })
+    open(opens)
+  }, [isAsked])
+  return null
+}
+
 /** A button for something that needs a capability; it says which, where the caller lacks it. */
 export const Act = ({ children, icon, kind = "", needs, onClick, opens, unless }: Acting) => {
   const { open } = useDialogs()
@@ -39,6 +58,7 @@ export const Act = ({ children, icon, kind = "", needs, onClick, opens, unless }
     >
       {icon === undefined ? null : <Icon name={icon} size={16} />}
       {children}
+      {kind === "main" && opens !== undefined && reason === undefined ? <Addressed opens={opens} /> : null}
     </button>
   )
 }
@@ -177,7 +197,7 @@ export const useFirst = (dialogOf: (onClose: () => void) => ReactNode): void => 
   useEffect(() => {
     const onClose = () => {
       close()
-      setSearch({}, { replace: true })
+      setSearch((before) => without(before, "create"), { replace: true })
     }
     if (search.get("create") === "first") open(dialogOf(onClose))
   }, [])

@@ -42,12 +42,28 @@ interface Modal {
   readonly wide?: boolean | undefined
 }
 
-/** A modal dialog; Escape and its button close it unless what it shows must be confirmed. */
+/** Whether a form of the dialog holds what was entered and is not sent. */
+const isEntered = (dialog: HTMLDialogElement): boolean =>
+  Array.from(dialog.querySelectorAll<HTMLInputElement>("form :is(input, textarea)")).some((field) =>
+    field.type === "checkbox" || field.type === "radio"
+      ? field.checked !== field.defaultChecked
+      : field.type !== "search" && field.type !== "hidden" && field.value !== field.defaultValue
+  )
+
+/**
+ * A modal dialog; Escape and its button close it unless what it shows must be confirmed. What was entered is not thrown away by
+ * them without a question.
+ */
 export const Dialog = ({ children, closes = true, onClose, title, wide = false }: Modal) => {
   const { close } = useDialogs()
   const leave = onClose ?? close
   const dialog = useRef<HTMLDialogElement>(null)
   const id = useId()
+  const [isAsking, ask] = useState(false)
+  const tryToLeave = () => {
+    if (dialog.current !== null && isEntered(dialog.current)) ask(true)
+    else leave()
+  }
   useEffect(() => {
     const shown = dialog.current
     if (shown !== null && !shown.open) {
@@ -64,24 +80,39 @@ export const Dialog = ({ children, closes = true, onClose, title, wide = false }
       className={wide ? "wide" : undefined}
       // Chrome closes at the second Escape even when the first was prevented.
       onKeyDown={(event) => {
-        if (event.key === "Escape" && !closes) event.preventDefault()
+        if (event.key !== "Escape") return
+        if (isAsking) ask(false)
+        else if (closes && isEntered(event.currentTarget)) ask(true)
+        else if (closes) return
+        event.preventDefault()
       }}
       onCancel={(event) => {
         event.preventDefault()
-        if (closes) leave()
+        if (closes) tryToLeave()
       }}
       onClick={(event) => {
-        if (closes && event.target === dialog.current) leave()
+        if (closes && !isAsking && event.target === dialog.current) tryToLeave()
       }}
     >
       <div className="title">
         <h2 id={id}>{title}</h2>
         {closes ? (
-          <button type="button" className="btn quiet icon" aria-label="Close" onClick={leave}>
+          <button type="button" className="btn quiet icon" aria-label="Close" onClick={tryToLeave}>
             <Icon name="close" />
           </button>
         ) : null}
       </div>
+      {isAsking ? (
+        <div className="asking" role="alertdialog" aria-label="Discard what you entered?">
+          <strong>Discard what you entered?</strong>
+          <button type="button" className="btn bad" onClick={leave}>
+            Discard
+          </button>
+          <button type="button" className="btn" autoFocus onClick={() => ask(false)}>
+            Keep editing
+          </button>
+        </div>
+      ) : null}
       {children}
     </dialog>
   )

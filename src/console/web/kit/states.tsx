@@ -1,4 +1,4 @@
-import { type ReactNode } from "react"
+import { type ReactNode, useEffect, useState } from "react"
 import { Failure } from "../api/client.ts"
 import { Icon } from "./icons.tsx"
 
@@ -50,11 +50,28 @@ export const NotAllowed = ({ because, capability }: Refused) => (
   </Empty>
 )
 
-/** The place of what is being loaded, of about its height. */
-export const Loading = ({ rows = 4 }: { readonly rows?: number | undefined }) => (
-  <div className="skeleton" role="status" aria-label="Loading">
-    {Array.from({ length: rows }, (_, row) => (
-      <i key={row} />
-    ))}
-  </div>
-)
+const slowMilliseconds = 5_000
+
+/** The place of what is being loaded, of about its height; after a while it says that it takes long. */
+export const Loading = ({ rows = 4 }: { readonly rows?: number | undefined }) => {
+  const [isSlow, setSlow] = useState(false)
+  useEffect(() => {
+    const timer = setTimeout(() => setSlow(true), slowMilliseconds)
+    return () => clearTimeout(timer)
+  }, [])
+  return (
+    <div className="skeleton" role="status" aria-label="Loading">
+      {isSlow ? (
+        <p>
+          The service takes long to answer.{" "}
+          <button type="button" className="link" onClick={() => location.reload()}>
+            Load the page again
+          </button>
+        </p>
+      ) : null}
+      {Array.from({ length: rows }, (_, row) => (
+        <i key={row} />
+      ))}
+    </div>
+  )
+}

@@ -1,4 +1,5 @@
 import { type ComponentType, useEffect, useState } from "react"
+import { Failure } from "../api/client.ts"
 import { type IconName } from "../kit/icons.tsx"
 import { Loading } from "../kit/states.tsx"
 
@@ -18,6 +19,12 @@ export interface Route {
   readonly load: () => Promise<unknown>
 }
 
+/** Browsers try no module a second time, so that the page has to be loaded again. */
+const unloaded = new Failure(0, {
+  title: "This page could not be loaded",
+  detail: "Check the connection and try again. After an update of the service its pages have to be loaded again, too."
+})
+
 /** A page whose code is loaded when it is first shown; React's own `lazy` would leave its place empty for 300 ms at least. */
 const makeLazy = (load: Loaded) => {
   let loaded: ComponentType | undefined
@@ -26,7 +33,10 @@ const makeLazy = (load: Loaded) => {
     const [Shown, show] = useState(() => loaded)
     const [cause, fail] = useState<unknown>()
     useEffect(() => {
-      loadOnce().then((page) => show(() => page), fail)
+      loadOnce().then(
+        (page) => show(() => page),
+        () => fail(unloaded)
+      )
     }, [])
     if (cause !== undefined) throw cause
     return Shown === undefined ? <Loading rows={8} /> : <Shown />
@@ -66,13 +76,13 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
     page("/caps", "Caps", "bars", "budgets:read", () => import("../pages/money/caps.tsx")),
     part("/caps/:id", "Cap", () => import("../pages/money/cap.tsx")),
     page("/approvals", "Approvals", "check", "budgets:approve", () => import("../pages/money/approvals.tsx")),
-    page("/reservations", "Reservations", "list", "spend:read", () => import("../pages/money/reservations.tsx")),
+    page("/reservations", "Reservations", "hourglass", "spend:read", () => import("../pages/money/reservations.tsx")),
     page("/plans", "Plans", "plan", "plans:read", () => import("../pages/money/plans.tsx")),
     page("/usage", "Usage", "chart", "insights:read", () => import("../pages/usage/usage.tsx")),
     page("/requests", "Requests", "pulse", "insights:read", requests),
     part("/requests/:id", "Request", requests),
     page("/anomalies", "Anomalies", "warning", "insights:read", () => import("../pages/usage/anomalies.tsx")),
-    page("/billing", "Billing report", "file", "insights:read", () => import("../pages/usage/billing.tsx")),
+    page("/billing", "Billing report", "receipt", "insights:read", () => import("../pages/usage/billing.tsx")),
     page(
       "/subscriptions",
       "Subscriptions",
@@ -83,8 +93,8 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
     part("/subscriptions/:id", "Subscription", () => import("../pages/money/subscription.tsx"))
   ],
   Gateway: [
-    page("/models", "Models", "grid", "llm:read", () => import("../pages/gateway/models.tsx")),
-    page("/gateway", "Providers", "plug", "llm:read", () => import("../pages/gateway/gateway.tsx")),
+    page("/models", "Models", "cube", "llm:read", () => import("../pages/gateway/models.tsx")),
+    page("/gateway", "Providers", "server", "llm:read", () => import("../pages/gateway/gateway.tsx")),
     page("/try", "Try a model", "play", "llm:read", () => import("../pages/gateway/try.tsx"))
   ],
   Access: [
@@ -94,7 +104,7 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
     part("/agents/:id", "Agent", () => import("../pages/access/agent/page.tsx")),
     page("/trial-users", "Trial users", "people", "trial-users:read", () => import("../pages/access/trial-users.tsx")),
     part("/trial-users/:id", "Trial user", () => import("../pages/access/trial-user.tsx")),
-    page("/sessions", "Sessions", "play", "sessions:read", () => import("../pages/access/sessions.tsx")),
+    page("/sessions", "Sessions", "clock", "sessions:read", () => import("../pages/access/sessions.tsx")),
     page("/roles", "Roles", "shield", "roles:read", () => import("../pages/access/roles/page.tsx")),
     page("/accounts", "Accounts", "person", "accounts:read", () => import("../pages/access/accounts.tsx")),
     page("/tenants", "Tenants", "building", "tenants:read", () => import("../pages/access/tenants.tsx")),
@@ -102,7 +112,7 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
     page(
       "/identity-providers",
       "Identity providers",
-      "plug",
+      "identity",
       "identity-providers:read",
       () => import("../pages/access/identity-providers.tsx")
     )
@@ -116,7 +126,7 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
       () => import("../pages/configuration/applications.tsx")
     ),
     part("/applications/:id", "Application", () => import("../pages/configuration/application.tsx")),
-    page("/files", "Files", "file", "configuration:read", () => import("../pages/configuration/files/page.tsx")),
+    page("/files", "Files", "folder", "configuration:read", () => import("../pages/configuration/files/page.tsx")),
     part("/files/:id", "Files", () => import("../pages/configuration/files/page.tsx")),
     page(
       "/integrations",
@@ -126,12 +136,12 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
       () => import("../pages/configuration/integrations.tsx")
     ),
     part("/integrations/:id", "Integration", () => import("../pages/configuration/integration.tsx")),
-    page("/events", "Event subscriptions", "pulse", "events:read", () => import("../pages/configuration/events.tsx"))
+    page("/events", "Event subscriptions", "bell", "events:read", () => import("../pages/configuration/events.tsx"))
   ],
   Trust: [
-    page("/audit", "Audit log", "list", "audit-logs:read", () => import("../pages/trust/audit.tsx")),
+    page("/audit", "Audit log", "book", "audit-logs:read", () => import("../pages/trust/audit.tsx")),
     part("/audit/:id", "Audit entry", () => import("../pages/trust/audit-entry.tsx")),
-    page("/security", "Security", "shield", "security:read", () => import("../pages/trust/security.tsx")),
+    page("/security", "Security", "lock", "security:read", () => import("../pages/trust/security.tsx")),
     part("/security/inventory", "Inventory", () => import("../pages/trust/security-inventory.tsx")),
     part("/security/:id", "Security report", () => import("../pages/trust/security-report.tsx")),
     page("/attestation", "Attestation", "seal", "attestation:read", () => import("../pages/trust/attestation.tsx"))

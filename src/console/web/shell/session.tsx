@@ -4,6 +4,7 @@ import installationOnly from "virtual:installation-only"
 import { call, Failure } from "../api/client.ts"
 import { queries } from "../api/hooks.ts"
 import { type Answer } from "../api/operations.ts"
+import { setTenantScope } from "../api/tenant-scope.ts"
 
 /** Who is signed in. */
 export type Caller = Answer<"auth.me">
@@ -24,8 +25,15 @@ export const useSession = () =>
 
 /** Forgets the caller and everything that was read for it. */
 export const forgetSession = (): void => {
+  setTenantScope(undefined)
   queries.setQueryData(sessionKey, null)
   queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionKey[0] })
+}
+
+/** Ends the session, here also where the service cannot be told. */
+export const signOut = async (): Promise<void> => {
+  await call("auth.logout", {}).catch(() => undefined)
+  forgetSession()
 }
 
 /** Reads who is signed in again. */

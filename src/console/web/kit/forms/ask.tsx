@@ -17,6 +17,8 @@ export interface Asked<Result> {
   /** Whether it cannot be answered now. */
   readonly isDisabled?: boolean
   readonly kind?: "main" | "bad" | undefined
+  /** Where what was announced can be seen. */
+  readonly link?: ((result: Result) => readonly [href: string, text: string]) | undefined
   /** The page that comes after the dialog. */
   readonly leads?: ((result: Result) => string) | undefined
   /** Closes it, where that is more than to close it. */
@@ -26,6 +28,8 @@ export interface Asked<Result> {
   /** The dialog that comes after it, where there is one. */
   readonly shows?: ((result: Result, data: FormData) => ReactNode) | undefined
   readonly title: string
+  /** Takes back what was done, where that can be. */
+  readonly undo?: ((result: Result) => (() => Promise<unknown>) | undefined) | undefined
   readonly wide?: boolean | undefined
 }
 
@@ -38,7 +42,20 @@ interface Asking<Result> extends Asked<Result> {
  * was written is visible at once, and after a refusal a second attempt is based on what is there.
  */
 export const AskDialog = <Result,>({ submit, ...asked }: Asking<Result>) => {
-  const { action, acts, children, done, isDisabled = false, kind = "main", onClose, onDone, title, wide } = asked
+  const {
+    action,
+    acts,
+    children,
+    done,
+    isDisabled = false,
+    kind = "main",
+    link,
+    onClose,
+    onDone,
+    title,
+    undo,
+    wide
+  } = asked
   const client = useQueryClient()
   const [, go] = useLocation()
   const { close, open } = useDialogs()
@@ -47,7 +64,13 @@ export const AskDialog = <Result,>({ submit, ...asked }: Asking<Result>) => {
     mutationFn: async (form: HTMLFormElement) => {
       const data = new FormData(form)
       const result = await submit(form)
-      if (done !== undefined) announce(typeof done === "string" ? done : done(result))
+      if (done !== undefined) {
+        const takeBack = undo?.(result)
+        announce(typeof done === "string" ? done : done(result), {
+          link: link?.(result),
+          undo: takeBack && (() => takeBack().finally(() => client.invalidateQueries()))
+        })
+      }
       await client.invalidateQueries()
       return { result, data }
     },

@@ -146,15 +146,22 @@ interface OfSwitch<Name extends Operation> extends Omit<Confirmed<Name>, "childr
 export const SwitchAct = <Name extends Operation>({ isOn, meaning, of, ...given }: OfSwitch<Name>) => {
   const { body, headers, off = "Suspend", on = "Activate", unless, ...confirm } = given
   const verb = isOn ? off : on
-  const written = body?.(!isOn) ?? { status: states[verb] }
+  const inputOf = (isOn: boolean, headers: Readonly<Record<string, string>> | undefined) => {
+    const written = body?.(isOn) ?? { status: states[isOn ? on : off] }
+    return { params: { id: of.id }, body: written, headers } as object as Input<Name>
+  }
+  // What was changed since then is not taken back with it.
+  const tagOf = (changed: { readonly version?: number }) =>
+    headers === undefined || changed.version === undefined ? undefined : { "if-match": `"${changed.version}"` }
   return (
     <ConfirmAct
       button={isOn ? "bad" : ""}
       kind={isOn ? "bad" : "main"}
       unless={isOn ? unless : undefined}
+      undo={(changed) => () => call(confirm.name, inputOf(isOn, tagOf(changed as { readonly version?: number })))}
       {...confirm}
       of={of}
-      input={{ params: { id: of.id }, body: written, headers } as object as Input<Name>}
+      input={inputOf(!isOn, headers)}
       verb={verb}
     >
       {meaning[isOn ? 0 : 1]}

@@ -1,5 +1,6 @@
 import { isValidElement, type ReactElement, type ReactNode, useEffect, useRef, useState } from "react"
 import { useSearchParams } from "wouter"
+import { useTenantScope } from "../../api/tenant-scope.ts"
 import { choicesOf, type Options } from "../forms/form.tsx"
 import { Icon } from "../icons.tsx"
 import { type Said } from "../parts.tsx"
@@ -165,9 +166,11 @@ interface OfFilter {
 const OneFilter = ({ filter, isNew = false }: OfFilter) => {
   const { initial, isHidden = false, isSearched = false, key, label, nameOf = String, options, toUrl = String } = filter
   const { set, values } = useFilters([key])
+  const scope = useTenantScope()
   const value = values[key] ?? initial
   if (isSearched) return <Search label={label} value={value} onSearch={(value, options) => set(key, value, options)} />
-  if (isHidden || (options === undefined && value === undefined)) return null
+  const isGiven = key === "tenantId" && scope !== undefined
+  if (isHidden || (value === undefined && (options === undefined || isGiven))) return null
   // What is no choice, or not yet, can be removed all the same.
   if (options === undefined || (value !== undefined && filter.toUrl === undefined && !isAmong(options, value)))
     return (

@@ -1,5 +1,6 @@
 import { Link } from "wouter"
 import { useCall, useRow } from "../../api/hooks.ts"
+import { tenantScope } from "../../api/tenant-scope.ts"
 import { useCaller, useCan } from "../../shell/session.tsx"
 import { Field } from "../forms/operation.tsx"
 import { type Filter } from "../lists/filters.tsx"
@@ -31,7 +32,14 @@ export const TenantField = ({ none = "The default tenant", others = [] }: Choosi
   const { isComplete, isSystem, tenants } = useTenants()
   if (!isSystem) return null
   if (!isComplete) return <Field label="Tenant" name="tenantId" placeholder={none} hint="Its id" />
-  return <Field label="Tenant" name="tenantId" options={[["", none], ...others, ...tenants]} />
+  return (
+    <Field
+      label="Tenant"
+      name="tenantId"
+      defaultValue={tenantScope() ?? ""}
+      options={[["", none], ...others, ...tenants]}
+    />
+  )
 }
 
 interface OfTenant {

@@ -1,68 +1,44 @@
 import { useMutation } from "@tanstack/react-query"
 import { call } from "../../api/client.ts"
-import { useCall, useChange, usePage } from "../../api/hooks.ts"
-import { type Answer, type Payload, type Row } from "../../api/operations.ts"
+import { useCall, useChange } from "../../api/hooks.ts"
+import { type Answer } from "../../api/operations.ts"
 import { Act, CopyCurl, type Of } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
-import { count, milliseconds, Moment } from "../../kit/format.tsx"
-import { Form, SelectField, TextArea, textOf, TextField } from "../../kit/forms/form.tsx"
+import { count, Cut, milliseconds, Moment, usd } from "../../kit/format.tsx"
+import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { List } from "../../kit/lists/list.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { PrincipalName } from "../../kit/names/names.tsx"
 import { Page } from "../../kit/page.tsx"
-import { Answered, Card, Fault, Soft, Tag } from "../../kit/parts.tsx"
-import { Loading } from "../../kit/states.tsx"
+import { Answered, Card, Fault, Noted, Soft, Tag } from "../../kit/parts.tsx"
 import { Compare } from "../../kit/texts/diff.tsx"
 import { useCan } from "../../shell/session.tsx"
+import { useConfiguration, type Version } from "./configuration.ts"
+import { type Provider } from "./document.ts"
+import { Edit } from "./edit.tsx"
+import { ProviderDialog, RemoveDialog, TestResult } from "./provider-form.tsx"
 
 type Health = Answer<"llm.health">["providers"][number]
-type Version = Row<"llmAdmin.versions">
-type Target = Payload<"llm.testProvider">
 
-const put = formOf("llmAdmin.putConfiguration")
 const rollback = formOf("llmAdmin.rollback")
 
-type Dialect = Extract<Target, { readonly dialect: string }>["dialect"]
-
-const dialects: Readonly<Record<Dialect, string>> = { openai: "OpenAI", anthropic: "Anthropic", gemini: "Google" }
 const statusTones = { healthy: "ok", degraded: "warn", unhealthy: "bad" } as const
 
 const credentialIn = (data: FormData) => ({ headers: { "x-api-key": textOf(data, "serviceKey") ?? "" } })
 
-/** Where to ask: a configured provider, or an address with a key that stays in this page. */
-const targetOf = (data: FormData, providerId: string | undefined): Target => {
-  const model = textOf(data, "model")
-  const asked = model === undefined ? {} : { model }
-  if (providerId !== undefined) return { providerId, ...asked }
-  const apiKey = textOf(data, "apiKey")
-  return {
-    dialect: (textOf(data, "dialect") ?? "openai") as Dialect,
-    baseUrl: textOf(data, "baseUrl") ?? "",
-    ...(apiKey === undefined ? {} : { apiKey }),
-    ...asked
-  }
-}
-
-const TestResult = ({ result }: { readonly result: Answer<"llm.testProvider"> }) => (
-  <div role="status" className="note">
-    <Tag tone={result.ok ? "ok" : "bad"}>{result.ok ? "It answers" : "It fails"}</Tag>
-    <span>
-      {result.detail} {count(result.latencyMs)} ms{result.status === null ? "" : `, status ${result.status}`}.
-    </span>
-  </div>
-)
-
-/** Tests a provider and lists its models; keys live in the form and nowhere else. */
-const TestProvider = ({ providerId }: { readonly providerId?: string }) => {
+/** Tests a configured provider and lists its models with its stored key, which takes more than a sign-in. */
+const TestProvider = ({ of: providerId }: Of<string>) => {
   const ask = useMutation({
     mutationFn: async ({ data, lists = false }: { readonly data: FormData; readonly lists?: boolean }) => {
-      const input = { body: targetOf(data, providerId), ...credentialIn(data) }
+      const model = textOf(data, "model")
+      const body = { providerId, ...(model === undefined ? {} : { model }) }
+      const input = { body, ...credentialIn(data) }
       return lists ? { models: await call("llm.listModels", input) } : { tested: await call("llm.testProvider", input) }
     }
   })
   return (
-    <Dialog title={providerId === undefined ? "Test an address" : `Test ${providerId}`} wide>
+    <Dialog title={`Test ${providerId}`} wide>
       <Form
         cause={ask.error}
         onSubmit={(data) => ask.mutate({ data })}
@@ -86,21 +62,6 @@ const TestProvider = ({ providerId }: { readonly providerId?: string }) => {
         }
       >
         <p>It is asked for its list of models, which costs nothing.</p>
-        {providerId === undefined ? (
-          <>
-            <div className="row2">
-              <SelectField label="Speaks like" name="dialect" options={Object.entries(dialects)} />
-              <TextField label="Base URL" name="baseUrl" type="url" required placeholder="https://api.openai.com/v1" />
-            </div>
-            <TextField
-              label="The provider's key"
-              name="apiKey"
-              type="password"
-              autoComplete="off"
-              hint="Used for this test and forgotten with this dialog"
-            />
-          </>
-        ) : null}
         <TextField label="Model" name="model" placeholder="any" hint="Whether the provider lists it" />
         <TextField
           label="Key of the service account, or one with llm:admin"
@@ -108,7 +69,7 @@ const TestProvider = ({ providerId }: { readonly providerId?: string }) => {
           type="password"
           autoComplete="off"
           required
-          hint="A test may use the keys of providers, so that a sign-in alone does not allow it. It is forgotten with this dialog"
+          hint="The test uses the provider's stored key, so that a sign-in alone does not allow it. What you enter here is forgotten with this dialog"
         />
         {ask.data?.tested && <TestResult result={ask.data.tested} />}
         {ask.data?.models && (
@@ -119,6 +80,11 @@ const TestProvider = ({ providerId }: { readonly providerId?: string }) => {
             columns={[
               { title: "Model", cell: ({ id }) => <code>{id}</code> },
               { title: "Owner", cell: ({ ownedBy }) => ownedBy },
+              {
+                title: "Input, 1 M tokens",
+                isNumber: true,
+                cell: ({ prices }) => prices && usd(prices.inputUsdPerMTok)
+              },
               { title: "Made", cell: ({ createdAt }) => createdAt && <Moment at={createdAt} style="date" /> }
             ]}
           />
@@ -128,8 +94,14 @@ const TestProvider = ({ providerId }: { readonly providerId?: string }) => {
   )
 }
 
+/** Where the key of a provider comes from, which is never shown itself. */
+const keyText = ({ apiKey }: Provider): string =>
+  apiKey === undefined ? "none" : apiKey.startsWith("secret:") ? "stored, encrypted" : apiKey
+
 const Providers = () => {
   const health = useCall("llm.health", {}, { everySeconds: 30 })
+  const configured = useConfiguration()?.document.providers ?? []
+  const configuredAs = (id: string) => configured.find((provider) => provider.id === id)
   return (
     <Card
       title="Providers"
@@ -141,14 +113,43 @@ const Providers = () => {
             label="Providers"
             rows={providers}
             columns={[
-              { title: "Provider", cell: ({ id }) => <strong>{id}</strong> },
-              { title: "Speaks like", cell: ({ dialect }) => dialect },
+              {
+                title: "Provider",
+                cell: ({ dialect, id }) => (
+                  <Noted value={<strong>{id}</strong>} note={configuredAs(id)?.baseUrl ?? dialect} isBelow />
+                )
+              },
               { title: "Reachable", cell: (provider) => <Reachable provider={provider} /> },
               { title: "Latency", isNumber: true, cell: ({ latencyMs }) => milliseconds(latencyMs) },
               { title: "Checked", cell: ({ checkedAt }) => <Moment at={checkedAt} /> },
-              { title: "Last error", cell: ({ lastError }) => <Soft>{lastError ?? "none"}</Soft> }
+              { title: "Last error", cell: ({ lastError }) => <Soft>{lastError ?? "none"}</Soft> },
+              ...(configured.length === 0
+                ? []
+                : [
+                    {
+                      title: "Key",
+                      cell: ({ id }: Health) => {
+                        const provider = configuredAs(id)
+                        return provider && <Cut text={keyText(provider)} />
+                      }
+                    }
+                  ])
             ]}
-            acts={({ id }) => <Act opens={<TestProvider providerId={id} />}>Test</Act>}
+            acts={({ id }) => (
+              <>
+                <Act opens={<TestProvider of={id} />}>Test</Act>
+                {configuredAs(id) === undefined ? null : (
+                  <>
+                    <Act needs="llm:admin" opens={<ProviderDialog of={id} />}>
+                      Change
+                    </Act>
+                    <Act kind="bad" needs="llm:admin" opens={<RemoveDialog of={id} />}>
+                      Remove
+                    </Act>
+                  </>
+                )}
+              </>
+            )}
           />
         )}
       </Answered>
@@ -180,12 +181,9 @@ const Shown = ({ of: { content, version } }: Of<Version>) => (
   </Dialog>
 )
 
-/** The newest version, which a change is based on. */
-const useNewest = (): Version | undefined =>
-  usePage("llmAdmin.versions", { input: { query: { limit: 1 } } }, { enabled: useCan()("llm:admin") }).data?.items[0]
-
 const Rollback = ({ of: version }: Of<Version>) => {
-  const newest = useNewest() ?? version
+  const newest = useConfiguration()
+  if (newest === undefined) return null
   return (
     <rollback.Dialog
       input={{ headers: { "if-match": `"${newest.version}"` } }}
@@ -202,53 +200,10 @@ const Rollback = ({ of: version }: Of<Version>) => {
       <Compare
         id={`gateway ${newest.version} ${version.version}`}
         label={`From version ${newest.version} to version ${version.version}`}
-        before={indented(newest.content)}
+        before={JSON.stringify(newest.document, null, 2)}
         after={indented(version.content)}
       />
     </rollback.Dialog>
-  )
-}
-
-/** The document of the form; fails where it is none. */
-const documentIn = (data: FormData): Payload<"llmAdmin.putConfiguration"> => {
-  try {
-    return JSON.parse(textOf(data, "document") ?? "")
-  } catch (cause) {
-    throw new Error(`It is not JSON: ${cause instanceof Error ? cause.message : ""}`, { cause })
-  }
-}
-
-const Edit = () => {
-  const newest = useNewest()
-  const { data: document } = useCall("llmAdmin.getConfiguration", {})
-  return (
-    <put.Dialog
-      title="Change the gateway's configuration"
-      action="Save and run"
-      done="The configuration runs"
-      wide
-      input={newest === undefined ? {} : { headers: { "if-match": `"${newest.version}"` } }}
-      body={(_, data) => documentIn(data)}
-      isDisabled={document === undefined}
-    >
-      <p>
-        It is checked as a whole before it runs. A key of a provider that is written here is encrypted, and never shown
-        again.
-      </p>
-      {document === undefined ? (
-        <Loading />
-      ) : (
-        <TextArea
-          label="Document"
-          name="document"
-          member=""
-          className="code"
-          rows={20}
-          spellCheck={false}
-          defaultValue={JSON.stringify(document, null, 2)}
-        />
-      )}
-    </put.Dialog>
   )
 }
 
@@ -294,12 +249,14 @@ export default function Gateway() {
       actions={
         <>
           <CopyCurl name="llm.health" input={{}} />
-          <Act opens={<TestProvider />}>Test an address</Act>
           <Act needs="llm:admin" onClick={() => reload.mutate({})}>
             Read keys again
           </Act>
-          <Act kind="main" needs="llm:admin" opens={<Edit />}>
-            Change the configuration
+          <Act needs="llm:admin" opens={<Edit />}>
+            Edit as JSON
+          </Act>
+          <Act kind="main" icon="plus" needs="llm:admin" opens={<ProviderDialog />}>
+            Add a provider
           </Act>
         </>
       }

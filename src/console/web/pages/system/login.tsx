@@ -77,10 +77,9 @@ const parts = /^\/console\/(claim|invitation)$/.exec(location.pathname)
 export const opened = { page: parts?.[1], token: parts === null ? "" : location.hash.slice(1) }
 if (opened.token !== "") history.replaceState(null, "", location.pathname)
 
-/** Signs in with what a form says; where the service cannot be reached it says so, instead of waiting for the network. */
+/** Signs in with what a form says. */
 export const useSignIn = (sign: (data: FormData) => Promise<unknown>) =>
   useMutation({
-    networkMode: "always",
     mutationFn: async (data: FormData) => {
       await sign(data)
       await renewSession()

@@ -1,4 +1,5 @@
 import { useState } from "react"
+import { call } from "../../../api/client.ts"
 import { useChange } from "../../../api/hooks.ts"
 import { Act } from "../../../kit/actions.tsx"
 import { Dialog } from "../../../kit/dialog.tsx"
@@ -108,6 +109,7 @@ export const Delete = ({ locked, node, nodes }: Changing) => {
       needs={write}
       unless={locked}
       leads={() => `/files?application=${node.applicationId}`}
+      undo={() => () => call("configuration.restore", { params: { id: node.id } })}
     >
       {node.type === "file"
         ? `Programs that read it find nothing any more. Its ${node.version} versions can be restored with it for 30 days.`

@@ -1,0 +1,391 @@
+import { useMutation } from "@tanstack/react-query"
+import { useState } from "react"
+import vendors from "virtual:vendors"
+import { call } from "../../api/client.ts"
+import { type Answer, type Row } from "../../api/operations.ts"
+import { Act, type Of } from "../../kit/actions.tsx"
+import { Dialog } from "../../kit/dialog.tsx"
+import { count, usd } from "../../kit/format.tsx"
+import { AskDialog } from "../../kit/forms/ask.tsx"
+import { SelectField, textOf, TextField } from "../../kit/forms/form.tsx"
+import { Fault, Soft, Tag } from "../../kit/parts.tsx"
+import { Loading } from "../../kit/states.tsx"
+import { newestConfiguration, saveConfiguration, undoSave, useConfiguration } from "./configuration.ts"
+import {
+  type Document,
+  freeId,
+  isOffered,
+  type Offered,
+  type Provider,
+  withoutProvider,
+  withProvider
+} from "./document.ts"
+
+export type Dialect = (typeof vendors)[number]["dialect"]
+type Listed = Row<"llm.listModels">
+
+export const dialects: Readonly<Record<Dialect, string>> = {
+  openai: "OpenAI",
+  anthropic: "Anthropic",
+  gemini: "Google"
+}
+
+export const TestResult = ({ result }: { readonly result: Answer<"llm.testProvider"> }) => (
+  <div role="status" className="note">
+    <Tag tone={result.ok ? "ok" : "bad"}>{result.ok ? "It answers" : "It fails"}</Tag>
+    <span>
+      {result.detail} {count(result.latencyMs)} ms{result.status === null ? "" : `, status ${result.status}`}.
+    </span>
+  </div>
+)
+
+/** What can be chosen as vendor: one with its address, or the API that another speaks. */
+const choices = [
+  ...vendors.map(({ id, name }) => [id, name] as const),
+  ...Object.entries(dialects).map(([dialect, name]) => [`api:${dialect}`, `Another, with ${name}'s API`] as const)
+]
+
+const presetOf = (choice: string) => vendors.find(({ id }) => id === choice)
+
+/** Which API is spoken for a choice. */
+const dialectOf = (choice: string): Dialect => presetOf(choice)?.dialect ?? (choice.slice("api:".length) as Dialect)
+
+/** The choice that a provider of the configuration came of. */
+const choiceOf = ({ baseUrl, dialect }: Provider): string =>
+  vendors.find((vendor) => URL.parse(vendor.baseUrl)?.host === URL.parse(baseUrl)?.host && vendor.dialect === dialect)
+    ?.id ?? `api:${dialect}`
+
+/** What is tested: the address and the key of the form, and what the provider is to be called. */
+const targetOf = (data: FormData, dialect: Dialect) => {
+  const apiKey = textOf(data, "apiKey")
+  const id = textOf(data, "id")
+  return {
+    dialect,
+    baseUrl: textOf(data, "baseUrl") ?? "",
+    ...(id === undefined ? {} : { id }),
+    ...(apiKey === undefined ? {} : { apiKey })
+  }
+}
+
+/** What of a model's name says that it embeds, where the catalogue does not know it. */
+const kindOf = ({ id, kind }: Listed): Offered["kind"] => kind ?? (/embed/i.test(id) ? "embedding" : "chat")
+
+interface Choosing {
+  readonly chosen: ReadonlySet<string>
+  /** Whether the models that the catalogue prices are served all. */
+  readonly isOpen: boolean
+  readonly listed: ReadonlyArray<Listed>
+  readonly onChoose: (ids: ReadonlyArray<string>, isOn: boolean) => void
+  readonly onOpen: (isOpen: boolean) => void
+}
+
+/** Chooses models of those that a provider lists, with what they cost. */
+const Models = ({ chosen, isOpen, listed, onChoose, onOpen }: Choosing) => {
+  const [filter, setFilter] = useState("")
+  const priced = listed.filter(({ prices }) => prices !== null)
+  const shown = listed.filter(({ id }) => id.toLowerCase().includes(filter.trim().toLowerCase()))
+  const free = shown.filter(({ prices }) => !isOpen || prices === null)
+  return (
+    <fieldset className="models">
+      <legend className="label">Models that callers may ask for</legend>
+      {priced.length === 0 ? (
+        <p className="soft">The catalogue knows none of these models. Choose some, and say what their tokens cost.</p>
+      ) : (
+        <>
+          {(
+            [
+              [true, `All ${count(priced.length)} that the catalogue prices, and those that it learns later`],
+              [false, "Only those that are chosen here"]
+            ] as const
+          ).map(([open, label]) => (
+            <div key={label} className="check">
+              <input
+                id={`open-${open}`}
+                type="radio"
+                name="open"
+                checked={isOpen === open}
+                onChange={() => onOpen(open)}
+              />
+              <label htmlFor={`open-${open}`}>{label}</label>
+            </div>
+          ))}
+        </>
+      )}
+      <div className="inline">
+        <input
+          type="search"
+          aria-label="Filter models"
+          placeholder="Filter by name"
+          value={filter}
+          onChange={(event) => setFilter(event.target.value)}
+        />
+        <Act
+          onClick={() =>
+            onChoose(
+              free.map(({ id }) => id),
+              !free.every(({ id }) => chosen.has(id))
+            )
+          }
+          unless={free.length === 0 ? "All of these are served" : undefined}
+        >
+          {free.length > 0 && free.every(({ id }) => chosen.has(id)) ? "Choose none" : "Choose all"}
+        </Act>
+      </div>
+      <div className="choices">
+        {shown.map((model) => {
+          const { id, prices } = model
+          const isServed = isOpen && prices !== null
+          const isOn = isServed || chosen.has(id)
+          return (
+            <div key={id}>
+              <span className="check">
+                <input
+                  id={`model-${id}`}
+                  type="checkbox"
+                  checked={isOn}
+                  disabled={isServed}
+                  onChange={(event) => onChoose([id], event.target.checked)}
+                />
+                <label htmlFor={`model-${id}`}>{id}</label>
+              </span>
+              {prices !== null ? (
+                <small>
+                  {usd(prices.inputUsdPerMTok)} in
+                  {prices.outputUsdPerMTok === undefined ? "" : `, ${usd(prices.outputUsdPerMTok)} out`}
+                </small>
+              ) : isOn ? (
+                <span className="inline">
+                  <select name={`kind:${id}`} aria-label={`What ${id} does`} defaultValue={kindOf(model)}>
+                    <option value="chat">chat</option>
+                    <option value="embedding">embedding</option>
+                  </select>
+                  <input
+                    name={`input:${id}`}
+                    type="number"
+                    min={0}
+                    step="any"
+                    placeholder="$ in"
+                    aria-label={`Dollars for a million tokens that ${id} reads`}
+                  />
+                  <input
+                    name={`output:${id}`}
+                    type="number"
+                    min={0}
+                    step="any"
+                    placeholder="$ out"
+                    aria-label={`Dollars for a million tokens that ${id} writes`}
+                  />
+                </span>
+              ) : (
+                <Soft>price unknown</Soft>
+              )}
+            </div>
+          )
+        })}
+      </div>
+      <small>
+        Prices are of a million tokens, in US dollars. A model without a price is refused where a cap in dollars
+        applies.
+      </small>
+    </fieldset>
+  )
+}
+
+/** The models that a form says to serve: under their own names, with the prices that were entered. */
+const offeredIn = (
+  data: FormData,
+  listed: ReadonlyArray<Listed>,
+  chosen: ReadonlySet<string>,
+  isOpen: boolean
+): ReadonlyArray<Offered> =>
+  listed
+    .filter(({ id, prices }) => chosen.has(id) && !(isOpen && prices !== null))
+    .map((model) => {
+      const { id } = model
+      const kind = (textOf(data, `kind:${id}`) as Offered["kind"] | undefined) ?? kindOf(model)
+      const input = textOf(data, `input:${id}`)
+      const output = textOf(data, `output:${id}`)
+      if (input === undefined) return { id, kind }
+      const prices = {
+        inputUsdPerMTok: Number(input),
+        ...(output === undefined ? {} : { outputUsdPerMTok: Number(output) })
+      }
+      return { id, kind, prices }
+    })
+
+/** The provider that a form says; what it does not ask for stays as it is. */
+const providerIn = (data: FormData, dialect: Dialect, isOpen: boolean, of: Provider | undefined): Provider => {
+  const apiKey = textOf(data, "apiKey") ?? of?.apiKey
+  const { apiKey: _key, catalogue: _catalogue, ...kept } = of ?? {}
+  return {
+    ...kept,
+    id: of?.id ?? textOf(data, "id") ?? "",
+    dialect,
+    baseUrl: textOf(data, "baseUrl") ?? "",
+    ...(apiKey === undefined ? {} : { apiKey }),
+    ...(isOpen ? {} : { catalogue: false })
+  }
+}
+
+interface OfForm {
+  readonly document: Document
+  readonly of?: Provider | undefined
+}
+
+/** Adds a provider, or changes one: where it is, its key, and which of its models callers may ask for. */
+const ProviderForm = ({ document, of }: OfForm) => {
+  const [choice, setChoice] = useState(of === undefined ? (choices[0]?.[0] ?? "") : choiceOf(of))
+  const [isOpen, setOpen] = useState(of?.catalogue !== false)
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(
+    () =>
+      new Set(
+        (document.models ?? []).flatMap((model) => (of !== undefined && isOffered(model, of.id) ? [model.id] : []))
+      )
+  )
+  const dialect = of?.dialect === "loopback" ? "openai" : dialectOf(choice)
+  const preset = presetOf(choice)
+  const test = useMutation({
+    mutationFn: async (data: FormData) => {
+      const body = targetOf(data, dialect)
+      const tested = await call("llm.testProvider", { body })
+      return { tested, listed: tested.ok ? await call("llm.listModels", { body }) : undefined }
+    }
+  })
+  const listed = test.data?.listed
+  const place = of === undefined ? (document.providers ?? []).length : (document.providers ?? []).indexOf(of)
+  const at = (member: string) => `providers.${Math.max(place, 0)}.${member}`
+  const name = of?.id ?? freeId(document, preset?.id ?? "own")
+  return (
+    <AskDialog
+      title={of === undefined ? "Add a provider" : `Change ${of.id}`}
+      action={of === undefined ? "Add the provider" : "Save"}
+      wide
+      done={of === undefined ? "The provider is added, and its models can be called" : `${of.id} is changed`}
+      link={() => [`/models?provider=${encodeURIComponent(name)}`, "Its models"]}
+      undo={undoSave}
+      acts={
+        <button
+          type="button"
+          className="btn"
+          disabled={test.isPending}
+          onClick={(event) => {
+            const { form } = event.currentTarget
+            if (form?.reportValidity() === true) test.mutate(new FormData(form))
+          }}
+        >
+          {test.isPending ? "Testing …" : "Test, and list its models"}
+        </button>
+      }
+      submit={async (form) => {
+        const data = new FormData(form)
+        const newest = await newestConfiguration()
+        const offered = offeredIn(data, listed ?? [], chosen, isOpen)
+        const choices = new Set((listed ?? []).map(({ id }) => id))
+        return saveConfiguration(
+          withProvider(newest.document, providerIn(data, dialect, isOpen, of), offered, choices),
+          newest
+        )
+      }}
+    >
+      <div className="row2">
+        <SelectField
+          label="Vendor"
+          value={choice}
+          disabled={of !== undefined}
+          options={choices}
+          onChange={(event) => {
+            setChoice(event.target.value)
+            test.reset()
+          }}
+        />
+        <TextField
+          label={of === undefined ? "API key" : "Another API key"}
+          name="apiKey"
+          type="password"
+          autoComplete="off"
+          member={at("apiKey")}
+          hint={
+            of?.apiKey === undefined
+              ? "Encrypted when it is saved, and never shown again"
+              : "Empty: the stored key stays. A test needs a key, since the stored one is not read for it"
+          }
+        />
+        <TextField
+          key={`url ${choice}`}
+          label="Base URL"
+          name="baseUrl"
+          type="url"
+          required
+          member={at("baseUrl")}
+          defaultValue={of?.baseUrl ?? preset?.baseUrl ?? ""}
+          placeholder="https://models.example.com/v1"
+          hint={
+            dialect === "openai"
+              ? "With /v1, as OpenAI's SDK takes it"
+              : dialect === "gemini"
+                ? "With /v1beta"
+                : "Without /v1"
+          }
+        />
+        <TextField
+          key={`id ${choice}`}
+          label="Name"
+          name="id"
+          required
+          readOnly={of !== undefined}
+          member={at("id")}
+          defaultValue={name}
+          pattern="[a-z0-9][a-z0-9._\-]{0,62}"
+          title="Small letters, digits, dots and dashes"
+          hint={of === undefined ? "What reports, caps and routes call it" : "Reports and caps know it by this name"}
+        />
+      </div>
+      <Fault cause={test.error} />
+      {test.data && <TestResult result={test.data.tested} />}
+      {listed && (
+        <Models
+          chosen={chosen}
+          isOpen={isOpen && listed.some(({ prices }) => prices !== null)}
+          listed={listed}
+          onOpen={setOpen}
+          onChoose={(ids, isOn) =>
+            setChosen((before) => new Set(isOn ? [...before, ...ids] : [...before].filter((id) => !ids.includes(id))))
+          }
+        />
+      )}
+    </AskDialog>
+  )
+}
+
+/** The dialog of a provider, once the configuration that it is added to has come. */
+export const ProviderDialog = ({ of }: Partial<Of<string>>) => {
+  const configuration = useConfiguration()
+  if (configuration === undefined)
+    return (
+      <Dialog title={of === undefined ? "Add a provider" : `Change ${of}`} wide>
+        <Loading />
+      </Dialog>
+    )
+  const { document } = configuration
+  return <ProviderForm document={document} of={document.providers?.find(({ id }) => id === of)} />
+}
+
+/** Takes a provider out of the configuration. */
+export const RemoveDialog = ({ of: id }: Of<string>) => (
+  <AskDialog
+    kind="bad"
+    title={`Remove ${id}`}
+    action="Remove the provider"
+    done={`${id} is removed`}
+    undo={undoSave}
+    submit={async () => {
+      const newest = await newestConfiguration()
+      return saveConfiguration(withoutProvider(newest.document, id), newest)
+    }}
+  >
+    <p>
+      Calls go to <code>{id}</code> no more. Models that lead to it alone cannot be called, and other models lose it as
+      a target. Its stored key stays with the versions of the configuration that name it.
+    </p>
+  </AskDialog>
+)
