@@ -5,7 +5,7 @@ import { consolePaths, executablePath } from "../support/browser.ts"
 
 /**
  * `npm run console:shots`: every page of a running service's console in both themes and two widths, into `dist/shots`; a page
- * that shows one thing with the first thing that its list links to. KEY is a key of the service that may make accounts; the
+ * that shows one thing with the first thing that its list links to, and the dialogs of its main buttons. KEY is a key of the service that may make accounts; the
  * address is that of `npm start` unless URL says another one. Words after it are the paths to take alone.
  */
 const url = process.env.URL ?? "http://127.0.0.1:11402"
@@ -37,7 +37,12 @@ const roleIds = roles.filter(({ name }) => name === "Administrator").map(({ id }
 await call("POST", "/api/accounts", { email, name: "Ada Lovelace", password, roleIds })
 
 if (executablePath === undefined) throw new Error("No Chromium was found (Debian's package is chromium).")
-const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] })
+const browser = await chromium.launch({
+  executablePath,
+  args: ["--no-sandbox", "--disable-dev-shm-usage"],
+  // People have scrollbars.
+  ignoreDefaultArgs: ["--hide-scrollbars"]
+})
 try {
   await fs.mkdir(directory, { recursive: true })
   const page = await browser.newPage()
@@ -63,6 +68,12 @@ try {
                 .replaceAll(/[/?=&]/g, "-")
                 .replaceAll(/-[0-9a-f]{8}-[0-9a-f-]{27}/g, "-one")
         await page.screenshot({ path: path.join(directory, `${name}-${width}-${colorScheme}.png`), fullPage: true })
+        const main = page.locator("main .head .btn.main:not([aria-disabled=true])").first()
+        if ((await main.count()) === 0) continue
+        await main.click()
+        if ((await page.locator("dialog[open]").count()) === 0) continue
+        await page.waitForLoadState("networkidle")
+        await page.screenshot({ path: path.join(directory, `${name}-dialog-${width}-${colorScheme}.png`) })
       }
     }
     const first = await page.locator(`main a[href^="/console${at}/"]`).first()

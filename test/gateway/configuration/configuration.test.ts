@@ -152,7 +152,9 @@ layer(serviceLayer(), options)("the gateway's configuration", (it) => {
       assert.strictEqual(again.body.providers[0].apiKey, reference)
 
       const listed = yield* service.call("POST", "/api/llm/providers/list-models", { body: { providerId: "one" } })
-      assert.deepStrictEqual(listed.body, [{ id: "m", ownedBy: null, createdAt: null }])
+      assert.deepStrictEqual(listed.body, [
+        { id: "m", ownedBy: null, createdAt: null, kind: null, contextTokens: null, prices: null }
+      ])
       assert.strictEqual(standIn.requests[0]?.headers.authorization, `Bearer ${key}`)
 
       const stored = yield* asSuperuser(
