@@ -1,6 +1,5 @@
 import { type ReactNode, useEffect, useRef, useState } from "react"
 import { Link, useLocation, useSearch } from "wouter"
-import { call } from "../api/client.ts"
 import { useConnection } from "../api/connection.ts"
 import { queries, useCall } from "../api/hooks.ts"
 import { ButtonLink } from "../kit/actions.tsx"

@@ -6,8 +6,7 @@ import { count, timeZones, usd } from "../../kit/format.tsx"
 import { SelectField, TextField, textOf } from "../../kit/forms/form.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { dateIn, midnight } from "../../kit/lists/range.tsx"
-import { mostNames, type Option } from "../../kit/names/names.tsx"
-import { useTenants } from "../../kit/names/tenants.tsx"
+import { mostNames, type Option, useTenants } from "../../kit/names/tenants.tsx"
 import { useCan } from "../../shell/session.tsx"
 
 type Cap = Row<"budgetCaps.list">
