@@ -5,7 +5,7 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, public AS $$
   SELECT n.name, n.slug, 'active', moment, moment FROM (VALUES ('Northwind', 'northwind'), ('Contoso Health', 'contoso'),
     ('Globex Retail', 'globex'), ('Initech Labs', 'initech')) AS n(name, slug)
   ON CONFLICT (slug) DO NOTHING;
-  -- Nobody owns the newest agent of the last tenant, so that there is one to find.
+  -- The newest agent of the last tenant has no owner, so that there is one to find.
   INSERT INTO agents (tenant_id, name, description, owner_user_id, scope_ceiling, max_credential_ttl_seconds,
     allowed_task_types, default_task_type, status, created_at, created_by, updated_at)
   SELECT t.id, n.name, 'Generated', CASE WHEN t.slug <> 'initech' OR n.name <> 'sql-writer' THEN n.owner || '@' || t.slug || '.example' END,

@@ -55,5 +55,6 @@ export const stages: Readonly<Record<string, (service: Service) => Effect.Effect
   approvals: heldReservations,
   plans: withoutCaps,
   sessions: openSessions,
-  spend: spending
+  spend: spending,
+  usage: spending
 }

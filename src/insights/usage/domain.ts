@@ -70,7 +70,7 @@ export const requestFilters = {
     description: "Whether it failed: what the reports count as `errors`"
   }),
   minCostUsd: Schema.optionalKey(numberParameter(UsdOrZero)).annotate({ description: "It cost as much, or more" }),
-  minLatencyMs: Schema.optionalKey(integerParameter(between(0, 2_147_483_647))).annotate({
+  minLatencyMs: Schema.optionalKey(integerParameter(between(1, 2_147_483_647))).annotate({
     description: "It took as long, or longer"
   })
 }

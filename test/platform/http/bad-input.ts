@@ -175,7 +175,7 @@ export const refuseBadInput = (count: number) => {
           const call = (query: string) => service.call(operation.method, `${path}?${query}`)
           for (const { kind, name } of operation.queryParameters) {
             for (const value of dealt(badValues[kind])) {
-              assert.include(parametersOf(yield* call(`${name}=${value}`)), `query.${name}`, value)
+              assert.include(parametersOf(yield* call(`${name}=${value}`)), `query.${name}`, `${name}=${value}`)
             }
             for (const value of dealt(undecodable)) {
               assertProblem(yield* call(`${name}=${value}`), 400, "bad-request")

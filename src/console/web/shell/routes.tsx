@@ -150,7 +150,7 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
 }
 
 /** The page of one's own account, which the menu of the account leads to. */
-const own = page("/account", "Your account", "person", undefined, () => import("../pages/access/account.tsx"))
+const own = page("/account", "Your account", "exit", undefined, () => import("../pages/access/account.tsx"))
 
 export const routes: ReadonlyArray<Route> = Object.entries(navigation)
   .flatMap(([group, pages]) =>

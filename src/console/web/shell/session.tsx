@@ -30,7 +30,7 @@ export const forgetSession = (): void => {
   queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionKey[0] })
 }
 
-/** Ends the session, here also where the service cannot be told. */
+/** Ends the session, here also where the service cannot be reached. */
 export const signOut = async (): Promise<void> => {
   await call("auth.logout", {}).catch(() => undefined)
   forgetSession()

@@ -31,7 +31,7 @@ export const EventTypePicker = ({ every, initial = [], label, name }: Picking) =
     setChosen(isOn ? [...chosen, type] : chosen.filter((one) => one !== type))
   const typed = filter.trim()
   const shown = [...groups].filter(([, types]) => types.some((type) => type.includes(typed.toLowerCase())))
-  // Types of events that others publish are known to nobody but them.
+  // Types of events that others publish are known to them alone.
   const isOther = typed.includes(".") && shown.length === 0 && !chosen.includes(typed)
   return (
     <fieldset className="types">
