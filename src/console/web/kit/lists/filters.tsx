@@ -35,7 +35,7 @@ interface Searching {
   /** What is shown in the empty field, where that is not its label. */
   readonly hint?: string
   readonly label: string
-  /** What is searched for; it stands in the place of what was, where that was typed just before. */
+  /** Searches; `replace` is whether the search takes the place of the one before it in the history of the browser. */
   readonly onSearch: (value: string, options: { readonly replace: boolean }) => void
   readonly value?: string | undefined
 }

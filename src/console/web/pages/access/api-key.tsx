@@ -43,11 +43,11 @@ export default () => (
       ["Expires", key.expiresAt === null ? "never, unless it is revoked" : <Moment at={key.expiresAt} style="full" />]
     ]}
   >
-    {({ id, start }) => (
+    {({ id, name, start, tenantId }) => (
       <>
         <div className="grid">
           <SpendCard filter={{ apiKeyId: id }} />
-          <CapsCard filter={{ apiKeyId: id }} none="No cap counts this key by itself; those of its tenant hold." />
+          <CapsCard of={{ apiKeyId: id, name, tenantId }} subject={{ apiKeyId: id }} />
         </div>
         <Card title="Call with it">
           <div className="in stack">

@@ -1,11 +1,12 @@
-import { type ReactNode } from "react"
-import { CapBar } from "../../kit/charts/cap-bar.tsx"
+import { type Query } from "../../api/operations.ts"
 import { Bars } from "../../kit/charts/chart.tsx"
 import { count, usd } from "../../kit/format.tsx"
 import { lastDays } from "../../kit/lists/range.tsx"
 import { Called, Card, Soft } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { useCan } from "../../shell/session.tsx"
+import { CapFor, type CapTarget } from "../money/cap-form.tsx"
+import { CapsThatApply } from "../money/caps-that-apply.tsx"
 
 interface OfSpend {
   /** Whose spend it is, as filters of usage have it. */
@@ -62,41 +63,20 @@ export const SpendCard = ({ filter }: OfSpend) => {
 }
 
 interface OfCaps {
-  /** What is said where there is none. */
-  readonly none: ReactNode
-  /** The caps to show, by their ids. */
-  readonly of: ReadonlyArray<string>
+  /** What another cap is set for. */
+  readonly of: CapTarget
+  /** Whose caps they are. */
+  readonly subject: Query<"budgetCaps.applicable">
 }
 
-/** Caps with their use in this period. */
-const CapBars = ({ none, of }: OfCaps) =>
-  of.length === 0 ? (
-    <p className="soft">{none}</p>
-  ) : (
-    of.map((capId) => (
-      <Called key={capId} name="budgetCaps.status" input={{ query: { capId, limit: 3 } }} everySeconds={30} rows={1}>
-        {({ items }) =>
-          items.map((cap) => <CapBar key={JSON.stringify(cap.scope)} cap={cap} href={`/caps/${cap.capId}`} />)
-        }
-      </Called>
-    ))
-  )
-
-/** The caps of a key or a tenant. */
-export const CapsCard = ({ filter, none }: OfSpend & { readonly none: ReactNode }) => {
-  const may = useCan()
-  return (
-    <Card title="Caps" span={4} link={["/caps", "All caps"]}>
-      {may("budgets:read") ? (
-        <div className="in stack">
-          {/* CAPS THAT APPLY: `<CapsThatApply>` takes the place of this call for a key; these are the caps that name it. */}
-          <Called name="budgetCaps.list" input={{ query: { ...filter, limit: 20 } }}>
-            {({ items }) => <CapBars none={none} of={items.map(({ id }) => id)} />}
-          </Called>
-        </div>
-      ) : (
-        <Needs capability="budgets:read" />
-      )}
-    </Card>
-  )
-}
+/** The caps that count what a key or a tenant spends, and the button that sets another one. */
+export const CapsCard = ({ of, subject }: OfCaps) => (
+  <Card title="Caps" span={4} link={["/caps", "All caps"]}>
+    <div className="in stack">
+      <CapsThatApply of={subject} />
+      <div>
+        <CapFor of={of} />
+      </div>
+    </div>
+  </Card>
+)

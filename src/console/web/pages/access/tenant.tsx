@@ -22,7 +22,7 @@ const Overview = ({ of: tenant }: Of<Tenant>) => (
   <>
     <div className="grid">
       <SpendCard filter={{ tenantId: tenant.id }} />
-      <CapsCard filter={{ tenantId: tenant.id }} none="It has no cap; those over all tenants hold." />
+      <CapsCard of={{ name: tenant.name, tenantId: tenant.id }} subject={{ tenantId: tenant.id }} />
     </div>
     <section className="card">
       <Facts

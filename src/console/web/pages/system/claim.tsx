@@ -2,7 +2,7 @@ import { useLocation } from "wouter"
 import { call } from "../../api/client.ts"
 import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
 import { PasswordField } from "../../kit/forms/password.tsx"
-import { Gate, opened, useSignIn } from "./login.tsx"
+import { Gate, LinkNeeded, opened, useSignIn } from "./login.tsx"
 
 const token = opened.page === "claim" ? opened.token : ""
 
@@ -22,16 +22,9 @@ export const Claim = () => {
   const onSuccess = async () => go(await nextPage().catch(() => "/"), { replace: true })
   if (token === "") {
     return (
-      <Gate title="Claim this installation">
-        <div className="in">
-          <p className="fault" role="alert">
-            This page needs the whole link.
-          </p>
-          <p>
-            A start in Development prints it, and so does <code>npm run operator -- claim</code>.
-          </p>
-        </div>
-      </Gate>
+      <LinkNeeded title="Claim this installation">
+        A start in Development prints it, and so does <code>npm run operator -- claim</code>.
+      </LinkNeeded>
     )
   }
   return (

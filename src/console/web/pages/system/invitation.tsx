@@ -2,7 +2,7 @@ import { useLocation } from "wouter"
 import { call } from "../../api/client.ts"
 import { Form } from "../../kit/forms/form.tsx"
 import { PasswordField } from "../../kit/forms/password.tsx"
-import { Gate, opened, useSignIn } from "./login.tsx"
+import { Gate, LinkNeeded, opened, useSignIn } from "./login.tsx"
 
 const token = opened.page === "invitation" ? opened.token : ""
 
@@ -14,14 +14,7 @@ export const Invitation = () => {
   )
   if (token === "") {
     return (
-      <Gate title="Choose your password">
-        <div className="in">
-          <p className="fault" role="alert">
-            This page needs the whole link.
-          </p>
-          <p>Open the link that you were sent, or ask for another one.</p>
-        </div>
-      </Gate>
+      <LinkNeeded title="Choose your password">Open the link that you were sent, or ask for another one.</LinkNeeded>
     )
   }
   return (

@@ -27,6 +27,18 @@ export const Gate = ({ children, title }: { readonly children: ReactNode; readon
   )
 }
 
+/** The page of a one-time link that was opened without its token. */
+export const LinkNeeded = ({ children, title }: { readonly children: ReactNode; readonly title: string }) => (
+  <Gate title={title}>
+    <div className="in">
+      <p className="fault" role="alert">
+        This page needs the whole link.
+      </p>
+      <p>{children}</p>
+    </div>
+  </Gate>
+)
+
 /** Where a sign-in goes on: a page of the console, never another address, which dots in a path may lead to. */
 const nextOf = (search: URLSearchParams): string => {
   const next = search.get("next") ?? "/"
