@@ -11,6 +11,7 @@ import { doJob } from "../support/jobs.ts"
 import { json, startProvider } from "../support/provider.ts"
 import { startService, type TestService } from "../support/service.ts"
 import { openAiVendor } from "../support/vendors.ts"
+import { eventually } from "../support/waiting.ts"
 
 type Service = TestService["Service"]
 
@@ -98,6 +99,11 @@ describe.skipIf(executablePath === undefined)("jobs with requests and figures", 
         standIn.answer = (_, response) =>
           json(response, 400, { error: { code: "context_length_exceeded", message: "" } })
         yield* ask(service, key, { max_tokens: 30 })
+        // Reports come a few seconds after the calls.
+        yield* eventually(
+          service.call("GET", `/api/insights/overview?tenantId=${tenantId}`),
+          ({ body }) => body.totals.errors === 2
+        )
         yield* forEachRole(tenantId, (who, capabilities, members, width) =>
           Effect.gen(function* () {
             const window = yield* open(service, capabilities, members, width)

@@ -27,7 +27,8 @@ const Waiting = () => {
 }
 
 const foldedKey = "folded"
-const foldedGroups = (): ReadonlyArray<string> => (localStorage.getItem(foldedKey) ?? "").split("\n")
+const foldedGroups = (): ReadonlyArray<string> =>
+  (localStorage.getItem(foldedKey) ?? "").split("\n").filter((group) => group !== "")
 
 const Navigation = ({ pages }: { readonly pages: ReadonlyArray<Route> }) => {
   const [path] = useLocation()
