@@ -3,7 +3,7 @@ import { SqlClient, type SqlError, type Statement } from "effect/sql"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { makeTurns } from "../runtime/turns.ts"
-import { type DatabaseAddress } from "./hosts.ts"
+import { type DatabaseAddress, interruptedWithoutWaiting } from "./hosts.ts"
 import { applicationRole } from "./migrations.ts"
 import { CurrentReading } from "./read-replica.ts"
 import { type Expected } from "./session-state.ts"
@@ -11,7 +11,6 @@ import {
   type ClientOptions,
   CurrentStatementScope,
   DatabaseSessions,
-  interruptedWithoutWaiting,
   sessionPoolLayer,
   type PlannerMethod,
   singleSessionLayer,

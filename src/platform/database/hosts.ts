@@ -47,6 +47,14 @@ export const addressIn = (
   return { url: first, hosts: makeHosts(setting, [first, ...others], isWritten) }
 }
 
+/** Interrupts without waiting: a database that does not respond would not respond to the cancellation either. */
+export const interruptedWithoutWaiting = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(Effect.forkDetach(restore(effect), { startImmediately: true }), (fiber) =>
+      Effect.onInterrupt(restore(Fiber.join(fiber)), () => Effect.sync(() => fiber.interruptUnsafe()))
+    )
+  )
+
 const makeHosts = (
   setting: Expected["setting"],
   all: readonly [Redacted.Redacted, ...ReadonlyArray<Redacted.Redacted>],
@@ -61,18 +69,16 @@ const makeHosts = (
   /** The timeline of a server that can be used; undefined of one that cannot. */
   const timelineOf = (url: Redacted.Redacted) =>
     PgConnection.make({ url }).pipe(
-      Effect.flatMap((connection) =>
-        Effect.timeoutOrElse(connection.queryValues(`SELECT ${isReadOnly}, ${timeline}`, [], false), {
-          duration: "5 seconds",
-          orElse: () => Effect.fail(noAnswer)
-        })
-      ),
+      Effect.flatMap((connection) => connection.queryValues(`SELECT ${isReadOnly}, ${timeline}`, [], false)),
       Effect.map(([row]) => {
         if (!isWritten) return 0
         if (row?.[0] !== false || typeof row[1] !== "number" || row[1] < newest) return undefined
         return (newest = row[1])
       }),
-      Effect.scoped
+      Effect.scoped,
+      // A server that hangs may do so before it answers that it is connected, and when the connection is closed.
+      interruptedWithoutWaiting,
+      Effect.timeoutOrElse({ duration: "5 seconds", orElse: () => Effect.fail(noAnswer) })
     )
 
   const findFrom = Effect.fnUntraced(function* (first: number) {

@@ -1,27 +1,15 @@
 import { PgClient, PgConnection, PgPool, PgTypes } from "@effect/sql-pg"
-import {
-  Context,
-  type Duration,
-  Effect,
-  Exit,
-  Fiber,
-  Layer,
-  Option,
-  Predicate,
-  Queue,
-  Schedule,
-  Scope,
-  Stream
-} from "effect"
+import { Context, type Duration, Effect, Exit, Layer, Option, Predicate, Queue, Schedule, Scope, Stream } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError, Statement, type SqlConnection } from "effect/sql"
-import { atCurrentHost, type Hosts, onUsableHost } from "./hosts.ts"
+import { atCurrentHost, type Hosts, interruptedWithoutWaiting, onUsableHost } from "./hosts.ts"
 import { makeReplica, ReadReplica, type Source } from "./read-replica.ts"
 import {
   checkSession,
   type Expected,
   fingerprintOf,
   isEntryRefused,
+  isReadOnly,
   isStrange,
   refusalOf,
   refusedBy,
@@ -46,14 +34,6 @@ export const CurrentStatementScope = Context.Reference<StatementScope | undefine
   "app/platform/CurrentStatementScope",
   { defaultValue: () => undefined }
 )
-
-/** Interrupts without waiting: a database that does not respond would not respond to the cancellation either. */
-export const interruptedWithoutWaiting = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.uninterruptibleMask((restore) =>
-    Effect.flatMap(Effect.forkDetach(restore(effect), { startImmediately: true }), (fiber) =>
-      Effect.onInterrupt(restore(Fiber.join(fiber)), () => Effect.sync(() => fiber.interruptUnsafe()))
-    )
-  )
 
 /** Whether the connections to the database are what the service needs. */
 export class DatabaseSessions extends Context.Service<
@@ -343,6 +323,7 @@ const reviewing = (review: Effect.Effect<void, SqlError.SqlError>, every: Durati
 const makeSource = Effect.fnUntraced(function* (options: ClientOptions) {
   const { expected, hosts, listening } = options
   const config = configOf(options)
+  if (hosts !== undefined && expected.isWritten) yield* hosts.choose
   const pool = yield* PgPool.make(config)
   const known = new WeakMap<PgConnection.PgConnection, SessionConnection>()
   const hostOf = new WeakMap<SessionConnection, unknown>()
@@ -435,7 +416,18 @@ const makeSource = Effect.fnUntraced(function* (options: ClientOptions) {
       return interruptedWithoutWaiting(scope === undefined ? statement : scope.inTurn(statement))
     })
 
-  if (hosts !== undefined && expected.isWritten) yield* reviewing(hosts.review, "1 second")
+  if (hosts !== undefined && expected.isWritten) {
+    // Through the pool, so that its connections to a server that hangs are given up.
+    const asked = pool.use((connection) => connection.queryValues(`SELECT ${isReadOnly}`, [], false))
+    const isStandby = Effect.timeoutOrElse(interruptedWithoutWaiting(asked), {
+      duration: "5 seconds",
+      orElse: () => Effect.succeed([[true]])
+    })
+    yield* reviewing(
+      Effect.flatMap(isStandby, ([row]) => (row?.[0] === true ? hosts.leave(hosts.current()) : Effect.void)),
+      "1 second"
+    )
+  }
   if (listening?.hosts !== undefined) yield* reviewing(listening.hosts.review, "2 seconds")
 
   const pinned = Effect.flatMap(lease, pin)
