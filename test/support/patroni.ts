@@ -229,8 +229,9 @@ export const makeCluster = Effect.gen(function* () {
     password: Redacted.make("postgres"),
     database: "postgres"
   }
-  // HAProxy takes every server for one that is up until it has asked.
+  // HAProxy takes every server for one that is up until it has asked, and then cuts connections to those that are none.
   const standbys = asSuperuser(database, (sql) => sql`SELECT WHERE pg_is_in_recovery()`).pipe(
+    Effect.catchCause(() => Effect.succeed([{}])),
     Effect.replicateEffect(4),
     Effect.map((answers) => answers.flat().length)
   )
