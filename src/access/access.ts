@@ -40,6 +40,8 @@ export const AccessLayer = Layer.effect(
     return Access.of((httpEffect, { endpoint, group }) => {
       const requirement = Context.getOrUndefined(endpoint.annotations, RequiredCapability)
       const record = recordForbidden(`${group.identifier}.${endpoint.identifier}`)
+      const { and = [], capability = null } = requirement ?? {}
+      const scopes = capability === null ? and : [capability, ...and]
       const serve = (principal: Principal) => {
         const refusal = refusalOf(principal, requirement)
         const used = refusal === undefined ? usedOf(principal, requirement) : undefined
@@ -61,6 +63,7 @@ export const AccessLayer = Layer.effect(
               )
             : signedIn
         const info = Context.get(fiber.context, CurrentRequest)
+        if (info !== undefined) info.requiredScopes = scopes
         return Effect.flatMap(inTime(identified), (principal) => {
           if (info !== undefined) info.principal = principal.name
           return serveLimited(principal)

@@ -33,7 +33,7 @@ import { serviceLayer, TestService } from "../support/service.ts"
 import { attempts, authorityCapabilities, beyond, held, lacking, watched } from "./authorities.ts"
 import {
   anonymousOperations,
-  dereferenced,
+  examplePath,
   mutating,
   type Operation,
   operations,
@@ -223,18 +223,6 @@ describe("every endpoint", () => {
     await dispose()
   })
 })
-
-/** The operation's path with the examples of its parameters. */
-const examplePath = (operation: Operation): string =>
-  pathOf(
-    operation,
-    Object.fromEntries(
-      operation.parameters.map(({ name, schema }) => [
-        name,
-        ((dereferenced(schema).examples as ReadonlyArray<string | number> | undefined) ?? ["1"])[0] ?? "1"
-      ])
-    )
-  )
 
 const exampleCall = (operation: Operation, key: string | null) => {
   const body = operation.requestBody?.content["application/json"]?.example

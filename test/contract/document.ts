@@ -40,6 +40,7 @@ export interface Operation {
   readonly responses: Readonly<Record<string, Response>>
   readonly "x-required-capability"?: string
   readonly "x-or-capabilities"?: ReadonlyArray<string>
+  readonly "x-and-capabilities"?: ReadonlyArray<string>
   readonly "x-system-only"?: boolean
   readonly "x-accounts-only"?: boolean
   /** Whether its format is that of vendors' SDKs, OAuth clients, browsers or Prometheus. */
@@ -190,3 +191,15 @@ export const dereferenced = (schema: Json): Json => {
   const component = name === undefined ? undefined : document.components.schemas[name]
   return component === undefined ? schema : dereferenced(component)
 }
+
+/** The operation's path with the examples of its parameters. */
+export const examplePath = (operation: Operation): string =>
+  pathOf(
+    operation,
+    Object.fromEntries(
+      operation.parameters.map(({ name, schema }) => [
+        name,
+        ((dereferenced(schema).examples as ReadonlyArray<string | number> | undefined) ?? ["1"])[0] ?? "1"
+      ])
+    )
+  )

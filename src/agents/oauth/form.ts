@@ -1,11 +1,15 @@
 import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
+import { errorText } from "../../platform/http/challenge.ts"
 import { declaresMoreThan } from "../../platform/http/request-body.ts"
 import { maxTokenRequestBytes } from "../agent-credentials/domain.ts"
 import { OAuthError } from "./oauth-error.ts"
 
-/** The parameters of a form, each once at most (RFC 6749 §3.2); an empty one counts as left out. */
-export type Form = ReadonlyMap<string, string>
+/** The parameters of a form; an empty one counts as left out. */
+export type Form = Pick<URLSearchParams, "get" | "getAll" | "has">
+
+/** What a request may name several of (RFC 8707 §2, RFC 8693 §2.1); any other parameter is there once (RFC 6749 §3.2). */
+const repeatable: ReadonlySet<string> = new Set(["audience", "resource"])
 
 const formType = /^application\/x-www-form-urlencoded(?:\s*;.*)?$/i
 
@@ -21,19 +25,19 @@ export const readForm = Effect.fnUntraced(function* (request: HttpServerRequest.
   const text = yield* Effect.mapError(request.text, ({ reason }) =>
     reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? tooLarge : unreadable
   )
-  const form = new Map<string, string>()
+  const form = new URLSearchParams()
   for (const [name, value] of new URLSearchParams(text)) {
-    if (form.has(name)) {
-      return yield* new OAuthError({ code: "invalid_request", description: `${name} is repeated.` })
+    if (form.has(name) && !repeatable.has(name)) {
+      return yield* new OAuthError({ code: "invalid_request", description: `${errorText(name)} is repeated.` })
     }
-    if (value !== "") form.set(name, value)
+    if (value !== "") form.append(name, value)
   }
-  return form as Form
+  return form satisfies Form
 })
 
 export const required = (form: Form, name: string): Effect.Effect<string, OAuthError> => {
   const value = form.get(name)
-  return value === undefined
+  return value === null
     ? Effect.fail(new OAuthError({ code: "invalid_request", description: `${name} is missing.` }))
     : Effect.succeed(value)
 }

@@ -20,10 +20,15 @@ const assertion = {
 const form = <Fields extends Schema.Struct.Fields>(fields: Fields) =>
   Schema.Struct(fields)
     .annotate({
-      description: "Each parameter once; an empty one counts as absent, and an unknown one is ignored",
+      description: "Each parameter once, but for lists; an empty one counts as absent, and an unknown one is ignored",
       additionalProperties: true
     })
     .pipe(HttpApiSchema.asFormUrlEncoded())
+
+const targets = Schema.Array(Schema.String).annotate({
+  description: "This service, /api or /v1 of it; several if repeated",
+  examples: [["http://127.0.0.1:11402/api"]]
+})
 
 const TokenRequest = form({
   grant_type: oneOf("The grant", ...grants),
@@ -33,8 +38,8 @@ const TokenRequest = form({
   subject_token: optional(text("For an exchange: a token of the principal that the agent acts for", jwt)),
   subject_token_type: optional(oneOf("Of an exchange", accessTokenUrn, jwtUrn, idTokenUrn)),
   requested_token_type: optional(oneOf("For an exchange; access tokens are issued either way", accessTokenUrn, jwtUrn)),
-  audience: optional(text("This service", "http://127.0.0.1:11402")),
-  resource: optional(text("This service", "http://127.0.0.1:11402"))
+  audience: optional(targets),
+  resource: optional(targets)
 })
 
 const PresentedToken = form({
@@ -68,6 +73,7 @@ const endpoint = foreignEndpoints({
     400: "The form is unreadable, incomplete or contradictory, or requests what is not granted",
     401: "The client or its token is not accepted; `WWW-Authenticate` has the details",
     403: "The caller lacks the capability",
+    412: "If-Match names a tag, which nothing here has",
     413: `The body is larger than ${maxTokenRequestBytes} bytes`,
     429: "Too many requests; Retry-After says when to retry"
   },
@@ -77,7 +83,7 @@ const endpoint = foreignEndpoints({
 
 const ofPresentedToken = {
   payload: PresentedToken,
-  failures: [400, 401, 403, 413, 429],
+  failures: [400, 401, 403, 412, 413, 429],
   examples: { token: { value: { token: jwt } } }
 }
 
@@ -87,7 +93,7 @@ export class OAuthApi extends HttpApiGroup.make("oauth")
     endpoint.post("token", "/token", {
       payload: TokenRequest,
       success: OAuthToken,
-      failures: [400, 401, 413, 429],
+      failures: [400, 401, 412, 413, 429],
       summary: "Get a token, or exchange one",
       description:
         "RFC 6749 with private_key_jwt (RFC 7523) as the one way to authenticate, and RFC 8693. Does what `/api/agents/token` and `/api/agents/token/exchange` do.",

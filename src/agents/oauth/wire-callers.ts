@@ -22,7 +22,9 @@ const refuseBearer = (clients: Clients, reason: string) =>
   Effect.catchTag(clients.refuse("access-token", reason), "InvalidClient", () => {
     const code = "invalid_token"
     const description = "The access token is not accepted."
-    return Effect.fail(new OAuthError({ code, description, status: 401, challenge: { scheme: "Bearer", error: code } }))
+    return Effect.fail(
+      new OAuthError({ code, description, status: 401, challenge: { scheme: "Bearer", isOfToken: true } })
+    )
   })
 
 const isBasic = ({ headers }: Request): boolean => /^basic(?: |$)/i.test(headers.authorization ?? "")
@@ -49,8 +51,8 @@ export const makeWireCallers = Effect.gen(function* () {
     )
 
   /** Refuses a request without an assertion; an API key in its place is checked, so that a canary does not go unnoticed. */
-  const refuseSecret = (secret: string | undefined, clientId: string) =>
-    secret === undefined || !secret.startsWith("amk_")
+  const refuseSecret = (secret: string | null, clientId: string) =>
+    secret === null || !secret.startsWith("amk_")
       ? clients.refuse(clientId, "no-assertion")
       : Effect.matchEffect(keys.check(secret), {
           onFailure: clients.reject,
@@ -60,7 +62,7 @@ export const makeWireCallers = Effect.gen(function* () {
   /** A failure of header authentication is answered with the scheme of that header (RFC 6749 §5.2). */
   const refuseBasic = ({ headers }: Request) =>
     Effect.catchTag(
-      refuseSecret(keyInAuthorization(headers.authorization ?? ""), ""),
+      refuseSecret(keyInAuthorization(headers.authorization ?? "") ?? null, ""),
       "InvalidClient",
       ({ error: code, error_description: description }) =>
         Effect.fail(new OAuthError({ code, description, status: 401, challenge: { scheme: "Basic" } }))
@@ -115,7 +117,8 @@ export const makeWireCallers = Effect.gen(function* () {
     return yield* new OAuthError({
       code: "insufficient_scope",
       description: `The caller lacks ${capabilities.join(" or ")}.`,
-      status: 403
+      status: 403,
+      challenge: { scheme: "Bearer", scopes: capabilities.slice(0, 1) }
     })
   })
 

@@ -1,7 +1,9 @@
 import { ByteSize, Effect, Option, Redacted } from "effect"
 import { HttpIncomingMessage, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { requiresSomeTag } from "../../kernel/http/precondition.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { AccessTokens } from "../agent-credentials/access-tokens.ts"
+import { claimsIn } from "../agent-credentials/assertion.ts"
 import {
   accessTokenUrn,
   type AgentTokenResponse,
@@ -12,7 +14,7 @@ import {
 import { TokenIntrospection } from "../agent-credentials/introspection.ts"
 import { AgentCredentials } from "../agent-credentials/service.ts"
 import { type Form, readForm, required } from "./form.ts"
-import { OAuthError, toWire, type WireFailure } from "./oauth-error.ts"
+import { noTag, OAuthError, toWire, type WireFailure } from "./oauth-error.ts"
 import { AgentGrants } from "./service.ts"
 import { makeWireCallers } from "./wire-callers.ts"
 
@@ -33,16 +35,19 @@ const tokenAnswer = (token: AgentTokenResponse) =>
 
 const requestedScopes = (form: Form) => {
   const scope = form.get("scope")
-  return scope === undefined ? {} : { requestedScopes: scope.split(" ").filter((word) => word !== "") }
+  return scope === null ? {} : { requestedScopes: scope.split(" ").filter((word) => word !== "") }
 }
 
 const refuse = (code: string, description: string) => Effect.fail(new OAuthError({ code, description }))
 
-/** What an exchange may ask of its answer: an access token, and nothing else. */
-const checkExchange = (form: Form) => {
+/** What an exchange may name as its subject and ask for as its answer: the service itself issues access tokens alone. */
+const checkExchange = (form: Form, issuer: string) => {
   if (form.has("actor_token")) return refuse("invalid_request", "The actor is the client itself; send no actor_token.")
   if (!subjectTokenTypes.has(form.get("subject_token_type") ?? "")) {
     return refuse("invalid_request", "subject_token_type is none that is taken.")
+  }
+  if (form.get("subject_token_type") === idTokenUrn && claimsIn(form.get("subject_token") ?? "")?.iss === issuer) {
+    return refuse("invalid_request", "subject_token is an access token, and no ID token.")
   }
   if (!tokenTypes.has(form.get("requested_token_type") ?? accessTokenUrn)) {
     return refuse("invalid_request", "Only access tokens are issued.")
@@ -50,10 +55,10 @@ const checkExchange = (form: Form) => {
   return Effect.void
 }
 
-/** Whom a token may be for: this service (RFC 8693 §2.1, RFC 8707 §2). */
+/** Whom a token may be for: this service, and each target that is named (RFC 8693 §2.1, RFC 8707 §2). */
 const checkTarget = (form: Form, issuer: string) => {
   const ours: ReadonlySet<string> = new Set([issuer, `${issuer}/api`, `${issuer}/v1`])
-  return ["audience", "resource"].some((name) => !ours.has(form.get(name) ?? issuer))
+  return ["audience", "resource"].some((name) => form.getAll(name).some((target) => !ours.has(target)))
     ? refuse("invalid_target", "Tokens are issued for this service alone.")
     : Effect.void
 }
@@ -67,7 +72,9 @@ const serving =
     ) => Effect.Effect<HttpServerResponse.HttpServerResponse, WireFailure>
   ) =>
   ({ request }: { readonly request: HttpServerRequest.HttpServerRequest }) =>
-    Effect.flatMap(readForm(request), (form) => serve(form, request)).pipe(
+    Effect.flatMap(requiresSomeTag(request.headers) ? Effect.fail(noTag) : readForm(request), (form) =>
+      serve(form, request)
+    ).pipe(
       Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxTokenRequestBytes)),
       Effect.catch((failure) => Effect.succeed(toWire(failure)))
     )
@@ -95,7 +102,7 @@ export const makeOAuthWire = Effect.gen(function* () {
         return tokenAnswer(yield* grants.token(asked, "/oauth2/token"))
       }
       const subjectToken = yield* required(form, "subject_token")
-      yield* checkExchange(form)
+      yield* checkExchange(form, publicUrl)
       yield* checkTarget(form, publicUrl)
       return tokenAnswer(yield* grants.exchange({ ...asked, subjectToken }, "/oauth2/token"))
     })

@@ -1,5 +1,6 @@
 import { Effect, Result, Schema } from "effect"
 import * as crypto from "node:crypto"
+import { errorText } from "../../platform/http/challenge.ts"
 import { faultOptions, faultsOf } from "../../platform/http/validation.ts"
 import { isPrivateHost } from "../../platform/outbound/guarded-dispatcher.ts"
 import { requirePublic } from "../../platform/outbound/outbound-http.ts"
@@ -20,9 +21,9 @@ export type Described = Pick<
   | "requestedScopes"
 >
 
-/** RFC 7591 §3.2.2; the description has only the characters of RFC 6749 §5.2. */
+/** An error of RFC 7591 §3.2.2. */
 const refused = (code: "invalid_client_metadata" | "invalid_redirect_uri", description: string) =>
-  new OAuthError({ code, description: description.replaceAll(/["\\]/g, "'").replaceAll(/[^\x20-\x7e]/g, "?") })
+  new OAuthError({ code, description: errorText(description) })
 
 export const invalidMetadata = (description: string) => refused("invalid_client_metadata", description)
 

@@ -22,6 +22,7 @@ import { OAuthError } from "../oauth/oauth-error.ts"
 import { RegistrationTokens } from "../registration-tokens/service.ts"
 import {
   ApplicationNotPending,
+  noGrants,
   Registration,
   registrationActions,
   type RegistrationApproval,
@@ -57,7 +58,7 @@ export class Registrations extends Context.Service<Registrations>()("app/agents/
     const refuse = (target: string, reason: string) =>
       audit
         .refused({ action: registrationActions.ApplicationRegistrationRefused, target, reason })
-        .pipe(Effect.andThen(Effect.fail(invalidToken)))
+        .pipe(Effect.andThen(Effect.fail(reason === "no-token" ? noToken : invalidToken)))
 
     const keysOf = (id: ApiKeyId | null) => (id === null ? Effect.succeed([]) : asSystem(apiKeys.rotations(id)))
 
@@ -90,7 +91,8 @@ export class Registrations extends Context.Service<Registrations>()("app/agents/
         granted_scope: grantedIn(keys).join(" "),
         contacts: row.contacts,
         software_id: row.softwareId,
-        software_version: row.softwareVersion
+        software_version: row.softwareVersion,
+        ...noGrants
       })
 
     const register = Effect.fn("Registrations.register")(function* <R>(
@@ -379,12 +381,15 @@ const changes = changesOf(RegistrationView, ({ id }) => ({ entityId: id, applica
 /** A registration token whose last use another request took meanwhile. */
 class TokenSpent extends Data.TaggedError("TokenSpent") {}
 
-const invalidToken = new OAuthError({
-  code: "invalid_token",
-  description: "The token is not accepted.",
-  status: 401,
-  challenge: { scheme: "Bearer", error: "invalid_token" }
-})
+const refusedToken = (isOfToken: boolean) =>
+  new OAuthError({
+    code: "invalid_token",
+    description: "The token is not accepted.",
+    status: 401,
+    challenge: { scheme: "Bearer", isOfToken }
+  })
+const invalidToken = refusedToken(true)
+const noToken = refusedToken(false)
 const tooManyWait = new OAuthError({
   code: "temporarily_unavailable",
   description: "Too many applications wait for an approval; try again later, or with a registration token.",

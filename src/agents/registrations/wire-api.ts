@@ -2,7 +2,7 @@ import { Record, Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { foreignEndpoints, oneOf, text } from "../../kernel/http/foreign-endpoint.ts"
 import { oauthError } from "../oauth/domain.ts"
-import { maxRegistrationBytes } from "./domain.ts"
+import { maxRegistrationBytes, noGrants } from "./domain.ts"
 
 const path = "/api/applications/register"
 
@@ -40,11 +40,28 @@ const metadata = {
 
 const optional = Record.map(metadata, Schema.optionalKey)
 
-const ClientMetadata = Schema.Struct({ ...optional, ...Record.map(always, Schema.optionalKey) }).annotate({
+const replaced = "Replaced by what the answer has: a registered application has an API key, and no grant of OAuth"
+const ClientMetadata = Schema.Struct({
+  ...optional,
+  ...Record.map(
+    {
+      ...always,
+      token_endpoint_auth_method: text(replaced, "client_secret_basic"),
+      grant_types: texts(replaced, "authorization_code"),
+      response_types: texts(replaced, "code")
+    },
+    Schema.optionalKey
+  )
+}).annotate({
   component: "ClientMetadata",
   description: "Client metadata (RFC 7591 §2); unknown members are ignored, and null is the same as absent",
   additionalProperties: true
 })
+
+const noWords = (description: string) =>
+  Schema.Array(Schema.String)
+    .check(Schema.isMaxLength(0))
+    .annotate({ description, examples: [[]] })
 
 const ClientRegistration = Schema.Struct({
   client_id: text("The id of the application", "42"),
@@ -72,6 +89,12 @@ const ClientRegistration = Schema.Struct({
   ),
   client_secret_expires_at: Schema.optionalKey(seconds("Since 1970; 0: never", 0)),
   granted_scope: text("What the API key may do now", "llm:complete"),
+  token_endpoint_auth_method: oneOf(
+    "It cannot authenticate at the token endpoint: its `client_secret` is an API key, for the header X-Api-Key",
+    noGrants.token_endpoint_auth_method
+  ),
+  grant_types: noWords("It has no grant: tokens are issued to agents"),
+  response_types: noWords("There is no authorization endpoint"),
   ...optional,
   ...always
 }).annotate({
@@ -91,6 +114,7 @@ const endpoint = foreignEndpoints({
     400: "`invalid_redirect_uri` or `invalid_client_metadata`: the metadata is not accepted",
     401: "`invalid_token`: there is no token, or it is not accepted; the same for a client that does not exist",
     403: "`access_denied`: the application was rejected or suspended",
+    412: "`invalid_request`: If-Match names a tag, which nothing here has",
     413: `The body has more than ${maxRegistrationBytes} bytes`,
     429: "`temporarily_unavailable`: too many requests; Retry-After says when to retry",
     503: "`temporarily_unavailable`: too many open registrations wait for an approval"
@@ -109,7 +133,7 @@ export class RegistrationApi extends HttpApiGroup.make("registration")
     endpoint.post("register", path, {
       payload: ClientMetadata,
       success: ClientRegistration.pipe(HttpApiSchema.status(201)),
-      failures: [400, 401, 413, 429, 503],
+      failures: [400, 401, 412, 413, 429, 503],
       summary: "Register an application",
       description:
         "RFC 7591, with a registration token as the bearer token, or with none where `Applications:OpenRegistration` is on. The application is `pending` until an administrator approves it.",
@@ -120,7 +144,7 @@ export class RegistrationApi extends HttpApiGroup.make("registration")
     endpoint.get("read", `${path}/:clientId`, {
       params,
       success: ClientRegistration,
-      failures: [401, 429],
+      failures: [401, 412, 429],
       summary: "Read one's own registration",
       description:
         "RFC 7592. The first answer after the approval has the API key, as `client_secret`; no later one has.",
@@ -130,7 +154,7 @@ export class RegistrationApi extends HttpApiGroup.make("registration")
       params,
       payload: ClientMetadata,
       success: ClientRegistration,
-      failures: [400, 401, 403, 413, 429],
+      failures: [400, 401, 403, 412, 413, 429],
       summary: "Change one's own registration",
       description:
         "RFC 7592: replaces all metadata. Scopes that the API key does not have make the application `pending` again, while the key keeps those that it has; it loses at once what is no longer requested.",
@@ -139,7 +163,7 @@ export class RegistrationApi extends HttpApiGroup.make("registration")
     }),
     endpoint.delete("delete", `${path}/:clientId`, {
       params,
-      failures: [401, 429],
+      failures: [401, 412, 429],
       summary: "Delete one's own registration",
       description:
         "RFC 7592. Ends the API key. The application goes too, or is suspended where roles, keys or configuration belong to it.",

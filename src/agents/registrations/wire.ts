@@ -2,8 +2,9 @@ import { ByteSize, Effect, Option, Redacted, Schema } from "effect"
 import { HttpIncomingMessage, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { bearerToken } from "../../access/authorization-header.ts"
 import { type RateLimited } from "../../kernel/authority/principal.ts"
+import { requiresSomeTag } from "../../kernel/http/precondition.ts"
 import { declaresMoreThan, inStrictJson } from "../../platform/http/request-body.ts"
-import { OAuthError, toWire } from "../oauth/oauth-error.ts"
+import { noTag, OAuthError, toWire } from "../oauth/oauth-error.ts"
 import { maxRegistrationBytes } from "./domain.ts"
 import { invalidMetadata } from "./metadata.ts"
 import { Registrations } from "./service.ts"
@@ -41,8 +42,11 @@ const answer = (body: object, status = 200) =>
   HttpServerResponse.jsonUnsafe(body, { status, headers: { pragma: "no-cache" } })
 
 /** Every failure in the form that RFC 7591 has. */
-const served = (work: Effect.Effect<HttpServerResponse.HttpServerResponse, OAuthError | RateLimited>) =>
-  inStrictJson(work).pipe(
+const served = (
+  request: HttpServerRequest.HttpServerRequest,
+  work: Effect.Effect<HttpServerResponse.HttpServerResponse, OAuthError | RateLimited>
+) =>
+  inStrictJson(requiresSomeTag(request.headers) ? Effect.fail(noTag) : work).pipe(
     Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxRegistrationBytes)),
     Effect.catch((failure) => Effect.succeed(toWire(failure)))
   )
@@ -55,13 +59,23 @@ interface Asked {
 /** `/api/applications/register`: registration as RFC 7591 and RFC 7592 have it, in their JSON and with their errors. */
 export const makeRegistrationWire = Effect.map(Registrations, (registrations) => ({
   register: ({ request }: Pick<Asked, "request">) =>
-    served(Effect.map(registrations.register(bodyOf(request), tokenOf(request)), (body) => answer(body, 201))),
+    served(
+      request,
+      Effect.map(registrations.register(bodyOf(request), tokenOf(request)), (body) => answer(body, 201))
+    ),
   read: ({ params: { clientId }, request }: Asked) =>
     served(
+      request,
       Effect.map(registrations.read(clientId, tokenOf(request), request.method !== "HEAD"), (body) => answer(body))
     ),
   update: ({ params: { clientId }, request }: Asked) =>
-    served(Effect.map(registrations.update(clientId, bodyOf(request), tokenOf(request)), (body) => answer(body))),
+    served(
+      request,
+      Effect.map(registrations.update(clientId, bodyOf(request), tokenOf(request)), (body) => answer(body))
+    ),
   delete: ({ params: { clientId }, request }: Asked) =>
-    served(Effect.as(registrations.delete(clientId, tokenOf(request)), HttpServerResponse.empty({ status: 204 })))
+    served(
+      request,
+      Effect.as(registrations.delete(clientId, tokenOf(request)), HttpServerResponse.empty({ status: 204 }))
+    )
 }))

@@ -28,6 +28,7 @@ import {
   serviceAccount,
   Unauthenticated
 } from "../../kernel/authority/principal.ts"
+import { mismatchOf, requiresSomeTag, type VersionMismatch } from "../../kernel/http/precondition.ts"
 import { uuidIn } from "../../kernel/identifier.ts"
 import { UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { databaseDeadline } from "../../platform/http/deadline.ts"
@@ -95,7 +96,7 @@ export class GatewayAuthentication extends Context.Service<
       request: HttpServerRequest.HttpServerRequest,
       path: VendorPath,
       served: Effect.Effect<A, E, R>
-    ): Effect.Effect<A, E | CredentialError | GatewayError<Forbidden | UnsupportedMediaType>, R>
+    ): Effect.Effect<A, E | CredentialError | GatewayError<Forbidden | UnsupportedMediaType | VersionMismatch>, R>
     /** The principal of a credential that the gateway accepts; undefined without a credential. */
     admit(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal | undefined, CredentialError>
     /** The party that is charged for a call of the current principal, with what the request declares. */
@@ -260,11 +261,13 @@ export class GatewayAuthentication extends Context.Service<
         return isAgentToken(bearer) || bearer.startsWith("amk_") || (yield* account.owns(bearer))
       })
 
-      const forbidden = (target: string, detail: string) =>
-        Effect.andThen(
+      const forbidden = (target: string, lacking: Capability) => {
+        const detail = `The caller lacks ${lacking}.`
+        return Effect.andThen(
           audit.refused({ action: accessActions.AccessForbidden, target, reason: detail }),
-          Effect.fail(gatewayError(new Forbidden({ missing: [], detail })))
+          Effect.fail(gatewayError(new Forbidden({ missing: [lacking], detail })))
         )
+      }
 
       const limited = <A, E, R>(
         { name }: Principal,
@@ -296,16 +299,18 @@ export class GatewayAuthentication extends Context.Service<
         ) =>
           Effect.withFiber((fiber) => {
             const info = Context.get(fiber.context, CurrentRequest)
+            if (info !== undefined) info.requiredScopes = [path.capabilities[0]]
             const admitted = (
               principal: Principal
-            ): Effect.Effect<A, E | GatewayError<Forbidden | UnsupportedMediaType>, R> => {
+            ): Effect.Effect<A, E | GatewayError<Forbidden | UnsupportedMediaType | VersionMismatch>, R> => {
               if (isForgeable(principal, request)) return Effect.fail(notJson)
               const { capabilities } = path
               const used = capabilities.find((needed) => principal.capabilities.some((held) => covers(held, needed)))
               if (used === undefined) {
                 const target = `${request.method} ${routeOf(fiber.context) ?? ""}`
-                return forbidden(target, `The caller lacks ${capabilities[0]}.`)
+                return forbidden(target, capabilities[0])
               }
+              if (requiresSomeTag(headersOf(request))) return Effect.fail(noTag)
               uses.record(principal, used)
               return served
             }
@@ -356,6 +361,8 @@ const isForgeable = ({ kind }: Principal, request: HttpServerRequest.HttpServerR
 const isJsonType = (headers: Readonly<Record<string, string | undefined>>): boolean =>
   /^application\/json(?:\s*;.*)?$/i.test(headers["content-type"] ?? "")
 const notJson = gatewayError(new UnsupportedMediaType({ detail: "Send Content-Type: application/json." }))
+
+const noTag = gatewayError(mismatchOf(undefined))
 
 const noAgent = gatewayError(new AgentNotFound({}), { message: "No agent has this id." })
 

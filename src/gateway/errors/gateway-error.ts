@@ -3,6 +3,7 @@ import { type AgentNotActive, type AgentNotFound } from "../../agents/agents/dom
 import { type Refusal } from "../../audit/log/service.ts"
 import { type TransferError } from "../../budgets/reservations/transfers.ts"
 import { RateLimited, type Unauthenticated } from "../../kernel/authority/principal.ts"
+import { type VersionMismatch } from "../../kernel/http/precondition.ts"
 import { type Fault, problemType } from "../../kernel/problems/problem.ts"
 import {
   type InternalError,
@@ -64,6 +65,7 @@ export type GatewayProblem =
   | RouteNotFound
   | Unauthenticated
   | UnsupportedMediaType
+  | VersionMismatch
 
 /**
  * Why a request to the gateway fails: the one error type from the ledger to the wire. `problem` is the native format's

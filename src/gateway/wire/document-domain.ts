@@ -120,6 +120,7 @@ const reasons: Readonly<Record<string, string>> = {
   403: "The caller lacks the capability, or the model has no price and a cap in money applies",
   404: "No such model, agent, plan or reservation",
   409: "The Idempotency-Key was used: the call is in progress or completed",
+  412: "If-Match names a tag, which nothing here has",
   413: "The body is larger than Llm:Gateway:MaxBodyBytes",
   415: "The body has a Content-Encoding, which is not decoded",
   422: "The Idempotency-Key was used with another body",
@@ -141,13 +142,13 @@ export const errorsIn = (component: keyof typeof errors, statuses: ReadonlyArray
     ])
   )
 
-export const callStatuses = [400, 401, 402, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503, 504]
+export const callStatuses = [400, 401, 402, 403, 404, 409, 412, 413, 415, 422, 429, 500, 502, 503, 504]
 /** Where Google's clients send their key. */
 export const googleKeys = {
   googleApiKey: { type: "apiKey", in: "header", name: "x-goog-api-key" },
   googleApiKeyInQuery: { type: "apiKey", in: "query", name: "key", description: "For paths of models alone" }
 }
 
-export const readStatuses = [400, 401, 403, 404, 429, 500]
+export const readStatuses = [400, 401, 403, 404, 412, 429, 500]
 /** Of what a provider may store. */
 export const storedStatuses = [...readStatuses, 502, 503, 504]

@@ -6,6 +6,13 @@ import { ValidationFailed } from "../problems/problems.ts"
 /** What a conditional header lists: `*`, or entity tags as they are written. */
 type Listed = "*" | ReadonlyArray<string>
 
+/**
+ * Whether a request acts only on what has a certain tag. In formats that others define nothing has one, so that none matches
+ * (RFC 9110 §13.1.1).
+ */
+export const requiresSomeTag = (headers: Readonly<Record<string, string | undefined>>): boolean =>
+  (headers["if-match"] ?? "*").trim() !== "*"
+
 /** What a request requires of the current entity tag of its resource (RFC 9110 §13.1). */
 export interface Precondition {
   readonly ifMatch: Listed | undefined

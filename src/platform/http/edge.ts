@@ -9,6 +9,7 @@ import { BadRequest, InternalError, PayloadTooLarge, UnsupportedMediaType } from
 import * as Metrics from "../observability/metrics.ts"
 import { Settings, type SettingsValues } from "../settings/settings.ts"
 import { makeAllowedMethods } from "./allowed-methods.ts"
+import { challengeOf } from "./challenge.ts"
 import { isClientAbort, isRouteNotFound, type ProblemBody, problemOf } from "./failures.ts"
 import { InFlight, Shutdown } from "./in-flight.ts"
 import { securityHeaders } from "./negotiation.ts"
@@ -17,18 +18,37 @@ import { CurrentRequest, headersOf, RequestInfo, routeOf } from "./request.ts"
 type Response = HttpServerResponse.HttpServerResponse
 
 const problemJson = "application/problem+json"
+
 const nanosPerSecond = 1e9
 
+/** Whether a request presents a bearer token as its credential; a key counts before it. */
+const presentsToken = (request: HttpServerRequest.HttpServerRequest): boolean => {
+  const { authorization = "", "x-api-key": key = "" } = headersOf(request)
+  return key === "" && /^bearer +\S/i.test(authorization)
+}
+
 /**
- * The authentication schemes (RFC 9110 §11.6.1), and where a client learns who issues tokens (RFC 9728 §5.1); neither scheme
- * makes a browser prompt for a password.
+ * Adds the schemes by which a caller is authenticated, and what is wrong with the token that it presented, to what refuses
+ * it; neither scheme makes a browser prompt for a password. The error is the same for each token that is not valid.
  */
-const challenged = (response: Response, url: string, publicUrl: string): Response => {
-  if (response.status !== 401 || response.headers["www-authenticate"] !== undefined) return response
-  const resource = /^\/v1(?:[/?]|$)/.test(url) ? "v1" : "api"
-  const metadata = `resource_metadata="${publicUrl}/.well-known/oauth-protected-resource/${resource}"`
-  const challenge = `ApiKey realm="application-manager", Bearer realm="application-manager", ${metadata}`
-  return HttpServerResponse.setHeader(response, "www-authenticate", challenge)
+const challenged = (
+  response: Response,
+  request: HttpServerRequest.HttpServerRequest,
+  { forbidden, requiredScopes }: RequestInfo,
+  publicUrl: string
+): Response => {
+  const isForbidden = response.status === 403 && forbidden !== undefined
+  if ((response.status !== 401 && !isForbidden) || response.headers["www-authenticate"] !== undefined) return response
+  const missing = isForbidden ? forbidden.missing : undefined
+  const needed = missing?.length === 0 ? [] : [...(requiredScopes ?? []), ...(missing ?? [])]
+  const isAtFault = requiredScopes !== undefined && presentsToken(request)
+  const bearer = challengeOf("Bearer", {
+    resourceMetadata: `${publicUrl}/.well-known/oauth-protected-resource/${/^\/v1(?:[/?]|$)/.test(request.url) ? "v1" : "api"}`,
+    error: isAtFault ? (isForbidden ? "insufficient_scope" : "invalid_token") : undefined,
+    description: isForbidden ? forbidden.detail : "The token is not accepted.",
+    scopes: [...new Set(needed)]
+  })
+  return HttpServerResponse.setHeader(response, "www-authenticate", `${bearer}, ${challengeOf("ApiKey")}`)
 }
 
 const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<string, string> = {}): Response => {
@@ -64,8 +84,15 @@ const toProblem = (response: Response, info: RequestInfo): Response => {
     return rendered(problemOfStatus(response.status, info), info, { ...response.headers })
   }
   if (body._tag !== "Uint8Array" || body.contentType !== problemJson || body.text === undefined) return response
-  return rendered(readExact(body.text) as ProblemBody, info, { ...response.headers })
+  const problem = readExact(body.text) as ProblemBody
+  if (isForbidden(problem)) info.forbidden = problem
+  return rendered(problem, info, { ...response.headers })
 }
+
+const forbiddenType: string = problemType("forbidden")
+
+const isForbidden = (problem: ProblemBody): problem is ProblemBody & NonNullable<RequestInfo["forbidden"]> =>
+  problem.type === forbiddenType
 
 const headersPrototype: object = Object.getPrototypeOf(Headers.empty)
 
@@ -200,6 +227,11 @@ export const edgeLayer = Layer.unwrap(
     const always = securityHeaders(api.publicUrl)
     let served = 0
 
+    const refusal = (response: Response, request: HttpServerRequest.HttpServerRequest, info: RequestInfo) => {
+      const { publicUrl } = api
+      return challenged(toProblem(response, info), request, info, publicUrl)
+    }
+
     const requestIdOf = (given: string | undefined) =>
       given !== undefined && wellFormedRequestId.test(given) ? given : `${instance}-${(served++).toString(36)}`
 
@@ -221,8 +253,11 @@ export const edgeLayer = Layer.unwrap(
           }
           const finish = (response: Response): Response => {
             recordEnd(response.status)
-            const shown = response.status >= 400 ? toProblem(response, info) : response
-            const final = withHeaders(challenged(shown, request.url, api.publicUrl), info, always)
+            const final = withHeaders(
+              response.status >= 400 ? refusal(response, request, info) : response,
+              info,
+              always
+            )
             // The server stops with its last connection, and a client would keep its own for the next request.
             const isLast = shutdown.isDrainingUnsafe() || leavesBody(request, final)
             return isLast ? HttpServerResponse.setHeader(final, "connection", "close") : final

@@ -26,6 +26,10 @@ export class RequestInfo {
   isCounted: boolean
   /** The name of the principal once it is known. */
   principal: string | undefined
+  /** The scopes that the operation needs, once the headers of the request are to authenticate its caller. */
+  requiredScopes: ReadonlyArray<string> | undefined
+  /** Why the caller may not do what it asks for, and what it lacks. */
+  forbidden: { readonly detail: string; readonly missing: ReadonlyArray<string> } | undefined
   /** The media types that the operation takes as a body, once the router has found it. */
   bodyTypes: ReadonlyArray<string>
   /** The time limit of the request, once the edge has set it. */
@@ -41,6 +45,8 @@ export class RequestInfo {
     this.rateLimit = undefined
     this.isCounted = false
     this.principal = undefined
+    this.requiredScopes = undefined
+    this.forbidden = undefined
     this.bodyTypes = noTypes
     this.deadline = undefined
     this.generatedTraceId = undefined

@@ -52,7 +52,18 @@ export const headersOf = (status: string, isLimited: boolean, isReplayed: boolea
     ...(status === "401" ? ["WWW-Authenticate"] : []),
     ...(status.startsWith("2") && isReplayed ? ["Idempotency-Replayed"] : [])
   ]
-  return Object.fromEntries(names.map((name) => [name, responseHeaders[name]]))
+  return {
+    ...Object.fromEntries(names.map((name) => [name, responseHeaders[name]])),
+    ...(status === "403" ? { "WWW-Authenticate": neededScopes } : {})
+  }
+}
+
+const neededScopes = {
+  description: "Of the problem `forbidden`: what a token needs (RFC 6750 §3.1)",
+  schema: {
+    type: "string",
+    examples: ['Bearer realm="application-manager", error="insufficient_scope", scope="roles:read"']
+  }
 }
 
 const responseHeaders: Readonly<Record<string, Json>> = {
@@ -75,9 +86,15 @@ const responseHeaders: Readonly<Record<string, Json>> = {
     schema: { type: "integer", minimum: 1, maximum: 3600, examples: [2] }
   },
   "WWW-Authenticate": {
-    description: "The ways to authenticate (RFC 9110 §11.6.1)",
+    description:
+      "The ways to authenticate (RFC 9110 §11.6.1), and `error` if a bearer token is not accepted (RFC 6750 §3.1)",
     required: true,
-    schema: { type: "string", examples: ['ApiKey realm="application-manager", Bearer realm="application-manager"'] }
+    schema: {
+      type: "string",
+      examples: [
+        'Bearer realm="application-manager", error="invalid_token", scope="roles:read", ApiKey realm="application-manager"'
+      ]
+    }
   },
   "Idempotency-Replayed": {
     description:

@@ -148,6 +148,89 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("RFC8707 §2 several resources and audiences are taken where each is this service", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const agent = yield* makeAgent(service)
+      const issuer = yield* Effect.promise(() => issuerOf(service))
+      const other = "https://other.example/api"
+      for (const [targets, status] of [
+        [
+          [
+            ["resource", `${issuer}/api`],
+            ["resource", `${issuer}/v1`]
+          ],
+          200
+        ],
+        [
+          [
+            ["audience", issuer],
+            ["audience", `${issuer}/api`],
+            ["audience", issuer]
+          ],
+          200
+        ],
+        [
+          [
+            ["resource", issuer],
+            ["audience", `${issuer}/v1`],
+            ["resource", ""]
+          ],
+          200
+        ],
+        [
+          [
+            ["resource", `${issuer}/api`],
+            ["resource", other]
+          ],
+          400
+        ],
+        [
+          [
+            ["audience", other],
+            ["audience", issuer]
+          ],
+          400
+        ]
+      ] as const) {
+        const body = new URLSearchParams({
+          grant_type: "client_credentials",
+          client_assertion_type: assertionType,
+          client_assertion: yield* assertionOf(service, agent)
+        })
+        for (const [name, target] of targets) body.append(name, target)
+        const answer = yield* form(service, "/oauth2/token", body.toString())
+        assert.strictEqual(answer.status, status, answer.text)
+        if (status === 400) assert.strictEqual(answer.body.error, "invalid_target")
+      }
+    })
+  )
+
+  it.effect("RFC8693 §3 a token of this service is no ID token", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const subject = yield* makeAgent(service)
+      const agent = yield* makeAgent(service)
+      yield* grant(service, agent, subject)
+      const { accessToken } = yield* tokenOf(service, subject)
+      for (const [type, status] of [
+        ["id_token", 400],
+        ["access_token", 200],
+        ["jwt", 200]
+      ] as const) {
+        const answer = yield* form(service, "/oauth2/token", {
+          grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
+          client_assertion_type: assertionType,
+          client_assertion: yield* assertionOf(service, agent),
+          subject_token: accessToken,
+          subject_token_type: `urn:ietf:params:oauth:token-type:${type}`
+        })
+        assert.strictEqual(answer.status, status, answer.text)
+        if (status === 400) assert.strictEqual(answer.body.error, "invalid_request")
+      }
+    })
+  )
+
   it.effect("RFC6749 §2.3 a client that authenticates in several ways at once is invalid_request, everywhere", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -300,7 +383,11 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.strictEqual((yield* ask({ "x-api-key": "amk_none" })).status, 401)
         for (const [headers, error, challenge] of [
           [{}, "invalid_client", `Bearer ${realm}`],
-          [{ authorization: "Bearer none" }, "invalid_token", `Bearer ${realm}, error="invalid_token"`],
+          [
+            { authorization: "Bearer none" },
+            "invalid_token",
+            `Bearer ${realm}, error="invalid_token", error_description="The access token is not accepted."`
+          ],
           [{ authorization: basic }, "invalid_client", `Basic ${realm}`]
         ] as const) {
           const refused = yield* ask(headers)

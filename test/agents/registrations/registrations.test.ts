@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
+import * as oauth from "oauth4webapi"
 import { documented, type Json } from "../../contract/document.ts"
 import { faultsOf } from "../../contract/validator.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
@@ -40,12 +41,12 @@ const decide = Effect.fnUntraced(function* (
 })
 
 /** The service's answer to a token that does not count, whatever the reason. */
-const assertRefused = (answer: Answer): void => {
+const assertRefused = (answer: Answer, isPresented = true): void => {
   assert.strictEqual(answer.status, 401, answer.text)
   assert.deepStrictEqual(answer.body, { error: "invalid_token", error_description: "The token is not accepted." })
   assert.strictEqual(
     answer.headers.get("www-authenticate"),
-    'Bearer realm="application-manager", error="invalid_token"'
+    `Bearer realm="application-manager"${isPresented ? ', error="invalid_token", error_description="The token is not accepted."' : ""}`
   )
 }
 
@@ -415,6 +416,50 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect.each([
+    ["nothing", {}],
+    [
+      "a public client",
+      { token_endpoint_auth_method: "none", grant_types: ["authorization_code"], response_types: ["code"] }
+    ],
+    ["a secret", { token_endpoint_auth_method: "client_secret_post", grant_types: ["client_credentials"] }],
+    ["its keys", { token_endpoint_auth_method: "private_key_jwt", grant_types: ["urn:example:own", "refresh_token"] }],
+    ["null", { token_endpoint_auth_method: null, grant_types: null, response_types: null }]
+  ] as const)("the answer has what holds at the token endpoint where it asks for %s", ([, asked]) =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { token } = yield* makeRegistrationToken(service)
+      const registered = yield* register(service, token, { client_name: "Asks", ...asked })
+      assert.strictEqual(registered.status, 201, registered.text)
+      const holds = { token_endpoint_auth_method: "none", grant_types: [], response_types: [] }
+      assert.deepInclude(registered.body, holds)
+      const client = withToken(service, registered)
+      const read = yield* client.get
+      assert.deepStrictEqual(read.body, registered.body)
+      // A client sends its whole registration back, without what the service alone says (RFC 7592 §2.2).
+      const { client_id_issued_at: _, registration_access_token: __, registration_client_uri: ___, ...own } = read.body
+      assert.deepStrictEqual((yield* client.put(own)).body, read.body)
+      assert.deepStrictEqual((yield* client.put({ ...own, ...asked })).body, read.body)
+    })
+  )
+
+  it.effect("oauth4webapi registers, unmodified", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { token } = yield* makeRegistrationToken(service)
+      const registered = yield* Effect.promise(async () => {
+        const server = { issuer: service.url, registration_endpoint: `${service.url}${registerPath}` }
+        const answer = await oauth.dynamicClientRegistrationRequest(
+          server,
+          { client_name: "Strict", token_endpoint_auth_method: "client_secret_basic" },
+          { initialAccessToken: token, [oauth.allowInsecureRequests]: true }
+        )
+        return oauth.processDynamicClientRegistrationResponse(answer)
+      })
+      assert.deepInclude(registered, { client_name: "Strict", token_endpoint_auth_method: "none" })
+    })
+  )
+
   it.effect("an unknown client and a wrong token get one answer; no other credential counts", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -436,7 +481,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         ["%00", bearer(client.registration_access_token)],
         ["x'--", bearer(client.registration_access_token)]
       ] as const) {
-        for (const method of ["GET", "PUT", "DELETE"]) assertRefused(yield* at(id, headers, method))
+        const isPresented = "authorization" in headers && headers.authorization.startsWith("Bearer")
+        for (const method of ["GET", "PUT", "DELETE"]) assertRefused(yield* at(id, headers, method), isPresented)
       }
       assert.strictEqual((yield* client.get).status, 200)
       for (const method of ["POST", "PATCH"]) {
@@ -600,6 +646,11 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     ["a key of nonsense", { jwks: { keys: [{ kty: "EC", crv: "P-256", x: "a", y: "b" }] } }, "invalid_client_metadata"],
     ["keys as a string", { jwks: "{}" }, "invalid_client_metadata"],
     ["a blank contact", { contacts: [""] }, "invalid_client_metadata"],
+    ["a number as a method", { token_endpoint_auth_method: 1 }, "invalid_client_metadata"],
+    ["methods as an array", { token_endpoint_auth_method: ["none"] }, "invalid_client_metadata"],
+    ["grants as a string", { grant_types: "authorization_code" }, "invalid_client_metadata"],
+    ["a number among the grants", { grant_types: ["authorization_code", 1] }, "invalid_client_metadata"],
+    ["response types as an object", { response_types: { code: true } }, "invalid_client_metadata"],
     ["an array", [], "invalid_client_metadata"],
     ["null", "null", "invalid_client_metadata"],
     ["text", '"x"', "invalid_client_metadata"],
@@ -628,7 +679,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const answer = yield* register(service, token, large)
       assert.strictEqual(answer.status, 413, answer.text)
       assert.strictEqual(answer.body.error, "invalid_client_metadata")
-      assertRefused(yield* register(service, undefined, large))
+      assertRefused(yield* register(service, undefined, large), false)
       assertRefused(yield* register(service, "ami_none", "{"))
       const form = yield* service.call("POST", registerPath, {
         key: null,

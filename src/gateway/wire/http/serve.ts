@@ -73,7 +73,9 @@ export const serve = <R>(writerOf: (request: Request) => ErrorWriter, work: Work
     return Effect.catchCause(Effect.interruptible(work(request, requestId)), (cause) =>
       isClientAbort(cause)
         ? Effect.failCause(cause)
-        : Effect.zipWith(errorIn(cause, info), Clock.currentTimeMillis, ({ error, headers, quota }, now) => {
+        : Effect.zipWith(errorIn(cause, info), Clock.currentTimeMillis, ({ error, headers, problem, quota }, now) => {
+            // A vendor's error has no place for what the caller lacks, which its challenge names.
+            if (info !== undefined && problem._tag === "Forbidden") info.forbidden = problem
             const written = writerOf(request).answer(error, error.status === 429 ? quota : undefined, requestId, now)
             return HttpServerResponse.text(JSON.stringify(written.body), {
               status: written.status,
