@@ -74,14 +74,24 @@ const byEvents = <E>(
 
 const headersPrototype: object = Object.getPrototypeOf(Headers.empty)
 
+/** Whether a request has a body of a length that is not 0, or of one that only its end tells (RFC 9112 §6.3). */
+const hasBody = (headers: Headers.Headers): boolean =>
+  Number(headers["content-length"] ?? 0) > 0 || headers["transfer-encoding"] !== undefined
+
 /** Sets the headers that HttpApi reads: NodeHttpServer makes the same copy, in three times the time. */
-const withOwnHeaders = (request: { headersOverride?: Headers.Headers }, { headers }: IncomingMessage): void => {
+const withOwnHeaders = (
+  request: { headersOverride?: Headers.Headers },
+  { headers }: IncomingMessage,
+  takesNoBody: boolean
+): void => {
   if (!("headersOverride" in request) || request.headersOverride !== undefined) return
   const own: Record<string, string> = Object.create(headersPrototype)
   for (const name in headers) {
     const value = headers[name]
     if (value !== undefined) own[name] = typeof value === "string" ? value : value.join(", ")
   }
+  // Some clients name a type of the body that they do not send.
+  if (takesNoBody && !hasBody(own as Headers.Headers)) own["content-type"] = "application/json"
   request.headersOverride = own as Headers.Headers
 }
 
@@ -110,20 +120,25 @@ const textOf = (bytes: Uint8Array, headers: Headers.Headers): string => {
 
 /**
  * Treats a JSON body that is not UTF-8 as malformed (RFC 8259 §8.1); decoded leniently, other text than was sent would be
- * stored. One that names a member twice is malformed as well: readers differ in which of the two counts (§4).
+ * stored. One that names a member twice is malformed as well: readers differ in which of the two counts (§4). A body that is
+ * not there counts as `{}` where none is needed.
  */
 export const inStrictJson = <A, E, R>(
-  httpEffect: Effect.Effect<A, E, R>
+  httpEffect: Effect.Effect<A, E, R>,
+  takesNoBody = false
 ): Effect.Effect<A, E, R | HttpServerRequest.HttpServerRequest> =>
   Effect.withFiber((fiber) => {
     const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
     let read: string | undefined
-    const text = Effect.map(bytesOf(request), (bytes) => (read = textOf(bytes, headersOf(request))))
+    const text = Effect.map(bytesOf(request), (bytes) => {
+      read = bytes.length === 0 && takesNoBody ? "{}" : textOf(bytes, headersOf(request))
+      return read
+    })
     // A copy of the request, or one with it as a prototype, would cost a twentieth of the time of a small POST.
     Object.defineProperty(request, "text", {
       configurable: true,
       value: Effect.suspend(() => (read === undefined ? text : Effect.succeed(read)))
     })
-    if (request.source instanceof IncomingMessage) withOwnHeaders(request as object, request.source)
+    if (request.source instanceof IncomingMessage) withOwnHeaders(request as object, request.source, takesNoBody)
     return httpEffect
   })

@@ -1,6 +1,7 @@
 import { ByteSize, Cause, Context, Effect, ErrorReporter, Layer, Schema, SchemaIssue, type Types } from "effect"
 import { HttpIncomingMessage, HttpMethod, HttpServerRequest } from "effect/http"
 import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
+import { takesNoBody } from "../../kernel/http/optional-body.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import {
   InternalError,
@@ -141,7 +142,8 @@ export const ValidationLayer = Layer.succeed(
     const strictly = Effect.catchIf(sized, isSchemaError, (error) => toProblem(error, endpoint))
     const bodyTypes = [...endpoint.payload.keys()]
     const readsBody = endpoint.payload.size > 0 && HttpMethod.hasBody(endpoint.method)
-    const decoded = readsBody && endpoint.payload.has("application/json") ? inStrictJson(strictly) : strictly
+    const decoded =
+      readsBody && endpoint.payload.has("application/json") ? inStrictJson(strictly, takesNoBody(endpoint)) : strictly
     const admitted: Effect.Effect<
       Effect.Success<typeof decoded>,
       Effect.Error<typeof decoded> | NotAcceptable | PayloadTooLarge | UnsupportedMediaType,

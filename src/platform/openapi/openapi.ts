@@ -1,6 +1,7 @@
 import { Equal, SchemaAST } from "effect"
 import { type HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { anyCredential } from "../../kernel/authority/access.ts"
+import { takesNoBody } from "../../kernel/http/optional-body.ts"
 import { answersResource, makeResources } from "../../kernel/http/resources.ts"
 import { statusPhrase } from "../../kernel/problems/problem.ts"
 import { untyped } from "../http/served-api.ts"
@@ -57,13 +58,18 @@ export const inlineDocument = (served: HttpApi.Constraint, serverUrl: string): J
     })
   )
   const raw = OpenApi.fromApi(api, options) as unknown as Json
-  const conditions = conditionsOf(served)
+  const endpoints = endpointsOf(served)
+  const conditions = conditionsOf(endpoints)
   const document = withoutVariants(mapSchemas(raw, (object) => problemSchema(simplified(object)))) as Document
   for (const methods of Object.values(document.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
       if (Equal.equals(operation.security, anyCredential)) delete operation.security
       if (operation["x-foreign-format"] !== true) {
-        conditions(operation)
+        const endpoint = endpoints.get(String(operation.operationId))
+        if (endpoint !== undefined) {
+          conditions(operation, endpoint)
+          if (takesNoBody(endpoint)) operation.requestBody = { ...operation.requestBody, required: false }
+        }
         finish(operation, method, document.components.schemas)
       }
       addHeaders(operation)
@@ -129,17 +135,22 @@ const finish = (operation: Operation, method: string, components: Json): void =>
   }
 }
 
-/** Adds to an operation the conditional headers that it takes, and the entity tags of its answers. */
-const conditionsOf = (served: HttpApi.Constraint) => {
-  const endpoints = Object.values(untyped(served).groups).flatMap((group) =>
-    Object.values(group.endpoints).map((endpoint) => [`${group.identifier}.${endpoint.identifier}`, endpoint] as const)
+/** Every endpoint, by the id of its operation. */
+const endpointsOf = (served: HttpApi.Constraint): ReadonlyMap<string, HttpApiEndpoint.Top> =>
+  new Map(
+    Object.values(untyped(served).groups).flatMap((group) =>
+      Object.values(group.endpoints).map(
+        (endpoint) => [`${group.identifier}.${endpoint.identifier}`, endpoint] as const
+      )
+    )
   )
+
+/** Adds to an operation the conditional headers that it takes, and the entity tags of its answers. */
+const conditionsOf = (endpoints: ReadonlyMap<string, HttpApiEndpoint.Top>) => {
   const resources = makeResources<true>()
-  for (const [, endpoint] of endpoints) resources.add(endpoint, true)
-  const byId = new Map<string, HttpApiEndpoint.Top>(endpoints)
-  return (operation: Operation): void => {
-    const endpoint = byId.get(String(operation.operationId))
-    if (endpoint === undefined || (endpoint.method === "GET" && !answersResource(endpoint))) return
+  for (const endpoint of endpoints.values()) resources.add(endpoint, true)
+  return (operation: Operation, endpoint: HttpApiEndpoint.Top): void => {
+    if (endpoint.method === "GET" && !answersResource(endpoint)) return
     operation.parameters.push(ifMatch, ifNoneMatch)
     for (const [status, response] of Object.entries(operation.responses)) {
       const { etag, ...headers } = (response.headers ?? {}) as Json
