@@ -2,7 +2,7 @@ import { Context, type Schema } from "effect"
 import { type HttpMethod, type HttpRouter } from "effect/http"
 import { HttpApiEndpoint, type HttpApiSchema, OpenApi } from "effect/http-api"
 import { type RequiredCapability } from "../authority/access.ts"
-import { AnswersIn, MaxBodyBytes } from "../problems/validation.ts"
+import { AnswersIn, ForBrowsers, MaxBodyBytes } from "../problems/validation.ts"
 import { ActsOn, AnswersResource, Evaluation, Preconditions } from "./precondition.ts"
 
 /** What an endpoint declares beside its schemas. */
@@ -13,6 +13,8 @@ interface Declaration {
   readonly access?: Context.Context<RequiredCapability>
   /** The media types of its responses, if it is not JSON alone. */
   readonly answersIn?: ReadonlyArray<string>
+  /** Whether browsers visit it, so that its problems are pages for them. */
+  readonly forBrowsers?: boolean
   /** The largest body that it reads, if it is not `Api:MaxBodyBytes`. */
   readonly maxBodyBytes?: number
   /** Of a GET whose path does not end in a parameter: whether it answers one resource all the same, which has an entity tag. */
@@ -47,10 +49,12 @@ const declaring = <Method extends HttpMethod.HttpMethod>(method: Method) => {
       readonly error?: Error
     }
   ) => {
-    const { access, actsOn, answersIn, answersResource, description, evaluation, maxBodyBytes, summary } = options
+    const { access, actsOn, answersIn, answersResource, description, evaluation, forBrowsers, maxBodyBytes, summary } =
+      options
     const annotations = [
       access ?? Context.empty(),
       ...(answersIn === undefined ? [] : [Context.make(AnswersIn, answersIn)]),
+      ...(forBrowsers === undefined ? [] : [Context.make(ForBrowsers, forBrowsers)]),
       ...(maxBodyBytes === undefined ? [] : [Context.make(MaxBodyBytes, maxBodyBytes)]),
       ...(answersResource === undefined ? [] : [Context.make(AnswersResource, answersResource)]),
       ...(actsOn === undefined ? [] : [Context.make(ActsOn, actsOn)]),

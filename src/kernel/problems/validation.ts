@@ -30,6 +30,9 @@ export const AnswersIn = Context.Reference<ReadonlyArray<string>>("app/kernel/An
   defaultValue: () => ["application/json"]
 })
 
+/** Whether browsers visit an endpoint: its problems are pages for those that prefer HTML. */
+export const ForBrowsers = Context.Reference<boolean>("app/kernel/ForBrowsers", { defaultValue: () => false })
+
 /** The largest body that an endpoint accepts, in bytes, instead of `Api:MaxBodyBytes`. */
 export const MaxBodyBytes = Context.Reference<number | undefined>("app/kernel/MaxBodyBytes", {
   defaultValue: () => undefined

@@ -59,6 +59,7 @@ export class OidcSignInApi extends HttpApiGroup.make("oidcSignIn")
       summary: "Begin to sign in with an identity provider",
       description:
         "Sends a browser to a provider of kind `login`, with PKCE, state and nonce, and sets a cookie that ties the answer to this browser for ten minutes; several sign-ins may be under way in one browser. No credential.",
+      forBrowsers: true,
       params,
       query: { next: Schema.optionalKey(Next) },
       success: Redirect(
@@ -70,7 +71,8 @@ export class OidcSignInApi extends HttpApiGroup.make("oidcSignIn")
     endpoint.get("callback", "/oidc/:providerId/callback", {
       summary: "Sign in with the answer of an identity provider",
       description:
-        "Where the provider sends the browser back to; its redirect URI. Sets the session's cookie; a first sign-in creates the account. Every failure is one answer, and the audit log has the reason. Other parameters are ignored.",
+        "Where the provider sends the browser back to; its redirect URI. Sets the session's cookie; a first sign-in creates the account. Every failure is one answer, a page for browsers, and the audit log has the reason. Other parameters are ignored.",
+      forBrowsers: true,
       params,
       query: Schema.StructWithRest(
         Schema.Struct({

@@ -13,11 +13,10 @@ import { challengeOf } from "./challenge.ts"
 import { isClientAbort, isRouteNotFound, type ProblemBody, problemOf } from "./failures.ts"
 import { InFlight, Shutdown } from "./in-flight.ts"
 import { securityHeaders } from "./negotiation.ts"
-import { CurrentRequest, headersOf, RequestInfo, routeOf } from "./request.ts"
+import { asPage } from "./problem-page.ts"
+import { CurrentRequest, headersOf, problemJson, RequestInfo, routeOf } from "./request.ts"
 
 type Response = HttpServerResponse.HttpServerResponse
-
-const problemJson = "application/problem+json"
 
 const nanosPerSecond = 1e9
 
@@ -229,7 +228,8 @@ export const edgeLayer = Layer.unwrap(
 
     const refusal = (response: Response, request: HttpServerRequest.HttpServerRequest, info: RequestInfo) => {
       const { publicUrl } = api
-      return challenged(toProblem(response, info), request, info, publicUrl)
+      const problem = challenged(toProblem(response, info), request, info, publicUrl)
+      return asPage(problem, request, info, publicUrl)
     }
 
     const requestIdOf = (given: string | undefined) =>

@@ -13,6 +13,10 @@ export const contentSecurityPolicy = (scriptHashes: ReadonlyArray<string> = []):
     "frame-ancestors 'none'"
   ].join("; ")
 
+/** A text as HTML shows it. */
+export const escapeHtml = (text: string): string =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;")
+
 /** A page of the service; clients that prefer JSON may get another answer at its path. */
 export const htmlPage = (
   title: string,

@@ -12,6 +12,9 @@ import { type Deadline } from "./time-limit.ts"
 export const headersOf = (request: HttpServerRequest.HttpServerRequest): Headers.Headers =>
   request.source instanceof IncomingMessage ? (request.source.headers as Headers.Headers) : request.headers
 
+/** The media type of problems (RFC 9457 §3). */
+export const problemJson = "application/problem+json"
+
 const noTypes: ReadonlyArray<string> = []
 
 /** What a request is answered with at its time limit, unless it says what did not end in time. */
@@ -30,6 +33,8 @@ export class RequestInfo {
   requiredScopes: ReadonlyArray<string> | undefined
   /** Why the caller may not do what it asks for, and what it lacks. */
   forbidden: { readonly detail: string; readonly missing: ReadonlyArray<string> } | undefined
+  /** Whether browsers visit the route, so that a problem is a page where one is asked for. */
+  isForBrowsers: boolean
   /** The media types that the operation takes as a body, once the router has found it. */
   bodyTypes: ReadonlyArray<string>
   /** The time limit of the request, once the edge has set it. */
@@ -47,6 +52,7 @@ export class RequestInfo {
     this.principal = undefined
     this.requiredScopes = undefined
     this.forbidden = undefined
+    this.isForBrowsers = false
     this.bodyTypes = noTypes
     this.deadline = undefined
     this.generatedTraceId = undefined

@@ -11,7 +11,7 @@ import {
   UnsupportedMediaType,
   ValidationFailed
 } from "../../kernel/problems/problems.ts"
-import { AnswersIn, MaxBodyBytes, Validation } from "../../kernel/problems/validation.ts"
+import { AnswersIn, ForBrowsers, MaxBodyBytes, Validation } from "../../kernel/problems/validation.ts"
 import { accepts } from "./negotiation.ts"
 import { declaresMoreThan, encoded, inStrictJson, faultIn, isEncoded } from "./request-body.ts"
 import { CurrentRequest, headersOf } from "./request.ts"
@@ -133,7 +133,12 @@ export const ValidationLayer = Layer.succeed(
   Validation.of((httpEffect, { endpoint }) => {
     const answersIn = Context.get(endpoint.annotations, AnswersIn)
     // A client that accepts problems accepts JSON.
-    const types = answersIn.includes("application/json") ? [...answersIn, "application/problem+json"] : answersIn
+    const isForBrowsers = Context.get(endpoint.annotations, ForBrowsers)
+    const types = [
+      ...answersIn,
+      ...(answersIn.includes("application/json") ? ["application/problem+json"] : []),
+      ...(isForBrowsers ? ["text/html"] : [])
+    ]
     const maxBodyBytes = Context.get(endpoint.annotations, MaxBodyBytes)
     const sized =
       maxBodyBytes === undefined
@@ -151,7 +156,10 @@ export const ValidationLayer = Layer.succeed(
     > = decoded
     return Effect.withFiber((fiber): typeof admitted => {
       const info = Context.get(fiber.context, CurrentRequest)
-      if (info !== undefined) info.bodyTypes = bodyTypes
+      if (info !== undefined) {
+        info.bodyTypes = bodyTypes
+        info.isForBrowsers = isForBrowsers
+      }
       const headers = headersOf(Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest))
       if (headers.accept !== undefined && !accepts(headers.accept, types)) return Effect.fail(new NotAcceptable({}))
       const maximum = maxBodyBytes ?? Context.get(fiber.context, HttpIncomingMessage.MaxBodySize)

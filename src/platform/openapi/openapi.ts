@@ -1,14 +1,15 @@
-import { Equal, SchemaAST } from "effect"
+import { Context, Equal, SchemaAST } from "effect"
 import { type HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { anyCredential } from "../../kernel/authority/access.ts"
 import { takesNoBody } from "../../kernel/http/optional-body.ts"
 import { answersResource, makeResources } from "../../kernel/http/resources.ts"
 import { statusPhrase } from "../../kernel/problems/problem.ts"
+import { ForBrowsers } from "../../kernel/problems/validation.ts"
 import { untyped } from "../http/served-api.ts"
 import { serviceVersion } from "../runtime/version.ts"
 import { withSharedComponents, sorted } from "./components.ts"
 import { attachment, entityTag, headersOf, idempotencyKey, ifMatch, ifNoneMatch } from "./headers.ts"
-import { withPages } from "./pages.ts"
+import { html, withPages } from "./pages.ts"
 import { anyProblem, keepProblems, problemSchema } from "./problems.ts"
 import { type Json, mapSchemas, simplified } from "./schemas.ts"
 import { withoutVariants } from "./variants.ts"
@@ -71,6 +72,7 @@ export const inlineDocument = (served: HttpApi.Constraint, serverUrl: string): J
           if (takesNoBody(endpoint)) operation.requestBody = { ...operation.requestBody, required: false }
         }
         finish(operation, method, document.components.schemas)
+        if (endpoint !== undefined && Context.get(endpoint.annotations, ForBrowsers)) addPages(operation)
       }
       addHeaders(operation)
     }
@@ -132,6 +134,13 @@ const finish = (operation: Operation, method: string, components: Json): void =>
       if (isText(type) && isBinary(media.schema)) media.schema = { type: "string" }
     }
     if (status.startsWith("2")) response.description = successes[status] ?? statusPhrase(Number(status))
+  }
+}
+
+/** Adds to the problems of an operation that browsers visit how they get them. */
+const addPages = ({ responses }: Operation): void => {
+  for (const [status, response] of Object.entries(responses)) {
+    if (status >= "400") response.content = { ...(response.content as Json), "text/html": html }
   }
 }
 

@@ -26,13 +26,20 @@ const problem = {
 }
 const aProblem = { $ref: "#/components/schemas/ProblemDefinition" }
 
-const html = { schema: { type: "string", description: "A page, if the client prefers HTML" } }
+/** What a client gets that prefers HTML. */
+export const html = { schema: { type: "string", description: "A page, if the client prefers HTML" } }
 
 const refusal = (description: string, schema: Json): Json => ({
   description,
   content: { "application/problem+json": { schema } }
 })
-const nothing = refusal("Not found", { type: "object", description: "The problem `route-not-found`" })
+const nothing = {
+  description: "Not found",
+  content: {
+    "application/problem+json": { schema: { type: "object", description: "The problem `route-not-found`" } },
+    "text/html": html
+  }
+}
 
 const page = (
   operationId: string,

@@ -2,7 +2,7 @@ import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { type ProblemDefinition, problemDefinitions, problemType } from "../../kernel/problems/problem.ts"
 import { RouteNotFound } from "../../kernel/problems/problems.ts"
-import { htmlPage } from "../http/html-page.ts"
+import { escapeHtml, htmlPage } from "../http/html-page.ts"
 import { prefersHtml } from "../http/negotiation.ts"
 
 /** `GET /problems` and `GET /problems/<slug>`: what every error of the service means, as JSON or as a page. */
@@ -38,11 +38,9 @@ const view = ({ meaning, slug, status, statuses, title }: ProblemDefinition) => 
   meaning
 })
 
-const escape = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;")
-
 const row = ({ meaning, slug, statuses, title, type }: ReturnType<typeof view>): string => `
   <h2 id="${slug}"><a href="/problems/${slug}">${slug}</a></h2>
-  <p><strong>${statuses.join(", ")} ${escape(title)}</strong> · <code>${type}</code></p>
-  <p>${escape(meaning)}</p>`
+  <p><strong>${statuses.join(", ")} ${escapeHtml(title)}</strong> · <code>${type}</code></p>
+  <p>${escapeHtml(meaning)}</p>`
 
 const page = (title: string, body: string) => htmlPage(`${title} · Application Manager`, `<h1>${title}</h1>${body}`)
