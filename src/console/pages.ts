@@ -3,6 +3,7 @@ import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { RouteNotFound } from "../kernel/problems/problems.ts"
+import { codingOf } from "../platform/http/compression.ts"
 import { htmlPage } from "../platform/http/html-page.ts"
 
 const directory = path.resolve(import.meta.dirname, "../../dist/console")
@@ -32,9 +33,7 @@ const contentOf = (file: string) => Effect.promise(() => fs.readFile(path.join(d
 /** A file of the build, in gzip where the caller reads it; undefined when there is none. */
 const served = Effect.fnUntraced(function* (file: string, headers: Readonly<Record<string, string>>) {
   const request = yield* HttpServerRequest.HttpServerRequest
-  const compressed = /\bgzip\b/.test(request.headers["accept-encoding"] ?? "")
-    ? yield* contentOf(`${file}.gz`)
-    : undefined
+  const compressed = codingOf(request, ["gzip"]) === undefined ? undefined : yield* contentOf(`${file}.gz`)
   const content = compressed ?? (yield* contentOf(file))
   if (content === undefined) return
   return HttpServerResponse.uint8Array(content, {

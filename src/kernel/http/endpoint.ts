@@ -2,7 +2,7 @@ import { Context, type Schema } from "effect"
 import { type HttpMethod, type HttpRouter } from "effect/http"
 import { HttpApiEndpoint, type HttpApiSchema, OpenApi } from "effect/http-api"
 import { type RequiredCapability } from "../authority/access.ts"
-import { AnswersIn, ForBrowsers, MaxBodyBytes } from "../problems/validation.ts"
+import { AnswersIn, Compressible, ForBrowsers, MaxBodyBytes } from "../problems/validation.ts"
 import { ActsOn, AnswersResource, Evaluation, Preconditions } from "./precondition.ts"
 
 /** What an endpoint declares beside its schemas. */
@@ -53,6 +53,7 @@ const declaring = <Method extends HttpMethod.HttpMethod>(method: Method) => {
       options
     const annotations = [
       access ?? Context.empty(),
+      ...(method === "GET" ? [Context.make(Compressible, true)] : []),
       ...(answersIn === undefined ? [] : [Context.make(AnswersIn, answersIn)]),
       ...(forBrowsers === undefined ? [] : [Context.make(ForBrowsers, forBrowsers)]),
       ...(maxBodyBytes === undefined ? [] : [Context.make(MaxBodyBytes, maxBodyBytes)]),

@@ -25,10 +25,19 @@ export const conditionalPattern = String.raw`^(?:\*|(?:[ \t]*,)*[ \t]*${tag}(?:[
 const wellFormed = new RegExp(conditionalPattern, "u")
 const eachTag = new RegExp(tag, "gu")
 
+/** What an answer may be compressed with. */
+export type Coding = "br" | "gzip"
+
+/** The tag of a representation in a coding. */
+export const withCoding = (text: string, coding: Coding): string => text.replace(/"$/u, `+${coding}"`)
+
+/** The tag of the same representation in no coding, by which preconditions are evaluated. */
+const withoutCoding = (text: string): string => text.replace(/\+(?:br|gzip)"$/u, '"')
+
 const listedIn = (header: string | undefined): Listed | undefined | null => {
   if (header === undefined) return undefined
   if (!wellFormed.test(header)) return null
-  return header === "*" ? "*" : (header.match(eachTag) ?? [])
+  return header === "*" ? "*" : (header.match(eachTag) ?? []).map(withoutCoding)
 }
 
 /** The precondition of a request; undefined where it has none. */

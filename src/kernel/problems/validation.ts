@@ -30,6 +30,12 @@ export const AnswersIn = Context.Reference<ReadonlyArray<string>>("app/kernel/An
   defaultValue: () => ["application/json"]
 })
 
+/**
+ * Whether a large answer of an endpoint may be compressed. Secrets are in answers to POST alone, whose length must not tell what
+ * they have in common with the request.
+ */
+export const Compressible = Context.Reference<boolean>("app/kernel/Compressible", { defaultValue: () => false })
+
 /** Whether browsers visit an endpoint: its problems are pages for those that prefer HTML. */
 export const ForBrowsers = Context.Reference<boolean>("app/kernel/ForBrowsers", { defaultValue: () => false })
 

@@ -10,6 +10,7 @@ import * as Metrics from "../observability/metrics.ts"
 import { Settings, type SettingsValues } from "../settings/settings.ts"
 import { makeAllowedMethods } from "./allowed-methods.ts"
 import { challengeOf } from "./challenge.ts"
+import { makeCompression } from "./compression.ts"
 import { isClientAbort, isRouteNotFound, type ProblemBody, problemOf } from "./failures.ts"
 import { InFlight, Shutdown } from "./in-flight.ts"
 import { securityHeaders } from "./negotiation.ts"
@@ -220,6 +221,7 @@ export const edgeLayer = Layer.unwrap(
     const shutdown = yield* Shutdown
     const random = yield* SecureRandom.SecureRandom
     const allowedMethods = yield* makeAllowedMethods
+    const compress = yield* makeCompression
     const { api, logging } = yield* Settings
     const logRequest = makeRequestLog(logging)
     const instance = Buffer.from(yield* random.randomBytes(9)).toString("base64url")
@@ -266,7 +268,10 @@ export const edgeLayer = Layer.unwrap(
           if (fault !== undefined) return Effect.succeed(finish(rendered(fault, info)))
           return httpEffect.pipe(
             Effect.matchCauseEffect({
-              onSuccess: (response) => Effect.succeed(finish(response)),
+              onSuccess: (response) => {
+                const compressed = info.isCompressible ? compress(response, request) : undefined
+                return compressed === undefined ? Effect.succeed(finish(response)) : Effect.map(compressed, finish)
+              },
               onFailure: (cause) => {
                 const other = isRouteNotFound(cause) ? allowedMethods(request) : undefined
                 if (other !== undefined) {

@@ -1,14 +1,18 @@
 import { type HttpServerRequest } from "effect/http"
 
-/** The weight of a media type in an Accept header, from 0 to 1, by its most specific range (RFC 9110 §12.5.1). */
-const quality = (accept: string, type: string): number => {
-  const ranges = new Map(
-    accept.split(",").map((range) => {
-      const [name = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase())
+/** The weights that a header of negotiation gives to what it names, from 0 to 1 (RFC 9110 §12.4.2). */
+export const weightsIn = (header: string): ReadonlyMap<string, number> =>
+  new Map(
+    header.split(",").map((element) => {
+      const [name = "", ...parameters] = element.split(";").map((part) => part.trim().toLowerCase())
       const given = parameters.find((parameter) => parameter.startsWith("q="))
       return [name, given === undefined ? 1 : Number(given.slice(2)) || 0] as const
     })
   )
+
+/** The weight of a media type in an Accept header, by its most specific range (RFC 9110 §12.5.1). */
+const quality = (accept: string, type: string): number => {
+  const ranges = weightsIn(accept)
   return ranges.get(type) ?? ranges.get(`${type.slice(0, type.indexOf("/"))}/*`) ?? ranges.get("*/*") ?? 0
 }
 

@@ -33,6 +33,8 @@ export class RequestInfo {
   requiredScopes: ReadonlyArray<string> | undefined
   /** Why the caller may not do what it asks for, and what it lacks. */
   forbidden: { readonly detail: string; readonly missing: ReadonlyArray<string> } | undefined
+  /** Whether a large answer may be compressed: it has no secret. */
+  isCompressible: boolean
   /** Whether browsers visit the route, so that a problem is a page where one is asked for. */
   isForBrowsers: boolean
   /** The media types that the operation takes as a body, once the router has found it. */
@@ -52,6 +54,7 @@ export class RequestInfo {
     this.principal = undefined
     this.requiredScopes = undefined
     this.forbidden = undefined
+    this.isCompressible = false
     this.isForBrowsers = false
     this.bodyTypes = noTypes
     this.deadline = undefined
@@ -109,6 +112,11 @@ export const CurrentRequest = Context.Reference<RequestInfo | undefined>("app/pl
 /** Marks the current request as one that opened or closed a reservation, and so does not count against its caller's rate. */
 export const limitedByCaps = Effect.map(CurrentRequest, (request) => {
   if (request !== undefined) request.isCounted = true
+})
+
+/** Marks the answer to the current request as one without secrets, which may be compressed. */
+export const compressible = Effect.map(CurrentRequest, (request) => {
+  if (request !== undefined) request.isCompressible = true
 })
 
 /** An IPv4 address unchanged, an IPv6 address as its first 64 bits. */

@@ -11,7 +11,7 @@ import {
   UnsupportedMediaType,
   ValidationFailed
 } from "../../kernel/problems/problems.ts"
-import { AnswersIn, ForBrowsers, MaxBodyBytes, Validation } from "../../kernel/problems/validation.ts"
+import { AnswersIn, Compressible, ForBrowsers, MaxBodyBytes, Validation } from "../../kernel/problems/validation.ts"
 import { accepts } from "./negotiation.ts"
 import { declaresMoreThan, encoded, inStrictJson, faultIn, isEncoded } from "./request-body.ts"
 import { CurrentRequest, headersOf } from "./request.ts"
@@ -133,6 +133,7 @@ export const ValidationLayer = Layer.succeed(
   Validation.of((httpEffect, { endpoint }) => {
     const answersIn = Context.get(endpoint.annotations, AnswersIn)
     // A client that accepts problems accepts JSON.
+    const isCompressible = Context.get(endpoint.annotations, Compressible)
     const isForBrowsers = Context.get(endpoint.annotations, ForBrowsers)
     const types = [
       ...answersIn,
@@ -158,6 +159,7 @@ export const ValidationLayer = Layer.succeed(
       const info = Context.get(fiber.context, CurrentRequest)
       if (info !== undefined) {
         info.bodyTypes = bodyTypes
+        info.isCompressible = isCompressible
         info.isForBrowsers = isForBrowsers
       }
       const headers = headersOf(Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest))

@@ -5,6 +5,7 @@ import { HttpApi } from "effect/http-api"
 import { RouteNotFound } from "../../kernel/problems/problems.ts"
 import { contentSecurityPolicy } from "../http/html-page.ts"
 import { prefersHtml } from "../http/negotiation.ts"
+import { compressible } from "../http/request.ts"
 import { ServedApi } from "../http/served-api.ts"
 import { loadLate } from "../runtime/packages.ts"
 import { Settings } from "../settings/settings.ts"
@@ -31,8 +32,10 @@ export const SwaggerLayer = Layer.unwrap(
     const document = yield* Effect.cached(
       Effect.map(Fiber.join(openApi), ({ openApiDocument }) => JSON.stringify(openApiDocument(served, api.publicUrl)))
     )
-    const page = yield* Effect.cached(Effect.flatMap(document, (text) => makePage(text, digest)))
-    const json = Effect.map(document, (text) => HttpServerResponse.text(text, { contentType: "application/json" }))
+    const made = yield* Effect.cached(Effect.flatMap(document, (text) => makePage(text, digest)))
+    const page = Effect.andThen(compressible, made)
+    const text = Effect.andThen(compressible, document)
+    const json = Effect.map(text, (body) => HttpServerResponse.text(body, { contentType: "application/json" }))
     const negotiated = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
       prefersHtml(request) ? page : json
     ).pipe(Effect.map(HttpServerResponse.setHeader("vary", "Accept")))
