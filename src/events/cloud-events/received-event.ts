@@ -49,7 +49,8 @@ export const receivedEvents = Effect.fnUntraced(function* ({ bytes, headers }: E
     return yield* validated(batch, (index) => ["payload", index])
   }
   if (contentType === structuredType) return yield* validated([yield* parsed(bytes)], () => ["payload"])
-  if (headers["ce-specversion"] === undefined) return yield* new UnsupportedMediaType({})
+  // Without one attribute in a header it is no event of the binary mode; without the required ones it is a faulty one.
+  if (!Object.keys(headers).some((name) => name.startsWith("ce-"))) return yield* new UnsupportedMediaType({})
   return yield* validated([yield* inBinaryMode(headers, bytes)], () => ["headers"])
 })
 
@@ -64,19 +65,18 @@ export const invalidEvents = (errors: ReadonlyArray<Fault>) => {
   )
 }
 
-const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
-const textOf = (bytes: Uint8Array): string | undefined => {
+const textOf = (bytes: Uint8Array, ignoreBOM = true): string | undefined => {
   try {
-    return utf8.decode(bytes)
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM }).decode(bytes)
   } catch {
     return undefined
   }
 }
 
 const parsed = Effect.fnUntraced(function* (bytes: Uint8Array) {
-  const text = textOf(bytes)
-  // A byte order mark before JSON may be left out (RFC 8259 §8.1).
-  const value = text === undefined ? undefined : parsedJson(text.replace(/^\ufeff/, ""))
+  // A byte order mark before JSON may be ignored (RFC 8259 §8.1); in text it is a character.
+  const text = textOf(bytes, false)
+  const value = text === undefined ? undefined : parsedJson(text)
   if (value === undefined) return yield* new MalformedJson({})
   const repeated = repeatedMember(bytes)
   return repeated === undefined ? value : yield* new MalformedJson({ detail: `${repeated}: The member is there twice` })
@@ -84,6 +84,10 @@ const parsed = Effect.fnUntraced(function* (bytes: Uint8Array) {
 
 /** What the binary mode has in the body or in Content-Type. */
 const ofBody = new Set(["ce-data", "ce-data_base64", "ce-datacontenttype"])
+
+/** A value without the quotation marks of what is quoted in it, as older versions of the binding wrote spaces (§3.1.3.2). */
+const unquoted = (value: string): string =>
+  value.replaceAll(/"((?:[^"\\]|\\.)*)"/g, (_, text: string) => text.replaceAll(/\\(.)/g, "$1"))
 
 /** Attributes in headers, percent-encoded, and the data as the body. */
 const inBinaryMode = Effect.fnUntraced(function* (headers: EventRequest["headers"], bytes: Uint8Array) {
@@ -94,7 +98,7 @@ const inBinaryMode = Effect.fnUntraced(function* (headers: EventRequest["headers
       return yield* new ValidationFailed({ errors: [{ path: ["headers", name], message: "Expected it in the body" }] })
     }
     const decoded = yield* Effect.try({
-      try: () => decodeURIComponent(value),
+      try: () => decodeURIComponent(unquoted(value)),
       catch: () =>
         new ValidationFailed({ errors: [{ path: ["headers", name], message: "Expected percent-encoded UTF-8" }] })
     })

@@ -5,7 +5,7 @@ import { signatureHeaders } from "./signing.ts"
 /** An event as it is sent to a target. */
 export interface DeliveryRequest {
   readonly headers: Readonly<Record<string, string>>
-  readonly body: string
+  readonly body: string | Uint8Array
 }
 
 /**
@@ -49,23 +49,41 @@ const json = (value: unknown, contentType = "application/json"): DeliveryRequest
 /** Servers refuse more, and so an event whose attributes take more could not be delivered. */
 const maxHeaderBytes = 6144
 
+/** The data as the bytes of its type; undefined where they would be no data of that type. */
+const bodyIn = (
+  { data, data_base64: base64 }: CloudEvent,
+  contentType: string | undefined
+): DeliveryRequest["body"] | undefined => {
+  const isJson = contentType === undefined || /\bjson\b/i.test(contentType)
+  if (base64 !== undefined) {
+    const bytes = Buffer.from(String(base64), "base64")
+    // Without a type, or without bytes, a receiver would take them for JSON.
+    return contentType === undefined || (isJson && bytes.length === 0) ? undefined : bytes
+  }
+  // Text is sent in UTF-8.
+  const charset = /;\s*charset="?([^";\s]*)/i.exec(contentType ?? "")?.[1] ?? "utf-8"
+  if (!/^(?:utf-?8|us-ascii)$/i.test(charset)) return undefined
+  if (data === undefined) return contentType === undefined ? "" : undefined
+  if (isJson) return JSON.stringify(data)
+  return typeof data === "string" ? data : undefined
+}
+
 /**
- * The binary mode of the HTTP binding: attributes in headers. What is not for headers stays in the structured mode: data in
- * base64, attributes that are too long, and the type of data that an event does not have: a receiver would parse the empty body.
+ * The binary mode of the HTTP binding: attributes in headers. What is not for headers stays in the structured mode: attributes
+ * that are too long, the type of data that an event does not have, and data that are not of their type.
  */
 const binary = (event: CloudEvent): DeliveryRequest => {
-  const { data, datacontenttype, ...attributes } = event
+  const { data: _, data_base64: __, datacontenttype, ...attributes } = event
   const contentType = datacontenttype ?? "application/json"
   const headers = Object.entries(attributes).map(([name, value]) => [`ce-${name}`, headerValue(String(value))] as const)
   const length = headers.reduce((sum, [name, value]) => sum + name.length + value.length, contentType.length)
-  const isTypeOnly = data === undefined && datacontenttype !== undefined
   const fits = length <= maxHeaderBytes && !/[^\x20-\x7e]/.test(contentType)
-  if (attributes.data_base64 !== undefined || isTypeOnly || !fits) return contentOf("cloudevents", false, event)
-  if (data === undefined) return { headers: Object.fromEntries(headers), body: "" }
-  const isText = typeof data === "string" && !/\bjson\b/i.test(contentType)
+  const body = bodyIn(event, datacontenttype)
+  if (body === undefined || !fits) return contentOf("cloudevents", false, event)
+  const isNothing = event.data === undefined && event.data_base64 === undefined
   return {
-    headers: { "content-type": contentType, ...Object.fromEntries(headers) },
-    body: isText ? data : JSON.stringify(data)
+    headers: { ...(isNothing ? {} : { "content-type": contentType }), ...Object.fromEntries(headers) },
+    body
   }
 }
 

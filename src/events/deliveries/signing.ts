@@ -14,12 +14,12 @@ export const signatureHeaders = (
   secrets: ReadonlyArray<string>,
   id: string,
   epochMillis: number,
-  body: string
+  body: string | Uint8Array
 ): Readonly<Record<string, string>> => {
   const timestamp = String(Math.floor(epochMillis / 1000))
   const signatures = secrets.map((secret) => {
     const key = Buffer.from(secret.slice(prefix.length), "base64")
-    return `v1,${createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64")}`
+    return `v1,${createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest("base64")}`
   })
   return {
     "webhook-id": id,

@@ -280,6 +280,50 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
     })
   )
 
+  it.effect("of others: quoted values, byte order marks and bytes are taken as they are meant", () =>
+    Effect.gen(function* () {
+      const { key } = yield* inTenant()
+      const { url } = yield* TestService
+      const send = (body: string | Uint8Array<ArrayBuffer>, headers: Record<string, string>) =>
+        Effect.promise(async () => {
+          const answer = await fetch(`${url}${path}`, {
+            method: "POST",
+            headers: { "x-api-key": key, ...headers },
+            body
+          })
+          return { status: answer.status, text: await answer.text() }
+        })
+      const attributes = { "ce-specversion": "1.0", "ce-source": "/x", "ce-type": "com.example.quoted" }
+      const made = [
+        yield* send("{}", { ...attributes, "ce-id": '"a b"', "content-type": "application/json" }),
+        yield* send('\ufeff{"a":1}', {
+          ...attributes,
+          "ce-id": '"say \\"%C3%A4\\" \\\\"',
+          "content-type": "application/json"
+        }),
+        yield* send("\ufefftext", { ...attributes, "ce-id": 'a"b c"d', "content-type": "text/plain" }),
+        yield* send(`\ufeff${JSON.stringify(event({ id: "bom" }))}`, { "content-type": structured }),
+        yield* send(`\ufeff${JSON.stringify([event({ id: "boms" })])}`, { "content-type": batch }),
+        yield* send(Uint8Array.of(0, 255), { ...attributes, "ce-id": "bytes", "content-type": "image/png" })
+      ]
+      assert.deepStrictEqual(
+        made.map(({ status }) => status),
+        made.map(() => 201),
+        JSON.stringify(made)
+      )
+      const { items } = yield* eventually(pull("", key), ({ items }) => items.length === made.length)
+      assert.deepStrictEqual(
+        items.map(({ id }) => id),
+        ["a b", 'say "ä" \\', "ab cd", "bom", "boms", "bytes"]
+      )
+      assert.deepStrictEqual([items[1].data, items[2].data, items[5].data_base64], [{ a: 1 }, "\ufefftext", "AP8="])
+      const faulty = yield* send("{}", { "ce-id": "1", "content-type": "application/json" })
+      assert.strictEqual(faulty.status, 400, faulty.text)
+      assert.include(faulty.text, "specversion")
+      assert.strictEqual((yield* send("{}", { "content-type": "application/json" })).status, 415)
+    })
+  )
+
   it.effect("of others: a batch is taken whole or not at all, and a hundred of its faults are named", () =>
     Effect.gen(function* () {
       const { key } = yield* inTenant()

@@ -1,5 +1,6 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer } from "effect"
+import { createHmac } from "node:crypto"
 import { AuditFeed } from "../../../src/audit/feed/feed.ts"
 import { FeedRepository } from "../../../src/audit/feed/repository.ts"
 import { Audit } from "../../../src/audit/log/service.ts"
@@ -51,7 +52,7 @@ const messageOf = (more: object) => {
     type: "com.example.x",
     ...more
   } as const
-  return JSON.parse(deliveryRequest({ kind: "slack", config: {} }, [], "m", event, 0).body)
+  return JSON.parse(String(deliveryRequest({ kind: "slack", config: {} }, [], "m", event, 0).body))
 }
 
 describe("a message for Slack", () => {
@@ -95,7 +96,7 @@ const inBinaryMode = (more: object) => {
 describe("the binary mode", () => {
   it("has attributes in headers, in which no sender starts another one", () => {
     const { body, headers } = inBinaryMode({ subject: 'a b\r\nX-Forged: "1" ä%', myext: 7 })
-    assert.deepStrictEqual(JSON.parse(body), { a: 1 })
+    assert.deepStrictEqual(JSON.parse(String(body)), { a: 1 })
     assert.strictEqual(headers["ce-subject"], "a%20b%0D%0AX-Forged:%20%221%22%20%C3%A4%25")
     assert.strictEqual(headers["ce-myext"], "7")
     for (const value of Object.values(headers)) assert.match(value, /^[\x20-\x7e]*$/)
@@ -104,14 +105,51 @@ describe("the binary mode", () => {
   it.each([
     ["attributes that no server takes as headers", { myext: "x".repeat(10_000) }],
     ["a media type that is no header", { datacontenttype: "text/plain\r\nX-Forged: 1", data: "text" }],
-    ["data in base64", { data: undefined, data_base64: "AA==" }],
+    ["bytes without a type", { data: undefined, data_base64: "AA==" }],
+    ["no bytes of JSON", { data: undefined, data_base64: "", datacontenttype: "application/json" }],
+    ["an object that is called text", { datacontenttype: "text/plain" }],
+    ["text in another encoding", { datacontenttype: "text/xml; charset=iso-8859-1", data: "<a>ä</a>" }],
+    ["JSON in another encoding", { datacontenttype: 'application/json; charset="utf-16"' }],
     ["the type of data that is not there", { data: undefined, datacontenttype: "application/json" }]
   ])("becomes the structured mode for %s", (_, more) => {
     const { body, headers } = inBinaryMode(more)
     assert.strictEqual(headers["content-type"], "application/cloudevents+json; charset=utf-8")
-    assert.deepInclude(JSON.parse(body), JSON.parse(JSON.stringify(more)))
+    assert.deepInclude(JSON.parse(String(body)), JSON.parse(JSON.stringify(more)))
   })
 })
+
+it.each([
+  ["application/octet-stream", "AP+AQQ=="],
+  ["image/png", "iVBORw0KGgo="],
+  ["text/plain; charset=iso-8859-1", "5A=="],
+  ["application/octet-stream", ""],
+  ["application/json", "eyJhIjoxfQ=="]
+])(
+  "data in base64 of type %s are the bytes of the body in the binary mode, which are signed",
+  (datacontenttype, base64) => {
+    const secret = `whsec_${Buffer.from("a secret of 24 bytes or so").toString("base64")}`
+    const event = {
+      specversion: "1.0",
+      id: "1",
+      source: "/x",
+      type: "com.example.x",
+      datacontenttype,
+      data_base64: base64
+    }
+    const target = { kind: "subscription", config: { contentMode: "binary" } } as const
+    const { body, headers } = deliveryRequest(target, [secret], "m", event as never, 1_000_000)
+    assert.strictEqual(headers["content-type"], datacontenttype)
+    assert.notProperty(headers, "ce-data_base64")
+    assert.strictEqual(headers["ce-id"], "1")
+    const bytes = Buffer.from(base64, "base64")
+    assert.deepStrictEqual(Buffer.from(body as Uint8Array), bytes)
+    const key = Buffer.from(secret.slice("whsec_".length), "base64")
+    const signature = createHmac("sha256", key)
+      .update(Buffer.concat([Buffer.from("m.1000."), bytes]))
+      .digest("base64")
+    assert.strictEqual(headers["webhook-signature"], `v1,${signature}`)
+  }
+)
 
 it("an event without data has no body in the binary mode, and so no type of one", () => {
   const { body, headers } = inBinaryMode({ data: undefined })
