@@ -73,9 +73,9 @@ export class AuditApi extends HttpApiGroup.make("auditLogs")
       description:
         'Streams every entry that the caller may see and the filters let through, with the hashes that prove it: JSON Lines (the default), which `npm run audit:verify` verifies without a database, or CSV. Without a filter the lines come in the order of the chain. The last line of JSON Lines is a seal, `{"seal": JWS}`: a signature over the number and the hashes of the lines before it. The export is itself an entry.',
       access: requires("audit-logs:export"),
-      answersIn: ["application/jsonl", "text/csv"],
+      answersIn: ["application/x-ndjson", "application/jsonl", "text/csv"],
       query: { ...AuditFilter.fields, format: Schema.optionalKey(Schema.Literals(["jsonl", "csv"])) },
-      success: HttpApiSchema.StreamUint8Array({ contentType: ["application/jsonl", "text/csv"] })
+      success: HttpApiSchema.StreamUint8Array({ contentType: ["application/x-ndjson", "text/csv"] })
     }),
     endpoint.get("stream", "/stream", {
       summary: "Follow the log",

@@ -52,7 +52,7 @@ export const answerFaults = (operation: Operation, answer: WireAnswer): Readonly
   const media = type === undefined ? undefined : response.content[type]
   if (type === undefined || media === undefined) return [...headers, `answered ${answer.status} as ${type}`]
   // Bytes that are streamed have no schema, whatever their type.
-  if (!type.endsWith("json") || media.schema.format === "binary") return headers
+  if (!/[/+]json$/.test(type) || media.schema.format === "binary") return headers
   const body = parsed(answer.text)
   if (body === undefined) return [...headers, "the answer is no JSON"]
   const faults = faultsOf(media.schema, body.value).map((fault) => `${answer.status} body: ${fault}`)
@@ -63,6 +63,8 @@ export const answerFaults = (operation: Operation, answer: WireAnswer): Readonly
 export const bodyConforms = (operation: Operation, request: WireRequest): boolean => {
   const schema = bodySchemaOf(operation)
   if (schema === undefined) return true
+  // Without a body its type does not matter.
+  if ((request.body?.length ?? 0) === 0 && operation.requestBody?.required === false) return true
   // Without a Content-Type the body is taken for what the operation reads (RFC 9110 §8.3).
   if (mediaTypeOf(request.headers["content-type"] ?? "application/json") !== "application/json") return false
   // A byte order mark may be ignored (RFC 8259 §8.1).

@@ -106,6 +106,9 @@ const examplesOf = ({ example, examples, schema }: MediaType): ReadonlyArray<unk
   return ((schema.anyOf as ReadonlyArray<Json> | undefined) ?? [schema]).map((one) => exampleOf(one))
 }
 
+/** What browsers visit, whose problems are pages for them. */
+const browserOperations: ReadonlySet<string> = new Set(["oidcSignIn.start", "oidcSignIn.callback"])
+
 const asJson = (value: unknown) => JSON.parse(JSON.stringify(value)) as Json
 
 describe("the OpenAPI document", () => {
@@ -119,6 +122,24 @@ describe("the OpenAPI document", () => {
       found.map(({ location, message, ruleId }) => `${ruleId} ${location.map(({ pointer }) => pointer)}: ${message}`),
       []
     )
+  })
+
+  it("says what a list has in it, and of each alternative what it is, as strict generators ask", () => {
+    const faults: Array<string> = []
+    const look = (value: unknown, place: string): void => {
+      if (Array.isArray(value)) return value.forEach((item, index) => look(item, `${place}/${index}`))
+      if (!isObject(value)) return
+      if (value.type === "array" && value.items === undefined) faults.push(`${place} has no items`)
+      for (const [index, one] of [...listOf(value.anyOf), ...listOf(value.oneOf)].entries()) {
+        const says = ["$ref", "type", "const", "enum", "anyOf", "oneOf", "allOf"]
+        if (!isObject(one) || !says.some((name) => name in one)) faults.push(`${place}/anyOf/${index} has no type`)
+      }
+      for (const [name, member] of Object.entries(value)) {
+        if (name !== "example" && name !== "examples" && name !== "value") look(member, `${place}/${name}`)
+      }
+    }
+    look(servedDocument, "")
+    assert.deepStrictEqual(faults, [])
   })
 
   it("declares a success of each operation: a 2xx, or a redirection that says where to", () => {
@@ -259,7 +280,8 @@ describe.each(operations.map((operation) => [operation.operationId, operation] a
     for (const [status, { content, description }] of Object.entries(responses)) {
       assert.isAbove(description.length, 0, status)
       if (Number(status) < 400) continue
-      assert.deepStrictEqual(Object.keys(content ?? {}), ["application/problem+json"], status)
+      const page = browserOperations.has(operationId) ? ["text/html"] : []
+      assert.deepStrictEqual(Object.keys(content ?? {}), ["application/problem+json", ...page], status)
       const schema = content?.["application/problem+json"]?.schema ?? {}
       for (const one of (schema.anyOf as ReadonlyArray<Json> | undefined) ?? [schema]) {
         const { properties } = dereferenced(one)

@@ -87,7 +87,7 @@ describe("a client generated from the OpenAPI document", () => {
       logs: { level: "silent" }
     })
     const usage = `
-      import { budgetCapsList, spendReserve, trialUsersGet } from "./sdk.gen.ts"
+      import { apiKeysRotate, budgetCapsList, trialUsersCreate, trialUsersGet } from "./sdk.gen.ts"
       const { data, error } = await trialUsersGet({ path: { id: 42 } })
       export const email: string | undefined = data?.email
       export const type: string | undefined = error?.type
@@ -95,9 +95,45 @@ describe("a client generated from the OpenAPI document", () => {
       await trialUsersGet({ path: { id: "42" } })
       export const caps = await budgetCapsList({ query: { limit: 10 }, throwOnError: true })
       export const next: string | null = caps.data.nextCursor
-      // @ts-expect-error A reservation needs a body.
-      await spendReserve({})
+      // @ts-expect-error A trial user needs a body.
+      await trialUsersCreate({})
+      await apiKeysRotate({ path: { id: "0198a5b0-7c00-7000-8000-00000000002a" } })
     `
     assert.strictEqual(faultsOf("client", usage), "")
+  })
+
+  it("has the schemas of @hey-api/openapi-ts for zod, which compile and say what the service does", async () => {
+    const { createClient } = await load<ClientGenerator>("@hey-api/openapi-ts")
+    const output = path.join(directory, "zod")
+    await createClient({
+      input: copy(),
+      output: { path: output, importFileExtension: ".ts" },
+      plugins: ["@hey-api/typescript", "@hey-api/sdk", "@hey-api/client-fetch", "zod"],
+      logs: { level: "silent" }
+    })
+    fs.symlinkSync(path.resolve(import.meta.dirname, "../../node_modules"), path.join(output, "node_modules"))
+    assert.strictEqual(faultsOf("zod", "export {}"), "")
+    const schemas = (await import(path.join(output, "zod.gen.ts"))) as Readonly<
+      Record<string, { safeParse(value: unknown): { readonly success: boolean } }>
+    >
+    const accepts = (name: string, value: unknown) => schemas[name]?.safeParse(value).success
+    for (const [ipAddress, expected] of [
+      ["203.0.113.7", true],
+      ["2001:db8::1", true],
+      ["nowhere", false],
+      [7, false]
+    ] as const) {
+      assert.strictEqual(accepts("zNewSession", { trialUserId: 1, ipAddress }), expected, String(ipAddress))
+    }
+    for (const [prompt, expected] of [
+      ["text", true],
+      [["one", "two"], true],
+      [[1, 2], true],
+      [[[1], [2]], true],
+      [[], false],
+      [{}, false]
+    ] as const) {
+      assert.strictEqual(accepts("zCompatibilityCompletionsBody", { model: "m", prompt }), expected)
+    }
   })
 })

@@ -111,7 +111,7 @@ export class AuditExport extends Context.Service<AuditExport>()("app/audit/Audit
       const day = DateTime.formatIsoDateUtc(yield* DateTime.now)
       return {
         fileName: `audit-log-${day}.${format}`,
-        contentType: format === "csv" ? "text/csv; charset=utf-8" : "application/jsonl",
+        contentType: format === "csv" ? "text/csv; charset=utf-8" : "application/x-ndjson",
         content: Stream.encodeText(text)
       }
     })

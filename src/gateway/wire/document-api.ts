@@ -87,9 +87,19 @@ const input = {
 const responseRequest = vendorObject("OpenAI's request", { model: modelMember }, { input })
 const hello = { model: "loopback-1", input: "Hello" }
 const stream = { type: "boolean" }
+const token = { type: "integer", minimum: 0 }
+/** A text, or a list of texts, of tokens, or of lists of tokens. */
 const textOrList = (description: string, bounds: Json): Json => ({
   description,
-  anyOf: [{ type: "string" }, { type: "array", minItems: 1, ...bounds }]
+  anyOf: [
+    { type: "string" },
+    {
+      type: "array",
+      minItems: 1,
+      ...bounds,
+      items: { anyOf: [{ type: "string" }, token, { type: "array", items: token }] }
+    }
+  ]
 })
 
 const queried = (name: string, description: string, schema: Json): Json => ({

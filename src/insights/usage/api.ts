@@ -54,14 +54,14 @@ export class UsageApi extends HttpApiGroup.make("usage")
       description:
         "The same rows as JSON Lines (the default) or CSV with a header, streamed in the order of tenants and times.",
       access: read,
-      answersIn: ["application/jsonl", "text/csv"],
+      answersIn: ["application/x-ndjson", "application/jsonl", "text/csv"],
       query: {
         ...usageFilters,
         ...requestFilters,
         ...usageRange,
         format: Schema.optionalKey(Schema.Literals(["jsonl", "csv"]))
       },
-      success: HttpApiSchema.StreamUint8Array({ contentType: ["application/jsonl", "text/csv"] }),
+      success: HttpApiSchema.StreamUint8Array({ contentType: ["application/x-ndjson", "text/csv"] }),
       error: [ValidationFailed, Forbidden]
     })
   )

@@ -148,7 +148,7 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
         const day = DateTime.formatIsoDateUtc(yield* DateTime.now)
         return {
           fileName: `usage-${day}.${format}`,
-          contentType: format === "csv" ? "text/csv; charset=utf-8" : "application/jsonl",
+          contentType: format === "csv" ? "text/csv; charset=utf-8" : "application/x-ndjson",
           content: format === "csv" ? Stream.concat(Stream.make(csvHeader), chunks) : chunks
         }
       }),

@@ -173,7 +173,7 @@ const conditionsOf = (endpoints: ReadonlyMap<string, HttpApiEndpoint.Top>) => {
   }
 }
 
-const isText = (mediaType: string): boolean => /^text\/|[/+]jsonl?$/.test(mediaType)
+const isText = (mediaType: string): boolean => /^text\/|[/+](?:x-nd)?json$/.test(mediaType)
 
 const isBinary = (schema: unknown): boolean => (schema as Json | undefined)?.format === "binary"
 

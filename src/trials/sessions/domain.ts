@@ -21,7 +21,12 @@ export const IpAddress = Schema.String.pipe(
     Schema.isMaxLength(45),
     Schema.makeFilter((text: string) => Result.isSuccess(NetAddress.ipFromString(text)), {
       expected: "an IPv4 or IPv6 address",
-      toJsonSchema: () => ({ anyOf: [{ format: "ipv4" }, { format: "ipv6" }] })
+      toJsonSchema: () => ({
+        anyOf: [
+          { type: "string", format: "ipv4" },
+          { type: "string", format: "ipv6" }
+        ]
+      })
     })
   )
 ).annotate({ examples: ["203.0.113.7"] })

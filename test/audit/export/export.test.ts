@@ -58,7 +58,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
     Effect.gen(function* () {
       yield* write(5000, "many")
       const answer = yield* exported()
-      assert.strictEqual(answer.headers.get("content-type"), "application/jsonl")
+      assert.strictEqual(answer.headers.get("content-type"), "application/x-ndjson")
       assert.match(
         answer.headers.get("content-disposition") ?? "",
         /^attachment; filename="audit-log-\d{4}-\d\d-\d\d\.jsonl"$/
