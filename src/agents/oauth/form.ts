@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { errorText } from "../../platform/http/challenge.ts"
+import { errorText } from "../../kernel/http/challenge.ts"
 import { declaresMoreThan } from "../../platform/http/request-body.ts"
 import { maxTokenRequestBytes } from "../agent-credentials/domain.ts"
 import { OAuthError } from "./oauth-error.ts"

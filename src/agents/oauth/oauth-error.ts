@@ -1,7 +1,7 @@
 import { Data } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { type RateLimited } from "../../kernel/authority/principal.ts"
-import { challengeOf } from "../../platform/http/challenge.ts"
+import { challengeOf } from "../../kernel/http/challenge.ts"
 import { type InvalidClient, type InvalidRequest, type InvalidScope } from "../agent-credentials/domain.ts"
 
 /** An error as RFC 6749 §5.2 writes it. */

@@ -1,6 +1,6 @@
 import { Effect, Result, Schema } from "effect"
 import * as crypto from "node:crypto"
-import { errorText } from "../../platform/http/challenge.ts"
+import { errorText } from "../../kernel/http/challenge.ts"
 import { faultOptions, faultsOf } from "../../platform/http/validation.ts"
 import { isPrivateHost } from "../../platform/outbound/guarded-dispatcher.ts"
 import { requirePublic } from "../../platform/outbound/outbound-http.ts"
