@@ -23,7 +23,10 @@ interface DocumentedOperation {
     readonly required?: boolean
     readonly schema: JsonSchema
   }>
-  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>> }
+  readonly requestBody?: {
+    readonly required: boolean
+    readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>>
+  }
   readonly responses: Readonly<Record<string, unknown>>
 }
 
@@ -47,6 +50,8 @@ export interface DocumentedCall {
   readonly readsJson: boolean
   /** The media types of the bodies that it reads. */
   readonly bodyTypes: ReadonlyArray<string>
+  /** Whether it needs no body. */
+  readonly takesNoBody: boolean
   /** Whether `{}` is a body that it may take. */
   readonly takesEmptyObject: boolean
   /** Where its body holds free text, each as the path to it; arrays are entered at 0. */
@@ -122,6 +127,7 @@ const callOf = (path: string, method: string, operation: DocumentedOperation): D
     queryParameters: parametersIn("query"),
     readsJson: body !== undefined,
     bodyTypes: Object.keys(operation.requestBody?.content ?? {}),
+    takesNoBody: operation.requestBody?.required === false,
     takesEmptyObject: body !== undefined && (resolved(body).required ?? []).length === 0,
     textMembers: [...new Map(members.map((member) => [member.join("."), member])).values()],
     statuses: Object.keys(operation.responses).map(Number)

@@ -218,6 +218,8 @@ export const refuseBadInput = (count: number) => {
         Effect.gen(function* () {
           const service = yield* TestService
           for (const body of dealt(otherShapes)) {
+            // Nothing is no shape where no body is needed.
+            if (body === "" && operation.takesNoBody) continue
             const headers = { "content-type": "application/json" }
             const answer = yield* service.call(operation.method, operation.address(), { body, headers })
             assert.deepStrictEqual(faultPaths(answer), ["payload"], body)
