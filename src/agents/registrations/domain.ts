@@ -107,7 +107,7 @@ export const scopesIn = (text: string): ReadonlyArray<string> => [
 // RFC 7592 §2.2: null means that the member is to be removed.
 const given = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 
-const Words = given(Schema.Array(plain(1, 255)).pipe(Schema.check(Schema.isMaxLength(50))))
+const Words = given(Schema.Array(plain(255)).pipe(Schema.check(Schema.isMaxLength(50))))
 
 /** What holds for each application at the token endpoint, whatever it asks for: an API key is no credential of a grant. */
 export const noGrants = { token_endpoint_auth_method: "none", grant_types: [], response_types: [] } as const
@@ -123,7 +123,7 @@ export const ClientMetadata = Schema.Struct({
   contacts: given(Schema.Array(Contact).pipe(Schema.check(Schema.isMaxLength(20)))),
   software_id: given(SoftwareId),
   software_version: given(SoftwareVersion),
-  token_endpoint_auth_method: given(plain(1, 255)),
+  token_endpoint_auth_method: given(plain(255)),
   grant_types: Words,
   response_types: Words
 })
