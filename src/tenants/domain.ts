@@ -6,8 +6,9 @@ import { optionalAtCreation, serverSet } from "../kernel/http/server-set.ts"
 import { generatedId, TenantId } from "../kernel/identifier.ts"
 import { CreatedAt, HiddenUpdatedAt } from "../kernel/instant.ts"
 import { expectedExactIntegers, hasInexactInteger } from "../kernel/json/parsed-json.ts"
+import { isStorableJson } from "../kernel/json/storable-json.ts"
 import { Problem } from "../kernel/problems/problem.ts"
-import { isStorable, name, Slug } from "../kernel/text.ts"
+import { name, Slug } from "../kernel/text.ts"
 
 const TenantName = name(100, { examples: ["Acme Research"] })
 const TenantSlug = Slug.annotate({ examples: ["acme-research"] })
@@ -26,21 +27,16 @@ export const tenantListing = listing(
 const maxDepth = 32
 const maxCharacters = 16_384
 
-/** Whether `jsonb` holds the value, and no deeper nested than may be walked without fear for the stack. */
-const holds = (value: Schema.Json, depth: number): boolean => {
-  if (typeof value === "string") return isStorable(value)
-  if (typeof value !== "object" || value === null) return true
-  if (depth === maxDepth) return false
-  return Object.entries(value).every(([key, inner]) => holds(key, depth) && holds(inner, depth + 1))
-}
-
-/** What the installation keeps of a tenant's wishes: a JSON object of at most 16,384 characters, 32 levels deep. */
+/** Settings of a tenant that applications read: a JSON object of at most 16,384 characters, 32 levels deep. */
 export const TenantSettings = Schema.JsonObject.pipe(
   Schema.check(
-    Schema.makeFilter((settings) => holds(settings, 0) && JSON.stringify(settings).length <= maxCharacters, {
-      expected: "a JSON object of at most 16,384 characters and 32 levels, without NUL and without lone surrogates",
-      toJsonSchema: () => ({})
-    })
+    Schema.makeFilter(
+      (settings) => isStorableJson(settings, maxDepth) && JSON.stringify(settings).length <= maxCharacters,
+      {
+        expected: "a JSON object of at most 16,384 characters and 32 levels, without NUL and without lone surrogates",
+        toJsonSchema: () => ({})
+      }
+    )
   )
 ).annotate({ examples: [{ locale: "en" }] })
 /** What may be given; what is kept may be of a time when such numbers were taken. */

@@ -104,7 +104,7 @@ export class ReservationService extends Context.Service<ReservationService>()("a
       return replayed(yield* CurrentPrincipal, replay.reservation, budgets.holdSeconds)
     })
 
-    const decide = Effect.fnUntraced(function* (
+    const reserveResolved = Effect.fnUntraced(function* (
       { estimate, metadata, tokens, ttlSeconds = ttlSecondsDefault }: ReserveRequest,
       { amount, dimensions, plan, tenantId }: Effect.Success<ReturnType<typeof resolve>>
     ) {
@@ -159,7 +159,7 @@ export class ReservationService extends Context.Service<ReservationService>()("a
     const reserve = (request: ReserveRequest) =>
       Effect.matchEffect(resolve(request), {
         onFailure: orReplayed,
-        onSuccess: (resolved) => decide(request, resolved)
+        onSuccess: (resolved) => reserveResolved(request, resolved)
       })
 
     /** Closes a reservation; where it stays as it is, the problem tells no more than the caller may see of it. */

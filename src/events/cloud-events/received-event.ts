@@ -2,6 +2,7 @@ import { Effect, Schema } from "effect"
 import { Instant } from "../../kernel/instant.ts"
 import { repeatedMember } from "../../kernel/json/json-scanner.ts"
 import { expectedExactIntegers, hasInexactInteger, isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
+import { isStorableJson } from "../../kernel/json/storable-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import {
   MalformedJson,
@@ -9,7 +10,6 @@ import {
   UnsupportedMediaType,
   ValidationFailed
 } from "../../kernel/problems/problems.ts"
-import { isStorable } from "../../kernel/text.ts"
 import { batchType, type CloudEvent, structuredType } from "./domain.ts"
 
 /** What an event may have at most. */
@@ -176,7 +176,7 @@ const faultsOf = (
       fault(name, "Expected a string that is not empty")
     }
   }
-  if (!holds(event, 0)) {
+  if (!isStorableJson(event, maxDepth)) {
     faults.push({
       path,
       message: `Expected text without NUL and lone surrogates, and finite numbers, nested ${maxDepth} deep at most`
@@ -190,12 +190,3 @@ const isMediaType = (text: string): boolean =>
 const isUriReference = (text: string): boolean => /^[^\s<>"{}|\\^`]+$/.test(text)
 const isBase64 = (value: unknown): boolean =>
   typeof value === "string" && /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(value)
-
-/** Whether PostgreSQL can store a value. */
-const holds = (value: unknown, depth: number): boolean => {
-  if (typeof value === "string") return isStorable(value)
-  if (typeof value === "number") return Number.isFinite(value)
-  if (typeof value !== "object" || value === null) return true
-  if (depth >= maxDepth) return false
-  return Object.entries(value).every(([name, one]) => isStorable(name) && holds(one, depth + 1))
-}

@@ -188,7 +188,7 @@ export const anchorOf = (period: SubscriptionPeriod, given: number | null | unde
   given ?? naturalAnchor(period)
 
 /** A subscription as it is at a moment: a pending change whose time has come is in it. */
-export const at = (stored: StoredSubscription, now: DateTime.Utc): StoredSubscription => {
+export const asOf = (stored: StoredSubscription, now: DateTime.Utc): StoredSubscription => {
   const { pending } = stored
   return pending === null || DateTime.isLessThan(now, pending.effectiveAt)
     ? stored

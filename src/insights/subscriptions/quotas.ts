@@ -3,7 +3,7 @@ import { amountOf } from "../../budgets/ledger/quantity-domain.ts"
 import { type PrepaidQuota, PrepaidQuotas } from "../../gateway/routing/prepaid-quotas.ts"
 import { Database } from "../../platform/database/database.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
-import { at } from "./domain.ts"
+import { asOf } from "./domain.ts"
 import { type Standing, SubscriptionsRepository } from "./repository.ts"
 
 /** What a subscription's quota is counted in, of what was used. */
@@ -23,7 +23,7 @@ export const SubscriptionQuotasLayer = Layer.effect(
       const standings = yield* database.read("all", repository.standings(now))
       const found = new Map<string, PrepaidQuota>()
       for (const standing of standings) {
-        const { quota } = at(standing, now)
+        const { quota } = asOf(standing, now)
         const slot = `${standing.tenantId} ${standing.provider}`
         const isLeft = usedOf(quota.unit, standing) < amountOf(quota.unit, quota.amount)
         // Of several subscriptions at a provider one with a rest is enough.

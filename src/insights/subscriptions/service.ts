@@ -12,7 +12,7 @@ import { hourMillis } from "../reports/domain.ts"
 import { ReportsRepository, source } from "../reports/repository.ts"
 import {
   anchorOf,
-  at,
+  asOf,
   type StoredSubscription,
   Subscription,
   type SubscriptionCreation,
@@ -80,7 +80,7 @@ export class Subscriptions extends Context.Service<Subscriptions>()("app/insight
     const update = Effect.fn("Subscriptions.update")(function* (id: SubscriptionId, input: SubscriptionUpdate) {
       const now = yield* DateTime.now
       const stored = yield* repository.lock(id)
-      const before = at(stored, now)
+      const before = asOf(stored, now)
       const startsAt = input.startsAt ?? before.startsAt
       const endsAt = input.endsAt === undefined ? before.endsAt : input.endsAt
       yield* requireOrder(startsAt, endsAt)
@@ -123,7 +123,7 @@ export class Subscriptions extends Context.Service<Subscriptions>()("app/insight
 
     const remove = Effect.fn("Subscriptions.delete")(function* (id: SubscriptionId) {
       const now = yield* DateTime.now
-      const before = toSubscription(at(yield* repository.lock(id), now), now)
+      const before = toSubscription(asOf(yield* repository.lock(id), now), now)
       yield* repository.delete(id)
       return changes.deleted(subscriptionActions.SubscriptionDeleted, before)
     }, audit.change)
@@ -133,7 +133,7 @@ export class Subscriptions extends Context.Service<Subscriptions>()("app/insight
       return yield* database.snapshot(
         scopeOf(yield* CurrentPrincipal),
         Effect.gen(function* () {
-          const { quota, ...stored } = at(yield* repository.get(id), now)
+          const { quota, ...stored } = asOf(yield* repository.get(id), now)
           const { ends, starts } = yield* Effect.orDie(periodOf(stored, now))
           const from = starts.epochMilliseconds
           const to = Math.ceil(now.epochMilliseconds / hourMillis) * hourMillis
@@ -185,11 +185,11 @@ export class Subscriptions extends Context.Service<Subscriptions>()("app/insight
       ) {
         const now = yield* DateTime.now
         const { items, nextCursor } = yield* database.asCaller(repository.list(tenantId, page))
-        return { items: items.map((one) => toSubscription(at(one, now), now)), nextCursor }
+        return { items: items.map((one) => toSubscription(asOf(one, now), now)), nextCursor }
       }),
       get: Effect.fn("Subscriptions.get")(function* (id: SubscriptionId) {
         const now = yield* DateTime.now
-        return toSubscription(at(yield* database.asCaller(repository.get(id)), now), now)
+        return toSubscription(asOf(yield* database.asCaller(repository.get(id)), now), now)
       }),
       create,
       update,

@@ -31,7 +31,7 @@ export class SignIn extends Context.Service<SignIn>()("app/people/SignIn", {
     const signInAccounts = yield* SignInAccounts
     const audit = yield* Audit
     const sessions = yield* SessionTokens
-    const delays = yield* LoginThrottle
+    const loginThrottle = yield* LoginThrottle
     const digest = yield* Digest.Digest
     const termination = yield* AccountSessionTermination
     const issuer = yield* SessionIssuer
@@ -41,13 +41,13 @@ export class SignIn extends Context.Service<SignIn>()("app/people/SignIn", {
     const repository = yield* AccountSessionsRepository
     const { cookie } = issuer
 
-    const addressOf = Effect.map(CurrentRequest, (request) => request?.network ?? "unknown")
+    const callerNetwork = Effect.map(CurrentRequest, (request) => request?.network ?? "unknown")
 
     const login = Effect.fn("SignIn.login")(function* ({ email, password, tenantId }: Login, request: Request) {
       yield* requireOwnSite(request)
       yield* limits.anonymous
-      const attempt = yield* delays
-        .begin(email, yield* addressOf)
+      const attempt = yield* loginThrottle
+        .begin(email, yield* callerNetwork)
         .pipe(Effect.tapError(() => audit.refused(refusalOf(undefined, undefined, "delayed"))))
       yield* pause(attempt)
       const candidates = yield* signInAccounts.candidates(email, tenantId ?? null)

@@ -1,4 +1,4 @@
-import { Cache, Clock, Context, DateTime, Duration, Effect, Exit, Layer, Option, Redacted, Schedule } from "effect"
+import { Cache, Clock, Context, DateTime, Effect, Exit, Layer, Option, Redacted } from "effect"
 import { Digest } from "effect/crypto"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { SessionTokenCheck, sessionTokenActions } from "../../access/credential-checks.ts"
@@ -6,6 +6,7 @@ import { asSystem, Audit } from "../../audit/log/service.ts"
 import { type Principal } from "../../kernel/authority/principal.ts"
 import { sha256Of } from "../../platform/crypto/opaque-tokens.ts"
 import { Database } from "../../platform/database/database.ts"
+import { makeLastUses } from "../../platform/database/last-use.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { TrialSessions } from "../../trials/sessions/service.ts"
@@ -60,19 +61,12 @@ export class SessionTokens extends Context.Service<SessionTokens>()("app/people/
     )
     yield* authCaches.onChange(Cache.invalidateAll(cache))
 
-    const uses = new Map<string, number>()
-    const flush = Effect.gen(function* () {
-      const batch = Array.from(uses, ([id, at]) => ({ id, at }))
-      uses.clear()
-      if (batch.length === 0) return
-      const used = yield* database.transaction("all", repository.used(batch))
-      for (const { trialSessionId } of used) {
-        if (trialSessionId !== null) yield* Effect.ignore(sessions.touch(trialSessionId))
-      }
-    }).pipe(Effect.catchCause((cause) => Effect.logWarning("Could not store when sign-ins were last used", cause)))
-    const pause = Duration.millis(Math.min(5000, idleMillis / 4))
-    yield* flush.pipe(Effect.repeat(Schedule.spaced(pause)), Effect.forkScoped)
-    yield* Effect.addFinalizer(() => flush)
+    const uses = yield* makeLastUses("sign-ins", repository.used, {
+      millis: Math.min(5000, idleMillis / 4),
+      stored: Effect.forEach(({ trialSessionId }) =>
+        trialSessionId === null ? Effect.void : Effect.ignore(sessions.touch(trialSessionId))
+      )
+    })
 
     const purge = Effect.flatMap(DateTime.now, (now) =>
       database.transaction("all", repository.purge(DateTime.subtract(now, kept)))
@@ -84,7 +78,7 @@ export class SessionTokens extends Context.Service<SessionTokens>()("app/people/
       const { accountExpiresAt, expiresAt } = owner
       if (Math.min(expiresAt.epochMilliseconds, accountExpiresAt?.epochMilliseconds ?? Infinity) <= now)
         return "expired"
-      const lastUsedAt = Math.max(owner.lastUsedAt.epochMilliseconds, uses.get(owner.sessionId) ?? 0)
+      const lastUsedAt = Math.max(owner.lastUsedAt.epochMilliseconds, uses.last(owner.sessionId) ?? 0)
       if (lastUsedAt + idleMillis <= now) return "idle"
       if (owner.accountStatus !== "active") return "account-suspended"
       if (owner.tenantStatus !== null && owner.tenantStatus !== "active") return "tenant-suspended"
@@ -125,7 +119,7 @@ export class SessionTokens extends Context.Service<SessionTokens>()("app/people/
       check: (token: string, isUse: boolean) =>
         Effect.flatMap(look(Redacted.make(token), isUse), ({ found, reason }) => {
           if (found !== undefined && reason === undefined) {
-            if (isUse) uses.set(found.owner.sessionId, clock.currentTimeMillisUnsafe())
+            if (isUse) uses.recordAt(found.owner.sessionId, clock.currentTimeMillisUnsafe())
             return Effect.succeed(found.principal)
           }
           return Effect.fail({
