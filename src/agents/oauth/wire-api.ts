@@ -17,9 +17,10 @@ const assertion = {
   client_assertion: text("A JWT signed by a key of the agent (RFC 7523, private_key_jwt)", jwt)
 }
 
-const form = <Fields extends Schema.Struct.Fields>(fields: Fields) =>
+const form = <Fields extends Schema.Struct.Fields>(component: string, fields: Fields) =>
   Schema.Struct(fields)
     .annotate({
+      component,
       description: "Each parameter once, but for lists; an empty one counts as absent, and an unknown one is ignored",
       additionalProperties: true
     })
@@ -30,7 +31,7 @@ const targets = Schema.Array(Schema.String).annotate({
   examples: [["http://127.0.0.1:11402/api"]]
 })
 
-const TokenRequest = form({
+const TokenRequest = form("TokenRequest", {
   grant_type: oneOf("The grant", ...grants),
   client_id: clientId,
   ...assertion,
@@ -42,7 +43,7 @@ const TokenRequest = form({
   resource: optional(targets)
 })
 
-const PresentedToken = form({
+const PresentedToken = form("PresentedToken", {
   token: text("The token to look up or revoke", jwt),
   token_type_hint: optional(text("Accepted and not needed", "access_token")),
   client_id: clientId,

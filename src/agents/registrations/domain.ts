@@ -66,19 +66,20 @@ const JwksUri = Schema.String.pipe(
 ).annotate({ examples: ["https://billing.example.com/jwks.json"] })
 
 const JwkText = (maximum: number) => Schema.optionalKey(plain(maximum))
+const JwkWord = Schema.optionalKey(plain(20).annotate({ component: "JwkWord" }))
 const Absent = Schema.optionalKey(Schema.Never)
 
 /** A public key; members of private ones are refused, and unknown ones left out. */
 const PublicJwk = Schema.Struct({
   kty: Schema.Literals(["EC", "OKP", "RSA"]),
   kid: JwkText(255),
-  use: JwkText(20),
-  alg: JwkText(20),
-  crv: JwkText(20),
+  use: JwkWord,
+  alg: JwkWord,
+  crv: JwkWord,
   x: JwkText(200),
   y: JwkText(200),
   n: JwkText(1400),
-  e: JwkText(20)
+  e: JwkWord
 })
 const privateMembers = { d: Absent, p: Absent, q: Absent, dp: Absent, dq: Absent, qi: Absent, oth: Absent, k: Absent }
 

@@ -19,6 +19,7 @@ const Name = name(200, { examples: ["Trial users to the CRM"] })
 const EventTypes = Schema.Array(EventTypePattern)
   .pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(100)))
   .annotate({
+    component: "EventTypes",
     description: "Event types; one may be a prefix that ends in `*`",
     examples: [["com.application-manager.trial-user.*"]]
   })

@@ -19,6 +19,7 @@ const maxFilterCharacters = 8192
 const Types = Schema.Array(EventTypePattern)
   .pipe(Schema.check(Schema.isMaxLength(100)))
   .annotate({
+    component: "SubscribedTypes",
     description: "Event types; one may be a prefix that ends in `*`; absent or empty for all",
     examples: [["com.application-manager.trial-user.created"]]
   })

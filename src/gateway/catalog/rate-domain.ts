@@ -76,18 +76,20 @@ const ServedWhen = Schema.Struct({
   tier: nameOf("The tier, as `flex`, `priority` or `batch`; `fast` is `priority`", ["flex"]),
   speed: nameOf("The speed, as `fast`", ["fast"]),
   geo: nameOf("Where the model runs, as `us`", ["us"])
-}).pipe(
-  Schema.check(
-    Schema.makeFilter(
-      (when: { readonly [Dimension in keyof Served]?: string }) => {
-        const given = dimensions.filter((dimension) => when[dimension] !== undefined)
-        const names = given.map((dimension) => servedName(dimension, when[dimension]))
-        return names.length > 0 && !names.includes(undefined) && !names.includes("other")
-      },
-      { expected: "a tier, a speed or a geography other than the usual one" }
+})
+  .pipe(
+    Schema.check(
+      Schema.makeFilter(
+        (when: { readonly [Dimension in keyof Served]?: string }) => {
+          const given = dimensions.filter((dimension) => when[dimension] !== undefined)
+          const names = given.map((dimension) => servedName(dimension, when[dimension]))
+          return names.length > 0 && !names.includes(undefined) && !names.includes("other")
+        },
+        { expected: "a tier, a speed or a geography other than the usual one" }
+      )
     )
   )
-)
+  .annotate({ component: "ServedWhen" })
 
 /** The service of a factor, with the names that answers are read by. */
 export const servedWhen = (when: Served): Served =>

@@ -146,6 +146,7 @@ export const UsageMethod = Schema.Literals([
   "reported",
   "released"
 ]).annotate({
+  component: "UsageMethod",
   description:
     "Where the cost comes from: `provider_usage` the provider's own count, `estimated` and `aborted` the gateway's, `unanswered` and `expired` the whole reservation, `reported` the caller of /api/spend, `released` that the providers failed",
   examples: ["provider_usage"]

@@ -42,7 +42,11 @@ export const GivenPassword = Schema.RedactedFromValue(
 
 const RoleIds = Schema.Array(RoleId)
   .pipe(Schema.check(Schema.isMaxLength(50), Schema.isUnique()))
-  .annotate({ description: "Roles of the application `application-manager`", examples: [[RoleId.make(1)]] })
+  .annotate({
+    component: "RoleIds",
+    description: "Roles of the application `application-manager`",
+    examples: [[RoleId.make(1)]]
+  })
 
 /** A person who signs in to run the installation or a tenant, as the API returns it. */
 export const AccountView = Schema.Struct({

@@ -55,7 +55,11 @@ const ScopeToken = Schema.String.pipe(
 )
 const LoginScopes = Schema.Array(ScopeToken)
   .pipe(Schema.check(Schema.isMaxLength(50)))
-  .annotate({ description: "Requested at sign-in; `openid` is among them", examples: [["openid", "email", "profile"]] })
+  .annotate({
+    component: "LoginScopes",
+    description: "Requested at sign-in; `openid` is among them",
+    examples: [["openid", "email", "profile"]]
+  })
 
 /** Asymmetric alone: a shared secret must not be mistaken for a public key. */
 const SignatureAlgorithm = Schema.Literals([
@@ -113,7 +117,11 @@ const Subjects = Schema.Array(text(1, 255))
 
 const DefaultRoleIds = Schema.Array(RoleId)
   .pipe(Schema.check(Schema.isMaxLength(50), Schema.isUnique()))
-  .annotate({ description: "Roles of `application-manager` that a new account gets", examples: [[RoleId.make(3)]] })
+  .annotate({
+    component: "DefaultRoleIds",
+    description: "Roles of `application-manager` that a new account gets",
+    examples: [[RoleId.make(3)]]
+  })
 
 const ProviderStatus = Schema.Literals(["active", "disabled"]).annotate({ examples: ["active"] })
 const ProviderTenant = Schema.NullOr(TenantId).annotate({

@@ -247,7 +247,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         const statusFor = (key: string) =>
           Effect.promise(async () => {
             const answer = await fetch(`${service.url}${path}`, {
-              headers: { "x-api-key": key },
+              headers: { "x-api-key": key, "accept-encoding": "identity" },
               signal: closing.signal
             })
             answers.push(answer)
