@@ -1,4 +1,5 @@
 import { Array as Arr, Equal } from "effect"
+import { STATUS_CODES } from "node:http"
 import { isJson, type Json } from "./schemas.ts"
 
 // In this order: responses have headers and examples of their own.
@@ -84,13 +85,14 @@ const placesOf = (kind: string, value: Json, operationId: unknown = value.operat
 const maxNames = 3
 const leastUses = 50
 
-/** The status of a response that many operations have; else the names of its schemas, or its operation's if one is anonymous. */
+/** The status of a response that many operations have, in words, since names of types start with a letter; else the names of its schemas, or its operation's if one is anonymous. */
 const responseName = ({ content }: Json, status: string, places: ReadonlyArray<Place>): string => {
-  if (places.length >= leastUses) return status
+  const inWords = (STATUS_CODES[status] ?? status).replaceAll(/[^A-Za-z]/g, "")
+  if (places.length >= leastUses) return inWords
   const schemas = Object.values((content ?? {}) as Record<string, { readonly schema: Json }>).flatMap(
     ({ schema }) => (schema.anyOf as ReadonlyArray<Json> | undefined) ?? [schema]
   )
-  if (schemas.length === 0) return status === "204" ? "NoContent" : status
+  if (schemas.length === 0) return inWords
   const names = schemas.map(({ $ref }) => (typeof $ref === "string" ? $ref.split("/").at(-1) : undefined))
   if (names.includes(undefined)) return `${String(places[0]?.operationId)}.${status}`
   return names.length > maxNames ? `${names[0]}Or${names.length - 1}Others` : names.join("Or")

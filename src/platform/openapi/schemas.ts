@@ -58,10 +58,11 @@ const constant = (schema: Json): Json => {
   if (!Array.isArray(schema.enum) || schema.enum.length !== 1) return schema
   const {
     enum: [value],
-    type: _,
+    type,
     ...rest
   } = schema
-  return { const: value, ...rest }
+  // Generators take a constant without a type for text.
+  return typeof value === "string" ? { const: value, ...rest } : { type, const: value, ...rest }
 }
 
 /** Drops the `null` of a schema that leaves it open whether an object has other members. */
