@@ -6,6 +6,8 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public SET work_mem = '1
 DECLARE
   opens timestamptz := day::timestamp AT TIME ZONE 'UTC';
   written_by bigint := nextval('usage_batches');
+  -- No batch has a charge and its refund: a row is named by its batch and its charge.
+  refunded_by bigint := nextval('usage_batches');
 BEGIN
   PERFORM setseed(((day - '2000-01-01'::date) % 1000) / 1000.0);
   WITH agent AS MATERIALIZED (
@@ -61,7 +63,7 @@ BEGIN
   ), refunded AS (
     INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, occurred_at, batch, cost, method, created_by,
       user_id, task_type, operation, dialect, model, provider)
-    SELECT u.tenant_id, u.reservation_id, u.charge_id, u.agent_id, opens + interval '23 hours 59 minutes', written_by,
+    SELECT u.tenant_id, u.reservation_id, u.charge_id, u.agent_id, opens + interval '23 hours 59 minutes', refunded_by,
       -(u.cost / 2), 'refunded', 'system', u.user_id, u.task_type, 'chat', 'openai-chat', u.model, u.provider
     FROM used u WHERE u.cost > 1 AND hashtext(u.charge_id::text) % 500 = 0
     RETURNING tenant_id, reservation_id, charge_id, occurred_at, cost
@@ -73,6 +75,12 @@ BEGIN
   UNION ALL
   SELECT r.tenant_id, new_id(), r.reservation_id, 'refund', r.charge_id, r.cost, 0, 0, r.occurred_at, 'system', '{}'::uuid[], '{}'::bigint[]
   FROM refunded r;
+  -- The rows of others come to the export of usage by the outbox, which these never were in.
+  IF EXISTS (SELECT FROM usage_export) THEN
+    INSERT INTO usage_export_queue (batch, tenant_id, occurred_at)
+    SELECT DISTINCT batch, tenant_id, occurred_at FROM usage_rows
+    WHERE occurred_at >= opens AND occurred_at < opens + interval '1 day' AND batch IN (written_by, refunded_by);
+  END IF;
   RETURN usage_rebuild(day);
 END
 $$;

@@ -166,6 +166,27 @@ it.live(
 )
 
 it.live(
+  "exports what the generator writes while the export runs",
+  () =>
+    Effect.gen(function* () {
+      const database = yield* makeDatabase
+      const storage = yield* startStorage
+      yield* replicaOf(database, storage)
+      yield* untilBegun(database)
+      yield* asSuperuser(database, (sql) =>
+        Effect.gen(function* () {
+          yield* sql`SELECT usage_generate_world('2026-03-01T00:00:00Z'::timestamptz)`
+          yield* sql`SELECT usage_make_partitions('2026-03-01T00:00:00Z'::timestamptz, 1)`
+          yield* sql`SELECT usage_generate_day('2026-03-02'::date, 500, '2026-03-01'::date, 2)`
+        })
+      )
+      yield* untilAllExported(database, storage)
+      assert.isAtLeast(rowsIn(storage).length, 500)
+    }).pipe(Effect.scoped),
+  120_000
+)
+
+it.live(
   "100,000 rows of two replicas, one of which is killed, while transactions commit late and the storage fails now and then",
   () =>
     Effect.gen(function* () {
