@@ -169,16 +169,19 @@ export const assertApart = Effect.fnUntraced(function* ({
   assert.strictEqual((yield* read).status, 200)
 })
 
-/** Settings with which the pool of a service goes through PgBouncer, transaction by transaction; none where it is not installed. */
-export const throughPooler = Effect.fnUntraced(function* (database: TestDatabase) {
-  if (!hasPooler) return {}
+/** A PgBouncer that a service goes through, transaction by transaction; undefined where it is not installed. */
+export const makeTransactionPooler = Effect.fnUntraced(function* (database: TestDatabase) {
+  if (!hasPooler) return undefined
   yield* migrate(database)
   const { login } = yield* makeLogin(database, settingsOfLogin)
-  const { url } = yield* makePooler(login, {
+  return yield* makePooler(login, {
     pool_mode: "transaction",
     ignore_startup_parameters: "",
     default_pool_size: 10,
     server_login_retry: 1
   })
-  return { Database__PoolUrl: url }
 })
+
+/** The settings of a service that goes through a pooler, if there is one. */
+export const throughPooler = (pooler: { readonly url: string } | undefined) =>
+  pooler === undefined ? {} : { Database__PoolUrl: pooler.url }

@@ -1,16 +1,23 @@
 import { assert, layer } from "@effect/vitest"
-import { Clock, Effect, Exit, Fiber, Layer } from "effect"
+import { Clock, Effect, Exit, Fiber, Layer, type Scope } from "effect"
 import * as crypto from "node:crypto"
 import { configureVendors } from "../support/gateway-vendors.ts"
 import { model, spender } from "../support/gateway.ts"
 import { breakdowns, hasPatroni, makeCluster, mend } from "../support/patroni.ts"
-import { throughPooler } from "../support/pooler.ts"
+import { makeTransactionPooler, throughPooler } from "../support/pooler.ts"
+import { hasRedis, makeRedis } from "../support/redis.ts"
 import { kill, startReplica } from "../support/replica.ts"
 import { type Answer, type Call, caller, serviceKey } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
 
-layer(Layer.empty, { excludeTestServices: true, timeout: "240 seconds" })("a fail-over under traffic", (it) => {
+/** A fault, and what is left to mend once the service may write again. */
+interface Fault {
+  readonly name: string
+  readonly during: Effect.Effect<Effect.Effect<unknown, never, Scope.Scope>, never, Scope.Scope>
+}
+
+layer(Layer.empty, { excludeTestServices: true, timeout: "300 seconds" })("a fail-over under traffic", (it) => {
   it.effect.runIf(hasPatroni)("loses nothing that was acknowledged, and replicas go on without a restart", () =>
     Effect.gen(function* () {
       const { database, isSynchronous, nodes, primary } = yield* makeCluster
@@ -21,12 +28,19 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "240 seconds" })("a fai
               Effect.map(log, (text) => void process.stdout.write(`Patroni ${name}:\n${text}\n`))
             )
       )
+      const pooler = yield* makeTransactionPooler(database)
+      const redis = hasRedis ? yield* makeRedis : undefined
+      if (redis !== undefined) yield* redis.startAgain
       const start = startReplica(database, {
         Database__AcquireTimeoutSeconds: "2",
-        ...(yield* throughPooler(database))
+        ...throughPooler(pooler),
+        ...(redis === undefined
+          ? {}
+          : { Api__RateLimit__Enabled: "true", Api__RateLimit__PerMinute: "1000000", Redis__Url: redis.url })
       })
       const replicas = [yield* start, yield* start]
-      yield* Effect.addFinalizer(() => Effect.forEach(replicas, kill, { discard: true }))
+      const all = [...replicas]
+      yield* Effect.addFinalizer(() => Effect.forEach(all, kill, { discard: true }))
       const [{ url }] = replicas as [(typeof replicas)[0]]
       const service = { url, call: caller(url), database, serviceKey, replica: Effect.never }
       yield* configureVendors(service, [model("gpt", ["oa"])])
@@ -87,42 +101,91 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "240 seconds" })("a fai
         const ids = new Set(found.map(({ id }) => id))
         return asked.filter((id) => !ids.has(id))
       })
-      const report: Array<string> = []
-      for (const [name, fault] of Object.entries(breakdowns)) {
-        const before = acknowledged.length
-        yield* eventually(
-          Effect.sync(() => ({ count: acknowledged.length, last })),
-          ({ count }) => count > before + 200
+      const more = (count: number) =>
+        Effect.suspend(() => {
+          const before = acknowledged.length
+          return eventually(
+            Effect.sync(() => ({ count: acknowledged.length, last })),
+            (now) => now.count > before + count
+          )
+        })
+      const refused = Effect.suspend(() => {
+        const before = refusals.get(503) ?? 0
+        return eventually(
+          Effect.sync(() => refusals.get(503) ?? 0),
+          (count) => count > before
         )
-        const old = yield* eventually(primary, (node) => node !== undefined)
+      })
+      const faults: ReadonlyArray<Fault> = [
+        ...Object.entries(breakdowns).map(([name, fault]): Fault => ({
+          name,
+          during: Effect.gen(function* () {
+            const old = yield* eventually(primary, (node) => node !== undefined)
+            yield* fault(old!)
+            yield* eventually(primary, (node) => node !== undefined && node.name !== old!.name)
+            return Effect.andThen(
+              mend(old!),
+              eventually(isSynchronous, (is) => is, "2 minutes")
+            )
+          })
+        })),
+        ...(pooler === undefined
+          ? []
+          : [
+              {
+                name: "kill -9 of PgBouncer",
+                during: Effect.as(
+                  pooler.kill.pipe(Effect.andThen(refused), Effect.andThen(pooler.startAgain)),
+                  Effect.void
+                )
+              }
+            ]),
+        ...(redis === undefined
+          ? []
+          : [
+              { name: "kill -9 of Redis", during: Effect.as(redis.kill, Effect.andThen(more(100), redis.startAgain)) },
+              { name: "a frozen Redis", during: Effect.as(redis.freeze, Effect.andThen(more(100), redis.thaw)) }
+            ]),
+        {
+          name: "kill -9 of a replica",
+          during: Effect.map(kill(replicas[1]!), () =>
+            Effect.map(Effect.andThen(more(100), start), (another) => {
+              all.push(another)
+              replicas[1] = another
+            })
+          )
+        }
+      ]
+      const report: Array<string> = []
+      for (const { during, name } of faults) {
+        yield* more(200)
         const faultMillis = yield* Clock.currentTimeMillis
-        yield* fault(old!)
-        yield* eventually(primary, (node) => node !== undefined && node.name !== old!.name)
-        const promotedMillis = yield* Clock.currentTimeMillis
+        const end = yield* during
+        const overMillis = yield* Clock.currentTimeMillis
         yield* eventually(
           Effect.sync(() => lastWriteMillis),
-          (millis) => millis > promotedMillis
+          (millis) => millis > overMillis
         )
         const writesMillis = lastWriteMillis - faultMillis
-        report.push(`${name}: promoted after ${promotedMillis - faultMillis} ms, writes again after ${writesMillis} ms`)
+        report.push(`${name}: over after ${overMillis - faultMillis} ms, writes again after ${writesMillis} ms`)
         // By the manual, with room for a busy machine.
         assert.isBelow(writesMillis, 30_000, name)
-        yield* mend(old!)
-        yield* eventually(isSynchronous, (is) => is, "2 minutes")
+        yield* end
         assert.deepStrictEqual(yield* missing, [], name)
       }
       state.isOver = true
       yield* Fiber.join(traffic)
 
       assert.deepStrictEqual(yield* missing, [])
-      // A reservation whose commit was not acknowledged stays open until it expires; no call was made with it.
-      const charged = asSuperuser(
+      // A reservation whose commit was not acknowledged stays open until it expires, with no call made; so does one whose charge a
+      // killed replica had not written yet.
+      const counted = asSuperuser(
         database,
         (sql) => sql<{ readonly count: number }>`
-          SELECT count(*)::integer AS count FROM usage_rows
-          WHERE tenant_id = ${tenantId}::uuid AND method = 'provider_usage'`
+          SELECT count(*)::integer AS count FROM budget_reservations
+          WHERE tenant_id = ${tenantId}::uuid AND origin = 'gateway' AND state IN ('open', 'settled')`
       )
-      yield* eventually(charged, ([row]) => (row?.count ?? 0) >= answered)
+      yield* eventually(counted, ([row]) => (row?.count ?? 0) >= answered)
       assert.deepStrictEqual(yield* asSuperuser(database, (sql) => sql`SELECT * FROM budgets_drift()`), [])
       const verified = yield* service.call("GET", "/api/audit-logs/verify")
       assert.strictEqual(verified.status, 200, verified.text)

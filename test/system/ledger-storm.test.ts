@@ -4,7 +4,7 @@ import * as crypto from "node:crypto"
 import { diceOf } from "../contract/dice.ts"
 import { makeDatabase, type TestDatabase } from "../support/database.ts"
 import { breakdowns, hasPatroni, makeCluster, mend } from "../support/patroni.ts"
-import { hasPooler, throughPooler } from "../support/pooler.ts"
+import { hasPooler, makeTransactionPooler, throughPooler } from "../support/pooler.ts"
 import { clockAhead, kill, startReplica } from "../support/replica.ts"
 import { type Answer, type Call, caller } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
@@ -40,7 +40,12 @@ const cluster = Effect.gen(function* () {
     yield* eventually(isSynchronous, (is) => is, "2 minutes")
   })
   const settled = eventually(primary, (node) => node !== undefined, "1 minute")
-  return { database, environment: yield* throughPooler(database), failOver, settled } satisfies Ground
+  return {
+    database,
+    environment: throughPooler(yield* makeTransactionPooler(database)),
+    failOver,
+    settled
+  } satisfies Ground
 })
 
 const grounds = [

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit } from "effect"
+import { Cause, Effect, Exit, Fiber } from "effect"
 import * as fs from "node:fs"
 import { makeKey } from "../support/authority.ts"
 import { isLinux } from "../support/embedded-postgres.ts"
@@ -7,10 +7,10 @@ import { settingsOfLogin } from "../support/pooler.ts"
 import { assertProblem } from "../support/problem.ts"
 import { refusal } from "../support/refusal.ts"
 import { kill, startReplica } from "../support/replica.ts"
-import { startService, type TestService } from "../support/service.ts"
+import { caller, startService, type TestService } from "../support/service.ts"
 import { makePair } from "../support/standby.ts"
 import { asSuperuser } from "../support/statements.ts"
-import { eventually } from "../support/waiting.ts"
+import { eventually, untilBlocked } from "../support/waiting.ts"
 
 type Service = TestService["Service"]
 
@@ -115,6 +115,45 @@ describe("a database of several hosts", { timeout: 240_000 }, () => {
       yield* assertWorks([one, two], 2)
       const users = yield* two.call("GET", "/api/trial-users")
       assert.lengthOf(users.body, 2)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("stays in use where its pool is full", () =>
+    Effect.gen(function* () {
+      const { primary, url } = yield* makePair
+      const replica = yield* Effect.acquireRelease(
+        startReplica(primary.database, {
+          Database__Url: url([primary, primary]),
+          Database__MaxConnections: "2",
+          Logging__Level: "Info"
+        }),
+        kill
+      )
+      const call = caller(replica.url)
+      const list = call("GET", "/api/trial-users", {})
+      assert.strictEqual((yield* list).status, 200)
+      yield* asSuperuser(primary.database, (sql) =>
+        Effect.gen(function* () {
+          const connections = Effect.andThen(
+            sql`SELECT pg_stat_clear_snapshot()`,
+            sql<{
+              readonly count: string
+            }>`SELECT sessions AS count FROM pg_stat_database WHERE datname = current_database()`
+          )
+          yield* sql`LOCK TABLE trial_users`
+          const waiting = yield* Effect.forkChild(
+            Effect.all([list, call("GET", "/api/trial-users/1", {}), list], { concurrency: 3 })
+          )
+          // The other connection listens.
+          yield* untilBlocked(sql)
+          const [before] = yield* connections
+          // The server is asked on a connection of its own, since none of the pool is free.
+          yield* eventually(connections, ([now]) => Number(now?.count) > Number(before?.count))
+          return waiting
+        }).pipe(sql.withTransaction, Effect.flatMap(Fiber.join))
+      )
+      assert.strictEqual((yield* list).status, 200)
+      assert.notInclude(replica.output(), "The database is now used on host")
     }).pipe(Effect.scoped)
   )
 

@@ -417,16 +417,17 @@ const makeSource = Effect.fnUntraced(function* (options: ClientOptions) {
     })
 
   if (hosts !== undefined && expected.isWritten) {
-    // Through the pool, so that its connections to a server that hangs are given up.
+    // Through the pool, so that its connections to a server that hangs are given up; a pool may also be full.
     const asked = pool.use((connection) => connection.queryValues(`SELECT ${isReadOnly}`, [], false))
-    const isStandby = Effect.timeoutOrElse(interruptedWithoutWaiting(asked), {
-      duration: "5 seconds",
-      orElse: () => Effect.succeed([[true]])
-    })
-    yield* reviewing(
-      Effect.flatMap(isStandby, ([row]) => (row?.[0] === true ? hosts.leave(hosts.current()) : Effect.void)),
-      "1 second"
+    const leaving = Effect.suspend(() => hosts.leave(hosts.current()))
+    const review = Effect.flatMap(
+      Effect.timeoutOption(interruptedWithoutWaiting(asked), "2 seconds"),
+      Option.match({
+        onNone: () => hosts.review,
+        onSome: ([row]) => (row?.[0] === true ? leaving : Effect.void)
+      })
     )
+    yield* reviewing(review, "1 second")
   }
   if (listening?.hosts !== undefined) yield* reviewing(listening.hosts.review, "2 seconds")
 
