@@ -30,6 +30,10 @@ export const tokenInCookies = (cookie: Pick<Cookie, "name">, header: string | un
   return undefined
 }
 
+/** Whether a Cookie header has a session token, under either of its names. */
+export const hasSessionCookie = (header: string | undefined): boolean =>
+  (["__Host-am_session", "am_session"] as const).some((name) => tokenInCookies({ name }, header) !== undefined)
+
 const safeMethods: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"])
 
 /**

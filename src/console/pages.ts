@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
+import { hasSessionCookie } from "../access/session-cookie.ts"
 import { RouteNotFound } from "../kernel/problems/problems.ts"
 import { codingOf } from "../platform/http/compression.ts"
 import { htmlPage } from "../platform/http/html-page.ts"
@@ -39,8 +40,8 @@ const served = Effect.fnUntraced(function* (file: string, headers: Readonly<Reco
   return HttpServerResponse.uint8Array(content, {
     contentType: types[path.extname(file)] ?? "application/octet-stream",
     headers: {
-      ...headers,
       vary: "Accept-Encoding",
+      ...headers,
       ...(compressed === undefined ? {} : { "content-encoding": "gzip" })
     }
   })
@@ -55,9 +56,27 @@ const notBuilt = HttpServerResponse.setStatus(
   503
 )
 
-const page = Effect.map(
-  served("index.html", { "cache-control": "no-cache", "content-security-policy": contentSecurityPolicy }),
-  (found) => found ?? notBuilt
+const pageHeaders = {
+  "cache-control": "no-cache",
+  "content-security-policy": contentSecurityPolicy,
+  vary: "Accept-Encoding, Cookie"
+}
+
+/** The page as a browser without a session gets it: it says so, and the page need not ask who is signed in. */
+const signedOutPage = Effect.map(contentOf("index.html"), (content) =>
+  content === undefined
+    ? undefined
+    : HttpServerResponse.text(content.toString().replace("<html ", '<html data-session="none" '), {
+        contentType: types[".html"]!,
+        headers: pageHeaders
+      })
+)
+
+const page = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) =>
+  Effect.map(
+    hasSessionCookie(headers.cookie) ? served("index.html", pageHeaders) : signedOutPage,
+    (found) => found ?? notBuilt
+  )
 )
 
 const noSuchFile = HttpServerResponse.jsonUnsafe(

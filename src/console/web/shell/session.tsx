@@ -11,9 +11,16 @@ export type Caller = Answer<"auth.me">
 
 export const sessionKey = ["session"] as const
 
+/** Whether the page came to a browser without a session, which then has nothing to ask for. */
+const isSignedOut = document.documentElement.dataset.session === "none"
+
 /** The caller; null without a sign-in. */
 export const useSession = () =>
-  useQuery({
+  useQuery<Caller | null>({
+    ...(isSignedOut ? { initialData: null } : {}),
+    // Who is signed out signs in here, or loads the page again.
+    refetchOnWindowFocus: ({ state }) => state.data !== null,
+    refetchOnReconnect: ({ state }) => state.data !== null,
     queryKey: sessionKey,
     queryFn: ({ signal }): Promise<Caller | null> =>
       call("auth.me", {}, signal).catch((cause: unknown) => {
