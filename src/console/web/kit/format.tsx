@@ -88,13 +88,13 @@ export const words = (name: string): string => {
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
 
-/** Every time zone, the browser's own and UTC first. */
-export const timeZones = (): ReadonlyArray<string> => [
-  ...new Set([ownTimeZone, "UTC", ...Intl.supportedValuesOf("timeZone")])
-]
-
 /** The browser's time zone. */
 export const ownTimeZone = new Intl.DateTimeFormat().resolvedOptions().timeZone
+
+const zones = [...new Set([ownTimeZone, "UTC", ...Intl.supportedValuesOf("timeZone")])]
+
+/** Every time zone, the browser's own and UTC first. */
+export const timeZones = (): ReadonlyArray<string> => zones
 
 /** How long until a moment, to the second: "4 min 12 s". */
 export const remaining = (at: string, now: number): string => {

@@ -10,6 +10,8 @@ import { Empty, Failed, Loading } from "./states.tsx"
 interface Part {
   readonly beside?: ReactNode
   readonly children: ReactNode
+  /** Whether it is as tall as the part beside it. */
+  readonly isLevel?: boolean
   /** What it is called where its heading does not say so. */
   readonly label?: string
   readonly link?: readonly [href: string, text: string]
@@ -19,8 +21,8 @@ interface Part {
 }
 
 /** A part of a page with a heading, and what is beside that. */
-export const Card = ({ beside, children, label, link, span, title }: Part) => (
-  <section className={span === undefined ? "card" : `card span-${span}`} aria-label={label}>
+export const Card = ({ beside, children, isLevel = false, label, link, span, title }: Part) => (
+  <section className={`card${span === undefined ? "" : ` span-${span}`}${isLevel ? " level" : ""}`} aria-label={label}>
     <header>
       <h2>{title}</h2>
       {beside}

@@ -36,6 +36,7 @@ const useThemeChanges = (): number => {
 }
 
 const labelWidth = 56
+const yAxisWidth = 70
 
 /** The moments that the axis names: each, or every second one, … as there is room. */
 const named = (times: ReadonlyArray<number>, width: number): Array<number> => {
@@ -48,13 +49,15 @@ interface Shown extends Series {
   readonly place: number
 }
 
-/** What each series reaches to, standing on those before it. */
+/** What each series reaches to, standing on those before it; nothing at moments that have no value yet. */
 const stackedOf = (
   series: ReadonlyArray<Shown>,
   times: ReadonlyArray<number>
-): ReadonlyArray<ReadonlyArray<number>> => {
+): ReadonlyArray<ReadonlyArray<number | null>> => {
   const sums = times.map(() => 0)
-  return series.map(({ values }) => values.map((value, at) => (sums[at] = (sums[at] ?? 0) + (value ?? 0))))
+  return series.map(({ values }) =>
+    values.map((value, at) => (value === null ? null : (sums[at] = (sums[at] ?? 0) + value)))
+  )
 }
 
 interface OfBars {
@@ -62,6 +65,8 @@ interface OfBars {
   /** Whether the moments are hours, shown in local time, and not days, which are those of UTC. */
   readonly isHourly?: boolean
   readonly label: string
+  /** A line across the chart, which everything stays below. */
+  readonly limit?: number | undefined
   /** Called with what is clicked: a moment in epoch seconds, and the place of the series, where one is hit. */
   readonly onPick?: (time: number, place: number | undefined) => void
   readonly series: ReadonlyArray<Series>
@@ -77,7 +82,7 @@ interface Pointed {
 }
 
 /** Bars over time, one colour a series, stacked; the table beside a chart says the same in words. */
-export const Bars = ({ format = usd, isHourly = false, label, onPick, series, times }: OfBars) => {
+export const Bars = ({ format = usd, isHourly = false, label, limit, onPick, series, times }: OfBars) => {
   const place = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot>(undefined)
   const theme = useThemeChanges()
@@ -93,7 +98,9 @@ export const Bars = ({ format = usd, isHourly = false, label, onPick, series, ti
     if (element === null || times.length === 0) return
     let chart: uPlot | undefined
     let isGone = false
-    const observer = new ResizeObserver(() => chart?.setSize({ width: element.clientWidth, height: 200 }))
+    const observer = new ResizeObserver(() =>
+      chart?.setSize({ width: element.clientWidth, height: element.clientHeight })
+    )
     void Promise.all([import("uplot"), import("uplot/dist/uPlot.min.css")]).then(([{ default: UPlot }]) => {
       if (isGone) return
       const style = getComputedStyle(element)
@@ -108,10 +115,27 @@ export const Bars = ({ format = usd, isHourly = false, label, onPick, series, ti
       chart = new UPlot(
         {
           width: element.clientWidth,
-          height: 200,
+          height: element.clientHeight,
           legend: { show: false },
           cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
           hooks: {
+            draw: [
+              (drawn) => {
+                if (limit === undefined) return
+                const { ctx } = drawn
+                const { height, left, top, width } = drawn.bbox
+                const at = Math.min(Math.max(drawn.valToPos(limit, "y", true), top + 1), top + height)
+                ctx.save()
+                ctx.strokeStyle = colour("--bad")
+                ctx.lineWidth = 1.5 * devicePixelRatio
+                ctx.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio])
+                ctx.beginPath()
+                ctx.moveTo(left, at)
+                ctx.lineTo(left + width, at)
+                ctx.stroke()
+                ctx.restore()
+              }
+            ],
             setCursor: [
               ({ cursor: { idx, left = -1 }, over }) =>
                 setPointed(
@@ -126,7 +150,7 @@ export const Bars = ({ format = usd, isHourly = false, label, onPick, series, ti
               time: true,
               range: (_, low, high) => (isHourly ? [low - 1800, high + 1800] : [low - 43_200, high + 43_200])
             },
-            y: { range: (_, __, high) => [0, high || 1] }
+            y: { range: (_, __, high) => [0, Math.max(high, limit ?? 0) || 1] }
           },
           axes: [
             {
@@ -134,10 +158,10 @@ export const Bars = ({ format = usd, isHourly = false, label, onPick, series, ti
               size: 32,
               grid: { show: false },
               // Named are the moments that have a bar.
-              splits: ({ width }) => named(times, width),
+              splits: ({ width }) => named(times, width - yAxisWidth),
               values: (_, at) => at.map((moment) => (isHourly ? hourOfDay : day).format(moment * 1000))
             },
-            { ...axis, size: 70, values: (_, at) => at.map((value) => format(value)) }
+            { ...axis, size: yAxisWidth, values: (_, at) => at.map((value) => format(value)) }
           ],
           series: [
             {},
@@ -160,7 +184,7 @@ export const Bars = ({ format = usd, isHourly = false, label, onPick, series, ti
       plot.current = undefined
       setPointed(undefined)
     }
-  }, [shown, stacked, times, format, isHourly, theme])
+  }, [shown, stacked, times, format, isHourly, limit, theme])
   const pick = (event: MouseEvent) => {
     const chart = plot.current
     if (chart === undefined || pointed === undefined || !(event.target instanceof Node)) return

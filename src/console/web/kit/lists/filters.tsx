@@ -1,4 +1,4 @@
-import { isValidElement, type ReactElement, type ReactNode, useEffect, useRef, useState } from "react"
+import { isValidElement, type ReactElement, type ReactNode, useEffect, useId, useRef, useState } from "react"
 import { useSearchParams } from "wouter"
 import { useTenantScope } from "../../api/tenant-scope.ts"
 import { choicesOf, type Options } from "../forms/form.tsx"
@@ -89,8 +89,6 @@ export const Search = ({ hint, label, onSearch, value = "" }: Searching) => {
 }
 
 interface Choosing {
-  /** Whether it takes the focus when it is shown. */
-  readonly isNew?: boolean
   readonly isRequired?: boolean
   readonly label: string
   readonly onChange: (value: string) => void
@@ -98,25 +96,92 @@ interface Choosing {
   readonly value?: string | undefined
 }
 
-/** A filter with few values, which are texts themselves or have one; one that is required has no "any". */
-export const Choice = ({ isNew = false, isRequired = false, label, onChange, options, value = "" }: Choosing) => (
-  <select
-    ref={(element) => {
-      if (isNew) element?.focus()
-    }}
-    className={value === "" ? "pill" : "pill on"}
-    aria-label={label}
-    value={value}
-    onChange={(event) => onChange(event.target.value)}
-  >
-    {isRequired ? null : <option value="">{label}: any</option>}
-    {choicesOf(options).map(([value, text]) => (
-      <option key={value} value={value}>
-        {label}: {text}
-      </option>
-    ))}
-  </select>
-)
+/** How many values a choice can have before it is one to type in. */
+const mostListed = 20
+
+/** The choices with texts that tell them apart, as a text is chosen by. */
+const distinct = (options: Options) => {
+  const choices = choicesOf(options)
+  const times = Map.groupBy(choices, ([, text]) => text)
+  return choices.map(([value, text]) =>
+    (times.get(text)?.length ?? 0) > 1 ? ([value, `${text} · ${value.slice(-8)}`] as const) : ([value, text] as const)
+  )
+}
+
+/** A filter with many values: a part of a text finds it. */
+const Typed = ({ isRequired = false, label, onChange, options, value = "" }: Choosing) => {
+  const id = useId()
+  const [text, setText] = useState<string>()
+  const choices = distinct(options)
+  const current = choices.find(([known]) => known === value)?.[1] ?? ""
+  const like = (typed: string) => choices.filter(([, text]) => text.toLowerCase().includes(typed.toLowerCase()))
+  const named = (typed: string) => choices.find(([, text]) => text.toLowerCase() === typed.trim().toLowerCase())
+  const finish = () => {
+    const typed = text?.trim() ?? ""
+    const found = typed === "" ? [] : like(typed)
+    if (named(typed) === undefined && found.length === 1) onChange(found[0]![0])
+    setText(undefined)
+  }
+  return (
+    <span className={value === "" ? "pill typed" : "pill typed on"}>
+      <label htmlFor={`${id}-field`}>{label}:</label>
+      <input
+        id={`${id}-field`}
+        list={id}
+        autoComplete="off"
+        placeholder={current === "" ? "any" : current}
+        value={text ?? current}
+        // The whole list is offered, whatever is chosen.
+        onFocus={() => setText("")}
+        onChange={({ currentTarget: field, nativeEvent }) => {
+          const found = named(field.value)
+          setText(field.value)
+          if (found === undefined) return
+          onChange(found[0])
+          if ((nativeEvent as InputEvent).inputType !== "insertText") field.blur()
+        }}
+        onBlur={finish}
+        onKeyDown={({ currentTarget, key }) => {
+          if (key === "Enter") currentTarget.blur()
+        }}
+      />
+      <datalist id={id}>
+        {choices.map(([known, text]) => (
+          <option key={known} value={text} />
+        ))}
+      </datalist>
+      {value === "" || isRequired ? (
+        <Icon name="down" size={14} />
+      ) : (
+        <button type="button" aria-label={`Remove the filter on ${label}`} onClick={() => onChange("")}>
+          ×
+        </button>
+      )}
+    </span>
+  )
+}
+
+/** A filter by one of some values, which are texts themselves or have one; one that is required has no "any". */
+export const Choice = (choice: Choosing) => {
+  const { isRequired = false, label, onChange, options, value = "" } = choice
+  const choices = choicesOf(options)
+  if (choices.length > mostListed) return <Typed {...choice} />
+  return (
+    <select
+      className={value === "" ? "pill" : "pill on"}
+      aria-label={label}
+      value={value}
+      onChange={(event) => onChange(event.target.value)}
+    >
+      {isRequired ? null : <option value="">{label}: any</option>}
+      {choices.map(([value, text]) => (
+        <option key={value} value={value}>
+          {label}: {text}
+        </option>
+      ))}
+    </select>
+  )
+}
 
 /** What a list can be filtered by: a member of its query. */
 export interface Filter {
@@ -127,7 +192,7 @@ export interface Filter {
   /** What it is where the URL does not say; then `all` stands for every value. */
   readonly initial?: string
   readonly isHidden?: boolean
-  /** Whether it is shown only once it is added. */
+  /** Whether it is one of those that few need, which are shown together. */
   readonly isExtra?: boolean
   /** Whether its value is typed. */
   readonly isSearched?: boolean
@@ -138,13 +203,19 @@ export interface Filter {
   readonly toUrl?: (value: string) => string
 }
 
+/** What else can be chosen among filters; `isOn` is that it is not as it is at first. */
+interface Beside {
+  readonly isExtra?: boolean
+  readonly isOn?: boolean
+}
+
 /** The filters of a list, and what is shown between them. */
-export type Filters = ReadonlyArray<Filter | ReactElement>
+export type Filters = ReadonlyArray<Filter | ReactElement<Beside>>
 
 /** The filter of a list whose rows are active or not. */
 export const activeFilter: Filter = { key: "active", label: "Active", options: { true: "yes", false: "no" } }
 
-const isFilter = (shown: Filter | ReactElement): shown is Filter => !isValidElement(shown)
+const isFilter = (shown: Filter | ReactElement<Beside>): shown is Filter => !isValidElement(shown)
 
 /** The query that filters make of the URL. */
 export const useFilterQuery = (filters: Filters) => {
@@ -158,12 +229,7 @@ export const useFilterQuery = (filters: Filters) => {
 
 const isAmong = (options: Options, value: string): boolean => choicesOf(options).some(([known]) => known === value)
 
-interface OfFilter {
-  readonly filter: Filter
-  readonly isNew?: boolean
-}
-
-const OneFilter = ({ filter, isNew = false }: OfFilter) => {
+const OneFilter = ({ filter }: { readonly filter: Filter }) => {
   const { initial, isHidden = false, isSearched = false, key, label, nameOf = String, options, toUrl = String } = filter
   const { set, values } = useFilters([key])
   const scope = useTenantScope()
@@ -188,7 +254,6 @@ const OneFilter = ({ filter, isNew = false }: OfFilter) => {
   return (
     <Choice
       label={label}
-      isNew={isNew}
       isRequired={initial !== undefined}
       value={value}
       options={options}
@@ -197,40 +262,46 @@ const OneFilter = ({ filter, isNew = false }: OfFilter) => {
   )
 }
 
-/**
- * Shows filters, each as a choice or, where it is set by a link, as what can be removed. Those that few need are shown once they
- * are set or added.
- */
+/** The filters that few need, behind a button that counts those that are set. */
+const MoreFilters = ({ children, on }: { readonly children: ReactNode; readonly on: number }) => {
+  const place = useRef<HTMLDetailsElement>(null)
+  const close = () => {
+    if (place.current !== null) place.current.open = false
+  }
+  return (
+    <details
+      ref={place}
+      className="more"
+      onBlur={({ currentTarget, relatedTarget }) => {
+        if (!currentTarget.contains(relatedTarget)) close()
+      }}
+      onKeyDown={({ currentTarget, key }) => {
+        if (key !== "Escape") return
+        close()
+        currentTarget.querySelector("summary")?.focus()
+      }}
+    >
+      <summary className={on === 0 ? "pill" : "pill on"}>{on === 0 ? "More filters" : `More filters: ${on}`}</summary>
+      <div tabIndex={-1}>{children}</div>
+    </details>
+  )
+}
+
+const show = (shown: Filter | ReactElement<Beside>) =>
+  isFilter(shown) ? <OneFilter key={shown.key} filter={shown} /> : shown
+
+const isExtra = (shown: Filter | ReactElement<Beside>) => (isFilter(shown) ? shown : shown.props).isExtra === true
+
+/** Shows filters, each as a choice or, where it is set by a link, as what can be removed; those that few need behind a button. */
 export const FilterChoices = ({ filters }: { readonly filters: Filters }) => {
   const [search] = useSearchParams()
-  const [added, setAdded] = useState<ReadonlyArray<string>>([])
-  const known = filters.filter(isFilter)
-  const isShown = ({ isExtra = false, key }: Filter) => !isExtra || search.has(key) || added.includes(key)
-  const others = known.filter((filter) => !isShown(filter) && filter.isHidden !== true)
+  const isOn = (shown: Filter | ReactElement<Beside>) =>
+    isFilter(shown) ? search.has(shown.key) : shown.props.isOn === true
+  const others = filters.filter((shown) => isExtra(shown) && !(isFilter(shown) && shown.isHidden === true))
   return (
     <>
-      {filters.map((shown) =>
-        !isFilter(shown) ? (
-          shown
-        ) : isShown(shown) ? (
-          <OneFilter key={shown.key} filter={shown} isNew={added.at(-1) === shown.key && !search.has(shown.key)} />
-        ) : null
-      )}
-      {others.length === 0 ? null : (
-        <select
-          className="pill"
-          aria-label="Add a filter"
-          value=""
-          onChange={(event) => setAdded([...added, event.target.value])}
-        >
-          <option value="">Add a filter</option>
-          {others.map(({ key, label }) => (
-            <option key={key} value={key}>
-              {label}
-            </option>
-          ))}
-        </select>
-      )}
+      {filters.filter((shown) => !isExtra(shown)).map(show)}
+      {others.length === 0 ? null : <MoreFilters on={others.filter(isOn).length}>{others.map(show)}</MoreFilters>}
     </>
   )
 }

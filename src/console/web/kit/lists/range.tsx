@@ -1,6 +1,6 @@
 import { useMemo, useState } from "react"
 import { ownTimeZone, timeZones } from "../format.tsx"
-import { Choice, useFilters } from "./filters.tsx"
+import { Choice, type Filters, useFilters } from "./filters.tsx"
 
 /** A range of time with the zone of its days, as operations of usage take it; without `to` it lasts until now. */
 export interface Range {
@@ -45,8 +45,18 @@ const presets = [
   ["90d", "last 90 days"],
   ["month", "this month"],
   ["last-month", "last month"],
-  ["custom", "chosen days"]
+  ["custom", "custom dates"]
 ] as const
+
+const moment = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" })
+
+/** What a range between two moments is called, which only links lead to. */
+const exactText = (first: string | undefined, last: string | undefined): string => {
+  const [from = "", to = "now"] = [first, last].map((text) =>
+    Number.isNaN(Date.parse(text ?? "")) ? undefined : moment.format(new Date(text ?? ""))
+  )
+  return `${from} to ${to}`
+}
 
 const instant = (at: number) => new Date(at).toISOString()
 
@@ -82,9 +92,16 @@ const boundsOf = (
       return [midnight(zone, year, month - 1, 1), undefined]
     case "last-month":
       return [midnight(zone, year, month - 2, 1), midnight(zone, year, month - 1, 1)]
+    case "exact": {
+      const from = Date.parse(first ?? "")
+      const to = Date.parse(last ?? "")
+      return from < (Number.isNaN(to) ? now : to)
+        ? [from, Number.isNaN(to) ? undefined : to]
+        : [daysBack(30, zone, now), undefined]
+    }
     case "custom": {
       const startOf = (text: string, later: number) => {
-        const [year = 0, month = 1, date = 1] = text.split("-").map(Number)
+        const [year = 0, month = 1, date = 1] = text.slice(0, 10).split("-").map(Number)
         return midnight(zone, year, month - 1, date + later)
       }
       const from = first === undefined ? daysBack(30, zone, now) : startOf(first, 0)
@@ -113,28 +130,31 @@ export const useRange = () => {
   }, [preset, timeZone, now, values.first, values.last])
 }
 
-const another = "another"
-
-/** Chooses a time zone: the browser's own, UTC, or once it is asked for, any. */
-const ZoneChoice = ({ onChange, value }: { readonly onChange: (zone: string) => void; readonly value: string }) => {
-  const [showsAll, setShowsAll] = useState(false)
-  const few = [...new Set([ownTimeZone, "UTC", value])].map((zone) => [zone, zone] as const)
-  return (
-    <Choice
-      isRequired
-      isNew={showsAll}
-      label="Days of"
-      value={value}
-      options={showsAll ? timeZones() : [...few, [another, "other …"]]}
-      onChange={(zone) => (zone === another ? setShowsAll(true) : onChange(zone))}
-    />
-  )
+interface OfZone {
+  /** That it is one of the filters that few need. */
+  readonly isExtra: boolean
+  readonly isOn: boolean
+  readonly onChange: (zone: string) => void
+  readonly value: string
 }
 
-/** Chooses a range and its time zone. */
-export const RangeChoice = ({ preset, set, values }: ReturnType<typeof useRange>) => (
+/** Chooses the time zone of the days, the browser's own at first. */
+const ZoneChoice = ({ onChange, value }: OfZone) => (
+  <Choice isRequired label="Time zone" value={value} options={timeZones()} onChange={onChange} />
+)
+
+type Chosen = ReturnType<typeof useRange>
+
+/** Chooses a range. */
+const RangeChoice = ({ preset, set, values }: Pick<Chosen, "preset" | "set" | "values">) => (
   <>
-    <Choice isRequired label="Range" value={preset} options={presets} onChange={(value) => set("range", value)} />
+    <Choice
+      isRequired
+      label="Range"
+      value={preset}
+      options={preset === "exact" ? [["exact", exactText(values.first, values.last)], ...presets] : presets}
+      onChange={(value) => set("range", value)}
+    />
     {preset === "custom" ? (
       <>
         {(["first", "last"] as const).map((end) => (
@@ -143,12 +163,26 @@ export const RangeChoice = ({ preset, set, values }: ReturnType<typeof useRange>
             type="date"
             className="date"
             aria-label={end === "first" ? "First day" : "Last day"}
-            value={values[end] ?? ""}
+            value={values[end]?.slice(0, 10) ?? ""}
             onChange={(event) => set(end, event.target.value)}
           />
         ))}
       </>
     ) : null}
-    <ZoneChoice value={values.timeZone ?? ownTimeZone} onChange={(zone) => set("timeZone", zone)} />
   </>
 )
+
+/** The filters that choose a range and its time zone. */
+export const rangeFilters = ({ preset, set, values }: Chosen): Filters => {
+  const zone = values.timeZone ?? ownTimeZone
+  return [
+    <RangeChoice key="range" preset={preset} set={set} values={values} />,
+    <ZoneChoice
+      key="timeZone"
+      isExtra
+      isOn={zone !== ownTimeZone}
+      value={zone}
+      onChange={(zone) => set("timeZone", zone === ownTimeZone ? "" : zone)}
+    />
+  ]
+}

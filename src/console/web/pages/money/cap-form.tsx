@@ -80,6 +80,40 @@ interface OfTerms {
   readonly terms: Terms
 }
 
+interface OfZone {
+  readonly onChange: (zone: string) => void
+  readonly value: string
+}
+
+/** A time zone, found by a part of its name. */
+const ZoneField = ({ onChange, value }: OfZone) => {
+  const [text, setText] = useState(value)
+  return (
+    <>
+      <TextField
+        label="Time zone"
+        name="timeZone"
+        data-member="text"
+        list="time-zones"
+        autoComplete="off"
+        value={text}
+        onChange={({ currentTarget: field }) => {
+          const typed = field.value.trim().toLowerCase()
+          const zone = timeZones().find((known) => known.toLowerCase() === typed)
+          field.setCustomValidity(zone === undefined ? "Expected a time zone, such as Europe/Berlin" : "")
+          setText(field.value)
+          if (zone !== undefined) onChange(zone)
+        }}
+      />
+      <datalist id="time-zones">
+        {timeZones().map((zone) => (
+          <option key={zone} value={zone} />
+        ))}
+      </datalist>
+    </>
+  )
+}
+
 const TermsFields = ({ onChange, terms: { anchor, period, timeZone, windowSeconds } }: OfTerms) => (
   <>
     <div className="row2">
@@ -109,14 +143,7 @@ const TermsFields = ({ onChange, terms: { anchor, period, timeZone, windowSecond
       ) : null}
     </div>
     {period === "total" || period === "rolling" ? null : (
-      <SelectField
-        label="Time zone"
-        name="timeZone"
-        data-member="text"
-        value={timeZone}
-        onChange={(event) => onChange({ timeZone: event.target.value })}
-        options={timeZones()}
-      />
+      <ZoneField value={timeZone} onChange={(timeZone) => onChange({ timeZone })} />
     )}
   </>
 )

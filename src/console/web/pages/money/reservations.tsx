@@ -42,11 +42,12 @@ export default () => (
         title: "Who",
         cell: ({ agentId, createdBy, origin, planId }) => (
           <Noted
+            isBelow
             value={agentId === null ? <PrincipalName name={createdBy} /> : <AgentName id={agentId} />}
             note={
               planId === null ? (
                 origin === "api" ? (
-                  "by the API"
+                  "over the API"
                 ) : null
               ) : (
                 <Link href={`/plans?agentId=${agentId}`}>plan {shortId(planId)}</Link>

@@ -4,7 +4,7 @@ import { type Row } from "../../api/operations.ts"
 import { TabLinks, useNow } from "../../kit/actions.tsx"
 import { count, Moment } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
-import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
+import { rangeFilters, useRange } from "../../kit/lists/range.tsx"
 import { type Column } from "../../kit/lists/table.tsx"
 import { AgentName, CapName, EntityName, Named, PrincipalName } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
@@ -105,7 +105,7 @@ export const Refused = () => {
       lead="What a cap or a plan had no room for. It cost nothing, and was not sent to a provider."
       above={<RequestTabs />}
       filters={[
-        <RangeChoice key="range" {...chosen} />,
+        ...rangeFilters(chosen),
         ofTenant,
         { key: "entityId", label: "Cap", nameOf: (id) => <EntityName type="BudgetCap" id={id} isPlain />, removes },
         { key: "userId", label: "Who asked", nameOf: (name) => <PrincipalName name={name} isPlain />, removes }

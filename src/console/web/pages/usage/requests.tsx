@@ -5,7 +5,7 @@ import { ButtonLink, Download } from "../../kit/actions.tsx"
 import { count, milliseconds, Moment, Usd } from "../../kit/format.tsx"
 import { type Filter, withMembers } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
-import { RangeChoice, useRange } from "../../kit/lists/range.tsx"
+import { rangeFilters, useRange } from "../../kit/lists/range.tsx"
 import { AgentName, PrincipalName } from "../../kit/names/names.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { Refused, RequestTabs } from "./refusals.tsx"
@@ -65,7 +65,7 @@ const Charged = ({ id }: { readonly id: string | undefined }) => {
         lead="Every gateway call that was sent, and every reservation that was reconciled."
         above={<RequestTabs />}
         actions={<Download name="usage.export" input={exported} text="Export CSV" to="usage.csv" />}
-        filters={[<RangeChoice key="range" {...chosen} />, ...filters]}
+        filters={[...rangeFilters(chosen), ...filters]}
         name="usage.list"
         searches="Model, task, user, name or id"
         input={{ query: chosen.range }}

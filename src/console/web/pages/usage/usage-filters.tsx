@@ -1,9 +1,10 @@
 import { useCall } from "../../api/hooks.ts"
+import { type Row } from "../../api/operations.ts"
 import { short } from "../../kit/format.tsx"
 import { choicesOf, type Options } from "../../kit/forms/form.tsx"
 import { type Filter, useFilterQuery } from "../../kit/lists/filters.tsx"
 import { lastDays } from "../../kit/lists/range.tsx"
-import { useAgents, useApiKeys, useApplications } from "../../kit/names/names.tsx"
+import { shortId, useAgents, useApiKeys, useApplications } from "../../kit/names/names.tsx"
 import { useTenants } from "../../kit/names/tenants.tsx"
 
 /** What usage is filtered by and grouped by: the dimension, its filter in requests, and its name. */
@@ -20,6 +21,10 @@ export const dimensions = {
 } as const
 
 export type Dimension = keyof typeof dimensions
+
+/** What an item of a report is called: the name of what its key identifies, and "none" for what has none. */
+export const nameOfItem = ({ key, label }: Pick<Row<"insights.by">, "key" | "label">): string =>
+  key === null ? "none" : (label ?? (key.length === 36 ? shortId(key) : key))
 
 const most = 200
 

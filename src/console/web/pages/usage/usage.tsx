@@ -6,21 +6,17 @@ import { ButtonLink, CopyCurl, Download } from "../../kit/actions.tsx"
 import { Bars, colourOf, type Series } from "../../kit/charts/chart.tsx"
 import { count, milliseconds, Moment, percent, Usd } from "../../kit/format.tsx"
 import { Choice, FilterChoices, nothingMatches, useFilters, withMembers } from "../../kit/lists/filters.tsx"
-import { dateIn, type Range, RangeChoice, useRange } from "../../kit/lists/range.tsx"
+import { dateIn, type Range, rangeFilters, useRange } from "../../kit/lists/range.tsx"
 import { type Column, Table } from "../../kit/lists/table.tsx"
-import { shortId, useLabelled } from "../../kit/names/names.tsx"
+import { useLabelled } from "../../kit/names/names.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Answered, Called, Card, Nothing, PercentChange, Soft, Tile } from "../../kit/parts.tsx"
-import { type Dimension, dimensions, useUsageFilters } from "./usage-filters.tsx"
+import { type Dimension, dimensions, nameOfItem, useUsageFilters } from "./usage-filters.tsx"
 
 type Item = Row<"insights.by">
 
 const shownSeries = 5
 const appearsSoon = "Calls through the gateway appear here a few seconds after they end."
-
-/** What an item is called: the name of what its key identifies, and "none" for what has none. */
-const nameOf = ({ key, label }: Pick<Item, "key" | "label">): string =>
-  key === null ? "none" : (label ?? (key.length === 36 ? shortId(key) : key))
 
 /** The series of the chart: the dearest items, and everything else as one. */
 const seriesOf = (items: ReadonlyArray<Item>, { timeZone }: Range, isHourly: boolean) => {
@@ -33,7 +29,7 @@ const seriesOf = (items: ReadonlyArray<Item>, { timeZone }: Range, isHourly: boo
     }
     return places.map((place) => sums.get(place) ?? 0)
   }
-  const top = items.slice(0, shownSeries).map((item): Series => ({ label: nameOf(item), values: valuesOf([item]) }))
+  const top = items.slice(0, shownSeries).map((item): Series => ({ label: nameOfItem(item), values: valuesOf([item]) }))
   const rest = items.slice(shownSeries)
   return {
     times: places.map((place) => Date.parse(isHourly ? `${place}:00:00Z` : `${place}T00:00:00Z`) / 1000),
@@ -193,16 +189,20 @@ export default function Usage() {
           options={Object.entries(dimensions).map(([name, [, text]]) => [name, text.toLowerCase()] as const)}
           onChange={(value) => set("by", value)}
         />
-        <RangeChoice {...chosen} />
-        <label className={compares ? "pill on" : "pill"}>
-          <input
-            type="checkbox"
-            checked={compares}
-            onChange={(event) => set("compare", event.target.checked ? "previous" : "")}
-          />
-          Compare to the period before
-        </label>
-        <FilterChoices filters={filters} />
+        <FilterChoices
+          filters={[
+            ...rangeFilters(chosen),
+            <label key="compare" className={compares ? "pill on" : "pill"}>
+              <input
+                type="checkbox"
+                checked={compares}
+                onChange={(event) => set("compare", event.target.checked ? "previous" : "")}
+              />
+              Compare to the period before
+            </label>,
+            ...filters
+          ]}
+        />
       </div>
       <Totals filters={query} range={range} toFailed={toRequests({ failed: "true" })} />
       <Answered asked={asked} rows={8}>
@@ -255,9 +255,9 @@ export default function Usage() {
                             ) : (
                               <Link
                                 href={`/usage?${withMembers(search, { [filter]: item.key, by: next, sort: "" })}`}
-                                title={`${nameOf(item)} by ${dimensions[next][1].toLowerCase()}`}
+                                title={`${nameOfItem(item)} by ${dimensions[next][1].toLowerCase()}`}
                               >
-                                {nameOf(item)}
+                                {nameOfItem(item)}
                               </Link>
                             )}
                           </>
