@@ -59,7 +59,7 @@ describe.skipIf(executablePath === undefined)("forms of the console", () => {
           yield* step(() => name.evaluate((field: HTMLInputElement) => [field.required, field.maxLength, field.value])),
           [true, 100, agent.name]
         )
-        const ttl = dialog.getByLabel("Longest life of a token in seconds")
+        const ttl = dialog.getByLabel("Maximum token lifetime in seconds")
         assert.deepStrictEqual(
           yield* step(() =>
             ttl.evaluate((field: HTMLInputElement) => [field.type, field.min, field.max, field.required])
@@ -69,11 +69,11 @@ describe.skipIf(executablePath === undefined)("forms of the console", () => {
         yield* step(() => dialog.getByLabel("Owner").fill(""))
         yield* step(() => dialog.getByLabel("Description").fill(""))
         yield* step(() => dialog.getByLabel("Task types").fill("two words, three"))
-        yield* step(() => dialog.getByLabel("Task type of calls that name none").fill("four"))
+        yield* step(() => dialog.getByLabel("Default task type").fill("four"))
         yield* step(() => dialog.getByRole("button", { name: "Save" }).click())
         yield* step(() => dialog.getByRole("alert").waitFor())
 
-        yield* step(() => dialog.getByLabel("Task type of calls that name none").fill(" three "))
+        yield* step(() => dialog.getByLabel("Default task type").fill(" three "))
         yield* step(() => dialog.getByRole("button", { name: "Save" }).click())
         yield* step(() => dialog.waitFor({ state: "detached" }))
         const { body: changed } = yield* service.call("GET", `/api/agents/${agent.id}`)
@@ -98,7 +98,7 @@ describe.skipIf(executablePath === undefined)("forms of the console", () => {
         const { page } = window
         yield* window.visit(`/api-keys?search=${name}`)
         yield* step(() => page.getByRole("button", { name: "Rotate" }).click())
-        const grace = page.getByLabel("Grace in hours")
+        const grace = page.getByLabel("Grace period in hours")
         assert.deepStrictEqual(
           yield* step(() => grace.evaluate((field: HTMLInputElement) => [field.value, field.min, field.max])),
           ["24", "0", "168"]

@@ -30,7 +30,7 @@ describe.skipIf(executablePath === undefined)("agents, roles and configuration i
         const token = yield* step(() => page.getByTestId("secret").innerText())
         const headers = { authorization: `Bearer ${token}` }
         assert.strictEqual((yield* service.call("GET", "/api/agents", { key: null, headers })).status, 200)
-        yield* step(() => page.getByLabel("I have stored it").check())
+        yield* step(() => page.getByLabel("I have saved it").check())
         yield* step(() => page.getByRole("button", { name: "Done" }).click())
 
         yield* step(() => page.getByRole("button", { name: "Suspend" }).click())

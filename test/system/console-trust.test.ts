@@ -52,9 +52,9 @@ describe.skipIf(executablePath === undefined)("trust in the console", () => {
         const window = yield* openConsole(service)
         const { page } = window
         yield* window.visit("/security")
-        yield* step(() => page.getByRole("button", { name: "Make a report" }).click())
+        yield* step(() => page.getByRole("button", { name: "Create a report" }).click())
         yield* step(() => page.getByLabel("Kind", { exact: true }).last().selectOption("keys"))
-        yield* step(() => page.getByRole("button", { name: "Make it" }).click())
+        yield* step(() => page.getByRole("button", { name: "Create the report" }).click())
         const row = page.getByRole("row", { name: "Keys" }).filter({ hasText: "completed" }).first()
         yield* step(() => row.waitFor())
         yield* step(() => row.getByRole("link").click())

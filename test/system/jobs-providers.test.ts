@@ -97,7 +97,7 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
               yield* hand.type(form.getByLabel("API key"), vendorKey)
               yield* hand.type(form.getByLabel("Base URL"), `${vendor.url}/v1`)
               yield* hand.type(form.getByLabel("Name"), id)
-              yield* hand.click(form.getByRole("button", { name: "Test, and list its models" }))
+              yield* hand.click(form.getByRole("button", { name: "Test and list models" }))
               yield* step(() => form.getByText("It answers").waitFor())
               assert.deepStrictEqual(yield* violationsOf(window), [])
               yield* hand.click(form.getByLabel("house-model", { exact: true }))
@@ -155,7 +155,7 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
         yield* step(() => form.getByLabel("API key").fill("sk-wrong"))
         yield* step(() => form.getByLabel("Base URL").fill(`${vendor.url}/v1`))
         yield* step(() => form.getByLabel("Name").fill("loopback"))
-        yield* step(() => form.getByRole("button", { name: "Test, and list its models" }).click())
+        yield* step(() => form.getByRole("button", { name: "Test and list models" }).click())
         yield* step(() => form.getByText("It fails").waitFor())
         assert.include(yield* step(() => form.innerText()), "status 401")
         yield* step(() => form.getByRole("button", { name: "Add the provider" }).click())
@@ -165,8 +165,8 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
 
         yield* step(() => form.getByLabel("Name").fill("openai"))
         yield* step(() => form.getByLabel("API key").fill(vendorKey))
-        yield* step(() => form.getByRole("button", { name: "Test, and list its models" }).click())
-        yield* step(() => form.getByLabel("Only those that are chosen here").check())
+        yield* step(() => form.getByRole("button", { name: "Test and list models" }).click())
+        yield* step(() => form.getByLabel("Only the models selected here").check())
         yield* step(() => form.getByLabel("house-model", { exact: true }).check())
         yield* step(() => form.getByRole("button", { name: "Add the provider" }).click())
         yield* step(() => form.waitFor({ state: "detached" }))
@@ -262,15 +262,15 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
           { name: "make a webhook", clicks: 9 },
           Effect.fnUntraced(function* (hand) {
             yield* hand.click(linkIn(page, false, "Integrations"))
-            yield* hand.click(page.getByRole("button", { name: "Make an integration" }))
-            const form = page.getByRole("dialog", { name: "Make an integration" })
+            yield* hand.click(page.getByRole("button", { name: "Create an integration" }))
+            const form = page.getByRole("dialog", { name: "Create an integration" })
             yield* hand.type(form.getByLabel("Name"), "CRM")
             yield* hand.type(form.getByLabel("Address"), receiver.url)
             yield* hand.type(form.getByLabel("Filter event types"), "trial-user")
             yield* hand.click(form.getByRole("checkbox", { name: "Trial user", exact: true }))
             assert.deepStrictEqual(yield* violationsOf(window), [])
-            yield* hand.click(form.getByRole("button", { name: "Make it" }))
-            yield* hand.click(page.getByLabel("I have stored it"))
+            yield* hand.click(form.getByRole("button", { name: "Create the integration" }))
+            yield* hand.click(page.getByLabel("I have saved it"))
             yield* hand.click(page.getByRole("button", { name: "Done" }))
             yield* hand.sees(page.getByRole("link", { name: "CRM" }))
           })
@@ -328,14 +328,14 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
         const window = yield* openConsole(service)
         const { page } = window
         yield* window.visit("/")
-        const field = page.getByRole("combobox", { name: "Page, thing or action" })
+        const field = page.getByRole("combobox", { name: "Page, item or action" })
         const find = (text: string) =>
           step(async () => {
             await page.keyboard.press("Control+k")
             await field.fill(text)
           })
         yield* find("palette")
-        for (const name of ["palette agent", "palette key", "Look at Palette Limited alone"]) {
+        for (const name of ["palette agent", "palette key", "Show Palette Limited only"]) {
           yield* step(() => page.getByRole("option", { name }).waitFor())
         }
         yield* step(() => field.fill("no such thing"))
@@ -349,7 +349,7 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
         assert.strictEqual(yield* step(() => page.evaluate(() => document.documentElement.style.colorScheme)), "dark")
         yield* find("make an api key")
         yield* step(() => page.keyboard.press("Enter"))
-        yield* step(() => page.getByRole("dialog", { name: "Make an API key" }).waitFor())
+        yield* step(() => page.getByRole("dialog", { name: "Create an API key" }).waitFor())
         assert.notInclude(page.url(), "create")
         yield* step(() => page.keyboard.press("Escape"))
         yield* step(() => page.getByRole("dialog").waitFor({ state: "detached" }))
@@ -376,9 +376,9 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
         page.on("request", (request) => void asked.push(new URL(request.url()).pathname))
         yield* window.visit("/")
         yield* step(() => page.keyboard.press("Control+k"))
-        yield* step(() => page.getByRole("combobox", { name: "Page, thing or action" }).fill("hidden"))
+        yield* step(() => page.getByRole("combobox", { name: "Page, item or action" }).fill("hidden"))
         yield* step(() => page.getByText("Nothing has “hidden” in its name").waitFor())
-        yield* step(() => page.getByRole("combobox", { name: "Page, thing or action" }).fill("api key"))
+        yield* step(() => page.getByRole("combobox", { name: "Page, item or action" }).fill("api key"))
         yield* step(() => page.getByText("Nothing has “api key” in its name").waitFor())
         assert.notInclude(asked, "/api/agents")
         assert.notInclude(asked, "/api/api-keys")
@@ -475,7 +475,7 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
         yield* step(() => page.goto(`${service.url}/console/agents`))
         yield* step(() => page.getByRole("status", { name: "Loading" }).waitFor())
         yield* step(() => page.clock.fastForward(10_000))
-        yield* step(() => page.getByText("The service takes long to answer.").waitFor())
+        yield* step(() => page.getByText("The service is taking a long time to answer.").waitFor())
       }).pipe(Effect.scoped)
     )
 
@@ -524,7 +524,7 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
         const window = yield* openConsole(yield* TestService)
         const { page } = window
         for (const [at, button, field] of [
-          ["/tenants", "Make a tenant", "Name"],
+          ["/tenants", "Create a tenant", "Name"],
           ["/gateway", "Add a provider", "API key"]
         ] as const) {
           yield* window.visit(at)

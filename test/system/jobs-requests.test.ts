@@ -156,7 +156,7 @@ describe.skipIf(executablePath === undefined)("jobs with requests and figures", 
         const looks = widths.flatMap((width) => [[width, "light"] as const, [width, "dark"] as const])
         const window = yield* openConsole(service)
         yield* checkLooks(window, `/requests/${id}`, looks)
-        for (const text of ["Everything", "Price of a million", "Attempts at providers"]) {
+        for (const text of ["Everything", "Price per million", "Attempts at providers"]) {
           yield* step(() => window.page.getByText(text).first().waitFor())
         }
         yield* checkLooks(window, `/requests/${id}?panel=1`, looks)

@@ -39,7 +39,7 @@ declare module "virtual:vendors" {
   export default vendors
 }
 
-/** What forms need to know of the members of every operation's body. */
+/** Used forms need to know of the members of every operation's body. */
 declare module "virtual:members" {
   const members: Readonly<Record<string, Readonly<Record<string, { readonly kind: string }>>>>
   export default members

@@ -42,10 +42,11 @@ export const NotAllowed = ({ because, capability }: Refused) => (
   <Empty title="You may not see this">
     {because === "lacking" ? (
       <p>
-        It needs the capability <code>{capability}</code>, which your roles do not have. An administrator can grant it.
+        It requires the capability <code>{capability}</code>, which your roles do not have. An administrator can grant
+        it.
       </p>
     ) : (
-      <p>It is about the whole installation, and your account belongs to one tenant of it.</p>
+      <p>This page is about the whole installation, and your account belongs to one of its tenants.</p>
     )}
   </Empty>
 )
@@ -63,7 +64,7 @@ export const Loading = ({ rows = 4 }: { readonly rows?: number | undefined }) =>
     <div className="skeleton" role="status" aria-label="Loading">
       {isSlow ? (
         <p>
-          The service takes long to answer.{" "}
+          The service is taking a long time to answer.{" "}
           <button type="button" className="link" onClick={() => location.reload()}>
             Load the page again
           </button>

@@ -78,14 +78,14 @@ const sources: ReadonlyArray<Source> = [
 
 /** What the main buttons of pages do, by the page. */
 const makes = [
-  ["Make an API key", "/api-keys", "api-keys:write"],
+  ["Create an API key", "/api-keys", "api-keys:write"],
   ["Set a cap", "/caps", "budgets:write"],
   ["Register an agent", "/agents", "agents:write"],
   ["Add a provider", "/gateway", "llm:admin"],
-  ["Make an account", "/accounts", "accounts:write"],
-  ["Make a tenant", "/tenants", "tenants:write"],
-  ["Make a trial user", "/trial-users", "trial-users:write"],
-  ["Make an integration", "/integrations", "integrations:write"]
+  ["Invite a person", "/accounts", "accounts:write"],
+  ["Create a tenant", "/tenants", "tenants:write"],
+  ["Add a trial user", "/trial-users", "trial-users:write"],
+  ["Create an integration", "/integrations", "integrations:write"]
 ] as const
 
 const each = 5
@@ -168,8 +168,8 @@ const useEntries = (typed: string, pages: ReadonlyArray<Route>, onHelp: () => vo
       .filter(([, , needs]) => may(needs))
       .map(([title, path]) => action(title, "plus", () => go(`${path}?create=new`))),
     ...themes.map((theme) => action(`Theme: ${theme}`, "theme", () => applyTheme(theme))),
-    ...(scope === undefined ? [] : [action("Look at all tenants", "building", () => choose(undefined))]),
-    action("What the keyboard does", "help", onHelp),
+    ...(scope === undefined ? [] : [action("Show all tenants", "building", () => choose(undefined))]),
+    action("Keyboard shortcuts", "help", onHelp),
     action("Sign out", "exit", () => void signOut())
   ].filter(({ title }) => matches(typed, title))
   const things = found.flatMap(({ found, source }): ReadonlyArray<Entry> => {
@@ -190,7 +190,7 @@ const useEntries = (typed: string, pages: ReadonlyArray<Route>, onHelp: () => vo
       run: () => go(to(found))
     }
     if (name !== "tenants.list" || tenant !== null) return [entry]
-    const only = { key: `only ${found.id}`, title: `Look at ${title} alone`, icon, note: "Action" }
+    const only = { key: `only ${found.id}`, title: `Show ${title} only`, icon, note: "Action" }
     return [entry, { ...only, run: () => choose(String(found.id)) }]
   })
   const id = typed.trim()
@@ -245,7 +245,7 @@ export const Palette = ({ onClose, onHelp, pages }: OfPalette) => {
       <div className="in palette">
         <input
           role="combobox"
-          aria-label="Page, thing or action"
+          aria-label="Page, item or action"
           aria-expanded={entries.length > 0}
           aria-controls="palette-entries"
           aria-activedescendant={entries.length === 0 ? undefined : `palette-${at}`}
@@ -264,7 +264,7 @@ export const Palette = ({ onClose, onHelp, pages }: OfPalette) => {
             if (event.key === "Enter") open(entries[at])
           }}
         />
-        <div id="palette-entries" role="listbox" aria-label="What was found" hidden={entries.length === 0}>
+        <div id="palette-entries" role="listbox" aria-label="Results" hidden={entries.length === 0}>
           {entries.map((entry, index) => (
             <div
               key={entry.key}
@@ -311,7 +311,7 @@ export const chords: Readonly<Record<string, string>> = {
 }
 
 const keys = [
-  ["jump to a page or a thing, or do something", "Ctrl", "K"],
+  ["go to a page or an item, or run an action", "Ctrl", "K"],
   ["search in this list", "/"],
   ["next row or request, and the one before", "J", "K"],
   ["this help", "?"],
@@ -319,7 +319,7 @@ const keys = [
   ["the next control, the one before", "Tab", "Shift Tab"]
 ] as const
 
-/** What the keyboard does. */
+/** Keyboard shortcuts. */
 export const Help = ({ onClose, pages }: { readonly onClose: () => void; readonly pages: ReadonlyArray<Route> }) => {
   const leads = Object.entries(chords).flatMap(([letter, path]) => {
     const page = pages.find((one) => one.path === path)

@@ -22,7 +22,7 @@ export interface Route {
 /** Browsers try no module a second time, so that the page has to be loaded again. */
 const unloaded = new Failure(0, {
   title: "This page could not be loaded",
-  detail: "Check the connection and try again. After an update of the service its pages have to be loaded again, too."
+  detail: "Check the connection and try again. After an update of the service, reload the page."
 })
 
 /** A page whose code is loaded when it is first shown; React's own `lazy` would leave its place empty for 300 ms at least. */
@@ -85,7 +85,7 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
     page("/billing", "Billing report", "receipt", "insights:read", () => import("../pages/usage/billing.tsx")),
     page(
       "/subscriptions",
-      "Subscriptions",
+      "Provider subscriptions",
       "card",
       "subscriptions:read",
       () => import("../pages/money/subscriptions.tsx")
@@ -104,7 +104,7 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
     part("/agents/:id", "Agent", () => import("../pages/access/agent/page.tsx")),
     page("/trial-users", "Trial users", "people", "trial-users:read", () => import("../pages/access/trial-users.tsx")),
     part("/trial-users/:id", "Trial user", () => import("../pages/access/trial-user.tsx")),
-    page("/sessions", "Sessions", "clock", "sessions:read", () => import("../pages/access/sessions.tsx")),
+    page("/sessions", "Trial sessions", "clock", "sessions:read", () => import("../pages/access/sessions.tsx")),
     page("/roles", "Roles", "shield", "roles:read", () => import("../pages/access/roles/page.tsx")),
     page("/accounts", "Accounts", "person", "accounts:read", () => import("../pages/access/accounts.tsx")),
     page("/tenants", "Tenants", "building", "tenants:read", () => import("../pages/access/tenants.tsx")),

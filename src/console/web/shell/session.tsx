@@ -1,4 +1,4 @@
-import { useQuery } from "@tanstack/react-query"
+import { queryOptions, useQuery } from "@tanstack/react-query"
 import { createContext, useContext } from "react"
 import installationOnly from "virtual:installation-only"
 import { call, Failure } from "../api/client.ts"
@@ -11,24 +11,22 @@ export type Caller = Answer<"auth.me">
 
 export const sessionKey = ["session"] as const
 
-/** Whether the page came to a browser without a session, which then has nothing to ask for. */
-const isSignedOut = document.documentElement.dataset.session === "none"
+// A page that came to a browser without a session has nothing to ask for.
+if (document.documentElement.dataset.session === "none") queries.setQueryData(sessionKey, null)
+
+const session = queryOptions({
+  queryKey: sessionKey,
+  queryFn: ({ signal }): Promise<Caller | null> =>
+    call("auth.me", {}, signal).catch((cause: unknown) => {
+      if (cause instanceof Failure && cause.status === 401) return null
+      throw cause
+    }),
+  // Who is signed out stays so until a sign-in.
+  staleTime: ({ state }) => (state.data === null ? Infinity : 60_000)
+})
 
 /** The caller; null without a sign-in. */
-export const useSession = () =>
-  useQuery<Caller | null>({
-    ...(isSignedOut ? { initialData: null } : {}),
-    // Who is signed out signs in here, or loads the page again.
-    refetchOnWindowFocus: ({ state }) => state.data !== null,
-    refetchOnReconnect: ({ state }) => state.data !== null,
-    queryKey: sessionKey,
-    queryFn: ({ signal }): Promise<Caller | null> =>
-      call("auth.me", {}, signal).catch((cause: unknown) => {
-        if (cause instanceof Failure && cause.status === 401) return null
-        throw cause
-      }),
-    staleTime: 60_000
-  })
+export const useSession = () => useQuery(session)
 
 /** Forgets the caller and everything that was read for it. */
 export const forgetSession = (): void => {
@@ -44,7 +42,7 @@ export const signOut = async (): Promise<void> => {
 }
 
 /** Reads who is signed in again. */
-export const renewSession = () => queries.invalidateQueries({ queryKey: sessionKey })
+export const renewSession = () => queries.fetchQuery({ ...session, staleTime: 0 })
 
 const Current = createContext<Caller | null>(null)
 export const CallerProvider = Current.Provider

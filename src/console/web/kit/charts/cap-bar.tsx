@@ -9,8 +9,8 @@ type Cap = Row<"budgetCaps.status">
 const toneOf = ({ state }: Cap): string => (state === "ok" ? "" : state === "warning" ? "warn" : "bad")
 
 const whenFull = {
-  hard: "refuses what is beyond",
-  approval: "holds what is beyond for approval",
+  hard: "refuses further calls",
+  approval: "holds further calls for approval",
   soft: "only alerts"
 } as const
 

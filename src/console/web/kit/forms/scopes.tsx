@@ -67,7 +67,7 @@ export const ScopePicker = ({
           ))}
       </div>
       <div className="chips" role="group" aria-label={`Chosen ${label.toLowerCase()}`}>
-        {scopes.length === 0 ? <Soft>None is chosen yet.</Soft> : null}
+        {scopes.length === 0 ? <Soft>None selected yet.</Soft> : null}
         {scopes.map((scope) => (
           <span key={scope} className="chip">
             {scope}
@@ -79,7 +79,7 @@ export const ScopePicker = ({
       </div>
       <input
         id={id}
-        ref={(field) => field?.setCustomValidity(isRequired && scopes.length === 0 ? "Choose one scope or more" : "")}
+        ref={(field) => field?.setCustomValidity(isRequired && scopes.length === 0 ? "Select one or more scopes" : "")}
         type="search"
         aria-label={`Filter ${label.toLowerCase()}`}
         aria-describedby={faults.length > 0 ? `${id}-hint` : undefined}

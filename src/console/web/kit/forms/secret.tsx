@@ -2,8 +2,8 @@ import { type ReactNode, useState } from "react"
 import { Copy } from "../actions.tsx"
 import { Dialog, useDialogs } from "../dialog.tsx"
 
-const noteOfKeeping = "I have stored it where I will find it"
-const noteOfDigest = "Copy it now: it is shown this once, and only its digest is stored."
+const noteOfKeeping = "I have saved it in a safe place"
+const noteOfDigest = "Copy it now: it is shown only once, and only its digest is stored."
 
 interface Shown {
   readonly children?: ReactNode
@@ -48,7 +48,7 @@ export const SecretDialog = ({ children, kept = noteOfKeeping, note = noteOfDige
 
 /** Shows the secret that deliveries are signed with, which the service keeps to sign the next ones. */
 export const SigningSecret = ({ secret, title }: { readonly secret: string; readonly title: string }) => (
-  <SecretDialog title={title} what="Secret" note="Copy it now: it is shown this once." secret={secret}>
+  <SecretDialog title={title} what="Secret" note="Copy it now: it is shown only once." secret={secret}>
     <p>
       The receiver verifies <code>webhook-signature</code> with it (Standard Webhooks).
     </p>

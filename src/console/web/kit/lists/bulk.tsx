@@ -13,11 +13,11 @@ interface Chosen<Item> {
 /** How many rows are chosen, and what can be done with them together. */
 export const BulkBar = <Item,>({ children, selection: { chosen, clear } }: Chosen<Item>) =>
   chosen.size === 0 ? null : (
-    <div className="bulk" role="group" aria-label="With the chosen rows">
-      <strong>{count(chosen.size)} chosen</strong>
+    <div className="bulk" role="group" aria-label="With the selected rows">
+      <strong>{count(chosen.size)} selected</strong>
       {children}
       <button type="button" className="btn quiet" onClick={clear}>
-        Choose none
+        Clear the selection
       </button>
     </div>
   )

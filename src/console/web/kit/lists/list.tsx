@@ -164,7 +164,7 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
     <section ref={section} className="card" aria-busy={isPlaceholderData}>
       {items.length === 0 ? (
         nextCursor !== null ? (
-          <Nothing said={["Nothing matches so far", "The next page goes on with the search."]} />
+          <Nothing said={["Nothing matches so far", "The next page continues the search."]} />
         ) : isFiltered || searched !== undefined || cursor !== undefined ? (
           <Nothing said={nothingMatches} />
         ) : bySpend === undefined ? (
@@ -187,8 +187,8 @@ export const List = <Name extends Operation>(listed: Listed<Name>) => {
         <p className="pager">
           <small>
             {searched === undefined
-              ? "What made no request in 30 days is left out."
-              : "There are more than 100. Each page is sorted by itself."}
+              ? "Those without a request in 30 days are left out."
+              : "There are more than 100. Each page is sorted separately."}
           </small>
         </p>
       )}

@@ -130,7 +130,7 @@ export const Table = <Item,>({ columns: shown, keyOf = idOf, ...table }: Rows<It
               <th scope="col">
                 <input
                   type="checkbox"
-                  aria-label="Choose all on this page"
+                  aria-label="Select all on this page"
                   checked={rows.every((row) => selection.chosen.has(keyOf(row)))}
                   onChange={(event) =>
                     selection.choose(
@@ -166,7 +166,7 @@ export const Table = <Item,>({ columns: shown, keyOf = idOf, ...table }: Rows<It
                 <td>
                   <input
                     type="checkbox"
-                    aria-label={`Choose ${nameOf?.(row) ?? keyOf(row)}`}
+                    aria-label={`Select ${nameOf?.(row) ?? keyOf(row)}`}
                     checked={selection.chosen.has(keyOf(row))}
                     onChange={(event) => selection.choose([[keyOf(row), row]], event.target.checked)}
                   />

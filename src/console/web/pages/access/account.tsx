@@ -19,7 +19,7 @@ const ChangePassword = () => (
     button="main"
     title="Change your password"
     label="Change password"
-    action="Change it"
+    action="Change the password"
     done="Your password is changed"
     body={(_, data) => ({
       currentPassword: String(data.get("currentPassword") ?? ""),
@@ -28,7 +28,7 @@ const ChangePassword = () => (
   >
     <PasswordField label="Current password" name="currentPassword" autoComplete="current-password" />
     <PasswordField label="New password" name="newPassword" autoComplete="new-password" />
-    <p className="soft">Every other session of yours ends.</p>
+    <p className="soft">Your other sessions end.</p>
   </password.Act>
 )
 
@@ -43,7 +43,7 @@ const EndOthers = () => (
     action="End them"
     done="Your other sessions have ended"
   >
-    Wherever else you are signed in, you have to sign in again.
+    Everywhere else you have to sign in again.
   </ConfirmAct>
 )
 
@@ -90,7 +90,7 @@ export default function OwnAccount() {
           facts={[
             account === null ? null : ["E-mail address", account.email],
             account === null ? null : ["Tenant", <TenantName id={account.tenantId} none="the whole installation" />],
-            ["You may", <Chips none="nothing yet; an operator can give you roles" texts={capabilities} />],
+            ["Capabilities", <Chips none="nothing yet; an operator can give you roles" texts={capabilities} />],
             account === null ? null : ["Last sign-in", <Moment at={account.lastSignInAt} style="full" />]
           ]}
         />
@@ -107,7 +107,7 @@ export default function OwnAccount() {
             empty="There is no session"
             columns={[
               {
-                title: "With",
+                title: "Program",
                 cell: ({ isCurrent, userAgent }) => (
                   <span title={userAgent ?? undefined}>
                     <strong>{deviceOf(userAgent)}</strong> {isCurrent ? <Tag tone="ok">this one</Tag> : null}
@@ -117,7 +117,7 @@ export default function OwnAccount() {
               { title: "Address", cell: ({ ipAddress }) => <code>{ipAddress ?? "unknown"}</code> },
               { title: "Last used", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
               {
-                title: "Since",
+                title: "Signed in",
                 cell: ({ createdAt, expiresAt }) => (
                   <Noted
                     value={<Moment at={createdAt} style="full" />}

@@ -29,8 +29,8 @@ const Link = ({ invited }: { readonly invited: Invited }) => (
     title={`Link for ${invited.name}`}
     what="Link"
     secret={invited.link}
-    note="Send it now: it is shown this once, and only its digest is stored."
-    kept="I have sent it, or stored it to send it"
+    note="Send it now: it is shown only once, and only its digest is stored."
+    kept="I have sent it, or saved it to send later"
   >
     <p>
       With it {invited.email} chooses a password and is signed in. It works once, and ends{" "}
@@ -44,7 +44,9 @@ const Link = ({ invited }: { readonly invited: Invited }) => (
   </SecretDialog>
 )
 
-const Life = () => <invite.Field label="The link works for, in hours" name="ttlSeconds" unit={3600} placeholder="168" />
+const Life = () => (
+  <invite.Field label="The link is valid for, in hours" name="ttlSeconds" unit={3600} placeholder="168" />
+)
 
 const Person = () => (
   <div className="row2">
@@ -57,12 +59,12 @@ const Invite = () => (
   <invite.Make
     label="Invite a person"
     title="Invite a person"
-    action="Make the link"
+    action="Create the link"
     wide
     needs={write}
     shows={(invited) => <Link invited={invited} />}
   >
-    <p>You get a link to send. The person opens it and chooses a password, which no one else learns.</p>
+    <p>You get a link to send. The person opens it and chooses a password that nobody else sees.</p>
     <Person />
     <TenantField none="The whole installation" />
     <RolePicker />
@@ -94,7 +96,7 @@ const Renew = ({ of: account }: Of<Account>) => (
   <renew.Act
     label={account.lastSignInAt === null ? "Link" : "Reset password"}
     title={account.lastSignInAt === null ? `Invite ${account.name} again` : `Reset the password of ${account.name}`}
-    action="Make the link"
+    action="Create the link"
     needs={write}
     unless={useUnless(account, "invite")}
     input={{ params: { id: account.id } }}
@@ -150,7 +152,8 @@ const Delete = ({ of: account }: Of<Account>) => (
     needs={write}
     unless={useUnless(account, "delete")}
   >
-    The account of <code>{account.email}</code> and its sessions are gone for good. What it did stays in the audit log.
+    The account of <code>{account.email}</code> and its sessions are deleted for good. Its actions stay in the audit
+    log.
   </ConfirmAct>
 )
 

@@ -17,7 +17,7 @@ const TemplateField = () => {
       label="Template"
       name="templateId"
       options={[["", "None"], ...(data?.items ?? []).map(({ id, name }) => [id, name] as const)]}
-      hint="Gives what is left empty here, and limits the agent"
+      hint="Fills in what is left empty here, and limits the agent"
     />
   )
 }
@@ -36,15 +36,15 @@ const Create = () => (
   >
     <div className="row2">
       <Field label="Name" name="name" placeholder="invoice-reader" />
-      <Field label="Owner" name="ownerUserId" hint="Whose agent it is, in your own terms" />
+      <Field label="Owner" name="ownerUserId" hint="Who is responsible for it, in your own terms" />
     </div>
     <Field label="Description" name="description" />
     <TenantField />
     <TemplateField />
-    <ScopePicker name="scopeCeiling" label="Scopes it may ever be granted" />
+    <ScopePicker name="scopeCeiling" label="Scope ceiling" />
     <div className="row2">
-      <Field label="Longest life of a token in minutes" name="maxCredentialTtlSeconds" unit={60} placeholder="60" />
-      <Field label="Most that one call may reserve, in US dollars" name="perTurnBudget" placeholder="no limit" />
+      <Field label="Maximum token lifetime in minutes" name="maxCredentialTtlSeconds" unit={60} placeholder="60" />
+      <Field label="Maximum reservation per call, in US dollars" name="perTurnBudget" placeholder="no limit" />
     </div>
   </Make>
 )
@@ -53,19 +53,19 @@ const Create = () => (
 export default () => (
   <ListPage
     title="Agents"
-    lead="Programs that act by themselves. Each has an owner and the most that it may ever do."
+    lead="Programs that act on their own. Each has an owner and a ceiling on what it may do."
     actions={<Create />}
     name="agents.list"
     searches="Name, owner or id"
     filters={[{ key: "status", label: "Status", options: Object.keys(tones) }, useTenantFilter()]}
     rowClass={({ status }) => (status === "retired" ? "gone" : undefined)}
-    empty={["There is no agent yet", "An agent gets short-lived tokens with part of the scopes that you give it here."]}
+    empty={["There is no agent yet", "An agent gets short-lived tokens, with scopes within the ceiling that you set."]}
     columns={[
       { title: "Name", sort: "name", cell: ({ id, name }) => <NameLink name={name} to={`/agents/${id}`} /> },
       { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
       ...useTenantColumn(),
       { title: "Owner", cell: ({ ownerUserId }) => orNone(ownerUserId, (owner) => <Cut text={owner} />) },
-      { title: "May be granted", cell: ({ scopeCeiling }) => <ScopeChips scopes={scopeCeiling} /> },
+      { title: "Scope ceiling", cell: ({ scopeCeiling }) => <ScopeChips scopes={scopeCeiling} /> },
       ...useSpendColumn("agent"),
       { title: "Last seen", sort: "lastSeenAt", cell: ({ lastSeenAt }) => <Moment at={lastSeenAt} /> },
       { title: "Registered", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }

@@ -27,18 +27,18 @@ export default () => (
     )}
     actions={[CopyId, EditKey, RotateKey, RevokeKey]}
     facts={(key) => [
-      ["It may", <Chips none="nothing" texts={key.scopes} />],
-      ["Tenant", <TenantName id={key.tenantId} none="none: of the whole installation" />],
+      ["Scopes", <Chips none="nothing" texts={key.scopes} />],
+      ["Tenant", <TenantName id={key.tenantId} none="none (the whole installation)" />],
       key.applicationId === null ? null : ["Application", <Named kind="application" id={key.applicationId} />],
       [
-        "Made",
+        "Created",
         <>
           <Moment at={key.createdAt} style="full" /> by <PrincipalName name={key.createdBy} />
         </>
       ],
       key.rotatedFrom === null
         ? null
-        : ["In the place of", <Link href={`/api-keys/${key.rotatedFrom}`}>the key before it</Link>],
+        : ["Replaces", <Link href={`/api-keys/${key.rotatedFrom}`}>the previous key</Link>],
       ["Last used", <Moment at={key.lastUsedAt} />],
       ["Expires", key.expiresAt === null ? "never, unless it is revoked" : <Moment at={key.expiresAt} style="full" />]
     ]}
@@ -52,8 +52,8 @@ export default () => (
         <Card title="Call with it">
           <div className="in stack">
             <p className="soft">
-              Put the key that begins with <code>{start}</code> in the place of <code>YOUR_KEY</code>. It was shown
-              once, when it was made; rotate it for another one.
+              Put the key that begins with <code>{start}</code> in place of <code>YOUR_KEY</code>. It was shown once,
+              when it was created; rotate it to get a new one.
             </p>
             <Snippets />
           </div>

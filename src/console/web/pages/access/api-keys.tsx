@@ -14,15 +14,15 @@ const create = formOf("apiKeys.create")
 
 const Create = () => (
   <create.Make
-    label="Make a key"
-    title="Make an API key"
-    action="Make the key"
+    label="Create a key"
+    title="Create an API key"
+    action="Create the key"
     wide
     needs={write}
     shows={(made) => <Made made={made} />}
   >
     <KeyFields>
-      <TenantField none="None: of the whole installation" />
+      <TenantField none="None (the whole installation)" />
     </KeyFields>
   </create.Make>
 )
@@ -32,15 +32,13 @@ const CreateFirst = ({ onClose }: { readonly onClose: () => void }) => {
   const [, go] = useLocation()
   return (
     <create.Dialog
-      title="Make the first API key"
-      action="Make the key"
+      title="Create the first API key"
+      action="Create the key"
       wide
       onClose={onClose}
       shows={(made) => <Made made={made} onKept={() => go("/")} />}
     >
-      <p>
-        Programs use a key to call the API and the models. This one may call models; change what it may do as you like.
-      </p>
+      <p>Programs use a key to call the API and the models. This one may call models; change its scopes as you like.</p>
       <KeyFields scopes={["llm:complete", "llm:embed", "llm:read"]} />
     </create.Dialog>
   )
@@ -52,7 +50,7 @@ export default function ApiKeys() {
   return (
     <ListPage
       title="API keys"
-      lead="What programs call this service with. A key can do what its scopes say, and no more than who made it."
+      lead="Programs call this service with a key. A key may do what its scopes allow, and no more than its creator."
       actions={<Create />}
       name="apiKeys.list"
       filters={[{ key: "applicationId", label: "Application", options: useApplications() }, useTenantFilter()]}
@@ -74,9 +72,9 @@ export default function ApiKeys() {
         ...useTenantColumn(),
         { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },
         ...useSpendColumn("api-key"),
-        { title: "Used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
+        { title: "Last used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
         {
-          title: "Made",
+          title: "Created",
           sort: "createdAt",
           cell: ({ createdAt, expiresAt }) => (
             <span className="lines">

@@ -27,7 +27,7 @@ const Fields = ({ kind, provider }: { readonly kind: Kind; readonly provider?: P
       className="code"
       rows={4}
       placeholder="repo:acme/shop:ref:refs/heads/main"
-      hint="The sub of the tokens that may be exchanged, one on a line; empty for none"
+      hint="The sub of the tokens that may be exchanged, one per line; empty for none"
     />
   ) : (
     <>
@@ -40,7 +40,7 @@ const Fields = ({ kind, provider }: { readonly kind: Kind; readonly provider?: P
           autoComplete="off"
           hint={
             provider?.hasClientSecret === true
-              ? "Empty to keep the one that is stored"
+              ? "Leave empty to keep the stored one"
               : "Stored encrypted and never shown; empty for a public client"
           }
         />
@@ -59,16 +59,16 @@ const Create = () => {
   const [kind, setKind] = useState<Kind>("login")
   return (
     <create.Dialog
-      title="Make an identity provider"
-      action="Make the provider"
-      done="The provider is made"
+      title="Add an identity provider"
+      action="Add the provider"
+      done="The provider is added"
       wide
       body={{ kind }}
     >
       <p>Its OpenID configuration is read first, and a provider that cannot be used is refused.</p>
       <div className="row2">
         <SelectField
-          label="What for"
+          label="Used for"
           value={kind}
           onChange={(event) => setKind(event.target.value === "workload" ? "workload" : "login")}
           options={{ login: "People sign in with it", workload: "Agents exchange its tokens" }}
@@ -81,7 +81,7 @@ const Create = () => {
           hint="Exactly as in the provider's tokens"
         />
       </div>
-      <TenantField none="None: of the whole installation" />
+      <TenantField none="None (the whole installation)" />
       <Fields kind={kind} />
     </create.Dialog>
   )
@@ -168,11 +168,11 @@ const Disable = ({ of: provider }: Of<Provider>) => (
     meaning={
       provider.kind === "login"
         ? [
-            "No sign-in uses it until it is active again. Sessions that it opened go on.",
+            "No sign-in uses it until it is active again. Sessions that it opened continue.",
             "People sign in with it again."
           ]
         : [
-            "Its tokens are not exchanged until it is active again. Sessions that it opened go on.",
+            "Its tokens are not exchanged until it is active again. Sessions that it opened continue.",
             "Its tokens are exchanged again."
           ]
     }
@@ -188,8 +188,8 @@ const Delete = ({ of: provider }: Of<Provider>) => (
     title={`Delete ${provider.issuer}`}
     needs={write}
   >
-    The provider and its client secret are gone for good. The accounts that it made stay, and cannot sign in until they
-    get a password.
+    The provider and its client secret are deleted for good. The accounts that it created stay, and cannot sign in until
+    they get a password.
   </ConfirmAct>
 )
 
@@ -200,7 +200,7 @@ export default () => (
     lead="OpenID Connect issuers that are trusted: for people who sign in, and for workloads."
     actions={
       <Act kind="main" icon="plus" needs={write} opens={<Create />}>
-        Make a provider
+        Add an identity provider
       </Act>
     }
     name="identityProviders.list"
@@ -210,12 +210,12 @@ export default () => (
     rowClass={({ status }) => (status === "active" ? undefined : "gone")}
     empty={[
       "There is no identity provider yet",
-      "With one, people sign in with the accounts that they have, and workloads need no secret."
+      "With one, people sign in with the accounts they already have, and workloads need no secret."
     ]}
     columns={[
       { title: "Issuer", sort: "issuer", cell: ({ issuer }) => <Cut text={issuer} /> },
       { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : ""}>{status}</Tag> },
-      { title: "What for", cell: ({ kind }) => kinds[kind] },
+      { title: "Used for", cell: ({ kind }) => kinds[kind] },
       { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
       { title: "Changed", cell: ({ updatedAt }) => <Moment at={updatedAt} /> }
     ]}

@@ -29,10 +29,10 @@ interface OfKey {
 /** What a key is called, what it may do, and when it ends. */
 export const KeyFields = ({ children, scopes = [] }: OfKey) => (
   <>
-    <create.Field label="Name" name="name" placeholder="nightly-import" hint="Who uses it, so that you know it again" />
+    <create.Field label="Name" name="name" placeholder="nightly-import" hint="Who uses it, so that you recognize it" />
     {children}
     <ScopePicker initial={scopes} isRequired />
-    <create.Field label="Expires" name="expiresAt" hint="Local time; empty for a key that lasts until it is revoked" />
+    <create.Field label="Expires" name="expiresAt" hint="Local time; empty for a key that never expires" />
   </>
 )
 
@@ -46,7 +46,7 @@ export const EditKey = ({ of }: Of<Key>) => (
     unless={of.synthetic ? "The key is that of a synthetic principal" : ended(of)}
   >
     <KeyFields scopes={of.scopes} />
-    <p className="soft">Programs that use the key go on with it; other scopes count within a second.</p>
+    <p className="soft">Programs keep using the key; other scopes apply within a second.</p>
   </update.Change>
 )
 
@@ -60,10 +60,9 @@ export const RotateKey = ({ of }: Of<Key>) => (
     shows={(made) => <Made made={made} />}
   >
     <p>
-      A new key with the same rights takes the place of <code>{of.start}…</code>. The old one works until the grace is
-      over.
+      A new key with the same rights replaces <code>{of.start}…</code>. The old one works until the grace period ends.
     </p>
-    <rotate.Field label="Grace in hours" name="graceSeconds" unit={3600} defaultValue={24} required />
+    <rotate.Field label="Grace period in hours" name="graceSeconds" unit={3600} defaultValue={24} required />
   </rotate.Act>
 )
 

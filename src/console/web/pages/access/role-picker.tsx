@@ -34,7 +34,7 @@ export const RolePicker = ({ initial = [], label = "Roles", name = "roleIds" }: 
       {roles === undefined ? (
         <p className="soft">
           {refusal === "installation-only" ? (
-            "Only accounts of the whole installation see and choose roles."
+            "Only accounts of the whole installation can see and assign roles."
           ) : (
             <>
               To choose roles you need <code>roles:read</code> and <code>applications:read</code>.

@@ -26,7 +26,7 @@ const End = ({ of: session }: Of<Session>) => (
     needs={write}
     unless={session.isActive ? undefined : "The session has ended"}
   >
-    Your product refuses it from the next request on. The trial user can open a new one.
+    Your product refuses it from the next request on. The trial user can start a new one.
   </ConfirmAct>
 )
 
@@ -46,7 +46,7 @@ export const Sessions = ({ userId }: { readonly userId?: number }) => {
     rowClass: ({ isActive }) => (isActive ? undefined : "gone"),
     selection,
     everySeconds: 30,
-    empty: ["There is no session yet", "Your product opens one when a trial user signs in to it."],
+    empty: ["There is no trial session yet", "Your product opens one when a trial user signs in to it."],
     columns: [
       { title: "Session", isNumber: true, cell: ({ id }) => id },
       { title: "Trial user", cell: ({ trialUserId }) => <TrialUserName id={trialUserId} /> },
@@ -69,14 +69,14 @@ export const Sessions = ({ userId }: { readonly userId?: number }) => {
         nameOf={nameOf}
         each={({ id }) => call("sessions.end", { params: { id } })}
       >
-        <p>Your product refuses them from the next request on. Their users can open new ones.</p>
+        <p>Your product refuses them from the next request on. Their users can start new ones.</p>
       </BulkAct>
     </BulkBar>
   )
   return userId === undefined ? (
     <ListPage
-      title="Sessions"
-      lead="Stays of trial users in your product. They end when idle, with the trial, or here."
+      title="Trial sessions"
+      lead="Sessions of trial users in your product. A session ends when it is idle, when the trial ends, or here."
       above={bulk}
       {...listed}
     />

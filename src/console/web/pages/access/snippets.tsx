@@ -103,14 +103,14 @@ codex`
   ]
 ]
 
-/** Ready calls with this service's address: with the key itself while it is shown, else with what stands for it. */
+/** Ready-made calls with this service's address: with the key itself while it is shown, else with what stands for it. */
 export const Snippets = ({ secret = "YOUR_KEY" }: { readonly secret?: string }) => {
   const { data: models } = useCall("llm.models", {})
   // A fresh installation has a model that echoes, and needs no account with a provider.
   const model = models?.find(({ kind }) => kind === "chat")?.id ?? "loopback-1"
   return (
     <Tabs
-      label="Ready calls"
+      label="Ready-made calls"
       tabs={snippetsOf({ base: location.origin, key: secret, model }).map(([title, code]) => [
         title,
         <div key={title} className="stack">

@@ -15,7 +15,7 @@ interface OfSpend {
 
 const Needs = ({ capability }: { readonly capability: string }) => (
   <p className="soft in">
-    This needs the capability <code>{capability}</code>.
+    This requires the capability <code>{capability}</code>.
   </p>
 )
 
@@ -25,7 +25,7 @@ export const SpendCard = ({ filter }: OfSpend) => {
   const search = new URLSearchParams(filter as Readonly<Record<string, string>>).toString()
   const range = lastDays()
   return (
-    <Card title="Spend in 30 days" span={8} link={[`/usage?${search}`, "Open usage"]}>
+    <Card title="Spend in 30 days" span={8} isLevel link={[`/usage?${search}`, "Open usage"]}>
       {may("insights:read") ? (
         <Called name="insights.overview" input={{ query: { ...filter, ...range } }} everySeconds={60}>
           {({ byDay, topModels, totals }) =>
@@ -71,7 +71,7 @@ interface OfCaps {
 
 /** The caps that count what a key or a tenant spends, and the button that sets another one. */
 export const CapsCard = ({ of, subject }: OfCaps) => (
-  <Card title="Caps" span={4} link={["/caps", "All caps"]}>
+  <Card title="Caps" span={4} isLevel link={["/caps", "All caps"]}>
     <div className="in stack">
       <CapsThatApply of={subject} />
       <div>

@@ -30,7 +30,7 @@ const Overview = ({ of: tenant }: Of<Tenant>) => (
         facts={[
           ["Id", <code>{tenant.id}</code>],
           ["Short name", <code>{tenant.slug}</code>],
-          ["Made", <Moment at={tenant.createdAt} style="full" />],
+          ["Created", <Moment at={tenant.createdAt} style="full" />],
           ["Settings", <code>{JSON.stringify(tenant.settings)}</code>]
         ]}
       />
@@ -55,7 +55,7 @@ const Keys = ({ of: { id } }: Of<Tenant>) => (
       { title: "Status", cell: (key) => <KeyStatus of={key} /> },
       { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },
       ...useSpendColumn("api-key"),
-      { title: "Used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> }
+      { title: "Last used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> }
     ]}
   />
 )

@@ -20,8 +20,8 @@ const withSettings = <Body,>(body: Body, data: FormData): Body & { readonly sett
   try {
     return { ...body, settings: JSON.parse(textOf(data, "settings") ?? "{}") }
   } catch (cause) {
-    const message = cause instanceof Error ? cause.message : "It is no JSON."
-    throw new Failure(400, { detail: "The settings are no JSON.", errors: [{ path: ["settings"], message }] })
+    const message = cause instanceof Error ? cause.message : "This is not valid JSON."
+    throw new Failure(400, { detail: "The settings are not valid JSON.", errors: [{ path: ["settings"], message }] })
   }
 }
 
@@ -33,7 +33,7 @@ const Fields = ({ tenant }: { readonly tenant?: Tenant }) => (
       name="slug"
       maxLength={63}
       readOnly={tenant?.slug === "default"}
-      hint={tenant === undefined ? "For addresses; made of the name when empty" : "For addresses"}
+      hint={tenant === undefined ? "For addresses; derived from the name when empty" : "For addresses"}
     />
     <TextArea
       label="Settings"
@@ -48,9 +48,9 @@ const Fields = ({ tenant }: { readonly tenant?: Tenant }) => (
 
 const Create = () => (
   <create.Make
-    title="Make a tenant"
-    action="Make the tenant"
-    done="The tenant is made"
+    title="Create a tenant"
+    action="Create the tenant"
+    done="The tenant is created"
     leads={({ id }) => `/tenants/${id}`}
     needs={write}
     body={withSettings}
@@ -72,10 +72,10 @@ export const Suspend = ({ of: tenant }: Of<Tenant>) => (
     isOn={tenant.status === "active"}
     what="tenant"
     needs={write}
-    unless={tenant.slug === "default" ? "The default tenant is never suspended" : undefined}
+    unless={tenant.slug === "default" ? "The default tenant cannot be suspended" : undefined}
     meaning={[
       `Every account, key and agent of ${tenant.name} is refused within a second, until the tenant is activated again.`,
-      "Its accounts, keys and agents are admitted again."
+      "Its accounts, keys and agents work again."
     ]}
   />
 )
@@ -84,7 +84,7 @@ export const Suspend = ({ of: tenant }: Of<Tenant>) => (
 export default () => (
   <ListPage
     title="Tenants"
-    lead="Customers of the installation, kept apart: agents, accounts, keys and money belong to one."
+    lead="Customers of the installation, isolated from each other. Each has its own agents, accounts, keys and spend."
     actions={<Create />}
     name="tenants.list"
     searches="Name, short name or id"
@@ -96,7 +96,7 @@ export default () => (
       { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : "warn"}>{status}</Tag> },
       { title: "Short name", cell: ({ slug }) => <code className="cut">{slug}</code> },
       ...useSpendColumn("tenant"),
-      { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} style="date" /> }
+      { title: "Created", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} style="date" /> }
     ]}
     acts={[Edit, Suspend]}
   />

@@ -24,7 +24,7 @@ const Extend = ({ of: user }: Of<User>) => {
       submit={(form) => extend(user, Number(new FormData(form).get("days")))}
     >
       <p>
-        It ends <Moment at={user.trialEndDate} style="full" />. A trial that is over goes on from now.
+        It ends <Moment at={user.trialEndDate} style="full" />. A trial that is over continues from now.
       </p>
       <DaysField />
     </AskDialog>
@@ -48,8 +48,8 @@ const Deactivate = ({ of: user }: Of<User>) => (
     action={user.isActive ? "Deactivate" : "Activate"}
     needs={write}
     meaning={[
-      `Every session of ${nameOf(user)} ends at once, and no new one is opened until the user is activated again.`,
-      `${user.firstName} can open sessions again while the trial lasts.`
+      `Every session of ${nameOf(user)} ends at once, and no new one can be started until the user is activated again.`,
+      `${user.firstName} can start sessions again while the trial lasts.`
     ]}
   />
 )
@@ -64,7 +64,7 @@ const Delete = ({ of: user }: Of<User>) => (
     needs={write}
     leads={() => "/trial-users"}
   >
-    {nameOf(user)} and the trial are gone for good, and every session ends. <code>{user.email}</code> can be admitted
+    {nameOf(user)} and the trial are gone for good, and every session ends. <code>{user.email}</code> can be added
     again.
   </ConfirmAct>
 )
@@ -89,7 +89,7 @@ export default function TrialUserPage() {
           </>
         ],
         ["E-mail address verified", user.emailVerified ? "yes" : "no"],
-        ["Admitted", <Moment at={user.createdAt} style="full" />]
+        ["Created", <Moment at={user.createdAt} style="full" />]
       ]}
     >
       {(user) => (may("sessions:read") ? <Sessions userId={user.id} /> : null)}

@@ -12,15 +12,15 @@ const { Field, Make } = formOf("trialUsers.create")
 
 const Create = () => (
   <Make
-    label="Admit a user"
-    title="Admit a trial user"
-    action="Admit the user"
+    label="Add a trial user"
+    title="Add a trial user"
+    action="Add the user"
     needs={write}
     leads={({ id }) => `/trial-users/${id}`}
   >
     <p>The trial starts now.</p>
     <PersonFields />
-    <Field label="Organization" name="organization" hint="Stored, and shown nowhere" />
+    <Field label="Organization" name="organization" hint="Stored, but not shown anywhere" />
   </Make>
 )
 
@@ -42,7 +42,7 @@ export default function TrialUsers() {
   return (
     <ListPage
       title="Trial users"
-      lead="People whom your product admits for a trial. They do not sign in here."
+      lead="People who try your product. They do not sign in here."
       actions={<Create />}
       above={
         <BulkBar selection={selection}>
@@ -53,10 +53,10 @@ export default function TrialUsers() {
             each={(user, data) => extend(user, Number(data.get("days")))}
           >
             <DaysField />
-            <p className="soft">They are added to the end of each trial; one that is over goes on from now.</p>
+            <p className="soft">They are added to the end of each trial; one that is over continues from now.</p>
           </BulkAct>
           <BulkAct {...bulk} title="Activate trial users" action="Activate" each={setActive(true)}>
-            <p>They can open sessions again while their trial lasts.</p>
+            <p>They can start sessions again while their trial lasts.</p>
           </BulkAct>
           <BulkAct
             {...bulk}
@@ -67,10 +67,10 @@ export default function TrialUsers() {
             action="End their sessions"
             each={endSessions}
           >
-            <p>Every session of theirs ends. They can open new ones.</p>
+            <p>All their sessions end. They can start new ones.</p>
           </BulkAct>
           <BulkAct {...bulk} button="bad" title="Deactivate trial users" action="Deactivate" each={setActive(false)}>
-            <p>Their sessions end at once, and they open none until they are activated again.</p>
+            <p>Their sessions end at once, and they can start none until they are activated again.</p>
           </BulkAct>
         </BulkBar>
       }
@@ -80,7 +80,7 @@ export default function TrialUsers() {
       nameOf={nameOf}
       rowClass={({ isActive }) => (isActive ? undefined : "gone")}
       selection={selection}
-      empty={["There is no trial user yet", "Admit one here, or let your product do it over the API."]}
+      empty={["There is no trial user yet", "Add one here, or let your product do it through the API."]}
       columns={[
         {
           title: "Name",
@@ -91,7 +91,7 @@ export default function TrialUsers() {
         { title: "State", cell: (user) => <TrialState user={user} /> },
         { title: "Days left", isNumber: true, cell: ({ trialEndDate }) => daysLeft(trialEndDate) },
         { title: "Ends", sort: "trialEndDate", cell: ({ trialEndDate }) => <Moment at={trialEndDate} style="date" /> },
-        { title: "Admitted", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+        { title: "Created", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
       ]}
     />
   )

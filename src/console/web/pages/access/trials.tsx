@@ -24,7 +24,7 @@ export const TrialState = ({ user: { isActive, trialEndDate } }: { readonly user
   return left <= soonDays ? <Tag tone="warn">ends soon</Tag> : <Tag tone="ok">active</Tag>
 }
 
-/** Moves the end of a trial; one that is over goes on from now. */
+/** Moves the end of a trial; one that is over continues from now. */
 export const extend = ({ id, trialEndDate }: User, days: number) =>
   call("trialUsers.update", {
     params: { id },

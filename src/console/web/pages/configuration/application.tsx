@@ -42,9 +42,9 @@ const Edit = ({ of: application }: Of<Application>) => {
 
 const MakeKey = ({ of: application }: Of<Application>) => (
   <key.Make
-    label="Make a key"
-    title={`Make a key of ${application.name}`}
-    action="Make the key"
+    label="Create a key"
+    title={`Create a key of ${application.name}`}
+    action="Create the key"
     wide
     needs="api-keys:write"
     body={{ applicationId: application.id }}
@@ -59,9 +59,7 @@ const MakeKey = ({ of: application }: Of<Application>) => (
 )
 
 const lockOf = (application: Application) =>
-  isBuiltIn(application)
-    ? "A built-in application keeps its short name and its status, and is never deleted"
-    : undefined
+  isBuiltIn(application) ? "A built-in application keeps its short name and status, and cannot be deleted" : undefined
 
 const Suspend = ({ of: application }: Of<Application>) => (
   <SwitchAct
@@ -72,8 +70,8 @@ const Suspend = ({ of: application }: Of<Application>) => (
     needs={write}
     unless={lockOf(application) ?? (application.status === "active" ? undefined : `It is ${application.status}`)}
     meaning={[
-      "It stays with its roles, its keys and its configuration until it is activated again.",
-      "It is active again, with its roles, its keys and its configuration."
+      "It keeps its roles, keys and configuration, and can be activated again.",
+      "It is active again, with its roles, keys and configuration."
     ]}
   />
 )
@@ -88,7 +86,7 @@ const Delete = ({ of: application }: Of<Application>) => (
     unless={lockOf(application)}
     leads={() => "/applications"}
   >
-    The application is gone for good. It is refused while a role, a key or a file belongs to it: delete those first.
+    The application is deleted for good. It is refused while a role, a key or a file belongs to it: delete those first.
   </ConfirmAct>
 )
 
@@ -172,7 +170,7 @@ const Part = ({ children, link, needs, title }: OfPart) => (
       ) : (
         <Empty title="You may not see this">
           <p>
-            It needs the capability <code>{needs}</code>.
+            It requires the capability <code>{needs}</code>.
           </p>
         </Empty>
       )}
@@ -202,7 +200,7 @@ export default () => (
               facts={[
                 ["Id", application.id],
                 ["Short name", <code>{application.slug}</code>],
-                ["Made", <Moment at={application.createdAt} style="full" />],
+                ["Created", <Moment at={application.createdAt} style="full" />],
                 ["Changed", <Moment at={application.updatedAt} style="full" />]
               ]}
             />

@@ -15,8 +15,8 @@ const { Field, Make } = formOf("applications.create")
 
 const Create = () => (
   <Make
-    title="Make an application"
-    action="Make the application"
+    title="Create an application"
+    action="Create the application"
     needs="applications:write"
     leads={({ id }) => `/applications/${id}`}
   >
@@ -26,7 +26,7 @@ const Create = () => (
       name="slug"
       maxLength={63}
       placeholder="billing-portal"
-      hint="For addresses; made of the name when empty"
+      hint="For addresses; derived from the name when empty"
     />
     <Field label="Description" name="description" />
   </Make>
@@ -83,7 +83,7 @@ export default function Applications() {
         },
         { title: "Short name", cell: ({ slug }) => <Cut as="code" text={slug} /> },
         { title: "Description", cell: ({ description }) => orNone(description, (text) => <Cut text={text} />) },
-        { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+        { title: "Created", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
       ]}
     />
   )

@@ -44,7 +44,7 @@ export const EventTypePicker = ({ every, initial = [], label, name }: Picking) =
       <Labelled
         label={label}
         member={name}
-        hint={isEvery ? "Every event, also of kinds that come later" : `${chosen.length} chosen`}
+        hint={isEvery ? "Every event, including kinds that are added later" : `${chosen.length} selected`}
       >
         {(own) => (
           <select
@@ -52,7 +52,7 @@ export const EventTypePicker = ({ every, initial = [], label, name }: Picking) =
             value={isEvery ? "every" : "some"}
             onChange={(event) => setEvery(event.target.value === "every")}
           >
-            <option value="some">Those that are chosen</option>
+            <option value="some">Selected types</option>
             <option value="every">Every event</option>
           </select>
         )}

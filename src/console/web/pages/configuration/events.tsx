@@ -24,7 +24,7 @@ const Fields = ({ types }: { readonly types?: ReadonlyArray<string> }) => (
     <create.Field
       label="Receiver"
       name="sink"
-      hint="Asked with OPTIONS and WebHook-Request-Origin; without its consent nothing is sent"
+      hint="It is asked for consent with OPTIONS and WebHook-Request-Origin, and receives nothing without it"
     />
     <EventTypePicker label="Event types" name="types" every={[]} initial={types} />
   </>
@@ -44,7 +44,7 @@ const Subscribe = () => {
       }
     >
       <Fields />
-      <TenantField none="None: of the whole installation" />
+      <TenantField none="None (the whole installation)" />
       <CheckField
         label="Sign deliveries"
         name="isSigned"
@@ -93,7 +93,7 @@ const Disable = ({ of }: Of<Subscription>) => (
         <code>{of.sink}</code> receives nothing until the subscription is enabled again.
       </>,
       <>
-        <code>{of.sink}</code> is asked for its consent, and receives the events from then on.
+        <code>{of.sink}</code> is asked for its consent, and receives events from then on.
       </>
     ]}
   />
@@ -101,7 +101,7 @@ const Disable = ({ of }: Of<Subscription>) => (
 
 const Delete = ({ of }: Of<Subscription>) => (
   <ConfirmAct name="eventSubscriptions.delete" of={of} verb="Delete" what="subscription" needs={write}>
-    <code>{of.sink}</code> receives nothing more, nor what waits for it.
+    <code>{of.sink}</code> receives nothing more, and waiting events are dropped.
   </ConfirmAct>
 )
 
@@ -109,7 +109,7 @@ const Delete = ({ of }: Of<Subscription>) => (
 export default () => (
   <ListPage
     title="Event subscriptions"
-    lead="Receivers of CloudEvents that have consented. Every entry of the audit log is an event."
+    lead="Receivers of CloudEvents that gave their consent. Every entry of the audit log is an event."
     actions={<Subscribe />}
     name="eventSubscriptions.list"
     searches="Address"
@@ -124,7 +124,7 @@ export default () => (
       { title: "Types", cell: ({ types }) => (types.length === 0 ? "all" : <Cut text={types.join(", ")} />) },
       { title: "Filters", isNumber: true, cell: ({ filters: conditions }) => conditions.length },
       ...useTenantColumn(),
-      { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+      { title: "Created", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
     ]}
     acts={[Edit, Disable, Delete]}
   />

@@ -61,12 +61,12 @@ const Delete = ({ of }: Of<Integration>) => (
     needs={write}
     leads={() => "/integrations"}
   >
-    Its deliveries are deleted with it, also those that wait. <code>{of.url}</code> receives nothing more.
+    Its deliveries are deleted with it, including those that wait. <code>{of.url}</code> receives nothing more.
   </ConfirmAct>
 )
 
 const Deliveries = ({ id }: { readonly id: string }) => {
-  const retry = useChange("integrations.retry", "The delivery is tried again")
+  const retry = useChange("integrations.retry", "The delivery is sent again")
   return (
     <List
       name="integrations.deliveries"
@@ -132,7 +132,10 @@ export default () => (
       ["Address", <code>{of.url}</code>],
       ["Event types", <Chips texts={of.eventTypes} />],
       ["Tenant", <TenantName id={of.tenantId} none="every tenant, and the installation" />],
-      ["Made", <Noted value={<Moment at={of.createdAt} style="full" />} note={<PrincipalName name={of.createdBy} />} />]
+      [
+        "Created",
+        <Noted value={<Moment at={of.createdAt} style="full" />} note={<PrincipalName name={of.createdBy} />} />
+      ]
     ]}
   >
     {({ id }) => <Deliveries id={id} />}

@@ -21,8 +21,8 @@ export const IntegrationFields = ({ types }: { readonly types?: ReadonlyArray<st
 
 const Create = () => (
   <create.Make
-    title="Make an integration"
-    action="Make it"
+    title="Create an integration"
+    action="Create the integration"
     needs="integrations:write"
     shows={({ name, secret }) => <SigningSecret title={`Secret of ${name}`} secret={secret} />}
   >
@@ -50,7 +50,7 @@ export default () => (
     actions={<Create />}
     name="integrations.list"
     searches="Name or address"
-    empty={["Nothing is sent anywhere yet", "An integration tells another system of every change that it asks for."]}
+    empty={["There is no integration yet", "An integration sends the events that you choose to another system."]}
     columns={[
       { title: "Name", sort: "name", cell: ({ id, name }) => <NameLink name={name} to={`/integrations/${id}`} /> },
       { title: "Kind", cell: ({ kind }) => kind },
@@ -65,7 +65,7 @@ export default () => (
           />
         )
       },
-      { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+      { title: "Created", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
     ]}
   />
 )

@@ -13,9 +13,9 @@ const { Field, Make } = formOf("registrationTokens.create")
 
 const Create = () => (
   <Make
-    label="Make a token"
-    title="Make a registration token"
-    action="Make the token"
+    label="Create a token"
+    title="Create a registration token"
+    action="Create the token"
     needs={write}
     shows={({ expiresAt, token }) => (
       <SecretDialog title="Registration token" what="Token" secret={token}>
@@ -26,7 +26,7 @@ const Create = () => (
       </SecretDialog>
     )}
   >
-    <p>An application registers with it, and waits for your approval then.</p>
+    <p>An application registers with it, and then waits for your approval.</p>
     <div className="row2">
       <Field label="Applications" name="uses" defaultValue={1} required />
       <Field label="Valid for hours" name="expiresInSeconds" unit={3600} defaultValue={24} required />
@@ -43,7 +43,7 @@ const Delete = ({ of }: Of<Row<"registrationTokens.list">>) => (
     title={`Delete the token ${of.id.slice(-12)}`}
     needs={write}
   >
-    No application registers with it any more. What has registered stays.
+    Applications can no longer register with it. Those already registered stay.
   </ConfirmAct>
 )
 
@@ -66,7 +66,7 @@ export const RegistrationTokens = ({ above }: { readonly above: ReactNode }) => 
       { title: "Left", isNumber: true, cell: ({ remainingUses, uses }) => `${remainingUses} of ${uses}` },
       { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} /> },
       {
-        title: "Made",
+        title: "Created",
         sort: "createdAt",
         cell: ({ createdAt, createdBy }) => (
           <Noted

@@ -28,7 +28,7 @@ const Approve = ({ name, registration }: Deciding) => (
     unless={decided(registration.status)}
     input={{ params: { id: registration.id } }}
   >
-    <p>It gets an API key with these scopes, which it reads once at its registration URI.</p>
+    <p>It gets an API key with these scopes, which it can read once at its registration URI.</p>
     {registration.apiKeyId === null ? <TenantField /> : null}
     <ScopePicker initial={registration.requestedScopes} />
   </DialogAct>
@@ -47,7 +47,7 @@ const Reject = ({ name, registration: { apiKeyId, id, status } }: Deciding) => (
   >
     {apiKeyId === null
       ? "The application stays, rejected, and gets no key."
-      : "It keeps what it has, and gets no more."}
+      : "It keeps its current scopes, and gets no more."}
   </ConfirmAct>
 )
 
@@ -69,19 +69,19 @@ export const Registration = ({ id, name }: { readonly id: number; readonly name:
         {registration.status === "pending" ? (
           <div className="note">
             <Tag tone="warn">waiting</Tag>
-            <span>It may do nothing more before you decide.</span>
+            <span>It gets no more scopes until you decide.</span>
           </div>
         ) : null}
         <Facts
           facts={[
-            ["Requests", <Chips texts={registration.requestedScopes} />],
-            ["May do now", <Chips texts={registration.grantedScopes} />],
+            ["Requested scopes", <Chips texts={registration.requestedScopes} />],
+            ["Granted scopes", <Chips texts={registration.grantedScopes} />],
             ["Address", orNone(registration.clientUri, String)],
             ["Contacts", <Chips texts={registration.contacts} />],
             [
               "Software",
               <>
-                {registration.softwareId ?? <Soft>not said</Soft>} {registration.softwareVersion}
+                {registration.softwareId ?? <Soft>not given</Soft>} {registration.softwareVersion}
               </>
             ]
           ]}

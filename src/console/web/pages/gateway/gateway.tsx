@@ -53,7 +53,7 @@ const TestProvider = ({ of: providerId }: Of<string>) => {
                 if (form?.reportValidity() === true) ask.mutate({ data: new FormData(form), lists: true })
               }}
             >
-              List its models
+              List models
             </button>
             <button type="submit" className="btn main" disabled={ask.isPending}>
               {ask.isPending ? "Asking …" : "Test"}
@@ -61,7 +61,7 @@ const TestProvider = ({ of: providerId }: Of<string>) => {
           </>
         }
       >
-        <p>It is asked for its list of models, which costs nothing.</p>
+        <p>The test asks the provider for its list of models, which costs nothing.</p>
         <TextField label="Model" name="model" placeholder="any" hint="Whether the provider lists it" />
         <TextField
           label="Key of the service account, or one with llm:admin"
@@ -69,14 +69,14 @@ const TestProvider = ({ of: providerId }: Of<string>) => {
           type="password"
           autoComplete="off"
           required
-          hint="The test uses the provider's stored key, so that a sign-in alone does not allow it. What you enter here is forgotten with this dialog"
+          hint="The test uses the provider's stored key, so that a sign-in alone does not allow it. What you enter here is forgotten when this dialog closes"
         />
         {ask.data?.tested && <TestResult result={ask.data.tested} />}
         {ask.data?.models && (
           <Table
             label="Models of the provider"
             rows={ask.data.models}
-            empty="It lists no model"
+            empty="It lists no models"
             columns={[
               { title: "Model", cell: ({ id }) => <code>{id}</code> },
               { title: "Owner", cell: ({ ownedBy }) => ownedBy },
@@ -85,7 +85,7 @@ const TestProvider = ({ of: providerId }: Of<string>) => {
                 isNumber: true,
                 cell: ({ prices }) => prices && usd(prices.inputUsdPerMTok)
               },
-              { title: "Made", cell: ({ createdAt }) => createdAt && <Moment at={createdAt} style="date" /> }
+              { title: "Created", cell: ({ createdAt }) => createdAt && <Moment at={createdAt} style="date" /> }
             ]}
           />
         )}
@@ -159,7 +159,7 @@ const Providers = () => {
 
 const Reachable = ({ provider: { breaker, reachable } }: { readonly provider: Health }) => (
   <Tag tone={reachable === null ? "" : reachable && breaker === "closed" ? "ok" : "bad"}>
-    {reachable === null ? "not asked yet" : reachable ? "yes" : "no"}
+    {reachable === null ? "not checked yet" : reachable ? "yes" : "no"}
     {breaker === "closed" ? "" : `, breaker ${breaker}`}
   </Tag>
 )
@@ -215,10 +215,10 @@ const Versions = () => (
       input={{ query: { limit: 20 } }}
       label="Versions of the configuration"
       keyOf={({ version }) => String(version)}
-      empty={["No version was written yet", "What runs comes from the environment. A change makes version 1."]}
+      empty={["No version was saved yet", "What runs comes from the environment. The first change creates version 1."]}
       columns={[
         { title: "Version", cell: ({ version }) => <strong>{version}</strong> },
-        { title: "Written", cell: ({ createdAt }) => <Moment at={createdAt} style="full" /> },
+        { title: "Saved", cell: ({ createdAt }) => <Moment at={createdAt} style="full" /> },
         { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
         {
           title: "From",
@@ -241,16 +241,16 @@ const Versions = () => (
 /** Providers with their health, and the gateway's configuration with its versions. */
 export default function Gateway() {
   const may = useCan()
-  const reload = useChange("llmAdmin.reload", "The configuration was read again")
+  const reload = useChange("llmAdmin.reload", "The configuration was reloaded")
   return (
     <Page
       title="Providers"
-      lead="Where calls go, how the providers are, and the configuration that runs."
+      lead="Where calls go, the health of the providers, and the configuration in use."
       actions={
         <>
           <CopyCurl name="llm.health" input={{}} />
           <Act needs="llm:admin" onClick={() => reload.mutate({})}>
-            Read keys again
+            Reload the keys
           </Act>
           <Act needs="llm:admin" opens={<Edit />}>
             Edit as JSON

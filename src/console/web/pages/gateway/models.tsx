@@ -18,7 +18,7 @@ const columns: ReadonlyArray<Column<Model>> = [
   {
     title: "Model",
     cell: ({ aliases, id }) => (
-      <Noted value={<strong>{id}</strong>} note={aliases.length === 0 ? null : `also ${aliases.join(", ")}`} />
+      <Noted value={<strong>{id}</strong>} note={aliases.length === 0 ? null : `alias ${aliases.join(", ")}`} />
     )
   },
   { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
@@ -35,7 +35,7 @@ const columns: ReadonlyArray<Column<Model>> = [
   },
   { title: "Output", isNumber: true, cell: ({ prices }) => prices && usd(prices.outputUsdPerMTok ?? 0) },
   { title: "Context", isNumber: true, cell: ({ contextTokens }) => contextTokens && shortCount(contextTokens) },
-  { title: "Can", cell: ({ capabilities, kind }) => <Chips texts={[kind, ...capabilities]} /> }
+  { title: "Features", cell: ({ capabilities, kind }) => <Chips texts={[kind, ...capabilities]} /> }
 ]
 
 /** Models that callers can request, with their prices. */
@@ -51,13 +51,13 @@ export default function Models() {
   return (
     <Page
       title="Models"
-      lead="What callers can request, and what a million tokens costs. Caps count by these prices."
+      lead="The models that callers can request, with prices per million tokens. Caps in dollars count by these prices."
       actions={<CopyCurl name="llm.models" input={{}} />}
     >
       <div className="filters">
         <FilterChoices
           filters={[
-            { key: "search", label: "Search names, aliases and what they can", isSearched: true },
+            { key: "search", label: "Search names, aliases and features", isSearched: true },
             { key: "provider", label: "Provider", options: providers },
             { key: "status", label: "Status", options: Object.keys(tones) }
           ]}

@@ -87,7 +87,7 @@ const Models = ({ chosen, isOpen, listed, onChoose, onOpen }: Choosing) => {
   const free = shown.filter(({ prices }) => !isOpen || prices === null)
   return (
     <fieldset className="models">
-      <legend className="label">Models that callers may ask for</legend>
+      <legend className="label">Models that callers can request</legend>
       {priced.length === 0 ? (
         <p className="soft">The catalogue knows none of these models. Choose some, and say what their tokens cost.</p>
       ) : (
@@ -95,7 +95,7 @@ const Models = ({ chosen, isOpen, listed, onChoose, onOpen }: Choosing) => {
           {(
             [
               [true, `All ${count(priced.length)} that the catalogue prices, and those that it learns later`],
-              [false, "Only those that are chosen here"]
+              [false, "Only the models selected here"]
             ] as const
           ).map(([open, label]) => (
             <div key={label} className="check">
@@ -128,7 +128,7 @@ const Models = ({ chosen, isOpen, listed, onChoose, onOpen }: Choosing) => {
           }
           unless={free.length === 0 ? "All of these are served" : undefined}
         >
-          {free.length > 0 && free.every(({ id }) => chosen.has(id)) ? "Choose none" : "Choose all"}
+          {free.length > 0 && free.every(({ id }) => chosen.has(id)) ? "Select none" : "Select all"}
         </Act>
       </div>
       <div className="choices">
@@ -273,7 +273,7 @@ const ProviderForm = ({ document, of }: OfForm) => {
             if (form?.reportValidity() === true) test.mutate(new FormData(form))
           }}
         >
-          {test.isPending ? "Testing …" : "Test, and list its models"}
+          {test.isPending ? "Testing …" : "Test and list models"}
         </button>
       }
       submit={async (form) => {
@@ -337,7 +337,7 @@ const ProviderForm = ({ document, of }: OfForm) => {
           defaultValue={name}
           pattern="[a-z0-9][a-z0-9._\-]{0,62}"
           title="Small letters, digits, dots and dashes"
-          hint={of === undefined ? "What reports, caps and routes call it" : "Reports and caps know it by this name"}
+          hint={of === undefined ? "The name in reports, caps and routes" : "The name in reports, caps and routes"}
         />
       </div>
       <Fault cause={test.error} />

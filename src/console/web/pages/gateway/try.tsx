@@ -159,7 +159,7 @@ export default function Try() {
     try {
       show(await stream(body, key === "" ? undefined : key, (answer) => show({ answer }), controller.signal))
     } catch (cause) {
-      show({ failure: controller.signal.aborted ? "It was stopped. What came so far is charged." : reasonOf(cause) })
+      show({ failure: controller.signal.aborted ? "Stopped. What was received so far is charged." : reasonOf(cause) })
     }
     setRunning(undefined)
     end.current?.scrollIntoView({ block: "nearest" })
@@ -199,8 +199,8 @@ export default function Try() {
               onChange={(event) => setKey(event.target.value)}
               hint={
                 mayCall
-                  ? "Empty: the call is yours. With a key it is the key's, which stays in memory only"
-                  : "You lack llm:complete: a key is needed, which stays in memory only"
+                  ? "Empty: the call is made as you. With a key it is made as that key, which stays in memory only"
+                  : "You do not have llm:complete: enter a key, which stays in memory only"
               }
             />
           </div>

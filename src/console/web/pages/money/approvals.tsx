@@ -43,8 +43,8 @@ const FourEyes = ({ items }: Pick<Decision, "items">) => {
     <>
       <p>
         {items.length === 1 ? "This request" : own.length === 1 ? "One of them" : `${count(own.length)} of them`} came
-        from you, or from a key or an account that you or your account’s maker have made. Another approver has to
-        decide, such as an account made by <code>npm run operator -- create EMAIL</code> or by a sign-in with an
+        from you, or from a key or an account that you or your account’s creator created. Another approver has to
+        decide, such as an account created by <code>npm run operator -- create EMAIL</code> or by a sign-in with an
         identity provider, or the service account with its key, which the first start prints.
       </p>
       <TextField
@@ -53,7 +53,7 @@ const FourEyes = ({ items }: Pick<Decision, "items">) => {
         type="password"
         autoComplete="off"
         required
-        hint="The audit log names the service account; the key is forgotten with this dialog"
+        hint="The audit log names the service account; the key is forgotten when this dialog closes"
       />
     </>
   )
@@ -145,7 +145,7 @@ const Asked = ({ of: { reservation } }: Of<Pending>) => {
   return (
     <Facts
       facts={[
-        ["Asked by", agentId === null ? <PrincipalName name={createdBy} /> : <AgentName id={agentId} />],
+        ["Requested by", agentId === null ? <PrincipalName name={createdBy} /> : <AgentName id={agentId} />],
         agentId === null ? null : ["With", <PrincipalName name={createdBy} />],
         ["Tenant", <TenantName id={tenantId} />],
         ["Amount", <strong>{usd(amountUsd)}</strong>],
@@ -154,7 +154,7 @@ const Asked = ({ of: { reservation } }: Of<Pending>) => {
         taskType === null ? null : ["Task type", taskType],
         userId === null ? null : ["User", userId],
         planId === null ? null : ["Plan", <Link href={`/reservations?planId=${planId}`}>{shortId(planId)}</Link>],
-        ["Asked", <Moment at={reservation.createdAt} style="full" />],
+        ["Requested", <Moment at={reservation.createdAt} style="full" />],
         ["Expires in", <Countdown at={reservation.expiresAt} />]
       ]}
     />
@@ -195,7 +195,7 @@ const ApproveDialog = ({ items: given, onDecided }: Pick<Decision, "items" | "on
     >
       {only === undefined ? null : <Asked of={only} />}
       {items.length === 0 ? (
-        <p>Nothing waits any more: it was decided elsewhere, or has expired.</p>
+        <p>Nothing is waiting any more: it was decided elsewhere, or has expired.</p>
       ) : shortages.length === 0 ? (
         <p>Every cap has room for {items.length === 1 ? "it" : "them"} now.</p>
       ) : (
@@ -210,7 +210,7 @@ const ApproveDialog = ({ items: given, onDecided }: Pick<Decision, "items" | "on
           To raise a cap you need the capability <code>budgets:write</code>; a ceiling that fits needs no raise.
         </p>
       ) : fixed.length === 0 && shortages.length > 0 ? (
-        <p>A raise is of exactly what is short, and lasts until the period of the cap ends.</p>
+        <p>A raise covers exactly what is missing, and lasts until the period of the cap ends.</p>
       ) : null}
       <div className="row2">
         <approve.Field
@@ -274,13 +274,13 @@ const waitedFor = (caps: ReadonlyArray<Cap>) => caps.filter(({ hasRoom }) => !ha
 export default function Approvals() {
   const [chosen, setChosen] = useState<ReadonlyArray<Pending>>([])
   const forget = () => setChosen([])
-  const which = chosen.length === 0 ? "chosen" : chosen.length
-  const unless = chosen.length === 0 ? "Choose reservations first" : undefined
+  const which = chosen.length === 0 ? "selected" : chosen.length
+  const unless = chosen.length === 0 ? "Select reservations first" : undefined
   const together = { items: chosen, onDecided: forget, unless }
   return (
     <ListPage
       title="Approvals"
-      lead="Reservations that a cap had no room for. Each waits for a decision until it expires."
+      lead="Reservations that exceed a cap. Each waits for a decision until it expires."
       actions={
         <>
           <Deny {...together} label={`Deny ${which}`} />
@@ -293,16 +293,16 @@ export default function Approvals() {
       label="Held reservations"
       keyOf={({ reservation }) => reservation.id}
       empty={[
-        "Nothing waits for an approval",
-        "A cap that asks for approval holds what it has no room for, and it appears here."
+        "Nothing is waiting for approval",
+        "A cap that asks for approval holds what exceeds it, and it appears here."
       ]}
       columns={[
         {
-          title: "Choose",
+          title: "Select",
           cell: (item) => (
             <input
               type="checkbox"
-              aria-label={`Choose ${usd(item.reservation.amountUsd)} of ${item.reservation.createdBy}`}
+              aria-label={`Select ${usd(item.reservation.amountUsd)} of ${item.reservation.createdBy}`}
               checked={chosen.some(({ reservation }) => reservation.id === item.reservation.id)}
               onChange={(event) =>
                 setChosen(
@@ -317,7 +317,7 @@ export default function Approvals() {
         { title: "Amount", isNumber: true, cell: ({ reservation }) => <strong>{usd(reservation.amountUsd)}</strong> },
         { title: "Expires in", isNumber: true, cell: ({ reservation }) => <Countdown at={reservation.expiresAt} /> },
         {
-          title: "Asked by",
+          title: "Requested by",
           cell: ({ reservation: { agentId, createdBy } }) =>
             agentId === null ? <PrincipalName name={createdBy} /> : <AgentName id={agentId} />
         },

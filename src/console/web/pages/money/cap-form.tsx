@@ -41,7 +41,7 @@ const adverbs: Readonly<Record<string, string>> = {
   month: "monthly",
   quarter: "quarterly",
   year: "yearly",
-  total: "in all",
+  total: "all time",
   rolling: "rolling"
 }
 
@@ -55,7 +55,7 @@ const anchors: Readonly<Record<string, string>> = {
 
 const everyOne = [
   ["", "Any"],
-  ["each", "Each by itself"]
+  ["each", "Each separately"]
 ] as const
 
 const thresholdsOf = (data: FormData): ReadonlyArray<Threshold> =>
@@ -228,7 +228,7 @@ const Past = ({
           {hasEach ? ", all of them together" : ""}.{" "}
         </>
       )}
-      It counts from now on, and nothing that was spent before
+      It counts from now on; earlier spend does not count
       {found === undefined || found.end === 0 ? "" : `; the first ${terms.period} ends on ${shown.format(found.end)}`}.
     </p>
   )
@@ -338,7 +338,7 @@ const Target = ({ onScope, onTenant, scope, tenantId }: OfTarget) => {
           data-member="text"
           list="models-of-caps"
           placeholder="any"
-          hint="“each” counts each by itself"
+          hint="“each” counts each separately"
           value={scope.model ?? ""}
           onChange={(event) => onScope({ model: event.target.value })}
         />
@@ -349,7 +349,7 @@ const Target = ({ onScope, onTenant, scope, tenantId }: OfTarget) => {
         ))}
       </datalist>
       <details>
-        <summary>An application, provider, task type or user alone</summary>
+        <summary>Limit it to an application, provider, task type or user</summary>
         <div className="row2">
           <SelectField
             label="Application"
@@ -404,12 +404,12 @@ const Alerts = ({ thresholds }: { readonly thresholds: ReadonlyArray<Threshold> 
 
 const Mode = ({ mode = "hard" }: { readonly mode?: Cap["mode"] }) => (
   <create.Field
-    label="When it is full"
+    label="When exceeded"
     name="mode"
     defaultValue={mode}
     options={{
-      hard: "Refuse what is beyond",
-      approval: "Hold what is beyond until it is approved",
+      hard: "Refuse the request",
+      approval: "Hold the request for approval",
       soft: "Only count and alert"
     }}
   />
@@ -467,9 +467,9 @@ export const MakeCap = ({ onClose, target }: { readonly onClose?: () => void; re
   const suggested = `${named ?? tenantName ?? "Everything"}, ${adverbs[terms.period]}`
   return (
     <create.Dialog
-      title={target === undefined || named === undefined ? "Make a cap" : `Set a cap for ${named}`}
-      action="Make the cap"
-      done="The cap is made"
+      title={target === undefined || named === undefined ? "Create a cap" : `Set a cap for ${named}`}
+      action="Create the cap"
+      done="The cap is created"
       wide
       onClose={onClose}
       body={(body, data) => ({

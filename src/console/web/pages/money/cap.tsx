@@ -29,7 +29,7 @@ const Raise = ({ of: cap }: Of<Cap>) => (
     input={{ params: { id: cap.id } }}
   >
     <p>A raise is added to the limit of {quantity(cap.limit, cap.unit)} until it expires or is ended.</p>
-    <raise.Field label={`By how much, in ${cap.unit === "usd" ? "US dollars" : cap.unit}`} name="amount" />
+    <raise.Field label={`Amount in ${cap.unit === "usd" ? "US dollars" : cap.unit}`} name="amount" />
     <raise.Field label="Reason" name="reason" placeholder="Month-end close" />
     <raise.Field label="Expires" name="expiresAt" hint="Local time; empty for one that lasts until it is ended" />
   </raise.Act>
@@ -46,10 +46,10 @@ const EndRaise = ({ cap, of: grant }: Of<Grant> & { readonly cap: Cap }) => (
     what="raise"
     title={`End a raise of ${cap.name}`}
     needs={write}
-    unless={isOver(grant) ? "It is over" : undefined}
+    unless={isOver(grant) ? "It has ended" : undefined}
   >
-    {quantity(grant.amount, cap.unit)}, granted for “{grant.reason}”, are no longer part of the limit. What is already
-    spent stays spent.
+    {quantity(grant.amount, cap.unit)}, granted for “{grant.reason}”, are no longer part of the limit. Amounts already
+    spent stay spent.
   </ConfirmAct>
 )
 
@@ -159,7 +159,7 @@ const Grants = ({ of: cap }: Of<Cap>) => {
           { title: "By", isNumber: true, cell: ({ amount }) => quantity(amount, cap.unit) },
           { title: "Reason", cell: ({ reason }) => reason },
           { title: "Granted", cell: ({ createdAt }) => <Moment at={createdAt} /> },
-          { title: "By whom", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
+          { title: "Granted by", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
           {
             title: "Until",
             cell: ({ endedAt, expiresAt }) =>
@@ -180,12 +180,12 @@ const Alerts = ({ of: cap }: Of<Cap>) =>
         name="budgetAlerts.list"
         input={{ query: { capId: cap.id } }}
         label="Alerts"
-        empty="No threshold was passed yet"
+        empty="No threshold has been passed yet"
         columns={[
           { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} style="full" /> },
           { title: "Threshold", cell: ({ measure, percent: at }) => `${percent(at, 0)} ${measure}` },
           {
-            title: "Of",
+            title: "Subject",
             cell: ({ scope }) => (
               <span className="chip">
                 <ScopeText scope={scope} />
@@ -226,8 +226,8 @@ export default function OneCap() {
       what="Cap"
       lead={(cap) => (
         <>
-          {quantity(cap.limit, cap.unit)} {periodText(cap)} on <ScopeText scope={cap.scope} />; when it is full it{" "}
-          {modes[cap.mode]}.
+          {quantity(cap.limit, cap.unit)} {periodText(cap)} on <ScopeText scope={cap.scope} />; when the limit is
+          reached it {modes[cap.mode]}.
         </>
       )}
       copies={

@@ -24,7 +24,7 @@ export const CapsThatApply = ({ of }: { readonly of: Query<"budgetCaps.applicabl
   if (!useCan()("budgets:read")) {
     return (
       <p className="soft">
-        The caps that apply need the capability <code>budgets:read</code>.
+        Showing the caps that apply requires the capability <code>budgets:read</code>.
       </p>
     )
   }

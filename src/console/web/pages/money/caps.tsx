@@ -57,7 +57,7 @@ const Use = ({ cap }: { readonly cap: Cap }) => {
           </span>
           <span className="num">{quantity(cap.limit, cap.unit)} each</span>
         </div>
-        <div className="legend">{data === undefined ? "…" : "nothing was spent under it in this period"}</div>
+        <div className="legend">{data === undefined ? "…" : "nothing was spent in this period"}</div>
       </div>
     )
   }
@@ -72,7 +72,7 @@ const Use = ({ cap }: { readonly cap: Cap }) => {
           thresholds={spentThresholds(cap)}
         />
       ))}
-      {counters.length > shownCounters ? <Link href={href}>All of its counters</Link> : null}
+      {counters.length > shownCounters ? <Link href={href}>All counters</Link> : null}
     </div>
   )
 }
@@ -125,7 +125,7 @@ const CapsByCreation = () => {
       lead={lead}
       actions={
         <Act kind="main" icon="plus" needs={write} opens={<MakeCap />}>
-          Make a cap
+          Create a cap
         </Act>
       }
       name="budgetCaps.list"
@@ -145,7 +145,7 @@ const CapsByCreation = () => {
             A cap limits what may be spent in a period: by everyone, by one agent or by each, on one model or on all.
           </p>
           <Act kind="main" needs={write} opens={<MakeCap />}>
-            Make a cap
+            Create a cap
           </Act>
         </Empty>
       }
@@ -153,7 +153,7 @@ const CapsByCreation = () => {
         { title: "Name and use", sort: "name", isWide: true, cell: (cap) => <Use cap={cap} /> },
         {
           title: "Period",
-          cell: (cap) => <Noted isBelow value={periodText(cap)} note={`${modes[cap.mode]} when it is full`} />
+          cell: (cap) => <Noted isBelow value={periodText(cap)} note={`${modes[cap.mode]} when the limit is reached`} />
         },
         { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : ""}>{status}</Tag> }
       ]}
@@ -187,7 +187,7 @@ export const PauseCap = ({ of: cap }: Of<Cap>) => (
     what="cap"
     needs={write}
     meaning={[
-      "While it is paused it counts and refuses nothing.",
+      "While it is paused it neither counts nor refuses anything.",
       <>
         It limits <ScopeText scope={cap.scope} /> to {quantity(cap.limit, cap.unit)} again, and counts from now on.
       </>
@@ -198,6 +198,6 @@ export const PauseCap = ({ of: cap }: Of<Cap>) => (
 export const DeleteCap = ({ of: cap }: Of<Cap>) => (
   <ConfirmAct name="budgetCaps.delete" of={cap} verb="Delete" what="cap" needs={write}>
     The limit of {quantity(cap.limit, cap.unit)} {periodText(cap)} on <ScopeText scope={cap.scope} /> ends at once, with
-    its grants. What was counted stays in the reports.
+    its raises. Past usage stays in the reports.
   </ConfirmAct>
 )

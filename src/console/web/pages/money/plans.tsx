@@ -57,8 +57,8 @@ const Extend = ({ of: plan }: Of<Plan>) => (
     unless={endedOf(plan)}
     input={{ params: { agentId: plan.agentId, planId: plan.id } }}
   >
-    <p>What is added to its {usd(plan.budgetUsd)} is held on every cap that governs the plan, or on none.</p>
-    <Field label="By how much, in US dollars" name="additionalUsd" />
+    <p>The amount added to its {usd(plan.budgetUsd)} is held on every cap that governs the plan, or on none.</p>
+    <Field label="Amount in US dollars" name="additionalUsd" />
     <Field label="Reason" name="reason" placeholder="More invoices than expected" />
   </DialogAct>
 )
@@ -82,7 +82,7 @@ const End = ({ of: plan, verb }: Of<Plan> & { readonly verb: keyof typeof ending
     needs={write}
     unless={endedOf(plan)}
   >
-    Its {usd(plan.remainingUsd)} can no longer be drawn: this {endings[verb][1]} A plan that has ended stays ended.
+    Its {usd(plan.remainingUsd)} can no longer be spent: this {endings[verb][1]} A plan that has ended stays ended.
   </ConfirmAct>
 )
 
@@ -121,7 +121,7 @@ export default () => (
       { title: "Spend", isWide: true, cell: (plan) => <Spend plan={plan} /> },
       { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
       {
-        title: "Began",
+        title: "Started",
         sort: "createdAt",
         cell: ({ createdAt, endedAt, expiresAt }) => (
           <Noted
@@ -129,7 +129,7 @@ export default () => (
             value={<Moment at={createdAt} />}
             note={
               (endedAt ?? expiresAt) === null ? (
-                "no end is set"
+                "no end set"
               ) : (
                 <>
                   {endedAt === null ? "ends" : "ended"} <Moment at={endedAt ?? expiresAt} />

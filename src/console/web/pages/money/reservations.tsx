@@ -12,7 +12,7 @@ const tones = { held: "warn", open: "ok", denied: "bad", expired: "", released: 
 export default () => (
   <ListPage
     title="Reservations"
-    lead="Budget that is reserved for a call before it is made. Settling it charges the actual cost and gives back the rest."
+    lead="Budget that is reserved for a call before it is made. Settling it charges the actual cost and releases the rest."
     filters={[
       { key: "state", label: "State", options: states },
       { key: "agentId", label: "Agent", options: useAgents() },
@@ -28,7 +28,7 @@ export default () => (
       "The gateway reserves before each call; other programs reserve with POST /api/spend/reserve."
     ]}
     columns={[
-      { title: "Made", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> },
+      { title: "Created", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> },
       {
         title: "State",
         cell: ({ decidedBy, decisionReason, late, state }) => (

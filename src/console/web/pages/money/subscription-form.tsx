@@ -27,7 +27,7 @@ const Fields = () => (
     <create.Field
       label="Beyond the quota"
       name="overage"
-      options={{ allow: "The provider is used all the same", deny: "Routing passes it by" }}
+      options={{ allow: "Keep using the provider", deny: "Route around the provider" }}
     />
   </>
 )

@@ -38,7 +38,7 @@ const Days = ({ use }: { readonly use: Use }) => {
         keyOf={({ date }) => date}
         columns={[
           { title: "Day", cell: ({ date }) => date },
-          { title: "Used", isNumber: true, cell: ({ used }) => quantity(used, quota.unit) }
+          { title: "Last used", isNumber: true, cell: ({ used }) => quantity(used, quota.unit) }
         ]}
       />
     </>
@@ -57,7 +57,7 @@ const factsOf = (use: Use): Known => {
         {percent(use.percentElapsed)} is over
       </>
     ],
-    ["At its end", use.projected === null ? "known after its first tenth" : inUnit(use.projected)],
+    ["At its end", use.projected === null ? "known after the first tenth of the period" : inUnit(use.projected)],
     ["Used up", use.exhaustsAt === null ? "it lasts" : <Moment at={use.exhaustsAt} style="full" />]
   ]
 }

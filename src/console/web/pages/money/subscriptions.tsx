@@ -23,11 +23,11 @@ const Use = ({ of }: Of<Subscription>) => {
     <div className={`cap ${tone}`}>
       <Meter label={`Use of ${of.name}`} max={100} now={used} text={`${percent(data.percentUsed)} used`}>
         <i style={{ width: `${used}%` }} />
-        <u style={{ left: `${Math.min(data.percentElapsed, 100)}%` }} title="How much of the period is over" />
+        <u style={{ left: `${Math.min(data.percentElapsed, 100)}%` }} title="Elapsed part of the period" />
       </Meter>
       <div className="legend">
         <span>
-          {percent(data.percentUsed)} used, {percent(data.percentElapsed)} of the period is over
+          {percent(data.percentUsed)} used, {percent(data.percentElapsed)} of the period has passed
         </span>
         <span className="end">
           {data.exhaustsAt === null ? "lasts for the period" : "used up "}
@@ -40,16 +40,16 @@ const Use = ({ of }: Of<Subscription>) => {
 
 const Delete = ({ of }: Of<Subscription>) => (
   <ConfirmAct name="subscriptions.delete" of={of} verb="Delete" what="subscription" needs={write}>
-    Routing no longer prefers {of.provider} for its quota of {quantity(of.quota.amount, of.quota.unit)}. What was used
-    under it stays in the reports; nothing is cancelled at the provider.
+    Routing no longer prefers {of.provider} for its quota of {quantity(of.quota.amount, of.quota.unit)}. Past usage
+    stays in the reports; nothing is cancelled at the provider.
   </ConfirmAct>
 )
 
 /** Quotas at providers that are paid for ahead. */
 export default () => (
   <ListPage
-    title="Subscriptions"
-    lead="Quotas at providers that are paid for ahead, and how much of them is used."
+    title="Provider subscriptions"
+    lead="Prepaid quotas at providers, and how much of each is used."
     actions={<AddSubscription />}
     name="subscriptions.list"
     searches="Name, provider or plan"
@@ -57,10 +57,7 @@ export default () => (
     filters={[useTenantFilter()]}
     input={{ query: { limit: 20 } }}
     rowClass={({ status }) => (status === "ended" ? "gone" : undefined)}
-    empty={[
-      "There is no subscription yet",
-      "With one, routing can use what is already paid for before what is paid by use."
-    ]}
+    empty={["There is no subscription yet", "With one, routing can use prepaid quota before it pays per use."]}
     columns={[
       {
         title: "Subscription",
@@ -77,7 +74,7 @@ export default () => (
       { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
       { title: "Use", isWide: true, cell: (of) => <Use of={of} /> },
       {
-        title: "Each period",
+        title: "Price",
         cell: ({ pending, period, priceUsd, quota }) => (
           <>
             <Noted isBelow value={quantity(quota.amount, quota.unit)} note={`${usd(priceUsd)} a ${period}`} />

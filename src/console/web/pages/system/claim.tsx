@@ -34,11 +34,11 @@ export const Claim = () => {
         onSubmit={(data) => claim.mutate(data, { onSuccess: () => void onSuccess() })}
         actions={
           <button type="submit" className="btn main" disabled={claim.isPending}>
-            Make the account
+            Create the account
           </button>
         }
       >
-        <p>Make the first account. It is an Administrator of this installation.</p>
+        <p>Create the first account. It is an Administrator of this installation.</p>
         <TextField label="E-mail address" name="email" type="email" autoComplete="username" required autoFocus />
         <TextField label="Name" name="name" autoComplete="name" maxLength={100} required />
         <PasswordField label="Password" name="password" autoComplete="new-password" />

@@ -50,8 +50,8 @@ const Held = () => {
   const waiting = data.nextCursor === null ? count(data.items.length) : `More than ${data.items.length}`
   return (
     <Note tag={`${waiting} held`} link={["/approvals", "Review"]}>
-      {data.items.length === 1 ? "A reservation waits" : "Reservations wait"} for an approval. The next one expires{" "}
-      <Moment at={first.expiresAt} />.
+      {data.items.length === 1 ? "A reservation is waiting" : "Reservations are waiting"} for approval. The next one
+      expires <Moment at={first.expiresAt} />.
     </Note>
   )
 }
@@ -61,8 +61,8 @@ const Refused = () => {
   const { latest, times } = useRefusals({})
   const [last] = latest
   return last === undefined ? null : (
-    <Note tag={`${times} refused`} link={["/requests?tab=refused&range=24h", "Look"]}>
-      Caps had no room for what was asked in the last 24 hours. The last one was <Moment at={last.occurredAt} />.
+    <Note tag={`${times} refused`} link={["/requests?tab=refused&range=24h", "View"]}>
+      Caps refused requests in the last 24 hours. The latest was <Moment at={last.occurredAt} />.
     </Note>
   )
 }
@@ -74,9 +74,9 @@ const FirstSteps = () => {
   const usage = useCall("usage.list", { query: { limit: 1 } }, { everySeconds: 10 })
   if (keys.data === undefined || caps.data === undefined || usage.data === undefined) return null
   const steps = [
-    ["Make an API key", "It is shown with a ready call for curl and the SDKs.", "/api-keys?create=first", keys.data],
-    ["Call a model with it", "Or try one here, without a program.", "/try", usage.data],
-    ["Make a cap", "It refuses, or holds for approval, what is beyond its limit.", "/caps?create=first", caps.data]
+    ["Create an API key", "It comes with ready-made calls for curl and the SDKs.", "/api-keys?create=first", keys.data],
+    ["Call a model with it", "Or try one here, without writing a program.", "/try", usage.data],
+    ["Create a cap", "It refuses, or holds for approval, what exceeds its limit.", "/caps?create=first", caps.data]
   ] as const
   if (steps.every(([, , , { items }]) => items.length > 0)) return null
   return (
@@ -122,7 +122,7 @@ const Spend = () => {
                   "none in the 30 days before"
                 ) : (
                   <>
-                    <PercentChange percent={changePercent} /> to the 30 days before
+                    <PercentChange percent={changePercent} /> vs. the 30 days before
                   </>
                 )
               }
@@ -181,7 +181,7 @@ const Spend = () => {
               <div className="in stack">
                 {caps.length === 0 ? (
                   <Empty title="There is no cap yet">
-                    <ButtonLink href="/caps?create=first">Make a cap</ButtonLink>
+                    <ButtonLink href="/caps?create=first">Create a cap</ButtonLink>
                   </Empty>
                 ) : (
                   caps
@@ -278,7 +278,7 @@ const People = () => (
             ["Spend today, in UTC", usd(now.spendTodayUsd), "/usage?range=24h"],
             ["Reserved by open reservations", usd(now.openReservationsUsd), "/reservations?state=open"],
             ["Active trial users", count(now.activeTrialUsers), "/trial-users?active=true"],
-            ["Trials that end within 7 days", count(now.trialsEndingSoon), endingTrials],
+            ["Trials ending within 7 days", count(now.trialsEndingSoon), endingTrials],
             ["Active sessions of trial users", count(now.activeSessions), "/sessions?active=true"],
             ["Agents", count(now.agents), "/agents"],
             ["Applications", count(now.totalApplications), "/applications"]

@@ -46,7 +46,7 @@ export default function Settings() {
   return (
     <Page
       title="Settings"
-      lead="What this replica was started with. Settings are changed where it is started, not here."
+      lead="What this replica was started with. Change settings where it is started."
       actions={
         <>
           <CopyCurl name="dashboard.settings" input={{}} />
@@ -63,7 +63,7 @@ export default function Settings() {
                 Version {version}, {environment}
               </p>
               <div className="filters">
-                <Search label="Key or meaning" value={values.search} onSearch={(value) => set("search", value)} />
+                <Search label="Name or description" value={values.search} onSearch={(value) => set("search", value)} />
               </div>
               <section className="card">
                 <Table

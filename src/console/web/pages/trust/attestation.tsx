@@ -16,9 +16,9 @@ const end = formOf("attestationKeys.end")
 
 const Create = () => (
   <create.Make
-    label="Make a key"
-    title="Make an attestation key"
-    action="Make the key"
+    label="Create a key"
+    title="Create an attestation key"
+    action="Create the key"
     done="The key is published"
     needs={write}
     body={(body, data) => {
@@ -34,10 +34,10 @@ const Create = () => (
       options={{
         "sign-tokens": "sign tokens",
         "sign-statements": "sign statements",
-        verify: "verify: trust a key of others"
+        verify: "verify: trust the key of another party"
       }}
       defaultValue="sign-statements"
-      hint="A key to sign with is generated here, and its private half never leaves."
+      hint="A signing key is generated here, and its private half never leaves the service."
     />
     <TextArea
       label="Public key"
@@ -53,7 +53,7 @@ const endedOf = ({ status }: Key) => (status === "active" || status === "pending
 const Rotate = ({ of }: Of<Key>) => (
   <rotate.Act
     needs={write}
-    unless={of.purpose === "verify" ? "Keys of others are not rotated here" : endedOf(of)}
+    unless={of.purpose === "verify" ? "Keys of other parties are not rotated here" : endedOf(of)}
     title={`Rotate ${of.name}`}
     action="Rotate"
     done="The new key is published, and signs in ten minutes"
@@ -66,7 +66,7 @@ const Rotate = ({ of }: Of<Key>) => (
       label="Overlap in hours"
       name="overlapSeconds"
       unit={3600}
-      hint="Empty: so long that no token outlives its key"
+      hint="Empty: long enough that no token outlives its key"
     />
   </rotate.Act>
 )
@@ -84,13 +84,13 @@ const End = ({ of }: Of<Key>) => (
     body={(_, data) => ({ reason: data.has("compromised") ? "compromised" : "superseded" })}
   >
     <p>
-      At once and for good: tokens signed with <code>{of.keyId}</code> are refused within a second, and another key
-      signs in its place.
+      This takes effect at once and cannot be undone: tokens signed with <code>{of.keyId}</code> are refused within a
+      second, and another key signs in its place.
     </p>
     <CheckField
-      label="It may be in other hands"
+      label="It may be compromised"
       name="compromised"
-      hint="Then nothing that it ever signed counts any more, and verification of the audit log reports its checkpoints."
+      hint="Then nothing that it ever signed is trusted, and verification of the audit log reports its checkpoints."
     />
   </end.Act>
 )

@@ -114,7 +114,7 @@ export default () => (
     ]}
   >
     {({ changes, outcome }) => (
-      <Card title={outcome === "success" ? "What changed" : "What was asked"}>
+      <Card title={outcome === "success" ? "What changed" : "What was requested"}>
         {changes === null ? <Empty title="This entry records no members" /> : <Compared {...changes} />}
       </Card>
     )}

@@ -58,7 +58,7 @@ const Verdict = ({ verified }: { readonly verified: Answer<"auditLogs.verify"> }
 const Verify = () => (
   <Dialog title="Verify the log" wide>
     <div className="in">
-      <p>Every entry that is left is compared with its link in the chain, and the chain with its signed checkpoints.</p>
+      <p>Every retained entry is compared with its link in the chain, and the chain with its signed checkpoints.</p>
       <Called name="auditLogs.verify" input={{}}>
         {(answer) => <Verdict verified={answer} />}
       </Called>
@@ -99,7 +99,7 @@ export default function Audit() {
   return (
     <ListPage
       title="Audit log"
-      lead="Every change, with who made it, from where, and what was before. The chain proves that none is missing."
+      lead="Every change: who made it, from where, and the values before and after. The chain proves that none is missing."
       actions={
         <>
           <Act kind={isFollowing ? "main" : ""} onClick={() => setFollowing(!isFollowing)}>
@@ -142,7 +142,7 @@ export default function Audit() {
         { key: "userId", label: "Actor", nameOf: (name) => <PrincipalName name={name} isPlain /> },
         {
           key: "entityId",
-          label: "Of",
+          label: "Subject",
           nameOf: (id) => <EntityName type={values.entityType ?? ""} id={id} isPlain />
         },
         { key: "tenantId", label: "Tenant", nameOf: (id) => <TenantText id={id} /> },
@@ -172,7 +172,7 @@ export default function Audit() {
         { title: "Outcome", cell: ({ outcome }) => <Tag tone={outcomeTones[outcome]}>{outcome}</Tag> },
         { title: "Actor", cell: ({ userId }) => by({ userId }, userId, <PrincipalName name={userId} isPlain />) },
         {
-          title: "Of",
+          title: "Subject",
           cell: ({ entityId, entityType }) => (
             <>
               {words(entityType)}{" "}

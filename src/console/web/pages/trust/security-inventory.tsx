@@ -15,7 +15,7 @@ export default () => (
     filters={[{ key: "kind", label: "Kind", options: kinds.map((kind) => [kind, words(kind)]) }]}
     label="Identities"
     keyOf={({ id, kind }) => `${kind} ${id}`}
-    empty="There is no identity but people"
+    empty="There are no identities besides people"
     columns={[
       { title: "Kind", cell: ({ kind }) => words(kind) },
       {
@@ -38,7 +38,7 @@ export default () => (
             </>
           )
       },
-      { title: "Used", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
+      { title: "Last used", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
       { title: "Ends", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> },
       {
         title: "Granted",

@@ -121,8 +121,8 @@ export default function Report() {
         <>
           <p className="soft">
             {completedAt === null
-              ? "It is being made."
-              : `${count(checked)} identities were checked; open are ${severities.map((severity) => `${findings[severity]} ${severity}`).join(", ")}.`}
+              ? "The report is being created."
+              : `${count(checked)} identities were checked; open findings: ${severities.map((severity) => `${findings[severity]} ${severity}`).join(", ")}.`}
           </p>
           <Findings id={id} />
         </>

@@ -17,10 +17,10 @@ export const severities = ["critical", "high", "medium", "low"] as const
 const Request = () => (
   <DialogAct
     button="main"
-    title="Make a report"
-    label="Make a report"
-    action="Make it"
-    done="The report is being made"
+    title="Create a report"
+    label="Create a report"
+    action="Create the report"
+    done="The report is being created"
     needs="security:write"
   >
     <Field label="Kind" name="kind" options={kinds} />
@@ -44,7 +44,7 @@ export default () => (
     label="Reports"
     empty={[
       "There is no report yet",
-      "A report applies every rule to every identity that is no person, and takes seconds."
+      "A report applies every rule to every identity that is not a person, and takes seconds."
     ]}
     columns={[
       {

@@ -15,7 +15,7 @@ const kinds = {
   spike: "spike",
   "level-shift": "lasting change",
   loop: "loop",
-  "burn-rate": "cap burns fast",
+  "burn-rate": "fast burn of a cap",
   new: "new"
 } as const
 const tones = { open: "warn", acknowledged: "ok", dismissed: "" } as const
@@ -39,9 +39,9 @@ const usageOf = ({ dimension, end, key, start }: Anomaly): string => {
 
 /** What is decided, by the status after it: the verb, and what it says. */
 const decisions = {
-  acknowledged: ["Acknowledge", "An acknowledged anomaly was one, and someone takes care of it."],
-  dismissed: ["Dismiss", "A dismissed anomaly was none: the cost was expected."],
-  open: ["Open again", "It waits for a decision again."]
+  acknowledged: ["Acknowledge", "The anomaly is real, and someone is taking care of it."],
+  dismissed: ["Dismiss", "It is not an anomaly: the cost was expected."],
+  open: ["Reopen", "It is waiting for a decision again."]
 } as const
 
 /** The button for a decision, and the dialog that asks why. */
@@ -49,7 +49,7 @@ const Decide = ({ anomaly, status }: { readonly anomaly: Anomaly; readonly statu
   const [verb, meaning] = decisions[status]
   return (
     <DialogAct
-      title={`${verb}: ${usd(anomaly.impactUsd)} beyond what is usual`}
+      title={`${verb}: ${usd(anomaly.impactUsd)} above the usual`}
       action={verb}
       done={`The anomaly is ${status}`}
       needs="insights:write"
@@ -57,7 +57,7 @@ const Decide = ({ anomaly, status }: { readonly anomaly: Anomaly; readonly statu
       body={{ status }}
     >
       <p>{meaning}</p>
-      <Field label="Reason" name="reason" required={status !== "open"} hint="The audit log keeps it" />
+      <Field label="Reason" name="reason" required={status !== "open"} hint="It is recorded in the audit log" />
     </DialogAct>
   )
 }
@@ -75,13 +75,13 @@ export default function Anomalies() {
   return (
     <ListPage
       title="Anomalies"
-      lead="Cost that its own past makes improbable, and that is worth money. Each episode is reported once."
+      lead="Costs that are unlikely given their own history, and large enough to matter. Each episode is reported once."
       filters={[
         { key: "status", label: "Status", options: ["open", "acknowledged", "dismissed"] },
         { key: "kind", label: "Kind", options: Object.entries(kinds) },
         {
           key: "dimension",
-          label: "Of",
+          label: "Subject",
           options: ["agent", "model", "task-type", "plan", "cap"].map((name) => [name, words(name).toLowerCase()])
         },
         useTenantFilter()
@@ -95,9 +95,10 @@ export default function Anomalies() {
       ]}
       columns={[
         {
-          title: "Of",
+          title: "Subject",
           cell: (anomaly) => (
             <Noted
+              isBelow
               value={
                 <Link href={usageOf(anomaly)} title={anomaly.key}>
                   <strong>{nameOf(anomaly)}</strong>
@@ -111,20 +112,23 @@ export default function Anomalies() {
         {
           title: "Began",
           cell: ({ detectedAt, start }) => (
-            <Noted value={<Moment at={start} />} note={`detected ${relative(detectedAt)}`} />
+            <Noted isBelow value={<Moment at={start} style="full" />} note={`detected ${relative(detectedAt)}`} />
           )
         },
-        { title: "Usual", isNumber: true, cell: ({ expectedUsd }) => usd(expectedUsd) },
-        { title: "Actual", isNumber: true, cell: ({ actualUsd }) => usd(actualUsd) },
+        {
+          title: "Cost",
+          isNumber: true,
+          cell: ({ actualUsd, expectedUsd }) => (
+            <Noted isBelow value={usd(actualUsd)} note={`usually ${usd(expectedUsd)}`} />
+          )
+        },
         { title: "Impact", isNumber: true, cell: ({ impactUsd }) => <strong>{usd(impactUsd)}</strong> },
         {
-          title: "Most of it",
+          title: "Main contributor",
           cell: ({ contributors }) =>
-            contributors.slice(0, 1).map((one) => (
-              <span key={one.key} className="chip">
-                {nameOf(one)} {usd(one.costUsd)}
-              </span>
-            ))
+            contributors
+              .slice(0, 1)
+              .map((one) => <Noted key={one.key} isBelow value={nameOf(one)} note={usd(one.costUsd)} />)
         },
         {
           title: "Status",

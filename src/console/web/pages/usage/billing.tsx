@@ -92,7 +92,7 @@ const Lines = ({ lines, title }: Shown) => (
     {lines.length > shownLines ? (
       <p className="pager">
         <small>
-          The first {shownLines} lines are shown; the download has all {count(lines.length)}.
+          The first {shownLines} lines are shown; the download contains all {count(lines.length)}.
         </small>
       </p>
     ) : null}
@@ -130,7 +130,7 @@ export default function Billing() {
   return (
     <Page
       title="Billing report"
-      lead="What was charged and refunded in a month of UTC, equal to the ledger to the nano-dollar."
+      lead="What was charged and refunded in a calendar month (UTC). It matches the ledger to the nano-dollar."
       actions={<CopyCurl name="billing.report" input={{ body: { ...boundsOf(month), format: "csv" } }} />}
     >
       <div className="filters">
@@ -151,7 +151,7 @@ export default function Billing() {
             <Tile
               label={`Charged in ${nameOf(month)}`}
               value={<Usd amount={(answer as Report).totals.costUsd} />}
-              detail="less what was refunded"
+              detail="net of refunds"
             />
           </div>
         )}
@@ -174,12 +174,12 @@ export default function Billing() {
               options={formats}
             />
             {format === "focus" ? (
-              <SelectField label="Version of FOCUS" name="focusVersion" options={["1.4", "1.2"]} />
+              <SelectField label="FOCUS version" name="focusVersion" options={["1.4", "1.2"]} />
             ) : null}
           </div>
           {format === "focus" ? null : (
             <fieldset>
-              <legend className="label">One line for each</legend>
+              <legend className="label">Group by</legend>
               <div className="choices">
                 {groupings.map((name) => (
                   <CheckField
@@ -190,7 +190,7 @@ export default function Billing() {
                   />
                 ))}
               </div>
-              <small>Without any there is one line for each charge and refund.</small>
+              <small>If none is selected, there is one line for each charge and refund.</small>
             </fieldset>
           )}
           <CheckField

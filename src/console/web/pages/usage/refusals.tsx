@@ -22,13 +22,13 @@ export const refused = { actionType: "SpendRefused", outcome: "denied" } as cons
 export const refusalColumns: ReadonlyArray<Column<Entry>> = [
   { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} /> },
   {
-    title: "Times",
+    title: "Refusals",
     isNumber: true,
     // The repetitions of a minute become an entry of their own when it is over.
     cell: ({ count: times, occurredAt }) =>
       Date.now() - Date.parse(occurredAt) < countedSeconds * 1000 ? <Soft>{count(times)} so far</Soft> : count(times)
   },
-  { title: "Who asked", cell: ({ userId }) => <PrincipalName name={userId} /> },
+  { title: "Requested by", cell: ({ userId }) => <PrincipalName name={userId} /> },
   {
     title: "Why",
     cell: ({ id, reason }) => {
@@ -102,13 +102,13 @@ export const Refused = () => {
   return (
     <ListPage
       title="Requests"
-      lead="What a cap or a plan had no room for. It cost nothing, and was not sent to a provider."
+      lead="Requests that a cap or a plan refused. They cost nothing, and were not sent to a provider."
       above={<RequestTabs />}
       filters={[
         ...rangeFilters(chosen),
         ofTenant,
         { key: "entityId", label: "Cap", nameOf: (id) => <EntityName type="BudgetCap" id={id} isPlain />, removes },
-        { key: "userId", label: "Who asked", nameOf: (name) => <PrincipalName name={name} isPlain />, removes }
+        { key: "userId", label: "Requested by", nameOf: (name) => <PrincipalName name={name} isPlain />, removes }
       ]}
       name="auditLogs.list"
       input={{ query: { ...refused, startDate: from, ...(to === undefined ? {} : { endDate: to }) } }}
@@ -116,7 +116,7 @@ export const Refused = () => {
       label="Refused requests"
       empty={[
         "No cap refused anything in this range",
-        "A call that a cap has no room for appears here at once; repeated ones are counted by the minute."
+        "A refused call appears here at once; repeated ones are counted by the minute."
       ]}
       columns={[...refusalColumns.slice(0, 1), refusedBy, ...refusalColumns.slice(1)]}
     />

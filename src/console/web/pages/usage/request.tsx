@@ -41,7 +41,7 @@ const Id = ({ id, what }: { readonly id: string; readonly what: string }) => (
 const factsOf = (of: Request): Known => {
   const { agentId, apiKeyId, dialect, latencyMs, model, modelAsked, modelServed, operation } = of
   const other = (name: string | null, what: string) => (name === null || name === model ? [] : [`${what} ${name}`])
-  const names = [...other(modelAsked, "asked for as"), ...other(modelServed, "served by")]
+  const names = [...other(modelAsked, "requested as"), ...other(modelServed, "served by")]
   const times = [
     ...(of.upstreamLatencyMs === null ? [] : [`${milliseconds(of.upstreamLatencyMs)} of it at providers`]),
     ...(of.timeToFirstTokenMs === null ? [] : [`first token after ${milliseconds(of.timeToFirstTokenMs)}`])
@@ -65,13 +65,13 @@ const factsOf = (of: Request): Known => {
             {milliseconds(latencyMs)} <small>{times.join(", ")}</small>
           </>
         ],
-    ["Cost from", `${words(of.method)}${of.late ? ", late" : ""}`],
+    ["Cost source", `${words(of.method)}${of.late ? ", late" : ""}`],
     of.savedUsd === 0 ? null : ["Saved by the cache", <Usd amount={of.savedUsd} />],
     agentId === null ? null : ["Agent", <AgentName id={agentId} />],
     apiKeyId === null ? null : ["API key", <PrincipalName name={`api-key:${apiKeyId}`} />],
     [`agent:${agentId}`, `api-key:${apiKeyId}`].includes(of.createdBy)
       ? null
-      : ["Made by", <PrincipalName name={of.createdBy} />],
+      : ["Requested by", <PrincipalName name={of.createdBy} />],
     ["Tenant", <TenantName id={of.tenantId} />],
     of.userId === null ? null : ["User", of.userId],
     of.taskType === null ? null : ["Task type", of.taskType],
@@ -107,7 +107,7 @@ const Attempts = ({ of: { attempts } }: OfRequest) =>
           { title: "Provider", cell: ({ provider }) => provider },
           { title: "Model", cell: ({ model }) => model },
           { title: "Status", cell: ({ error = null, status }) => <Status of={{ error, status }} /> },
-          { title: "Took", isNumber: true, cell: ({ durationMs }) => milliseconds(durationMs) },
+          { title: "Duration", isNumber: true, cell: ({ durationMs }) => milliseconds(durationMs) },
           { title: "Why", cell: ({ error }) => <span className="wrap">{error?.message ?? "answered"}</span> }
         ]}
       />
@@ -138,13 +138,13 @@ const Charges = ({ of: { charges, costUsd, inputTokens, outputTokens, toolUses }
         "It cost nothing",
         inputTokens === null
           ? "No tokens were counted."
-          : `${count(inputTokens)} tokens were read, ${count(outputTokens ?? 0)} written.`
+          : `${count(inputTokens)} input tokens, ${count(outputTokens ?? 0)} output tokens.`
       ]}
       columns={[
         { title: "What", cell: ({ meter }) => meters[meter] ?? words(meter) },
         { title: "Tokens", isNumber: true, cell: ({ tokens }) => count(tokens) },
         {
-          title: "Price of a million",
+          title: "Price per million",
           isNumber: true,
           cell: ({ usdPerMTok }) => (usdPerMTok === null ? null : <Usd amount={usdPerMTok} />)
         },
@@ -165,7 +165,7 @@ const Charges = ({ of: { charges, costUsd, inputTokens, outputTokens, toolUses }
 )
 
 const Budget = ({ of: { caps, reservation, reservationId } }: OfRequest) => (
-  <Card title="Counted by" link={[`/reservations?search=${reservationId}`, "Reservation"]}>
+  <Card title="Budget" link={[`/reservations?search=${reservationId}`, "Reservation"]}>
     {reservation === null ? null : (
       <p className="in">
         <Usd amount={reservation.amountUsd} /> were reserved before the call; the reservation is {reservation.state}.
@@ -180,7 +180,7 @@ const Budget = ({ of: { caps, reservation, reservationId } }: OfRequest) => (
         { title: "Cap", cell: ({ capId }) => <CapName id={capId} /> },
         { title: "Period", cell: ({ period }) => period },
         { title: "Counts", cell: ({ unit }) => (unit === "usd" ? "US dollars" : unit) },
-        { title: "When it is full", cell: ({ mode }) => mode }
+        { title: "When exceeded", cell: ({ mode }) => mode }
       ]}
     />
   </Card>
@@ -203,7 +203,8 @@ const Transcript = ({ of: { hasTranscript, reservationId } }: OfRequest) => {
     return (
       <Card title="Transcript">
         <p className="in soft">
-          Its prompt and its answer are not stored. They are while <code>Llm:Gateway:LogContent</code> is on.
+          The prompt and the answer of this request were not stored. They are stored while{" "}
+          <code>Llm:Gateway:LogContent</code> is on.
         </p>
       </Card>
     )
@@ -213,14 +214,10 @@ const Transcript = ({ of: { hasTranscript, reservationId } }: OfRequest) => {
       <div className="in stack">
         {read.data === undefined ? (
           <>
-            <p className="soft">Each reading is an entry of the audit log.</p>
+            <p className="soft">Each time it is shown, an entry is added to the audit log.</p>
             <div className="acts">
-              <Act
-                needs="llm:admin"
-                onClick={() => read.mutate()}
-                unless={read.isPending ? "It is being read" : undefined}
-              >
-                Read it
+              <Act needs="llm:admin" onClick={() => read.mutate()} unless={read.isPending ? "Loading" : undefined}>
+                Show the transcript
               </Act>
             </div>
           </>

@@ -62,7 +62,7 @@ const Charged = ({ id }: { readonly id: string | undefined }) => {
     <>
       <ListPage
         title="Requests"
-        lead="Every gateway call that was sent, and every reservation that was reconciled."
+        lead="Every call that the gateway sent, and every reservation that was reconciled."
         above={<RequestTabs />}
         actions={<Download name="usage.export" input={exported} text="Export CSV" to="usage.csv" />}
         filters={[...rangeFilters(chosen), ...filters]}
@@ -118,7 +118,7 @@ const Charged = ({ id }: { readonly id: string | undefined }) => {
   )
 }
 
-/** What was asked of models: what was charged, and what a cap refused; and each request that was charged, at its own address. */
+/** What was requested of models: what was charged, and what a cap refused; and each request that was charged, at its own address. */
 export default function Requests() {
   const [search] = useSearchParams()
   const { id } = useParams()

@@ -91,7 +91,7 @@ const Totals = ({ filters, range, toFailed }: Total) => (
           value={<Usd amount={totals.costUsd} />}
           detail={
             <>
-              <Change now={totals.costUsd} then={previous.costUsd} /> to <Usd amount={previous.costUsd} /> before
+              <Change now={totals.costUsd} then={previous.costUsd} /> vs. <Usd amount={previous.costUsd} /> before
             </>
           }
         />
@@ -100,7 +100,7 @@ const Totals = ({ filters, range, toFailed }: Total) => (
           value={count(totals.requests)}
           detail={
             <>
-              <Change isNeutral now={totals.requests} then={previous.requests} /> to {count(previous.requests)} before
+              <Change isNeutral now={totals.requests} then={previous.requests} /> vs. {count(previous.requests)} before
             </>
           }
         />
@@ -184,7 +184,7 @@ export default function Usage() {
       <div className="filters">
         <Choice
           isRequired
-          label="By"
+          label="Group by"
           value={dimension}
           options={Object.entries(dimensions).map(([name, [, text]]) => [name, text.toLowerCase()] as const)}
           onChange={(value) => set("by", value)}
@@ -198,7 +198,7 @@ export default function Usage() {
                 checked={compares}
                 onChange={(event) => set("compare", event.target.checked ? "previous" : "")}
               />
-              Compare to the period before
+              Compare with the previous period
             </label>,
             ...filters
           ]}

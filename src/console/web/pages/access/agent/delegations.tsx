@@ -15,8 +15,8 @@ export const Delegate = ({ of: agent }: Of<Agent>) => (
   <Make
     label="Delegate"
     title={`Let ${agent.name} act for another`}
-    action="Make the delegation"
-    done="The delegation is made"
+    action="Create the delegation"
+    done="The delegation is created"
     wide
     button=""
     needs={write}
@@ -48,7 +48,7 @@ const Revoke = ({ agent, of }: Of<Row<"delegations.list">> & { readonly agent: A
     needs={write}
     unless={of.status === "active" ? undefined : `The delegation is ${of.status}`}
   >
-    {agent.name} no longer acts for <code>{of.subject}</code>, and every token that it got for that ends.
+    {agent.name} can no longer act for <code>{of.subject}</code>, and every token that it got for that ends.
   </ConfirmAct>
 )
 
@@ -61,8 +61,8 @@ export const Delegations = ({ of: agent }: Of<Agent>) => (
     order="-createdAt"
     rowClass={rowClass}
     empty={[
-      "The agent acts only for itself",
-      "A delegation lets it exchange the tokens of an account or of another agent."
+      "The agent acts only on its own behalf",
+      "A delegation lets it act on behalf of an account or of another agent."
     ]}
     columns={[
       {
@@ -77,7 +77,7 @@ export const Delegations = ({ of: agent }: Of<Agent>) => (
       { title: "Status", cell: ({ status }) => <Status of={status} /> },
       { title: "Scopes", cell: ({ scopes }) => <ScopeChips scopes={scopes} /> },
       { title: "Reason", cell: ({ reason }) => reason ?? <Soft>none</Soft> },
-      { title: "Used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
+      { title: "Last used", sort: "lastUsedAt", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} /> },
       { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} style="date" /> }
     ]}
     acts={(of) => <Revoke agent={agent} of={of} />}

@@ -23,14 +23,14 @@ export const Edit = ({ of: agent }: Of<Agent>) => (
       <Field label="Owner" name="ownerUserId" />
     </div>
     <Field label="Description" name="description" />
-    <ScopePicker name="scopeCeiling" label="Scopes it may ever be granted" initial={agent.scopeCeiling} />
+    <ScopePicker name="scopeCeiling" label="Scope ceiling" initial={agent.scopeCeiling} />
     <div className="row2">
-      <Field label="Longest life of a token in seconds" name="maxCredentialTtlSeconds" />
-      <Field label="Most that one call may reserve, in US dollars" name="perTurnBudget" placeholder="no limit" />
+      <Field label="Maximum token lifetime in seconds" name="maxCredentialTtlSeconds" />
+      <Field label="Maximum reservation per call, in US dollars" name="perTurnBudget" placeholder="no limit" />
     </div>
     <div className="row2">
-      <Field label="Task types" name="allowedTaskTypes" hint="With commas between them; empty for any" />
-      <Field label="Task type of calls that name none" name="defaultTaskType" />
+      <Field label="Task types" name="allowedTaskTypes" hint="Comma-separated; empty for any" />
+      <Field label="Default task type" name="defaultTaskType" />
     </div>
   </Change>
 )
@@ -52,8 +52,8 @@ export const Suspend = ({ of: agent }: Of<Agent>) => (
 
 export const Retire = ({ of: agent }: Of<Agent>) => (
   <ConfirmAct name="agents.retire" of={agent} verb="Retire" what="agent" needs={write} unless={retired(agent)}>
-    The agent, its keys, its delegations and all its tokens end for good. What it did stays in the audit log, and its
-    name is free again.
+    The agent, its keys, its delegations and all its tokens end for good. Its actions stay in the audit log, and its
+    name can be used again.
   </ConfirmAct>
 )
 
@@ -77,7 +77,7 @@ const Spend = ({ of: { id, name, tenantId } }: Of<Agent>) => {
           </Answered>
         ) : (
           <p className="soft">
-            Its spend needs the capability <code>insights:read</code>.
+            Showing its spend requires the capability <code>insights:read</code>.
           </p>
         )}
         <CapsThatApply of={{ agentId: id }} />
@@ -100,17 +100,17 @@ export const Identity = ({ of: agent }: Of<Agent>) => (
           ["Owner", orNone(agent.ownerUserId, String)],
           ["Tenant", <TenantName id={agent.tenantId} />],
           ["Description", orNone(agent.description, String)],
-          ["May be granted", <Chips none="nothing" texts={agent.scopeCeiling} />],
-          ["Longest life of a token", `${count(agent.maxCredentialTtlSeconds / 60)} minutes`],
+          ["Scope ceiling", <Chips none="nothing" texts={agent.scopeCeiling} />],
+          ["Maximum token lifetime", `${count(agent.maxCredentialTtlSeconds / 60)} minutes`],
           [
-            "One call may reserve",
+            "Maximum reservation per call",
             agent.perTurnBudget === null ? <Soft>as much as its caps allow</Soft> : usd(agent.perTurnBudget)
           ],
           [
             "Task types",
             <>
               {agent.allowedTaskTypes.length === 0 ? <Soft>any</Soft> : agent.allowedTaskTypes.join(", ")}
-              {agent.defaultTaskType === null ? null : <small> ({agent.defaultTaskType} when none is named)</small>}
+              {agent.defaultTaskType === null ? null : <small> ({agent.defaultTaskType} by default)</small>}
             </>
           ],
           ["Last seen", <Moment at={agent.lastSeenAt} />],

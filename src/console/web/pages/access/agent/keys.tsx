@@ -64,7 +64,7 @@ const RegisterKey = ({ instead, of: agent }: Of<Agent> & { readonly instead?: Ke
         value={source}
         onChange={(event) => setSource(event.target.value)}
         options={{
-          made: "Make a P-256 pair in this browser and show the private half once",
+          made: "Create a P-256 pair in this browser and show the private half once",
           pasted: "Paste the public half of a pair that the agent has"
         }}
       />
@@ -104,7 +104,7 @@ const PrivateKey = ({ of: agent, pem }: Of<Agent> & { readonly pem: string }) =>
     title={`Private key of ${agent.name}`}
     what="Private key"
     secret={pem}
-    note="Copy it now: it was made in this browser, is shown this once, and is stored nowhere."
+    note="Copy it now: it was created in this browser, is shown only once, and is not stored anywhere."
   />
 )
 
@@ -119,7 +119,7 @@ const Revoke = ({ agent, of }: Of<Key> & { readonly agent: Agent }) => (
     needs={write}
     unless={ended(of)}
   >
-    The agent gets no new token with it. Tokens that it got before go on until they end.
+    The agent gets no new token with it. Tokens that it already has stay valid until they expire.
   </ConfirmAct>
 )
 
@@ -135,7 +135,7 @@ export const Keys = ({ of: agent }: Of<Agent>) => (
     rowClass={rowClass}
     empty={[
       "The agent has no key",
-      "With a key of its own it gets tokens by itself, and no secret has to be passed on."
+      "With a key of its own it requests its own tokens, and no secret has to be shared."
     ]}
     columns={[
       { title: "Key id", cell: ({ kid }) => <strong>{kid}</strong> },

@@ -36,7 +36,7 @@ export const IssueToken = ({ of: agent }: Of<Agent>) => {
     >
       <p>For an agent without a key of its own. The holder of the token acts as the agent until it ends.</p>
       <Field
-        label="Life in minutes"
+        label="Lifetime in minutes"
         name="ttlSeconds"
         unit={60}
         min={1}
@@ -59,7 +59,7 @@ const Revoke = ({ of: { id, status } }: Of<Row<"agentCredentials.list">>) => (
     needs={write}
     unless={status === "active" ? undefined : `The token is ${status}`}
   >
-    It is refused at once, and so is everything that was exchanged from it.
+    It is refused at once, and so are all tokens that were exchanged for it.
   </ConfirmAct>
 )
 

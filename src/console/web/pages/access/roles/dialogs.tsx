@@ -32,7 +32,7 @@ export const Review = ({ differences, edits, onSaved }: Reviewed) => (
       )
     }
   >
-    <p>It holds at once, for everyone who has the role.</p>
+    <p>It takes effect at once, for everyone who has the role.</p>
     {differences.map(({ added, removed, role }) => (
       <section key={role.id} aria-label={role.name}>
         <strong>{role.name}</strong>
@@ -56,10 +56,10 @@ export const Review = ({ differences, edits, onSaved }: Reviewed) => (
 export const Create = ({ application }: { readonly application: Application }) => (
   <create.Make
     button=""
-    label="Make a role"
-    title={`Make a role of ${application.name}`}
-    action="Make the role"
-    done="The role is made; give it its capabilities in the matrix"
+    label="Create a role"
+    title={`Create a role of ${application.name}`}
+    action="Create the role"
+    done="The role is created; choose its capabilities in the matrix"
     needs={write}
     body={{ applicationId: application.id, capabilities: [] }}
   >
@@ -69,7 +69,7 @@ export const Create = ({ application }: { readonly application: Application }) =
 )
 
 export const Edit = ({ isFixed, role }: { readonly isFixed: boolean; readonly role: Role }) => {
-  const unless = isFixed ? "A built-in role is neither changed nor deleted" : undefined
+  const unless = isFixed ? "A built-in role cannot be changed or deleted" : undefined
   return (
     <update.Dialog
       title={role.name}
@@ -89,8 +89,8 @@ export const Edit = ({ isFixed, role }: { readonly isFixed: boolean; readonly ro
           needs={write}
           unless={unless}
         >
-          The role and its {role.capabilities.length} capabilities are gone for good. While an account has it, it cannot
-          be deleted.
+          The role and its {role.capabilities.length} capabilities are deleted for good. While an account has it, it
+          cannot be deleted.
         </ConfirmAct>
       }
     >

@@ -86,7 +86,7 @@ export const Matrix = ({ edits, isFixed, lines, onOpen, onToggle, roles }: Shown
                         aria-label={`${title} for ${role.name}`}
                         title={
                           isFixed(role)
-                            ? "A built-in role is not changed"
+                            ? "A built-in role cannot be changed"
                             : state === "by"
                               ? `Comes from ${by}`
                               : undefined

@@ -50,11 +50,11 @@ const OfApplication = ({ application, roles }: OfRoles) => {
     .filter((difference) => difference.added.length + difference.removed.length > 0)
   const toggle = (role: Role, line: Line) => {
     if (isFixed(role)) {
-      announce("A built-in role is not changed")
+      announce("A built-in role cannot be changed")
       return
     }
     const next = toggled(edits.get(role.id) ?? new Set(role.capabilities), line, every)
-    if (next === undefined) announce("A line for every resource gives it; change that one")
+    if (next === undefined) announce("A wider line grants it; change that one")
     else setEdits((before) => new Map(before).set(role.id, next))
   }
   const forget = ({ id }: Role) =>
@@ -95,7 +95,7 @@ const OfApplication = ({ application, roles }: OfRoles) => {
               required
             />
             <button type="submit" className="btn">
-              Add a line
+              Add the capability
             </button>
           </form>
         )}
@@ -121,7 +121,7 @@ const OfApplication = ({ application, roles }: OfRoles) => {
           </span>
         )}
         <span className="acts end">
-          {differences.length === 0 ? null : <Act onClick={() => setEdits(new Map())}>Drop the changes</Act>}
+          {differences.length === 0 ? null : <Act onClick={() => setEdits(new Map())}>Discard the changes</Act>}
           <Act
             kind="main"
             needs={write}
@@ -140,7 +140,7 @@ const OfApplication = ({ application, roles }: OfRoles) => {
           <Nothing
             said={[
               `${application.name} has no role yet`,
-              "A role is a list of capabilities that the application gives a meaning to."
+              "A role is a list of capabilities; the application defines what they mean."
             ]}
           />
         ) : lines.length === 0 ? (
@@ -177,7 +177,7 @@ export default function Roles() {
   return (
     <Page
       title="Roles"
-      lead="Which role may do what. Arrow keys move in the matrix, Space switches."
+      lead="What each role may do. Arrow keys move in the matrix, Space toggles."
       actions={
         <>
           <CopyCurl name="roles.list" input={{ query: { applicationId: application?.id ?? "" } }} />

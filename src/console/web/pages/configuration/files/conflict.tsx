@@ -76,7 +76,7 @@ export const Resolve = ({ conflict: { base, merged, mine, theirs }, isPending, o
             Save the result as version {(theirs.version ?? 0) + 1}
           </button>
           <button type="button" className="btn bad" onClick={onDrop}>
-            Drop my changes and take version {theirs.version}
+            Discard my changes and take version {theirs.version}
           </button>
         </div>
       </div>

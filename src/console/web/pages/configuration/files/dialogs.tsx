@@ -38,8 +38,8 @@ export const Create = ({ application, nodes, within }: Making) => {
   const [type, setType] = useState<"file" | "folder">("file")
   return (
     <create.Dialog
-      title="Make a file or folder"
-      action={`Make the ${type}`}
+      title="Create a file or folder"
+      action={`Create the ${type}`}
       wide
       body={(body) => ({ applicationId: application.id, type, ...(type === "file" ? { content: "" } : {}), ...body })}
       leads={({ id }) => `/files/${id}`}
@@ -112,8 +112,8 @@ export const Delete = ({ locked, node, nodes }: Changing) => {
       undo={() => () => call("configuration.restore", { params: { id: node.id } })}
     >
       {node.type === "file"
-        ? `Programs that read it find nothing any more. Its ${node.version} versions can be restored with it for 30 days.`
-        : `The folder goes with the ${below} files and folders below it. They can be restored together for 30 days.`}
+        ? `Programs that read it no longer find it. Its ${node.version} versions can be restored with it for 30 days.`
+        : `The folder is deleted with the ${below} files and folders in it. They can be restored together for 30 days.`}
     </ConfirmAct>
   )
 }

@@ -137,7 +137,7 @@ export const Edit = ({ locked, node }: OfFile) => {
           >
             Save as version {base.version + 1}
           </Act>
-          {isDirty ? <Act onClick={() => begin(isOutdated ? baseOf(node) : base)}>Drop my changes</Act> : null}
+          {isDirty ? <Act onClick={() => begin(isOutdated ? baseOf(node) : base)}>Discard my changes</Act> : null}
         </div>
       </div>
     </section>

@@ -16,7 +16,7 @@ export const write = "configuration:write"
 
 /** Why the files of an application are not changed here. */
 export const lockOf = (application: Application): string | undefined =>
-  isBuiltIn(application) ? "The configuration of a built-in application is changed on its own pages" : undefined
+  isBuiltIn(application) ? "The configuration of a built-in application is managed on its own pages" : undefined
 
 /** The condition that a version is still the newest. */
 export const etag = (version: number) => ({ "if-match": `"${version}"` })

@@ -20,7 +20,7 @@ const Folder = ({ children }: { readonly children: ReadonlyArray<TreeNode> }) =>
     <Table
       label="In the folder"
       rows={children}
-      empty={["The folder is empty", "Make a file in it, or move one here."]}
+      empty={["The folder is empty", "Create a file in it, or move one here."]}
       columns={[
         {
           title: "Name",
@@ -86,7 +86,7 @@ const OneNode = ({ application, node, nodes }: OfNode) => {
               unless={locked}
               opens={<Create application={application} nodes={nodes} within={node.id} />}
             >
-              Make a file here
+              Create a file here
             </Act>
           ) : null}
           <Move locked={locked} node={node} nodes={nodes} />
@@ -130,7 +130,7 @@ const Chosen = ({ application, applications, node }: OfFiles) => {
             unless={locked}
             opens={<Create application={application} nodes={tree.data ?? []} within={within} />}
           >
-            Make a file
+            Create a file
           </Act>
         </>
       }
@@ -161,7 +161,7 @@ const Chosen = ({ application, applications, node }: OfFiles) => {
                 tree.data?.length === 0
                   ? [
                       `${application.name} has no configuration yet`,
-                      "Make a file; programs read it by its path and hear of every new version."
+                      "Create a file. Programs read it by its path and are notified of every new version."
                     ]
                   : ["Choose a file", "Its content, its versions and its address appear here."]
               }

@@ -107,7 +107,7 @@ export const Versions = ({ locked, node }: OfFile) => {
           { title: "Saved", cell: ({ createdAt }) => <Moment at={createdAt} /> },
           { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
           {
-            title: "How",
+            title: "Content",
             cell: ({ restoredFrom, version }) => (
               <>
                 {version === newest ? <Tag tone="ok">current</Tag> : null}{" "}
