@@ -174,7 +174,7 @@ describe.skipIf(executablePath === undefined)("jobs about money", () => {
           yield* window.visit("/")
           yield* doJob(window, { name: "see it deny", clicks: 1 }, ({ click, sees }) =>
             Effect.gen(function* () {
-              yield* click(link(page, "Look"))
+              yield* click(link(page, "View"))
               yield* settled(page)
               const row = page.getByRole("row").filter({ hasText: capName })
               yield* step(() => row.first().waitFor())

@@ -5,7 +5,7 @@ import { ScopeChips, ScopePicker } from "../../kit/forms/scopes.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { useSpendColumn } from "../../kit/lists/spend.tsx"
 import { TenantField, useTenantColumn, useTenantFilter } from "../../kit/names/tenants.tsx"
-import { NameLink, orNone, Tag } from "../../kit/parts.tsx"
+import { NameLink, Tag } from "../../kit/parts.tsx"
 
 const tones = { active: "ok", suspended: "warn", retired: "" } as const
 const { Field, Make } = formOf("agents.register")
@@ -61,10 +61,18 @@ export default () => (
     rowClass={({ status }) => (status === "retired" ? "gone" : undefined)}
     empty={["There is no agent yet", "An agent gets short-lived tokens, with scopes within the ceiling that you set."]}
     columns={[
-      { title: "Name", sort: "name", cell: ({ id, name }) => <NameLink name={name} to={`/agents/${id}`} /> },
+      {
+        title: "Name",
+        sort: "name",
+        cell: ({ id, name, ownerUserId }) => (
+          <span className="lines">
+            <NameLink name={name} to={`/agents/${id}`} />
+            {ownerUserId === null ? <small>no owner</small> : <Cut as="small" text={ownerUserId} />}
+          </span>
+        )
+      },
       { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
       ...useTenantColumn(),
-      { title: "Owner", cell: ({ ownerUserId }) => orNone(ownerUserId, (owner) => <Cut text={owner} />) },
       { title: "Scope ceiling", cell: ({ scopeCeiling }) => <ScopeChips scopes={scopeCeiling} /> },
       ...useSpendColumn("agent"),
       { title: "Last seen", sort: "lastSeenAt", cell: ({ lastSeenAt }) => <Moment at={lastSeenAt} /> },

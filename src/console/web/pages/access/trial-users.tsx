@@ -5,7 +5,7 @@ import { BulkAct, BulkBar } from "../../kit/lists/bulk.tsx"
 import { activeFilter } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { useSelection } from "../../kit/lists/table.tsx"
-import { NameLink } from "../../kit/parts.tsx"
+import { NameLink, Noted } from "../../kit/parts.tsx"
 import { DaysField, daysLeft, extend, nameOf, PersonFields, TrialState, type User, write } from "./trials.tsx"
 
 const { Field, Make } = formOf("trialUsers.create")
@@ -89,8 +89,17 @@ export default function TrialUsers() {
         },
         { title: "E-mail address", sort: "email", cell: ({ email }) => <Cut text={email} /> },
         { title: "State", cell: (user) => <TrialState user={user} /> },
-        { title: "Days left", isNumber: true, cell: ({ trialEndDate }) => daysLeft(trialEndDate) },
-        { title: "Ends", sort: "trialEndDate", cell: ({ trialEndDate }) => <Moment at={trialEndDate} style="date" /> },
+        {
+          title: "Ends",
+          sort: "trialEndDate",
+          cell: ({ trialEndDate }) => (
+            <Noted
+              value={<Moment at={trialEndDate} style="date" />}
+              note={`${daysLeft(trialEndDate)} days left`}
+              isBelow
+            />
+          )
+        },
         { title: "Created", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
       ]}
     />

@@ -82,7 +82,10 @@ export default function Applications() {
           )
         },
         { title: "Short name", cell: ({ slug }) => <Cut as="code" text={slug} /> },
-        { title: "Description", cell: ({ description }) => orNone(description, (text) => <Cut text={text} />) },
+        {
+          title: "Description",
+          cell: ({ description }) => orNone(description, (text) => <span className="wrap">{text}</span>)
+        },
         { title: "Created", sort: "createdAt", cell: ({ createdAt }) => <Moment at={createdAt} /> }
       ]}
     />

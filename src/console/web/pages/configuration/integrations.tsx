@@ -3,7 +3,7 @@ import { Cut, Moment } from "../../kit/format.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { SigningSecret } from "../../kit/forms/secret.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
-import { NameLink, Tag } from "../../kit/parts.tsx"
+import { NameLink, Noted, Tag } from "../../kit/parts.tsx"
 import { EventTypePicker } from "./event-types.tsx"
 
 export type Integration = Row<"integrations.list">
@@ -52,8 +52,13 @@ export default () => (
     searches="Name or address"
     empty={["There is no integration yet", "An integration sends the events that you choose to another system."]}
     columns={[
-      { title: "Name", sort: "name", cell: ({ id, name }) => <NameLink name={name} to={`/integrations/${id}`} /> },
-      { title: "Kind", cell: ({ kind }) => kind },
+      {
+        title: "Name",
+        sort: "name",
+        cell: ({ id, kind, name }) => (
+          <Noted isBelow value={<NameLink name={name} to={`/integrations/${id}`} />} note={kind} />
+        )
+      },
       { title: "Status", cell: ({ status }) => <Tag tone={toneOf(status)}>{status}</Tag> },
       { title: "Address", cell: ({ url }) => <Cut text={url} /> },
       {

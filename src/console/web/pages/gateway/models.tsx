@@ -2,7 +2,6 @@ import { useCall } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
 import { ButtonLink, CopyCurl } from "../../kit/actions.tsx"
 import { shortCount, usd } from "../../kit/format.tsx"
-import { Chips } from "../../kit/forms/scopes.tsx"
 import { FilterChoices, nothingMatches, useFilters } from "../../kit/lists/filters.tsx"
 import { type Column, Table } from "../../kit/lists/table.tsx"
 import { Page } from "../../kit/page.tsx"
@@ -17,8 +16,11 @@ const tones = { available: "ok", degraded: "warn", unavailable: "bad" } as const
 const columns: ReadonlyArray<Column<Model>> = [
   {
     title: "Model",
-    cell: ({ aliases, id }) => (
-      <Noted value={<strong>{id}</strong>} note={aliases.length === 0 ? null : `alias ${aliases.join(", ")}`} />
+    cell: ({ aliases, capabilities, id, kind }) => (
+      <span className="lines">
+        <Noted value={<strong>{id}</strong>} note={aliases.length === 0 ? null : `alias ${aliases.join(", ")}`} />
+        <small>{[kind, ...capabilities].join(", ")}</small>
+      </span>
     )
   },
   { title: "Status", cell: ({ status }) => <Tag tone={tones[status]}>{status}</Tag> },
@@ -34,8 +36,7 @@ const columns: ReadonlyArray<Column<Model>> = [
     cell: ({ prices }) => prices && usd(prices.cacheReadUsdPerMTok ?? prices.inputUsdPerMTok)
   },
   { title: "Output", isNumber: true, cell: ({ prices }) => prices && usd(prices.outputUsdPerMTok ?? 0) },
-  { title: "Context", isNumber: true, cell: ({ contextTokens }) => contextTokens && shortCount(contextTokens) },
-  { title: "Features", cell: ({ capabilities, kind }) => <Chips texts={[kind, ...capabilities]} /> }
+  { title: "Context", isNumber: true, cell: ({ contextTokens }) => contextTokens && shortCount(contextTokens) }
 ]
 
 /** Models that callers can request, with their prices. */

@@ -10,7 +10,7 @@ import { useFilters, withMembers } from "../../kit/lists/filters.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { EntityName, PrincipalName } from "../../kit/names/names.tsx"
 import { TenantText } from "../../kit/names/tenants.tsx"
-import { Called, Facts, Tag } from "../../kit/parts.tsx"
+import { Called, Facts, Soft, Tag } from "../../kit/parts.tsx"
 import { useCaller, useCan } from "../../shell/session.tsx"
 
 const keys = ["actionType", "entityType", "entityId", "userId", "tenantId", "outcome", "startDate", "endDate"] as const
@@ -160,17 +160,31 @@ export default function Audit() {
       label="Audit entries"
       empty={["There is no entry yet", "The first change writes the first entry."]}
       columns={[
-        { title: "When", cell: ({ occurredAt }) => <Moment at={occurredAt} style="full" /> },
+        {
+          title: "When",
+          cell: ({ occurredAt }) => <Moment at={occurredAt} style="full" />
+        },
         {
           title: "Action",
-          cell: ({ actionType, count: times, id }) => (
-            <Link href={`/audit/${id}`}>
+          cell: ({ actionType, count: times, id, sequence }) => (
+            <Link href={`/audit/${id}`} title={sequence === null ? "Not linked yet" : `#${sequence}`}>
               <strong>{words(actionType)}</strong> {times > 1 ? <small>{count(times)} times</small> : null}
             </Link>
           )
         },
-        { title: "Outcome", cell: ({ outcome }) => <Tag tone={outcomeTones[outcome]}>{outcome}</Tag> },
-        { title: "Actor", cell: ({ userId }) => by({ userId }, userId, <PrincipalName name={userId} isPlain />) },
+        {
+          title: "Outcome",
+          cell: ({ outcome }) =>
+            outcome === "success" ? <Soft>{outcome}</Soft> : <Tag tone={outcomeTones[outcome]}>{outcome}</Tag>
+        },
+        {
+          title: "Actor",
+          cell: ({ ipAddress, userId }) => (
+            <span title={ipAddress === null ? undefined : `From ${ipAddress}`}>
+              {by({ userId }, userId, <PrincipalName name={userId} isPlain />)}
+            </span>
+          )
+        },
         {
           title: "Subject",
           cell: ({ entityId, entityType }) => (
@@ -181,12 +195,6 @@ export default function Audit() {
                 : by({ entityId, entityType }, entityId, <EntityName type={entityType} id={entityId} isPlain />)}
             </>
           )
-        },
-        { title: "From", cell: ({ ipAddress }) => <span className="soft">{ipAddress}</span> },
-        {
-          title: "Sequence",
-          isNumber: true,
-          cell: ({ sequence }) => <small>{sequence === null ? "not linked yet" : count(sequence)}</small>
         }
       ]}
     />

@@ -2,7 +2,7 @@ import { Link } from "wouter"
 import { count, Moment, short, words } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { Named, PrincipalName } from "../../kit/names/names.tsx"
-import { Tag } from "../../kit/parts.tsx"
+import { Noted, Tag } from "../../kit/parts.tsx"
 
 const kinds = ["agent", "agent-key", "api-key", "credential", "delegation", "webhook"] as const
 
@@ -17,15 +17,21 @@ export default () => (
     keyOf={({ id, kind }) => `${kind} ${id}`}
     empty="There are no identities besides people"
     columns={[
-      { title: "Kind", cell: ({ kind }) => words(kind) },
       {
         title: "Name",
-        cell: ({ id, kind, name }) =>
-          kind === "agent" || kind === "api-key" ? (
-            <Named className="name" kind={kind} id={id} />
-          ) : (
-            <span title={id}>{name ?? short(id)}</span>
-          )
+        cell: ({ id, kind, name }) => (
+          <Noted
+            isBelow
+            value={
+              kind === "agent" || kind === "api-key" ? (
+                <Named className="name" kind={kind} id={id} />
+              ) : (
+                <span title={id}>{name ?? short(id)}</span>
+              )
+            }
+            note={words(kind)}
+          />
+        )
       },
       {
         title: "Owner",

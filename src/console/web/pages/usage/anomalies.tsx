@@ -15,7 +15,7 @@ const kinds = {
   spike: "spike",
   "level-shift": "lasting change",
   loop: "loop",
-  "burn-rate": "fast burn of a cap",
+  "burn-rate": "fast burn",
   new: "new"
 } as const
 const tones = { open: "warn", acknowledged: "ok", dismissed: "" } as const
@@ -104,38 +104,50 @@ export default function Anomalies() {
                   <strong>{nameOf(anomaly)}</strong>
                 </Link>
               }
-              note={words(anomaly.dimension).toLowerCase()}
+              note={
+                <>
+                  {words(anomaly.dimension).toLowerCase()}
+                  {anomaly.contributors.slice(0, 1).map((one) => (
+                    <span key={one.key} title={usd(one.costUsd)}>
+                      , mostly {nameOf(one)}
+                    </span>
+                  ))}
+                </>
+              }
             />
           )
         },
-        { title: "Kind", cell: ({ kind }) => kinds[kind] },
+        {
+          title: "Kind",
+          cell: ({ kind, reason, status }) => (
+            <Noted
+              isBelow
+              value={kinds[kind]}
+              note={
+                <Tag tone={tones[status]} title={reason ?? undefined}>
+                  {status}
+                </Tag>
+              }
+            />
+          )
+        },
         {
           title: "Began",
           cell: ({ detectedAt, start }) => (
-            <Noted isBelow value={<Moment at={start} style="full" />} note={`detected ${relative(detectedAt)}`} />
+            <span title={`Detected ${relative(detectedAt)}`}>
+              <Moment at={start} style="date" />
+            </span>
           )
         },
         {
-          title: "Cost",
+          title: "Impact",
           isNumber: true,
-          cell: ({ actualUsd, expectedUsd }) => (
-            <Noted isBelow value={usd(actualUsd)} note={`usually ${usd(expectedUsd)}`} />
-          )
-        },
-        { title: "Impact", isNumber: true, cell: ({ impactUsd }) => <strong>{usd(impactUsd)}</strong> },
-        {
-          title: "Main contributor",
-          cell: ({ contributors }) =>
-            contributors
-              .slice(0, 1)
-              .map((one) => <Noted key={one.key} isBelow value={nameOf(one)} note={usd(one.costUsd)} />)
-        },
-        {
-          title: "Status",
-          cell: ({ reason, status }) => (
-            <Tag tone={tones[status]} title={reason ?? undefined}>
-              {status}
-            </Tag>
+          cell: ({ actualUsd, expectedUsd, impactUsd }) => (
+            <Noted
+              isBelow
+              value={<strong>{usd(impactUsd)}</strong>}
+              note={`${usd(actualUsd)} instead of ${usd(expectedUsd)}`}
+            />
           )
         }
       ]}

@@ -114,8 +114,8 @@ const Chosen = ({ application, applications, node }: OfFiles) => {
   const within = node === undefined ? null : node.type === "folder" ? node.id : node.parentId
   return (
     <Page
-      title="Configuration"
-      lead="The files of applications. Every save adds a version, and any version can be brought back."
+      title="Files"
+      lead="The configuration files of applications. Every save adds a version, and any version can be brought back."
       actions={
         <>
           <CopyCurl name="configurationTrees.get" input={{ query: { applicationId: application.id } }} />
@@ -181,7 +181,7 @@ const OfApplication = ({ id, node }: { readonly id: number | undefined; readonly
     {({ items }) => {
       const application = items.find((each) => each.id === id) ?? items.find((each) => !isBuiltIn(each)) ?? items[0]
       return application === undefined ? (
-        <Page title="Configuration">
+        <Page title="Files">
           <Empty title="There is no application" />
         </Page>
       ) : (
