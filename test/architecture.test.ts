@@ -169,6 +169,7 @@ describe.each(files)("src/%s", (file) => {
     for (const to of importsOf(file)) {
       assert.isTrue(sources.has(to), `${to} is no source file`)
       assert.isAtLeast(floorOf(to), 0, `${to} is in no area`)
+      assert.isAtLeast(floorOf(file), 0, `${areaOf(file)} is not in floors of oxlint.config.ts`)
       assert.isTrue(
         floorOf(file) >= floorOf(to),
         `${areaOf(file)} may not import from ${areaOf(to)}, a floor above it: ${to}`

@@ -30,7 +30,7 @@ export class ApiKeyCheck extends Context.Service<
   }
 >()("app/access/ApiKeyCheck") {}
 
-/** The check of agents' access tokens: bearer tokens with two dots in them. */
+/** The check of agents' access tokens, which are JWTs; see `isAgentToken`. */
 export class AgentTokenCheck extends Context.Service<
   AgentTokenCheck,
   {

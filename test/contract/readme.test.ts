@@ -97,7 +97,7 @@ describe.each(manuals.map((manual) => [manual.file, manual] as const))("%s", (fi
     const above = manuals.filter((other) => file !== other.file && file.startsWith(other.file.replace("README.md", "")))
     const parent = above.findLast((other) => other.file !== "src/README.md")
     const links = parent === undefined ? [] : linksIn(parent).map((link) => fileOf(parent, link.split("#")[0] ?? ""))
-    assert.isTrue(file === "README.md" || links.includes(file))
+    assert.isTrue(file === "README.md" || links.includes(file), `README.md has no link to ${file}`)
   })
 })
 

@@ -50,7 +50,7 @@ export class CapIndex {
     }
   }
 
-  /** The caps that apply to a reservation with these values. */
+  /** The caps that apply to a reservation with these values; a paused one counts it, and refuses nothing. */
   applicable(values: Dimensions): ReadonlyArray<StoredApplicableCap> {
     let key = ""
     for (const name of this.named) key += values[name] === undefined ? "\0" : `=${values[name]}\0`
@@ -132,7 +132,7 @@ export const countedScope = (scope: StoredCap["scope"], key: string): Readonly<R
   ...(key === "" ? {} : (JSON.parse(key) as Record<string, string | number>))
 })
 
-/** The values that what a counter counts has, where it is null none. */
+/** The values by which a counter counts; null where what it counts has none. */
 export const countedDimensions = (
   scope: StoredCap["scope"],
   key: string

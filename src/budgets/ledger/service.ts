@@ -163,7 +163,7 @@ export class Ledger extends Context.Service<
       )
       const settlements = yield* makeSettlementQueue(closeEach, maxBatchSize)
 
-      /** Uncovered: where a cap is required, an item without one is refused by a copy of the caps that was read just now. */
+      /** An item is decided again as uncovered: where a cap is required, an item without one is refused by a copy of the caps that was read just now. */
       const resolveCaps = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
         const known = yield* capIndexes.of(items)
         if (!budgets.requireCap || !items.some(lacksCap(known))) return { indexes: known, isUncovered: () => false }
@@ -173,11 +173,11 @@ export class Ledger extends Context.Service<
         return { indexes: fresh, isUncovered: lacksCap(fresh) }
       })
 
-      /** Stale: the statement found that the copies of the caps are old, so they are read again. */
+      /** As stale: the statement found that the copies of the caps are old, so they are read again. */
       const refreshCaps = (indexes: CapIndexesByTenant, stale: ReadonlyArray<ReserveItem>): Effect.Effect<void> =>
         stale.length === 0 ? Effect.void : capIndexes.refresh(indexes.keys())
 
-      /** Due: expired reservations take no room, so they are swept before an item is denied because of them. */
+      /** As due: expired reservations take no room, so they are swept before an item is denied because of them. */
       const sweepDue = (indexes: CapIndexesByTenant, due: ReadonlyArray<ReserveItem>): Effect.Effect<void> => {
         const isOfAll = due.some((item) => applicableCaps(indexes, item).some(isOverAllTenants))
         return Effect.forEach(isOfAll ? [null] : new Set(due.map(({ tenantId }) => tenantId)), reclaim, {
@@ -185,7 +185,7 @@ export class Ledger extends Context.Service<
         })
       }
 
-      /** Settling: what a pending settlement returns is available once it is written, so a denied item waits for that once. */
+      /** As settling: what a pending settlement returns is available once it is written, so a denied item waits for that once. */
       const writeSettlements = (indexes: CapIndexesByTenant, denied: ReadonlyArray<ReserveItem>): Effect.Effect<void> =>
         Effect.forEach(settlementLanes(indexes, denied), settlements.flush, { discard: true })
 
