@@ -188,12 +188,12 @@ export default function Audit() {
         {
           title: "Subject",
           cell: ({ entityId, entityType }) => (
-            <>
+            <span className="cut">
               {words(entityType)}{" "}
               {entityId === null
                 ? null
                 : by({ entityId, entityType }, entityId, <EntityName type={entityType} id={entityId} isPlain />)}
-            </>
+            </span>
           )
         }
       ]}
