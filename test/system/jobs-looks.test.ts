@@ -118,7 +118,7 @@ describe.skipIf(executablePath === undefined)("what the console looks like at wo
         const service = yield* TestService
         const tenantId = yield* makeTenant(service.database)
         const { key } = yield* makeKey(service, ["*:*"], { tenantId })
-        for (let at = 0; at < 25; at += 1) {
+        for (let at = 0; at < 30; at += 1) {
           yield* service.call("POST", "/api/agents", { key, body: { name: `runner-${at}`, scopeCeiling: [] } })
         }
         const { body: sought } = yield* service.call("POST", "/api/agents", {

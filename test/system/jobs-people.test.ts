@@ -102,7 +102,7 @@ describe.skipIf(executablePath === undefined)("jobs about people, keys and tenan
           yield* doJob(window, { name: "who changed a role", clicks: opening + 2 }, (hand) =>
             Effect.gen(function* () {
               yield* open(window, hand, width, "Audit log")
-              yield* hand.choose(page.getByLabel("Entity", { exact: true }), "Role")
+              yield* hand.type(page.getByLabel("Entity:"), "Role")
               const row = page.getByRole("row").filter({ hasText: name }).first()
               yield* step(() => row.getByText(account.name).waitFor())
               yield* hand.click(row.getByRole("link", { name: "Role updated" }))

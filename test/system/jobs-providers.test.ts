@@ -347,7 +347,7 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
         yield* find("theme: dark")
         yield* step(() => page.keyboard.press("Enter"))
         assert.strictEqual(yield* step(() => page.evaluate(() => document.documentElement.style.colorScheme)), "dark")
-        yield* find("make an api key")
+        yield* find("create an api key")
         yield* step(() => page.keyboard.press("Enter"))
         yield* step(() => page.getByRole("dialog", { name: "Create an API key" }).waitFor())
         assert.notInclude(page.url(), "create")

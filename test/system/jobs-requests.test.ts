@@ -189,7 +189,7 @@ describe.skipIf(executablePath === undefined)("jobs with requests and figures", 
               Effect.gen(function* () {
                 yield* click(page.getByRole("link", { name: "Spend in 30 days" }))
                 yield* choose(page.getByLabel("Range"), "7d")
-                yield* choose(page.getByLabel("By", { exact: true }), "agent")
+                yield* choose(page.getByLabel("Group by"), "agent")
                 yield* settled(page)
                 yield* click(first("agent").getByRole("link", { name: "dear" }))
                 yield* step(() => first("model").getByText("$3.00").waitFor())

@@ -97,7 +97,7 @@ interface Choosing {
 }
 
 /** How many values a choice can have before it is one to type in. */
-const mostListed = 20
+const mostListed = 25
 
 /** The choices with texts that tell them apart, as a text is chosen by. */
 const distinct = (options: Options) => {

@@ -37,7 +37,7 @@ export const CapsThatApply = ({ of }: { readonly of: Query<"budgetCaps.applicabl
         return (
           <>
             {fullOverAllTenants ? <p className="fault">A cap over all tenants is full.</p> : null}
-            {always.length === 0 ? <Soft>No cap applies to all of it.</Soft> : <Caps caps={always} />}
+            {always.length === 0 ? <Soft>No cap covers all of its spend.</Soft> : <Caps caps={always} />}
             {sometimes.length === 0 ? null : (
               <details>
                 <summary>

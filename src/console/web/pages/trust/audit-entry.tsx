@@ -115,7 +115,7 @@ export default () => (
   >
     {({ changes, outcome }) => (
       <Card title={outcome === "success" ? "What changed" : "What was requested"}>
-        {changes === null ? <Empty title="This entry records no members" /> : <Compared {...changes} />}
+        {changes === null ? <Empty title="This entry has no details" /> : <Compared {...changes} />}
       </Card>
     )}
   </DetailPage>

@@ -34,7 +34,7 @@ export default function AgentPage() {
       what="Agent"
       lead={({ ownerUserId, status }) => (
         <>
-          <Status of={status} /> Agent of {ownerUserId ?? "no owner"}
+          <Status of={status} /> {ownerUserId === null ? "No owner" : `Owner: ${ownerUserId}`}
         </>
       )}
       actions={[CopyId, Edit, Suspend, Retire]}
