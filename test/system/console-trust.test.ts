@@ -18,7 +18,7 @@ describe.skipIf(executablePath === undefined)("trust in the console", () => {
         const { page } = window
         yield* window.visit("/audit")
         yield* step(() => page.getByLabel("Entity:").fill("Tenant"))
-        yield* step(() => page.getByLabel("Action:").fill("Tenant updated"))
+        yield* step(() => page.getByLabel("Action", { exact: true }).selectOption("TenantUpdated"))
         yield* step(() => page.waitForURL("**actionType=TenantUpdated**"))
         yield* settled(page)
         yield* step(() => page.getByRole("link", { name: "Tenant updated" }).first().click())
