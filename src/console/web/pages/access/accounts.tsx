@@ -64,7 +64,7 @@ const Invite = () => (
     needs={write}
     shows={(invited) => <Link invited={invited} />}
   >
-    <p>You get a link to send. The person opens it and chooses a password that nobody else sees.</p>
+    <p>You get a link to send. The person opens it and chooses their own password.</p>
     <Person />
     <TenantField none="The whole installation" />
     <RolePicker />
