@@ -1,6 +1,7 @@
 import { Context, Effect, Option } from "effect"
 import { type Headers, HttpRouter, type HttpServerRequest, HttpTraceContext } from "effect/http"
 import { ParentSpan } from "effect/Tracer"
+import { isUtf8 } from "node:buffer"
 import { IncomingMessage } from "node:http"
 import { isIPv6 } from "node:net"
 import { randomBytes } from "../crypto/node-crypto.ts"
@@ -11,6 +12,13 @@ import { type Deadline } from "./time-limit.ts"
  */
 export const headersOf = (request: HttpServerRequest.HttpServerRequest): Headers.Headers =>
   request.source instanceof IncomingMessage ? (request.source.headers as Headers.Headers) : request.headers
+
+/** What a person wrote in a header, in NFC: Node reads the bytes as Latin-1, and most clients send UTF-8 (RFC 9110 §5.5). */
+export const textOfHeader = (value: string): string => {
+  if (!/[\x80-\xff]/.test(value)) return value
+  const bytes = Buffer.from(value, "latin1")
+  return (isUtf8(bytes) ? bytes.toString() : value).normalize("NFC")
+}
 
 /** The media type of problems (RFC 9457 §3). */
 export const problemJson = "application/problem+json"

@@ -4,6 +4,7 @@ import { makeAccount, signIn } from "../../support/accounts.ts"
 import { makeAgent, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { makeDatabase } from "../../support/database.ts"
+import { exchange, requestText } from "../../support/raw-http.ts"
 import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
@@ -74,6 +75,24 @@ layer(sharedServiceLayer, options)("callers of the gateway", (it) => {
       for (const type of ["", "a".repeat(201)]) {
         const odd = yield* ask(service, { ...bearer(service.serviceKey), "x-task-type": type })
         assert.deepStrictEqual([odd.status, odd.body.error.param], [400, "taskType"])
+      }
+      // A header has bytes: of UTF-8 as a rule, or of Latin-1.
+      for (const [encoding, type] of [
+        ["utf8", "Pru\u0308fung"],
+        ["latin1", "Prüfung"]
+      ] as const) {
+        const lines = [
+          "Content-Type: application/json",
+          `Authorization: Bearer ${service.serviceKey}`,
+          `X-Task-Type: ${type}`
+        ]
+        const text = requestText("POST", path, lines, JSON.stringify(body))
+        const { answers } = yield* exchange(service.url, Buffer.from(text, encoding))
+        assert.deepStrictEqual(
+          answers.map(({ status }) => status),
+          [200]
+        )
+        assert.deepInclude((yield* lastSpent(service))[0], { task: "Prüfung" })
       }
       const foreign = yield* ask(service, { ...bearer(accessToken), "x-agent-id": other.id })
       assert.strictEqual(foreign.status, 403)

@@ -4,7 +4,13 @@ import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { InternalError, Overloaded } from "../../../kernel/problems/problems.ts"
 import { withoutDeadline } from "../../../platform/http/deadline.ts"
 import { isClientAbort, problemOf } from "../../../platform/http/failures.ts"
-import { CurrentRequest, headersOf, type RequestInfo, tookTooLong } from "../../../platform/http/request.ts"
+import {
+  CurrentRequest,
+  headersOf,
+  type RequestInfo,
+  textOfHeader,
+  tookTooLong
+} from "../../../platform/http/request.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
 import { TurnStates } from "../../conversations/turn-states.ts"
@@ -153,13 +159,13 @@ export const makeCallReader = Effect.gen(function* () {
     Effect.withFiber((fiber) => {
       const headers = headersOf(request)
       const principal = Context.get(fiber.context, CurrentPrincipal)
-      const { "idempotency-key": key, "x-cache": cache } = headers
+      const { "idempotency-key": key, "x-cache": cache, "x-task-type": taskType } = headers
       if (cache !== undefined && cache !== "true" && cache !== "false") return Effect.fail(noSwitch)
       const declared = {
         agentId: headers["x-agent-id"],
         planId: headers["x-plan-id"],
         reservationId: headers["x-reservation-id"],
-        taskType: headers["x-task-type"]
+        taskType: taskType === undefined ? undefined : textOfHeader(taskType)
       }
       return Effect.flatMapEager(authentication.attribute(declared), (caller) => {
         // A body takes as long as its sender.
