@@ -34,8 +34,10 @@ const declarations = (): Plugin => ({
   resolveId: (id) => (id.startsWith("virtual:") ? `\0${id}` : undefined),
   load: async (id) => {
     if (!id.startsWith("\0virtual:")) return
-    const { builtIn, capabilities, installationOnly, members, ofTenants, routes, vendors } =
+    const { body, builtIn, capabilities, installationOnly, members, ofTenants, routes, vendors } =
       await import("./declarations.ts")
+    const ofBody = id.split("\0virtual:body/")[1]
+    if (ofBody !== undefined) return `export default ${JSON.stringify(body(ofBody))}`
     const made = {
       "\0virtual:routes": routes,
       "\0virtual:members": members,

@@ -9,6 +9,7 @@ import { capabilitiesOf, resources } from "../kernel/authority/capability.ts"
 import { inlineDocument } from "../platform/openapi/openapi.ts"
 // A whole import of types, so that the build does not run the browser's code.
 import type { Member } from "./web/kit/forms/members.ts"
+import type { DocumentSchema } from "./web/kit/texts/schema.ts"
 
 /** Method and path of every operation of the API, by `group.endpoint`. */
 export const routes = (): Readonly<Record<string, readonly [method: string, path: string]>> => {
@@ -134,4 +135,25 @@ export const members = (): Readonly<Record<string, Readonly<Record<string, Membe
         return [[operation.operationId, Object.fromEntries(membersOf(resolved(schema), true, ""))] as const]
       })
   )
+}
+
+/** The schema of an operation's body, with every component that it refers to. */
+export const body = (operationId: string): DocumentSchema => {
+  const { components, paths } = document()
+  const operation = Object.values(paths)
+    .flatMap((methods) => Object.values(methods))
+    .find((one) => one.operationId === operationId)
+  const root = operation?.requestBody?.content["application/json"]?.schema
+  if (root === undefined) throw new Error(`No operation ${operationId} takes a body in JSON.`)
+  const schemas: Record<string, JsonSchema> = {}
+  const collect = (schema: JsonSchema): void => {
+    for (const [, name = ""] of JSON.stringify(schema).matchAll(/"#\/components\/schemas\/([^"]+)"/g)) {
+      const found = components.schemas[name]
+      if (found === undefined || Object.hasOwn(schemas, name)) continue
+      schemas[name] = found
+      collect(found)
+    }
+  }
+  collect(root)
+  return { root, schemas }
 }

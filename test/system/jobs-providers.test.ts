@@ -557,15 +557,16 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
         yield* step(() => editor.getByRole("button", { name: "Review the change" }).click())
         yield* step(() => editor.getByText("It is not JSON").waitFor())
         yield* step(() => text.fill('{ "routing": { "retries": 99 } }'))
+        yield* step(() => editor.getByRole("button", { name: "Line 1: routing.retries" }).waitFor())
         yield* step(() => page.keyboard.press("Escape"))
         yield* step(() => page.getByRole("button", { name: "Edit as JSON" }).click())
-        assert.include(yield* step(() => text.inputValue()), "99", "the text was not kept")
+        assert.include(yield* step(() => text.innerText()), "99", "the text was not kept")
         yield* step(() => editor.getByRole("button", { name: "Review the change" }).click())
         const review = page.getByRole("dialog", { name: "What changes" })
         yield* step(() => review.getByText('+{ "routing"').waitFor())
         yield* step(() => review.getByRole("button", { name: "Save and run" }).click())
-        yield* step(() => review.getByText("routing.retries").first().waitFor())
-        yield* step(() => review.getByRole("button", { name: "Back to the text" }).click())
+        yield* step(() => editor.getByText("Nothing was saved").waitFor())
+        yield* step(() => editor.getByRole("button", { name: "Line 1: routing.retries" }).waitFor())
         yield* step(() => text.fill('{ "routing": { "retries": 3 } }'))
         yield* step(() => editor.getByRole("button", { name: "Review the change" }).click())
         yield* step(() => review.getByRole("button", { name: "Save and run" }).click())
@@ -575,5 +576,81 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
         assertQuiet(window)
       }).pipe(Effect.scoped)
     )
+
+    for (const [width, more] of widths) {
+      it.effect(
+        `the document is written with what its schema proposes, and its faults are marked, at ${width} px`,
+        () =>
+          Effect.gen(function* () {
+            const service = yield* TestService
+            const window = yield* openConsole(service)
+            const { page } = window
+            yield* step(() => page.setViewportSize({ width, height: 800 }))
+            yield* window.visit("/")
+            const editor = page.getByRole("dialog", { name: "Edit the configuration as JSON" })
+            const text = editor.getByLabel("Document")
+            const faults = editor.getByRole("list", { name: "Faults" })
+            const hasText = (expected: string) =>
+              step(() => text.filter({ hasText: expected.replaceAll(/\s+/g, " ") }).waitFor())
+            yield* doJob(
+              window,
+              { name: "edit the document", clicks: 6 + more },
+              Effect.fnUntraced(function* (hand) {
+                if (more > 0) yield* hand.click(page.getByRole("button", { name: "Menu" }))
+                yield* hand.click(linkIn(page, more > 0, "Providers"))
+                yield* hand.click(page.getByRole("button", { name: "Edit as JSON" }))
+                yield* hand.type(text, '{ "rout')
+                yield* step(() => editor.getByRole("option", { name: "routing" }).waitFor())
+                yield* hand.press("Enter")
+                yield* hasText('{ "routing": {}')
+                // What is missing is marked where the text ends.
+                yield* hand.sees(faults.getByText("The text ends"))
+                yield* step(() => page.keyboard.type(' "str'))
+                yield* step(() => editor.getByRole("option", { name: "strategy" }).waitFor())
+                yield* hand.press("Enter")
+                yield* step(() => editor.getByRole("option", { name: '"least-latency"' }).waitFor())
+                yield* step(() => page.keyboard.type("cheap"))
+                yield* step(() => editor.getByRole("option", { name: '"cheapest"' }).waitFor())
+                yield* hand.press("Enter")
+                yield* hasText('{ "routing": { "strategy": "cheapest"}')
+                yield* hand.sees(editor.getByText("Which target of the same priority goes first").first())
+                yield* step(() =>
+                  text.fill('{\n"providers": [{ "id": "a", "dialect": "opnai", "baseURL": "x" }],\n"cach": {}\n}')
+                )
+                yield* step(() => faults.getByText("did you mean cache?").waitFor())
+                assert.deepStrictEqual(yield* step(() => faults.getByRole("button").allInnerTexts()), [
+                  "Line 2: providers.0.baseUrl baseUrl is missing",
+                  'Line 2: providers.0.dialect Expected one of "openai", "anthropic", "gemini", "loopback"',
+                  "Line 2: providers.0.baseURL Unknown member: did you mean baseUrl?",
+                  "Line 3: cach Unknown member: did you mean cache?"
+                ])
+                assert.deepStrictEqual(yield* violationsOf(window), [])
+                yield* hand.click(faults.getByText("did you mean cache?"))
+                yield* hand.press("Delete")
+                // What only the service can know is marked there, and stays until it is written differently.
+                const targets = ["one", "two", "three", "four"].map((provider) => ({ provider, model: "m" }))
+                const document = { models: [{ id: "m", kind: "chat", targets }] }
+                yield* step(() => text.fill(JSON.stringify(document, null, 2)))
+                yield* step(() => editor.getByText("No fault in the document").waitFor())
+                yield* hand.click(editor.getByRole("button", { name: "Review the change" }))
+                yield* hand.click(page.getByRole("button", { name: "Save and run" }))
+                yield* step(() => faults.getByText("No provider has this id").nth(3).waitFor())
+                assert.deepStrictEqual(yield* step(() => faults.getByText(/Line \d+/).allInnerTexts()), [
+                  "Line 8: models.0.targets.0.provider No provider has this id",
+                  "Line 12: models.0.targets.1.provider No provider has this id",
+                  "Line 16: models.0.targets.2.provider No provider has this id",
+                  "Line 20: models.0.targets.3.provider No provider has this id"
+                ])
+                assert.deepStrictEqual(yield* violationsOf(window), [])
+                yield* step(() => text.fill(JSON.stringify(document, null, 2).replace('"one"', '"loopback"')))
+                yield* step(() => faults.getByText("targets.0.provider").waitFor({ state: "detached" }))
+                assert.strictEqual(yield* step(() => faults.getByRole("button").count()), 3)
+              })
+            )
+            yield* step(() => editor.getByRole("button", { name: "Start over" }).click())
+            assertQuiet(window)
+          }).pipe(Effect.scoped)
+      )
+    }
   })
 })

@@ -45,4 +45,11 @@ declare module "virtual:members" {
   export default members
 }
 
+/** The schema of the body of an operation, which the rest of the path names. */
+declare module "virtual:body/*" {
+  import type { DocumentSchema } from "#src/console/web/kit/texts/schema.ts"
+  const schema: DocumentSchema
+  export default schema
+}
+
 declare module "*.css"

@@ -18,16 +18,19 @@ export class Failure extends Error {
   readonly faults: ReadonlyArray<Fault>
   readonly traceId: string | undefined
   constructor(status: number, problem: Readonly<Record<string, unknown>>) {
+    const faults = Array.isArray(problem.errors) ? (problem.errors as ReadonlyArray<Fault>).map(inBody) : []
+    const detail = String(problem.detail ?? problem.title ?? "The service answered with an error.")
+    // The service names the first faults in its text; here all of them are shown.
+    const isCut = /; and \d+ more$/.test(detail) && faults.length > 0
     super(
-      String(problem.detail ?? problem.title ?? "The service answered with an error.").replaceAll(
-        /(^|; )payload\./g,
-        "$1"
-      )
+      isCut
+        ? faults.map(({ message, path }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`)).join("; ")
+        : detail.replaceAll(/(^|; )payload\./g, "$1")
     )
     this.status = status
     this.type = String(problem.type ?? "")
     this.title = String(problem.title ?? "Error")
-    this.faults = Array.isArray(problem.errors) ? (problem.errors as ReadonlyArray<Fault>).map(inBody) : []
+    this.faults = faults
     this.traceId = typeof problem.traceId === "string" ? problem.traceId : undefined
   }
 }

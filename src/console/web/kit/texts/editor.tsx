@@ -4,9 +4,10 @@ import { count } from "../format.tsx"
 import { textOf } from "../forms/form.tsx"
 import { Icon } from "../icons.tsx"
 import { announce } from "../toast.tsx"
+import { type SyntaxFault } from "./json-places.ts"
 import { withLineEndsOf, withLineFeeds } from "./line-ends.ts"
 // A whole import of types leaves nothing behind: the worker's module is for its own thread alone.
-import type { SyntaxCheck, SyntaxFault } from "./syntax-worker.ts"
+import type { SyntaxCheck } from "./syntax-worker.ts"
 
 /** What an editor holds now. */
 export interface Editing {

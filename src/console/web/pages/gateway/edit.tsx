@@ -1,14 +1,19 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query"
-import { useRef, useState } from "react"
+import { lazy, Suspense, useRef, useState } from "react"
 import { Failure } from "../../api/client.ts"
 import { Dialog, useDialogs } from "../../kit/dialog.tsx"
 import { Form } from "../../kit/forms/form.tsx"
 import { Fault } from "../../kit/parts.tsx"
 import { Loading } from "../../kit/states.tsx"
 import { Compare } from "../../kit/texts/diff.tsx"
-import { type Editing, Editor } from "../../kit/texts/editor.tsx"
+import { type Editing } from "../../kit/texts/editor.tsx"
+// A whole import of types, so that the editor is loaded when it is opened.
+import type { Refusal } from "../../kit/texts/json-editor.tsx"
+import { type Path, syntaxFaultOf } from "../../kit/texts/json-places.ts"
 import { announce } from "../../kit/toast.tsx"
 import { saveConfiguration, undoSave, useConfiguration, type Versioned } from "./configuration.ts"
+
+const DocumentEditor = lazy(() => import("./document-editor.tsx"))
 
 const title = "Edit the configuration as JSON"
 
@@ -16,32 +21,20 @@ const textOf = ({ document }: Versioned): string => `${JSON.stringify(document, 
 
 /** The document that a text is; fails where it is none. */
 const documentIn = (text: string): Versioned["document"] => {
-  try {
-    return JSON.parse(text)
-  } catch (cause) {
-    throw new Error(`It is not JSON: ${cause instanceof Error ? cause.message : ""}`, { cause })
-  }
+  const fault = syntaxFaultOf(text)
+  if (fault !== undefined) throw new Error(`It is not JSON: ${fault.message}.`)
+  return JSON.parse(text)
 }
 
 interface Drafted {
   readonly based: Versioned
+  /** The text that the service refused, while it is not saved. */
+  readonly refusal?: Refusal | undefined
   readonly text: string
 }
 
 /** A text that was not saved, until the window is closed. */
 let draft: Drafted | undefined
-
-/** Every fault of the document, with its place. */
-const Faults = ({ cause }: { readonly cause: unknown }) =>
-  cause instanceof Failure && cause.faults.length > 0 ? (
-    <ul className="fault">
-      {cause.faults.map(({ message, path }) => (
-        <li key={`${path.join(".")} ${message}`}>
-          <code>{path.join(".")}</code> {message}
-        </li>
-      ))}
-    </ul>
-  ) : null
 
 /** Shows what a text changes before it is saved. */
 const Review = ({ based, text }: Drafted) => {
@@ -56,6 +49,12 @@ const Review = ({ based, text }: Drafted) => {
         undo: undo && (() => undo().finally(() => client.invalidateQueries()))
       })
       await client.invalidateQueries()
+    },
+    onError: (cause) => {
+      if (!(cause instanceof Failure) || cause.faults.length === 0) return
+      draft = { based, text, refusal: { text, faults: cause.faults } }
+      // The faults are shown where they are.
+      open(<Edit shows={cause.faults[0]?.path ?? []} />)
     },
     onSuccess: close
   })
@@ -80,18 +79,17 @@ const Review = ({ based, text }: Drafted) => {
           encrypted, and never shown again.
         </p>
         <Compare id={`gateway ${based.version} ${text}`} label="What changes" before={textOf(based)} after={text} />
-        <Faults cause={save.error} />
       </Form>
     </Dialog>
   )
 }
 
-const Text = ({ based }: { readonly based: Versioned }) => {
+const Text = ({ based, shows }: { readonly based: Versioned; readonly shows: Path | undefined }) => {
   const { open } = useDialogs()
   const editing = useRef<Editing>(null)
   const [from, setFrom] = useState<Drafted>(() => draft ?? { based, text: textOf(based) })
   const [cause, fail] = useState<Error | null>(null)
-  const keep = (): Drafted => (draft = { based: from.based, text: editing.current?.read() ?? from.text })
+  const keep = (): Drafted => (draft = { ...from, text: editing.current?.read() ?? from.text })
   const review = () => {
     const kept = keep()
     try {
@@ -109,17 +107,25 @@ const Text = ({ based }: { readonly based: Versioned }) => {
             Version {based.version} was saved meanwhile. Start over, and make the change in it.
           </p>
         )}
-        <Editor
-          key={from.text}
-          editing={editing}
-          initial={from.text}
-          label="Document"
-          name="gateway.json"
-          onInput={() => {
-            keep()
-            fail(null)
-          }}
-        />
+        {shows === undefined ? null : (
+          <p className="fault" role="alert">
+            Nothing was saved: the service found what is marked below.
+          </p>
+        )}
+        <Suspense fallback={<Loading rows={12} />}>
+          <DocumentEditor
+            key={from.text}
+            editing={editing}
+            initial={from.text}
+            label="Document"
+            onInput={() => {
+              keep()
+              fail(null)
+            }}
+            refusal={from.refusal}
+            shows={shows}
+          />
+        </Suspense>
         <Fault cause={cause} />
       </div>
       <footer>
@@ -142,11 +148,11 @@ const Text = ({ based }: { readonly based: Versioned }) => {
 }
 
 /** Edits the whole configuration, for what the form of a provider does not ask for: routes, aliases, limits, the cache. */
-export const Edit = () => {
+export const Edit = ({ shows }: { readonly shows?: Path }) => {
   const based = useConfiguration()
   return (
     <Dialog title={title} wide>
-      {based === undefined ? <Loading /> : <Text based={based} />}
+      {based === undefined ? <Loading /> : <Text based={based} shows={shows} />}
     </Dialog>
   )
 }
