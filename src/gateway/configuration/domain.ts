@@ -1,4 +1,6 @@
 import { Schema } from "effect"
+import { denial } from "../../budgets/ledger/domain.ts"
+import { RateLimited } from "../../kernel/authority/principal.ts"
 import { Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
@@ -180,6 +182,17 @@ export class ApprovalRequired extends Problem<ApprovalRequired>()(
     meaning: "A cap has no room, and an approver may still approve the reservation."
   },
   { reservationId: Uuid }
+) {}
+
+/** A cap that counts requests or tokens has no room, and has some again soon. */
+export class BudgetRateLimited extends Problem<BudgetRateLimited>()(
+  "BudgetRateLimited",
+  {
+    slug: "rate-limited",
+    status: 429,
+    meaning: "The caller has reached its rate limit; retry after the seconds in Retry-After."
+  },
+  { retryAfterSeconds: RateLimited.fields.retryAfterSeconds, ...denial }
 ) {}
 
 export class ProviderRefused extends Problem<ProviderRefused>()("ProviderRefused", {

@@ -22,6 +22,7 @@ import {
 } from "../../platform/idempotency/domain.ts"
 import {
   type ApprovalRequired,
+  type BudgetRateLimited,
   type CostUnbounded,
   ModelNotFound,
   type ModelUnpriced,
@@ -41,6 +42,7 @@ export type CallProblem =
   | AgentNotFound
   | AlreadyCompleted
   | ApprovalRequired
+  | BudgetRateLimited
   | CostUnbounded
   | IdempotencyInProgress
   | IdempotencyKeyInvalid
@@ -90,6 +92,7 @@ export class GatewayError<out P extends GatewayProblem = CallProblem> extends Da
 
 /** Codes that differ from the slug of the problem. */
 const codes: Readonly<Partial<Record<GatewayProblem["_tag"], string>>> = {
+  BudgetRateLimited: "rate_limit_exceeded",
   MalformedJson: "invalid_json",
   MethodNotAllowed: "method_not_allowed",
   PayloadTooLarge: "request_too_large",

@@ -1,6 +1,6 @@
-import { BigDecimal, DateTime } from "effect"
+import { BigDecimal, DateTime, Struct } from "effect"
 import { type Refusal } from "../../audit/log/service.ts"
-import { allTenants, type BudgetDenied, type ReservationId } from "../../budgets/ledger/domain.ts"
+import { allTenants, type BudgetDenied, denial, type ReservationId } from "../../budgets/ledger/domain.ts"
 import { learns, problemOfRefusal, refusalOf } from "../../budgets/ledger/problems.ts"
 import {
   type AvailableBudget,
@@ -11,10 +11,10 @@ import {
 } from "../../budgets/ledger/protocol-domain.ts"
 import { amountText, quantityOf } from "../../budgets/ledger/quantity-domain.ts"
 import { type TransferError } from "../../budgets/reservations/transfers.ts"
-import { type Principal, RateLimited } from "../../kernel/authority/principal.ts"
+import { type Principal } from "../../kernel/authority/principal.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { type Json } from "../../kernel/json/parsed-json.ts"
-import { ApprovalRequired, ProviderRefused } from "../configuration/domain.ts"
+import { ApprovalRequired, BudgetRateLimited, ProviderRefused } from "../configuration/domain.ts"
 import {
   gatewayError,
   type GatewayError,
@@ -95,14 +95,16 @@ const waitingFor = (
   }
 }
 
+const denialMembers = ["detail", ...Struct.keys(denial)] as const
+
 /** A denial that resolves itself with time: vendors' SDKs treat it as a rate limit. */
 const rateLimitReached = (
   denied: BudgetDenied,
   about: Pick<GatewayError, "headers" | "refusal"> & Partial<Pick<GatewayError, "quota">>
 ): GatewayError => {
-  const { detail } = denied
   const { retryAfterSeconds } = rateLimited(about.headers)
-  return gatewayError(new RateLimited({ retryAfterSeconds, detail }), { details: detailsOf(denied), ...about })
+  const problem = new BudgetRateLimited({ ...Struct.pick(denied, denialMembers), retryAfterSeconds })
+  return gatewayError(problem, { details: detailsOf(denied), ...about })
 }
 
 const budgetExhausted = (problem: BudgetDenied, isTooLarge: boolean, refusal?: Refusal): GatewayError =>

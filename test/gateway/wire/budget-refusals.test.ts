@@ -99,7 +99,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         const { details, message, status } = yield* thrown(name, service, key)
         assert.strictEqual(status, 429, message)
         assert.match(message, /The cap \\*"No calls\\*" has no room: .* Asked for: 1 request; limit: 0 requests;/)
-        assert.deepInclude(details, { capName: "No calls", unit: "requests" })
+        const figures = ["requested", "limit", "spent", "reserved", "headroom"].map((figure) => Number(details[figure]))
+        assert.deepStrictEqual(figures, [1, 0, 0, 0, 0])
+        assert.deepInclude(details, { capName: "No calls", unit: "requests", reason: "exceeds-limit" })
+        assert.match(String(details.resetsAt), /:00:00\.000Z$/)
       })
     )
   }
@@ -139,7 +142,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  it.effect("in the native API has the members of the problem, and for a rate its text", () =>
+  it.effect("in the native API has the members of the problem, also for a rate", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const body = { model, maxTokens: 1000, messages: [{ role: "user", content }] }
@@ -151,6 +154,24 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const limited = yield* service.call("POST", "/api/llm/complete", { key: slow.key, body })
       assertProblem(limited, 429, "rate-limited")
       assert.match(limited.body.detail, /^The cap "No calls" has no room: .*limit: 0 requests;/)
+      assert.deepInclude(limited.body, {
+        capName: "No calls",
+        unit: "requests",
+        reason: "exceeds-limit",
+        requested: 1,
+        limit: 0,
+        spent: 0,
+        reserved: 0,
+        headroom: 0
+      })
+      assert.isAbove(Date.parse(limited.body.resetsAt), 0)
+      assert.strictEqual(limited.body.retryAfterSeconds, Number(limited.headers.get("retry-after")))
+      const embedded = yield* service.call("POST", "/api/llm/embed", {
+        key: slow.key,
+        body: { model: "loopback-embed-1", input: ["a"] }
+      })
+      if (embedded.status === 429) assert.deepInclude(embedded.body, { capName: "No calls", limit: 0, spent: 0 })
+      else assert.strictEqual(embedded.status, 404, embedded.text)
     })
   )
 

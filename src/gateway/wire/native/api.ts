@@ -20,6 +20,7 @@ import {
 } from "../../../platform/idempotency/domain.ts"
 import {
   ApprovalRequired,
+  BudgetRateLimited,
   CostUnbounded,
   GatewayHealth,
   GatewayModel,
@@ -85,6 +86,7 @@ const callProblems = [
   AlreadyCompleted,
   ApprovalRequired,
   BudgetDenied,
+  BudgetRateLimited,
   CostUnbounded,
   IdempotencyInProgress,
   IdempotencyKeyInvalid,
