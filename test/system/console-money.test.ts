@@ -272,7 +272,7 @@ describe.skipIf(executablePath === undefined)("money in the console", () => {
         yield* step(() => table.getByText("large").waitFor({ state: "detached" }))
         assert.include(page.url(), "model=small")
         const [download] = yield* step(() =>
-          Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Export CSV" }).click()])
+          Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Export requests" }).click()])
         )
         const exported = yield* step(async () => {
           const chunks: Array<Buffer> = []

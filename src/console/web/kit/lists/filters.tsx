@@ -236,7 +236,7 @@ const OneFilter = ({ filter }: { readonly filter: Filter }) => {
   const value = values[key] ?? initial
   if (isSearched) return <Search label={label} value={value} onSearch={(value, options) => set(key, value, options)} />
   const isGiven = key === "tenantId" && scope !== undefined
-  if (isHidden || (value === undefined && (options === undefined || isGiven))) return null
+  if (value === undefined && (isHidden || options === undefined || isGiven)) return null
   // What is no choice, or not yet, can be removed all the same.
   if (options === undefined || (value !== undefined && filter.toUrl === undefined && !isAmong(options, value)))
     return (
@@ -297,7 +297,9 @@ export const FilterChoices = ({ filters }: { readonly filters: Filters }) => {
   const [search] = useSearchParams()
   const isOn = (shown: Filter | ReactElement<Beside>) =>
     isFilter(shown) ? search.has(shown.key) : shown.props.isOn === true
-  const others = filters.filter((shown) => isExtra(shown) && !(isFilter(shown) && shown.isHidden === true))
+  const others = filters.filter(
+    (shown) => isExtra(shown) && (isOn(shown) || !isFilter(shown) || shown.isHidden !== true)
+  )
   return (
     <>
       {filters.filter((shown) => !isExtra(shown)).map(show)}

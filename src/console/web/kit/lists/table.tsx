@@ -1,4 +1,4 @@
-import { type ReactNode, useState } from "react"
+import { type MouseEvent, type ReactNode, useState } from "react"
 import { type Acts, ActsOf } from "../actions.tsx"
 import { Icon } from "../icons.tsx"
 import { Nothing, type Said } from "../parts.tsx"
@@ -102,6 +102,12 @@ interface Rows<Item> {
   readonly sorted?: Sorted | undefined
 }
 
+/** Follows the link of a row that is clicked beside its links, buttons and fields, and not to select text. */
+const follow = ({ currentTarget, target }: MouseEvent<HTMLTableRowElement>): void => {
+  const isOther = (target as Element).closest("a, button, input, select, label, summary") !== null
+  if (!isOther && getSelection()?.isCollapsed !== false) currentTarget.querySelector<HTMLElement>("a.name")?.click()
+}
+
 /** Rows as a table. */
 export const Table = <Item,>({ columns: shown, keyOf = idOf, ...table }: Rows<Item>) => {
   const { acts, empty, label, nameOf, rows, rowClass, selection, sorted } = table
@@ -161,7 +167,7 @@ export const Table = <Item,>({ columns: shown, keyOf = idOf, ...table }: Rows<It
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={keyOf(row)} className={rowClass?.(row)}>
+            <tr key={keyOf(row)} className={rowClass?.(row)} onClick={follow}>
               {selection === undefined ? null : (
                 <td>
                   <input

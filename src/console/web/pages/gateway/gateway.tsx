@@ -140,7 +140,15 @@ const Providers = () => {
                 <Act opens={<TestProvider of={id} />}>Test</Act>
                 {configuredAs(id) === undefined ? null : (
                   <>
-                    <Act needs="llm:admin" opens={<ProviderDialog of={id} />}>
+                    <Act
+                      needs="llm:admin"
+                      opens={<ProviderDialog of={id} />}
+                      unless={
+                        configuredAs(id)?.dialect === "loopback"
+                          ? "It answers within the service; change it in the document"
+                          : undefined
+                      }
+                    >
                       Change
                     </Act>
                     <Act kind="bad" needs="llm:admin" opens={<RemoveDialog of={id} />}>

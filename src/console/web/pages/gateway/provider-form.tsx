@@ -242,7 +242,7 @@ const ProviderForm = ({ document, of }: OfForm) => {
         (document.models ?? []).flatMap((model) => (of !== undefined && isOffered(model, of.id) ? [model.id] : []))
       )
   )
-  const dialect = of?.dialect === "loopback" ? "openai" : dialectOf(choice)
+  const dialect = dialectOf(choice)
   const preset = presetOf(choice)
   const test = useMutation({
     mutationFn: async (data: FormData) => {

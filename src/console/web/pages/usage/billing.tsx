@@ -2,6 +2,7 @@ import { useMutation } from "@tanstack/react-query"
 import { useState } from "react"
 import { addressOf, send } from "../../api/client.ts"
 import { useCall } from "../../api/hooks.ts"
+import { useTenantScope } from "../../api/tenant-scope.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
 import { save } from "../../kit/download.ts"
 import { count, Usd } from "../../kit/format.tsx"
@@ -104,7 +105,9 @@ export default function Billing() {
   const months = lastMonths()
   const { set, values } = useFilters(["month", "tenantId"])
   const month = months.find((one) => one === values.month) ?? months[0]!
-  const { tenantId } = values
+  const scope = useTenantScope()
+  const tenantId = scope ?? values.tenantId
+  const ofTenant = tenantId === undefined ? {} : { tenantId }
   const [format, setFormat] = useState("csv")
   const { tenants } = useTenants()
   const download = useMutation({
@@ -114,7 +117,7 @@ export default function Billing() {
       const body = {
         ...boundsOf(month),
         format,
-        ...(tenantId === undefined ? {} : { tenantId }),
+        ...ofTenant,
         ...(format === "focus" || groupBy.length === 0 ? {} : { groupBy }),
         ...(format === "focus" ? { focusVersion: textOf(data, "focusVersion") } : {}),
         ...(isSigned ? { sign: true } : {})
@@ -125,13 +128,13 @@ export default function Billing() {
     onSuccess: () => announce("The report is downloaded")
   })
   const groupBy = ["tenant", "provider", "model"] as const
-  const body = { ...boundsOf(month), format: "json", groupBy, ...(tenantId === undefined ? {} : { tenantId }) } as const
+  const body = { ...boundsOf(month), format: "json", groupBy, ...ofTenant } as const
   const report = useCall("billing.report", { body })
   return (
     <Page
       title="Billing report"
       lead="What was charged and refunded in a calendar month (UTC). It matches the ledger to the nano-dollar."
-      actions={<CopyCurl name="billing.report" input={{ body: { ...boundsOf(month), format: "csv" } }} />}
+      actions={<CopyCurl name="billing.report" input={{ body: { ...boundsOf(month), format: "csv", ...ofTenant } }} />}
     >
       <div className="filters">
         <Choice
@@ -141,7 +144,7 @@ export default function Billing() {
           options={months.map((name) => [name, nameOf(name)])}
           onChange={(name) => set("month", name)}
         />
-        {tenants.length < 2 ? null : (
+        {tenants.length < 2 || scope !== undefined ? null : (
           <Choice label="Tenant" value={tenantId} options={tenants} onChange={(id) => set("tenantId", id)} />
         )}
       </div>

@@ -76,13 +76,14 @@ const Change = ({ isNeutral, now, then }: Compared) =>
   )
 
 interface Total {
+  readonly before: Range
   readonly filters: object
   readonly range: Range
   /** Where the requests that failed are listed. */
   readonly toFailed: string
 }
 
-const Totals = ({ filters, range, toFailed }: Total) => (
+const Totals = ({ before, filters, range, toFailed }: Total) => (
   <Called name="insights.overview" input={{ query: { ...filters, ...range } }} everySeconds={60} keepsPrevious rows={2}>
     {({ previous, totals }) => (
       <div className="grid">
@@ -91,7 +92,8 @@ const Totals = ({ filters, range, toFailed }: Total) => (
           value={<Usd amount={totals.costUsd} />}
           detail={
             <>
-              <Change now={totals.costUsd} then={previous.costUsd} /> vs. <Usd amount={previous.costUsd} /> before
+              <Change now={totals.costUsd} then={previous.costUsd} /> vs. <Usd amount={previous.costUsd} /> in{" "}
+              {dates(before)}
             </>
           }
         />
@@ -100,7 +102,8 @@ const Totals = ({ filters, range, toFailed }: Total) => (
           value={count(totals.requests)}
           detail={
             <>
-              <Change isNeutral now={totals.requests} then={previous.requests} /> vs. {count(previous.requests)} before
+              <Change isNeutral now={totals.requests} then={previous.requests} /> vs. {count(previous.requests)} in{" "}
+              {dates(before)}
             </>
           }
         />
@@ -123,6 +126,12 @@ const Totals = ({ filters, range, toFailed }: Total) => (
     )}
   </Called>
 )
+
+const date = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" })
+
+/** The days of a range that has ended, both included. */
+const dates = ({ from, timeZone, to = from }: Range): string =>
+  [Date.parse(from), Date.parse(to) - 1].map((at) => date.format(new Date(dateIn(timeZone, at)))).join(" to ")
 
 const sorts = ["costUsd", "-costUsd", "requests", "-requests"] as const
 
@@ -153,6 +162,11 @@ export default function Usage() {
   const then = useCall("insights.by", earlier, { enabled: compares })
   const costBefore = new Map(then.data?.items.map(({ costUsd, key }) => [key, costUsd]))
   const exported = { query: { ...query, ...range, format: "csv" } }
+  const ofBill = new URLSearchParams({
+    ...(chosen.preset === "last-month" ? { month: dateIn(range.timeZone, Date.parse(range.from)).slice(0, 7) } : {}),
+    ...(query.tenantId === undefined ? {} : { tenantId: query.tenantId })
+  })
+  const billed = ofBill.size === 0 ? "" : `?${ofBill}`
   const compared: ReadonlyArray<Column<Item>> = [
     { title: "Before", isNumber: true, cell: ({ key }) => <Usd amount={costBefore.get(key) ?? 0} /> },
     {
@@ -169,15 +183,21 @@ export default function Usage() {
           "Where the money went."
         ) : (
           <>
-            Where the money went. Everything that was charged is counted, as of <Moment at={asked.data.asOf} />.
+            What was charged, net of refunds, by days of {range.timeZone}, as of <Moment at={asked.data.asOf} />.
           </>
         )
       }
       actions={
         <>
           <CopyCurl name="insights.by" input={input} />
-          <Download name="usage.export" input={exported} text="Export CSV" to="usage.csv" />
-          <ButtonLink href="/billing">Billing report</ButtonLink>
+          <Download
+            name="usage.export"
+            input={exported}
+            text="Export requests"
+            title="Each request with what it was charged, as CSV; refunds are in the billing report"
+            to={`requests-${dateIn(range.timeZone, Date.parse(range.from))}.csv`}
+          />
+          <ButtonLink href={`/billing${billed}`}>Billing report</ButtonLink>
         </>
       }
     >
@@ -198,13 +218,13 @@ export default function Usage() {
                 checked={compares}
                 onChange={(event) => set("compare", event.target.checked ? "previous" : "")}
               />
-              Compare with the previous period
+              Compare with {dates(before)}
             </label>,
             ...filters
           ]}
         />
       </div>
-      <Totals filters={query} range={range} toFailed={toRequests({ failed: "true" })} />
+      <Totals before={before} filters={query} range={range} toFailed={toRequests({ failed: "true" })} />
       <Answered asked={asked} rows={8}>
         {(data) =>
           data.items.length === 0 ? (
