@@ -42,12 +42,12 @@ interface Modal {
   readonly wide?: boolean | undefined
 }
 
-/** Whether a form of the dialog holds what was entered and is not sent. */
-const isEntered = (dialog: HTMLDialogElement): boolean =>
+/** Whether a form of the dialog holds what was entered and is not sent; `before` is what fields held when they got the focus. */
+const isEntered = (dialog: HTMLDialogElement, before: ReadonlyMap<Element, string>): boolean =>
   Array.from(dialog.querySelectorAll<HTMLInputElement>("form :is(input, textarea)")).some((field) =>
     field.type === "checkbox" || field.type === "radio"
       ? field.checked !== field.defaultChecked
-      : field.type !== "search" && field.type !== "hidden" && field.value !== field.defaultValue
+      : field.type !== "search" && field.type !== "hidden" && field.value !== (before.get(field) ?? field.defaultValue)
   )
 
 /**
@@ -60,8 +60,10 @@ export const Dialog = ({ children, closes = true, onClose, title, wide = false }
   const dialog = useRef<HTMLDialogElement>(null)
   const id = useId()
   const [isAsking, ask] = useState(false)
+  // React writes the value of a controlled field as its default, too.
+  const before = useRef(new Map<Element, string>()).current
   const tryToLeave = () => {
-    if (dialog.current !== null && isEntered(dialog.current)) ask(true)
+    if (dialog.current !== null && isEntered(dialog.current, before)) ask(true)
     else leave()
   }
   useEffect(() => {
@@ -78,11 +80,14 @@ export const Dialog = ({ children, closes = true, onClose, title, wide = false }
       ref={dialog}
       aria-labelledby={id}
       className={wide ? "wide" : undefined}
+      onFocus={({ target }) => {
+        if ("value" in target && !before.has(target)) before.set(target, String(target.value))
+      }}
       // Chrome closes at the second Escape even when the first was prevented.
       onKeyDown={(event) => {
         if (event.key !== "Escape") return
         if (isAsking) ask(false)
-        else if (closes && isEntered(event.currentTarget)) ask(true)
+        else if (closes && isEntered(event.currentTarget, before)) ask(true)
         else if (closes) return
         event.preventDefault()
       }}

@@ -1,14 +1,54 @@
+import { useState } from "react"
 import { type Row } from "../../../api/operations.ts"
 import { type Of } from "../../../kit/actions.tsx"
 import { Cut, Moment } from "../../../kit/format.tsx"
 import { ConfirmAct, formOf } from "../../../kit/forms/operation.tsx"
 import { ScopeChips, ScopePicker } from "../../../kit/forms/scopes.tsx"
+import { ThingPicker } from "../../../kit/forms/thing-picker.tsx"
 import { List } from "../../../kit/lists/list.tsx"
 import { Named } from "../../../kit/names/names.tsx"
 import { Soft } from "../../../kit/parts.tsx"
+import { useCan } from "../../../shell/session.tsx"
 import { inactive, type Agent, rowClass, Status, write } from "./status.tsx"
 
 const { Field, Make } = formOf("delegations.create")
+
+/** For whom it acts: an agent or an account by its name, where the caller may read those. */
+const Subject = ({ of: agent }: Of<Agent>) => {
+  const may = useCan()
+  const [type, setType] = useState("agent")
+  const list = type === "agent" ? "agents.list" : "accounts.list"
+  const isChosen = type !== "external" && may(type === "agent" ? "agents:read" : "accounts:read")
+  return (
+    <div
+      className="stack"
+      onChange={({ target }) => {
+        if (target instanceof HTMLSelectElement && target.name === "subjectType") setType(target.value)
+      }}
+    >
+      <Field
+        label="It acts for"
+        name="subjectType"
+        options={{ agent: "another agent", user: "an account", external: "a user of an identity provider" }}
+      />
+      {isChosen ? (
+        <ThingPicker
+          key={type}
+          list={list}
+          label={type === "agent" ? "Agent" : "Account"}
+          name="subject"
+          isLeftOut={(id) => id === agent.id}
+        />
+      ) : (
+        <Field
+          label="Subject"
+          name="subject"
+          hint={type === "external" ? "<issuer>|<sub>" : `The id of the ${type === "agent" ? "agent" : "account"}`}
+        />
+      )}
+    </div>
+  )
+}
 
 /** Lets an agent act for another subject. */
 export const Delegate = ({ of: agent }: Of<Agent>) => (
@@ -23,14 +63,7 @@ export const Delegate = ({ of: agent }: Of<Agent>) => (
     unless={inactive(agent)}
     input={{ params: { id: agent.id } }}
   >
-    <div className="row2">
-      <Field
-        label="It acts for"
-        name="subjectType"
-        options={{ agent: "another agent", user: "an account", external: "a user of an identity provider" }}
-      />
-      <Field label="Subject" name="subject" hint="The id of the agent or account; of an external user <issuer>|<sub>" />
-    </div>
+    <Subject of={agent} />
     <ScopePicker within={agent.scopeCeiling} isRequired />
     <div className="row2">
       <Field label="Reason" name="reason" />
