@@ -7,13 +7,18 @@ import { anthropicVendor, openAiVendor } from "./vendors.ts"
 
 type Service = TestService["Service"]
 
-/** Writes the gateway's configuration: providers `oa` and `an` are stand-ins for both vendors. */
-export const configureVendors = Effect.fnUntraced(function* (service: Service, models: ReadonlyArray<object>) {
+/** Writes the gateway's configuration: providers `oa` and `an` are stand-ins for both vendors, beside `others`. */
+export const configureVendors = Effect.fnUntraced(function* (
+  service: Service,
+  models: ReadonlyArray<object>,
+  others: ReadonlyArray<object> = []
+) {
   const openai = yield* startProvider(openAiVendor)
   const anthropic = yield* startProvider(anthropicVendor)
   const providers = [
     { id: "oa", dialect: "openai", baseUrl: `${openai.url}/v1` },
-    { id: "an", dialect: "anthropic", baseUrl: anthropic.url }
+    { id: "an", dialect: "anthropic", baseUrl: anthropic.url },
+    ...others
   ]
   yield* configure(service, providers, models)
   return { openai, anthropic }

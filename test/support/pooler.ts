@@ -95,6 +95,8 @@ export const makePooler = Effect.fnUntraced(function* (
     url: `postgres://${through.username}@127.0.0.1:${port}/${through.database}`,
     kill: Effect.suspend(() => endOf(child)),
     startAgain: Effect.map(begin, (started) => void (child = started)),
+    freeze: Effect.sync(() => child.kill("SIGSTOP")),
+    thaw: Effect.sync(() => child.kill("SIGCONT")),
     /** Takes other settings for the connections from now on. */
     reconfigure: (settings: PoolerSettings) =>
       Effect.sync(() => {

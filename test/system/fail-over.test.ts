@@ -1,19 +1,24 @@
 import { assert, layer } from "@effect/vitest"
 import { Clock, Effect, Exit, Fiber, Layer, type Scope } from "effect"
 import * as crypto from "node:crypto"
+import { runCommand, urlOf } from "../support/command.ts"
+import { beginStream, endless } from "../support/endless-stream.ts"
 import { configureVendors } from "../support/gateway-vendors.ts"
-import { model, spender } from "../support/gateway.ts"
+import { model, provider, spender } from "../support/gateway.ts"
 import { breakdowns, hasPatroni, makeCluster, mend } from "../support/patroni.ts"
 import { makeTransactionPooler, throughPooler } from "../support/pooler.ts"
+import { startProvider } from "../support/provider.ts"
 import { hasRedis, makeRedis } from "../support/redis.ts"
 import { kill, startReplica } from "../support/replica.ts"
-import { type Answer, type Call, caller, serviceKey } from "../support/service.ts"
+import { type Answer, type Call, caller, encryptionKey, serviceKey } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
 
 /** A fault, and what is left to mend once the service may write again. */
 interface Fault {
   readonly name: string
+  /** The statuses of requests that are refused; 0 where there is no answer. */
+  readonly refusals?: ReadonlyArray<number>
   readonly during: Effect.Effect<Effect.Effect<unknown, never, Scope.Scope>, never, Scope.Scope>
 }
 
@@ -43,7 +48,8 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "300 seconds" })("a fai
       yield* Effect.addFinalizer(() => Effect.forEach(all, kill, { discard: true }))
       const [{ url }] = replicas as [(typeof replicas)[0]]
       const service = { url, call: caller(url), database, serviceKey, replica: Effect.never }
-      yield* configureVendors(service, [model("gpt", ["oa"])])
+      const slow = yield* startProvider(endless)
+      yield* configureVendors(service, [model("gpt", ["oa"]), model("slow", ["endless"])], [provider("endless", slow)])
       const { key, tenantId } = yield* spender(service, [{ limit: 1_000_000 }])
 
       const acknowledged: Array<string> = []
@@ -109,6 +115,19 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "300 seconds" })("a fai
             (now) => now.count > before + count
           )
         })
+      const statesOf = (asked: string) =>
+        asSuperuser(
+          database,
+          (sql) => sql<{ readonly state: string }>`
+            SELECT state FROM budget_reservations WHERE tenant_id = ${tenantId}::uuid AND model = ${asked}`
+        ).pipe(Effect.map((rows) => rows.map(({ state }) => state)))
+      const endHolds = (asked: string) =>
+        asSuperuser(
+          database,
+          (sql) => sql`
+            UPDATE budget_reservations SET expires_at = now() - interval '1 second'
+            WHERE tenant_id = ${tenantId}::uuid AND model = ${asked} AND state = 'open'`
+        )
       const refused = Effect.suspend(() => {
         const before = refusals.get(503) ?? 0
         return eventually(
@@ -138,6 +157,10 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "300 seconds" })("a fai
                   pooler.kill.pipe(Effect.andThen(refused), Effect.andThen(pooler.startAgain)),
                   Effect.void
                 )
+              },
+              {
+                name: "a frozen PgBouncer",
+                during: Effect.as(pooler.freeze.pipe(Effect.andThen(refused), Effect.andThen(pooler.thaw)), Effect.void)
               }
             ]),
         ...(redis === undefined
@@ -148,16 +171,26 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "300 seconds" })("a fai
             ]),
         {
           name: "kill -9 of a replica",
-          during: Effect.map(kill(replicas[1]!), () =>
-            Effect.map(Effect.andThen(more(100), start), (another) => {
+          refusals: [0, 503],
+          during: Effect.gen(function* () {
+            const doomed = replicas[1]!
+            yield* beginStream(doomed.url, key, "slow")
+            yield* kill(doomed)
+            return Effect.gen(function* () {
+              yield* more(100)
+              // The other one charges the call that was under way, once its hold is over.
+              yield* eventually(statesOf("slow"), (states) => states.join() === "open")
+              yield* endHolds("slow")
+              yield* eventually(statesOf("slow"), (states) => states.join() === "expired")
+              const another = yield* start
               all.push(another)
               replicas[1] = another
             })
-          )
+          })
         }
       ]
       const report: Array<string> = []
-      for (const { during, name } of faults) {
+      for (const { during, name, refusals: allowed = [503] } of faults) {
         yield* more(200)
         const faultMillis = yield* Clock.currentTimeMillis
         const end = yield* during
@@ -172,6 +205,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "300 seconds" })("a fai
         assert.isBelow(writesMillis, 30_000, name)
         yield* end
         assert.deepStrictEqual(yield* missing, [], name)
+        assert.includeMembers([...allowed], [...refusals.keys()], `${name}: ${last}`)
       }
       state.isOver = true
       yield* Fiber.join(traffic)
@@ -186,7 +220,14 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "300 seconds" })("a fai
           WHERE tenant_id = ${tenantId}::uuid AND origin = 'gateway' AND state IN ('open', 'settled')`
       )
       yield* eventually(counted, ([row]) => (row?.count ?? 0) >= answered)
+      yield* endHolds("gpt")
+      yield* eventually(statesOf("gpt"), (states) => !states.includes("open"))
       assert.deepStrictEqual(yield* asSuperuser(database, (sql) => sql`SELECT * FROM budgets_drift()`), [])
+      for (const command of ["ledger", "insights"]) {
+        const settings = { Database__Url: urlOf(database), Security__EncryptionKey: encryptionKey }
+        const { code, output } = yield* runCommand(`src/cli/${command}-verify.ts`, settings)
+        assert.strictEqual(code, 0, output)
+      }
       const verified = yield* service.call("GET", "/api/audit-logs/verify")
       assert.strictEqual(verified.status, 200, verified.text)
       assert.isTrue(verified.body.ok, verified.text)

@@ -412,7 +412,7 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
         assert.isAtLeast(figures.length, 3)
         for (const { href, searchParams } of figures)
           assert.strictEqual(searchParams.get("tenantId"), tenant.body.id, href)
-        const billed = step(() => page.waitForRequest(/\/api\/billing\/report/))
+        const billed = step(() => page.waitForRequest(/\/billing-report$/))
         const [report] = yield* Effect.all([billed, window.go("/billing")], { concurrency: 2 })
         assert.strictEqual(report.postDataJSON().tenantId, tenant.body.id)
         yield* window.go("/agents")

@@ -92,6 +92,8 @@ const selected = columns.map(({ name }) => `${expressions[name]} AS "${name}"`).
 const linesTogether = 50
 /** Rows that are uploaded in a second on a slow line. */
 const rowsASecond = 1000
+/** What callers and providers put into a row may compress badly, and a file is kept in memory: so much of it counts as a row. */
+const bytesOfRow = 1024
 /** The elements of the queue that become files in one step. */
 const elementsAtOnce = 20_000
 
@@ -116,7 +118,8 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
         sql.literal(`(${elements}) t JOIN (
           SELECT u.* FROM (SELECT DISTINCT d.tenant_id, d.occurred_at FROM (${elements}) d) m
           CROSS JOIN LATERAL (
-            SELECT * FROM usage_rows u WHERE u.tenant_id = m.tenant_id AND u.occurred_at = m.occurred_at AND ${isUsage} OFFSET 0
+            SELECT *, coalesce(pg_column_size(metadata), 0) + coalesce(pg_column_size(error), 0) AS bytes
+            FROM usage_rows u WHERE u.tenant_id = m.tenant_id AND u.occurred_at = m.occurred_at AND ${isUsage} OFFSET 0
           ) u
         ) u ON u.batch = t.batch AND u.tenant_id = t.tenant_id AND u.occurred_at = t.occurred_at`)
       const next = sql`SELECT k.ctid, k.queued_at FROM usage_export_queue k WHERE ${isReady}
@@ -162,8 +165,10 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
           const [found] = yield* history(sql`
             SELECT (SELECT date_trunc('hour', min(u.occurred_at), 'UTC')::text FROM tenants t CROSS JOIN LATERAL (
               SELECT r.occurred_at FROM usage_rows r WHERE r.tenant_id = t.id AND r.occurred_at >= e.history_from
+                -- What is booked from then on is no history; only a clock that was ahead has put some there.
+                AND (r.occurred_at < e.started_at + interval '1 day' OR r.batch <= e.first_batch)
               ORDER BY r.occurred_at LIMIT 1
-            ) u WHERE u.occurred_at < e.started_at + interval '1 day') AS hour
+            ) u) AS hour
             FROM usage_export e`)
           const hour = found?.hour ?? null
           if (hour !== null) {
@@ -187,7 +192,7 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
             ([row]) => row ?? { isDue: false, isFull: false }
           )
         ),
-        /** Makes files of the oldest elements, each of one hour and about so many rows. */
+        /** Makes files of the oldest elements, each of one hour and about so many rows; large rows count several times. */
         decide: Effect.fn("UsageExportRepository.decide")((maxRows: number) =>
           sql`
             WITH taken AS (
@@ -196,11 +201,12 @@ export class UsageExportRepository extends Context.Service<UsageExportRepository
               RETURNING q.*
             ), counted AS (
               SELECT t.batch, t.tenant_id, t.occurred_at, t.queued_at, date_trunc('hour', t.occurred_at, 'UTC') AS hour,
-                count(*) AS rows, sum(u.cost) AS cost
+                count(*) AS rows, sum(u.cost) AS cost,
+                count(*) + div(sum(u.bytes), ${bytesOfRow}::integer) AS weight
               FROM ${rowsOf("SELECT * FROM taken")}
               GROUP BY t.batch, t.tenant_id, t.occurred_at, t.queued_at
             ), placed AS (
-              SELECT c.*, div(sum(c.rows) OVER (PARTITION BY c.hour ORDER BY c.batch, c.tenant_id, c.occurred_at) - c.rows,
+              SELECT c.*, div(sum(c.weight) OVER (PARTITION BY c.hour ORDER BY c.batch, c.tenant_id, c.occurred_at) - c.weight,
                 ${maxRows}::integer) AS part FROM counted c
             )
             INSERT INTO usage_export_files (hour, batches, tenants, moments, counts, digest, rows, cost_nano_usd,

@@ -31,6 +31,8 @@ const whileOpen = <A>(database: TestDatabase, tenantId: string, cost: number, me
     )
   )
 
+const ahead = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString()
+
 describe("the export of usage", () => {
   it.live("puts rows into files of their hour, with the members that /api/usage has", () =>
     Effect.gen(function* () {
@@ -188,6 +190,48 @@ describe("the export of usage", () => {
         sizes.toSorted((a, b) => a - b),
         [5, 10, 10]
       )
+    }).pipe(Effect.scoped)
+  )
+
+  it.live.each(["metadata", "error"])("counts rows with much %s several times", (column) =>
+    Effect.gen(function* () {
+      const database = yield* makeDatabase
+      const tenantId = yield* makeTenant(database)
+      const storage = yield* startStorage
+      yield* writeUsage(database, tenantId, rowsOf(10))
+      // Hexadecimal digits that differ compress to no less than a half.
+      yield* asSuperuser(
+        database,
+        (sql) => sql`
+          UPDATE usage_rows SET ${sql(column)} =
+            (SELECT jsonb_build_object('text', string_agg(md5(cost || ' ' || i), '')) FROM generate_series(1, 200) i)
+          WHERE cost > 5`
+      )
+      yield* startService(database, { ...exportTo(storage), Usage__Export__MaxRows: "4" })
+      yield* untilExported(database, storage, 10)
+      const sizes = [...storage.objects].toSorted(([one], [two]) => (one < two ? -1 : 1))
+      assert.deepStrictEqual(
+        sizes.map(([, body]) => linesOf(body).length),
+        [4, 2, 1, 1, 1, 1]
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("has what a clock that was ahead had booked before it began", () =>
+    Effect.gen(function* () {
+      const database = yield* makeDatabase
+      const tenantId = yield* makeTenant(database)
+      const storage = yield* startStorage
+      yield* writeUsage(database, tenantId, [
+        { at: at(0), cost: 1 },
+        { at: ahead(0.9), cost: 2 },
+        { at: ahead(3), cost: 3 },
+        { at: ahead(9), cost: 4 }
+      ])
+      yield* startService(database, exportTo(storage))
+      yield* untilExported(database, storage, 4)
+      yield* writeUsage(database, tenantId, [{ at: ahead(12), cost: 5 }])
+      yield* untilExported(database, storage, 5)
     }).pipe(Effect.scoped)
   )
 
