@@ -181,7 +181,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "300 seconds" })("a fai
               // The other one charges the call that was under way, once its hold is over.
               yield* eventually(statesOf("slow"), (states) => states.join() === "open")
               yield* endHolds("slow")
-              yield* eventually(statesOf("slow"), (states) => states.join() === "expired")
+              yield* eventually(statesOf("slow"), (states) => states.join() === "settled")
               const another = yield* start
               all.push(another)
               replicas[1] = another
