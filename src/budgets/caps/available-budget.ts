@@ -11,7 +11,6 @@ import { allTenants, type StoredCap } from "../ledger/domain.ts"
 import { type AvailableBudget, type BudgetSubject, type Dimensions } from "../ledger/protocol-domain.ts"
 import { Ledger } from "../ledger/service.ts"
 import { type ApplicableCap, type CapsSubject, type CapUtilization } from "./domain.ts"
-import { recordedIn } from "./service.ts"
 import { type CounterUtilization, UtilizationRepository } from "./utilization-repository.ts"
 import { utilizationOf } from "./utilization.ts"
 
@@ -119,11 +118,12 @@ export class AvailableBudgets extends Context.Service<AvailableBudgets>()("app/b
       )
       // A tenant's caller learns nothing of a cap over all tenants but that it is full.
       const isOwn =
-        principal.tenantId === undefined ? () => true : (item: (typeof items)[number]) => item.tenantId !== null
+        principal.tenantId === undefined ? () => true : (item: (typeof items)[number]) => item.use.tenantId !== null
       return {
         asOf,
         fullOverAllTenants: items.some(
-          (item) => item.tenantId === null && item.mode !== "soft" && item.dependsOn.length === 0 && isFull(item.use)
+          (item) =>
+            item.use.tenantId === null && item.mode !== "soft" && item.dependsOn.length === 0 && isFull(item.use)
         ),
         items: items
           .filter((item) => isOwn(item) && seesCounted(principal, item.use.scope))
@@ -150,7 +150,6 @@ const countsEach = ({ cap, dependsOn }: CompatibleCap): boolean => dependsOn.som
 
 const toApplicable = ({ cap, dependsOn }: CompatibleCap, use: CapUtilization): ApplicableCap => ({
   use,
-  tenantId: recordedIn(cap),
   mode: cap.mode,
   period: cap.period,
   dependsOn

@@ -192,6 +192,7 @@ export const CountedScope = Schema.Record(Schema.String, Schema.Union([Schema.St
 /** The utilization of a cap: one item for each of its counters. */
 export const CapUtilization = Schema.Struct({
   capId: CapId,
+  tenantId: Schema.NullOr(TenantId).annotate({ description: "null: over all tenants" }),
   name: CapName,
   scope: CountedScope,
   unit: Unit,
@@ -229,7 +230,6 @@ export type CapsSubject = Schema.Struct<typeof capsSubject>["Type"]
 /** A cap that applies to a subject, and what it has left. */
 export const ApplicableCap = Schema.Struct({
   use: CapUtilization,
-  tenantId: Schema.NullOr(TenantId).annotate({ description: "null: over all tenants" }),
   mode: CapMode,
   period: Period,
   dependsOn: Schema.Array(Schema.Literals(dimensions)).annotate({

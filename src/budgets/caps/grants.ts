@@ -4,11 +4,11 @@ import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { slice } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
-import { type CapId, type StoredCap } from "../ledger/domain.ts"
+import { type CapId, type StoredCap, tenantIdOf } from "../ledger/domain.ts"
 import { amountOf, quantityFault, quantityOf } from "../ledger/quantity-domain.ts"
 import { type Grant, grantActions, type GrantCreation, type GrantId, GrantNotFound } from "./domain.ts"
 import { GrantsRepository, type StoredGrant } from "./grant-repository.ts"
-import { AgentCapPolicy, BudgetCaps, recordedIn } from "./service.ts"
+import { AgentCapPolicy, BudgetCaps } from "./service.ts"
 
 /** Grants: temporary raises of caps. */
 export class Grants extends Context.Service<Grants>()("app/budgets/Grants", {
@@ -48,7 +48,7 @@ export class Grants extends Context.Service<Grants>()("app/budgets/Grants", {
         createdBy: (yield* CurrentPrincipal).name
       })
       const after = toGrant(cap, grant)
-      const entry = { action: grantActions.BudgetGrantCreated, entityId: grant.id, tenantId: recordedIn(cap) }
+      const entry = { action: grantActions.BudgetGrantCreated, entityId: grant.id, tenantId: tenantIdOf(cap) }
       return { value: after, entries: [{ ...entry, after }] }
     }, audit.change)
 
@@ -59,7 +59,7 @@ export class Grants extends Context.Service<Grants>()("app/budgets/Grants", {
       const found = yield* repository.end(cap, id, yield* DateTime.now)
       if (Option.isNone(found)) return yield* new GrantNotFound({})
       if (found.value.endedAt !== null) return { value: undefined, entries: [] }
-      const entry = { action: grantActions.BudgetGrantEnded, entityId: id, tenantId: recordedIn(cap) }
+      const entry = { action: grantActions.BudgetGrantEnded, entityId: id, tenantId: tenantIdOf(cap) }
       return { value: undefined, entries: [{ ...entry, before: toGrant(cap, found.value) }] }
     }, audit.change)
 

@@ -12,7 +12,7 @@ import { TenantNotFound } from "../../tenants/domain.ts"
 import { Tenants } from "../../tenants/service.ts"
 import { ModelNames } from "../attribution/service.ts"
 import { withinTenant } from "../attribution/service.ts"
-import { allTenants, CapId, type StoredCap } from "../ledger/domain.ts"
+import { allTenants, CapId, type StoredCap, tenantIdOf } from "../ledger/domain.ts"
 import { amountOf, quantityFault, quantityOf } from "../ledger/quantity-domain.ts"
 import {
   type Cap,
@@ -101,7 +101,7 @@ export class BudgetCaps extends Context.Service<BudgetCaps>()("app/budgets/Budge
         budgets.maxCaps
       )
       const entry = { action: capActions.BudgetCapCreated, entityId: cap.id, after: capSnapshot(cap) }
-      return { value: toCap(cap), entries: [{ ...entry, tenantId: recordedIn(cap) }] }
+      return { value: toCap(cap), entries: [{ ...entry, tenantId: tenantIdOf(cap) }] }
     }, audit.change)
 
     const update = Effect.fn("BudgetCaps.update")(function* (id: CapId, given: CapUpdate) {
@@ -129,7 +129,7 @@ export class BudgetCaps extends Context.Service<BudgetCaps>()("app/budgets/Budge
         version: before.version + 1,
         updatedAt: yield* DateTime.now
       })
-      const entry = { action: capActions.BudgetCapUpdated, entityId: id, tenantId: recordedIn(before) }
+      const entry = { action: capActions.BudgetCapUpdated, entityId: id, tenantId: tenantIdOf(before) }
       return {
         value: toCap(after),
         entries: [{ ...entry, before: capSnapshot(before), after: capSnapshot(after) }]
@@ -141,7 +141,7 @@ export class BudgetCaps extends Context.Service<BudgetCaps>()("app/budgets/Budge
       yield* AgentCapPolicy.requireLoosening
       yield* repository.delete(before, yield* DateTime.now)
       const entry = { action: capActions.BudgetCapDeleted, entityId: id, before: capSnapshot(before) }
-      return { value: undefined, entries: [{ ...entry, tenantId: recordedIn(before) }] }
+      return { value: undefined, entries: [{ ...entry, tenantId: tenantIdOf(before) }] }
     }, audit.change)
 
     return {
@@ -198,12 +198,9 @@ const same = (a: unknown, b: unknown): boolean => JSON.stringify(sorted(a)) === 
 const fault = (member: string, message: string) =>
   Effect.fail(new ValidationFailed({ errors: [{ path: ["payload", member], message }] }))
 
-/** The tenant whose log records a change of a cap; null when the cap is over all tenants. */
-export const recordedIn = ({ tenantId }: StoredCap): TenantId | null => (tenantId === allTenants ? null : tenantId)
-
 export const toCap = ({ limitAmount, tenantId, ...cap }: StoredCap): Cap => ({
   ...cap,
-  tenantId: tenantId === allTenants ? null : tenantId,
+  tenantId: tenantIdOf({ tenantId }),
   limit: quantityOf(cap.unit, limitAmount)
 })
 

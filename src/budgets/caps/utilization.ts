@@ -6,7 +6,7 @@ import { Database, type Moment, scopeOf, statementMoment } from "../../platform/
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { seesCounted, withinTenant } from "../attribution/service.ts"
 import { countedDimensions, countedScope } from "../ledger/cap-index.ts"
-import { allTenants } from "../ledger/domain.ts"
+import { tenantIdOf } from "../ledger/domain.ts"
 import { exhaustionOf, forecastOf, quantityOf, totalOf } from "../ledger/quantity-domain.ts"
 import { type CapUtilization, type UsePlace, type UtilizationKey, type UtilizationSort } from "./domain.ts"
 import { type CounterUtilization, type UtilizationFilter, UtilizationRepository } from "./utilization-repository.ts"
@@ -90,7 +90,7 @@ const usesOf = <Page extends { readonly items: ReadonlyArray<CountedUse> }>({ it
 })
 
 const countsOf = ({ counterKey, scope, tenantId }: CounterUtilization): CountedCharges => ({
-  tenantId: tenantId === allTenants ? undefined : tenantId,
+  tenantId: tenantIdOf({ tenantId }) ?? undefined,
   dimensions: countedDimensions(scope, counterKey ?? "")
 })
 
@@ -107,6 +107,7 @@ export const utilizationOf = (counter: CounterUtilization, now: DateTime.Utc): C
   const total = (amount: bigint) => totalOf(unit, amount)
   return {
     capId: counter.capId,
+    tenantId: tenantIdOf(counter),
     name: counter.name,
     scope: countedScope(counter.scope, counter.counterKey ?? ""),
     unit,

@@ -31,6 +31,10 @@ export type CapId = typeof CapId.Type
 /** Where caps over all tenants are kept: tenants' ids are never nil. */
 export const allTenants = TenantId.make(nilUuid)
 
+/** The tenant of a cap or counter; null where it is over all tenants. */
+export const tenantIdOf = ({ tenantId }: { readonly tenantId: TenantId }): TenantId | null =>
+  tenantId === allTenants ? null : tenantId
+
 /** A value of a dimension that a caller names freely. */
 export const Label = name(200, { component: "Label", examples: ["summarize"] })
 

@@ -12,6 +12,7 @@ const unknownId = "0198a5b0-7c00-7000-8000-00000000002a"
 
 interface Applicable {
   readonly use: {
+    readonly tenantId: string | null
     readonly name: string
     readonly spent: number
     readonly headroom: number
@@ -19,7 +20,6 @@ interface Applicable {
     readonly scope: object
   }
   readonly dependsOn: ReadonlyArray<string>
-  readonly tenantId: string | null
 }
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(path, (it) => {
@@ -106,7 +106,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.deepStrictEqual(
           items
             // Other tests have caps over all tenants.
-            .filter(({ tenantId: of }) => of !== null)
+            .filter(({ use }) => use.tenantId !== null)
             .map(({ dependsOn, use: { headroom, name, state } }) => [name, headroom, state, dependsOn.join()]),
           [
             ["of the application", 10, "ok", ""],

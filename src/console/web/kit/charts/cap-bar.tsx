@@ -60,7 +60,7 @@ export const CapBar = ({ cap, href, mode = "hard", period, thresholds = [80] }: 
       <div className="row">
         {href === undefined ? name : <Link href={href}>{name}</Link>}
         <span className="chip">
-          <ScopeText scope={cap.scope} />
+          <ScopeText scope={cap.scope} tenantId={cap.tenantId} />
         </span>
         <span className="num">
           {plain(cap.spent)} of {quantity(allowed, cap.unit)}

@@ -246,8 +246,29 @@ const dimensions: Readonly<Record<string, readonly [what: string, kind?: Kind]>>
   userId: ["user"]
 }
 
-/** What a cap counts, in words. */
-export const ScopeText = ({ scope }: { readonly scope: Readonly<Record<string, string | number>> }) => {
+interface OfScope {
+  readonly scope: Readonly<Record<string, string | number>>
+  /** Whose calls it counts, where that is said; null for all tenants. */
+  readonly tenantId?: string | null
+}
+
+/** What a cap counts, in words; with the tenant, where the caller may see more than one. */
+export const ScopeText = ({ scope, tenantId }: OfScope) => {
+  const seesMany = useTenants().tenants.length > 1 && tenantId !== undefined
+  return (
+    <>
+      <Dimensions scope={scope} />
+      {seesMany ? (
+        <>
+          {" · "}
+          <TenantText id={tenantId} none="all tenants" />
+        </>
+      ) : null}
+    </>
+  )
+}
+
+const Dimensions = ({ scope }: Pick<OfScope, "scope">) => {
   const members = Object.entries(scope)
   if (members.length === 0) return "everything"
   return members.map(([name, value], index) => {

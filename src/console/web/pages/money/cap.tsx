@@ -226,8 +226,8 @@ export default function OneCap() {
       what="Cap"
       lead={(cap) => (
         <>
-          {quantity(cap.limit, cap.unit)} {periodText(cap)} on <ScopeText scope={cap.scope} />; when the limit is
-          reached it {modes[cap.mode]}.
+          {quantity(cap.limit, cap.unit)} {periodText(cap)} on <ScopeText scope={cap.scope} tenantId={cap.tenantId} />;
+          when the limit is reached it {modes[cap.mode]}.
         </>
       )}
       copies={

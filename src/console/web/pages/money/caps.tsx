@@ -53,7 +53,7 @@ const Use = ({ cap }: { readonly cap: Cap }) => {
             <b>{cap.name}</b>
           </Link>
           <span className="chip">
-            <ScopeText scope={cap.scope} />
+            <ScopeText scope={cap.scope} tenantId={cap.tenantId} />
           </span>
           <span className="num">{quantity(cap.limit, cap.unit)} each</span>
         </div>
@@ -189,7 +189,8 @@ export const PauseCap = ({ of: cap }: Of<Cap>) => (
     meaning={[
       "While it is paused it neither counts nor refuses anything.",
       <>
-        It limits <ScopeText scope={cap.scope} /> to {quantity(cap.limit, cap.unit)} again, and counts from now on.
+        It limits <ScopeText scope={cap.scope} tenantId={cap.tenantId} /> to {quantity(cap.limit, cap.unit)} again, and
+        counts from now on.
       </>
     ]}
   />
@@ -197,7 +198,8 @@ export const PauseCap = ({ of: cap }: Of<Cap>) => (
 
 export const DeleteCap = ({ of: cap }: Of<Cap>) => (
   <ConfirmAct name="budgetCaps.delete" of={cap} verb="Delete" what="cap" needs={write}>
-    The limit of {quantity(cap.limit, cap.unit)} {periodText(cap)} on <ScopeText scope={cap.scope} /> ends at once, with
-    its raises. Past usage stays in the reports.
+    The limit of {quantity(cap.limit, cap.unit)} {periodText(cap)} on{" "}
+    <ScopeText scope={cap.scope} tenantId={cap.tenantId} /> ends at once, with its raises. Past usage stays in the
+    reports.
   </ConfirmAct>
 )

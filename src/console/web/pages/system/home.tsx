@@ -2,6 +2,7 @@ import { type ReactNode } from "react"
 import { Link, useLocation } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
+import { useTenantScope } from "../../api/tenant-scope.ts"
 import { ButtonLink, CopyCurl, useNow } from "../../kit/actions.tsx"
 import { CapBar } from "../../kit/charts/cap-bar.tsx"
 import { Bars } from "../../kit/charts/chart.tsx"
@@ -63,6 +64,21 @@ const Refused = () => {
   return last === undefined ? null : (
     <Note tag={`${times} refused`} link={["/requests?tab=refused&range=24h", "View"]}>
       Caps refused requests in the last 24 hours. The latest was <Moment at={last.occurredAt} />.
+    </Note>
+  )
+}
+
+/** The anomalies that wait for a decision. */
+const Unusual = () => {
+  const { data } = useCall("anomalies.list", { query: { status: "open", limit: 50 } }, { everySeconds: 60 })
+  const found = data?.items.length ?? 0
+  if (data === undefined || found === 0) return null
+  return (
+    <Note
+      tag={`${data.nextCursor === null ? "" : "more than "}${found} open`}
+      link={["/anomalies?status=open", "Review"]}
+    >
+      {found === 1 ? "An anomaly of the spend waits" : "Anomalies of the spend wait"} for a decision.
     </Note>
   )
 }
@@ -295,19 +311,21 @@ const People = () => (
 /** Everything that needs a decision, and how the month is going. */
 export default function Home() {
   const may = useCan()
+  const isWhole = useTenantScope() === undefined
   return (
     <Page
       title="Home"
       lead="Everything that needs a decision, and how the month is going."
       actions={<CopyCurl name="insights.overview" input={{ query: lastDays() }} />}
     >
-      {["api-keys:write", "budgets:write", "insights:read"].every(may) ? <FirstSteps /> : null}
+      {isWhole && ["api-keys:write", "budgets:write", "insights:read"].every(may) ? <FirstSteps /> : null}
       {may("budgets:approve") ? <Held /> : null}
       {may("audit-logs:read") ? <Refused /> : null}
+      {may("insights:read") ? <Unusual /> : null}
       {may("insights:read") ? <Spend /> : null}
-      {may("dashboard:read") || may("audit-logs:read") ? (
+      {(isWhole && may("dashboard:read")) || may("audit-logs:read") ? (
         <div className="grid">
-          {may("dashboard:read") ? <People /> : null}
+          {isWhole && may("dashboard:read") ? <People /> : null}
           {may("audit-logs:read") ? <Changes /> : null}
         </div>
       ) : null}
