@@ -1,5 +1,5 @@
 import { type PgClient, PgConnection } from "@effect/sql-pg"
-import { Deferred, Effect, Fiber, Redacted, Schedule } from "effect"
+import { Deferred, Effect, Fiber, Option, Redacted, Schedule } from "effect"
 import { SqlError } from "effect/sql"
 import { type Expected, isReadOnly, isReadOnlyRefused, readOnly, refusedBy, timeline } from "./session-state.ts"
 
@@ -127,9 +127,12 @@ const makeHosts = (
     leave,
     review: Effect.suspend(() => {
       const address = at(place)
-      return Effect.flatMap(
+      const found = Effect.timeoutOption(
         Effect.catch(timelineOf(address), () => Effect.undefined),
-        (found) => (found === undefined ? leave(address) : Effect.void)
+        "3 seconds"
+      )
+      return Effect.flatMap(found, (timeline) =>
+        Option.getOrUndefined(timeline) === undefined ? leave(address) : Effect.void
       )
     }),
     moved: Effect.suspend(() => Deferred.await(moved))
