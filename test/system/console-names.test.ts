@@ -38,7 +38,7 @@ describe.skipIf(executablePath === undefined)("names in the console", () => {
         const window = yield* openConsole(service)
         const { page } = window
         // Names come after what they are part of.
-        const leads = [`agent ${same} · ${one};`, `agent ${single};`, `agent ${same} · ${other};`]
+        const leads = [`agent ${same} · ${one};`, `agent ${single} · ${one};`, `agent ${same} · ${other};`]
         for (const [place, lead] of leads.entries()) {
           yield* window.visit(`/caps/${caps[place]}`)
           yield* step(() => page.locator(".head p").filter({ hasText: lead }).waitFor())

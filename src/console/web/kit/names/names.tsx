@@ -127,10 +127,12 @@ interface Naming {
   readonly kind: Kind
   /** What stands before the name. */
   readonly prefix?: string
+  /** The tenant that is named beside it. */
+  readonly within?: string | null | undefined
 }
 
 /** A thing by its name, with its tenant where another thing has the same; the pointer shows its id. */
-export const Named = ({ className = "cut", id, isPlain = false, kind, prefix = "" }: Naming) => {
+export const Named = ({ className = "cut", id, isPlain = false, kind, prefix = "", within }: Naming) => {
   const key = String(id)
   const thing = useThing(kind, key)
   const repeats = useRepeats(kind)
@@ -142,7 +144,7 @@ export const Named = ({ className = "cut", id, isPlain = false, kind, prefix = "
     <>
       {prefix}
       {name ?? (isId(key) && key.length < 11 ? `${kind.replace("-", " ")} ${key}` : <code>{shortId(key)}</code>)}
-      {thing?.tenantId === undefined || !repeats(name) ? null : (
+      {thing?.tenantId === undefined || thing.tenantId === within || !repeats(name) ? null : (
         <small>
           {" · "}
           <TenantText id={thing.tenantId} />
@@ -249,7 +251,7 @@ const dimensions: Readonly<Record<string, readonly [what: string, kind?: Kind]>>
 interface OfScope {
   readonly scope: Readonly<Record<string, string | number>>
   /** Whose calls it counts, where that is said; null for all tenants. */
-  readonly tenantId?: string | null
+  readonly tenantId?: string | null | undefined
 }
 
 /** What a cap counts, in words; with the tenant, where the caller may see more than one. */
@@ -257,7 +259,7 @@ export const ScopeText = ({ scope, tenantId }: OfScope) => {
   const seesMany = useTenants().tenants.length > 1 && tenantId !== undefined
   return (
     <>
-      <Dimensions scope={scope} />
+      <Dimensions scope={scope} tenantId={seesMany ? tenantId : undefined} />
       {seesMany ? (
         <>
           {" · "}
@@ -268,7 +270,7 @@ export const ScopeText = ({ scope, tenantId }: OfScope) => {
   )
 }
 
-const Dimensions = ({ scope }: Pick<OfScope, "scope">) => {
+const Dimensions = ({ scope, tenantId }: OfScope) => {
   const members = Object.entries(scope)
   if (members.length === 0) return "everything"
   return members.map(([name, value], index) => {
@@ -280,7 +282,8 @@ const Dimensions = ({ scope }: Pick<OfScope, "scope">) => {
           `each ${what}`
         ) : (
           <>
-            {what} {kind === undefined ? value : <Named className="" kind={kind} id={value} isPlain />}
+            {what}{" "}
+            {kind === undefined ? value : <Named className="" kind={kind} id={value} isPlain within={tenantId} />}
           </>
         )}
       </span>
