@@ -215,36 +215,56 @@ const Rollback = ({ of: version }: Of<Version>) => {
   )
 }
 
-const Versions = () => (
-  <>
-    <h2>Configuration</h2>
-    <List
-      name="llmAdmin.versions"
-      input={{ query: { limit: 20 } }}
-      label="Versions of the configuration"
-      keyOf={({ version }) => String(version)}
-      empty={["No version was saved yet", "What runs comes from the environment. The first change creates version 1."]}
-      columns={[
-        { title: "Version", cell: ({ version }) => <strong>{version}</strong> },
-        { title: "Saved", cell: ({ createdAt }) => <Moment at={createdAt} style="full" /> },
-        { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
-        {
-          title: "From",
-          cell: ({ restoredFrom }) => (restoredFrom === undefined ? null : `version ${restoredFrom}, rolled back`)
-        },
-        { title: "Size", isNumber: true, cell: ({ content }) => `${count(content.length)} characters` }
-      ]}
-      acts={(version) => (
-        <>
-          <Act opens={<Shown of={version} />}>Show</Act>
-          <Act needs="llm:admin" opens={<Rollback of={version} />}>
-            Roll back
-          </Act>
-        </>
-      )}
-    />
-  </>
-)
+/** The version that runs; undefined until it is known, and where none was saved. */
+const useCurrentVersion = () => useCall("llmAdmin.versions", { query: { limit: 1 } }).data?.[0]?.version
+
+const Versions = () => {
+  const current = useCurrentVersion()
+  return (
+    <>
+      <h2>Configuration</h2>
+      <List
+        name="llmAdmin.versions"
+        input={{ query: { limit: 20 } }}
+        label="Versions of the configuration"
+        keyOf={({ version }) => String(version)}
+        empty={[
+          "No version was saved yet",
+          "What runs comes from the environment. The first change creates version 1."
+        ]}
+        columns={[
+          {
+            title: "Version",
+            cell: ({ version }) => (
+              <>
+                <strong>{version}</strong> {version === current ? <Tag tone="ok">current</Tag> : null}
+              </>
+            )
+          },
+          { title: "Saved", cell: ({ createdAt }) => <Moment at={createdAt} style="full" /> },
+          { title: "By", cell: ({ createdBy }) => <PrincipalName name={createdBy} /> },
+          {
+            title: "From",
+            cell: ({ restoredFrom }) => (restoredFrom === undefined ? null : `version ${restoredFrom}, rolled back`)
+          },
+          { title: "Size", isNumber: true, cell: ({ content }) => `${count(content.length)} characters` }
+        ]}
+        acts={(version) => (
+          <>
+            <Act opens={<Shown of={version} />}>Show</Act>
+            <Act
+              needs="llm:admin"
+              opens={<Rollback of={version} />}
+              unless={version.version === current ? "It runs already" : undefined}
+            >
+              Roll back
+            </Act>
+          </>
+        )}
+      />
+    </>
+  )
+}
 
 /** Providers with their health, and the gateway's configuration with its versions. */
 export default function Gateway() {

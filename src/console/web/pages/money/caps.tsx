@@ -41,7 +41,7 @@ export const spentThresholds = ({ alertThresholds }: Cap): ReadonlyArray<number>
 }
 
 const Use = ({ cap }: { readonly cap: Cap }) => {
-  const query = { capId: cap.id, limit: shownCounters + 1 }
+  const query = { capId: cap.id, sort: "-percentUsed", limit: shownCounters + 1 } as const
   const { data } = useCall("budgetCaps.status", { query }, { everySeconds: 30 })
   const href = `/caps/${cap.id}`
   const counters = data?.items ?? []
