@@ -49,7 +49,7 @@ const replicaOf = (database: TestDatabase, storage: ObjectStorage) =>
   Effect.acquireRelease(startReplica(database, exportTo(storage)), kill)
 
 const pauseUploads = (database: TestDatabase) =>
-  asSuperuser(database, (sql) => sql`UPDATE usage_export SET retry_at = 'infinity'`)
+  asSuperuser(database, (sql) => sql`UPDATE usage_export SET retry_at = clock_timestamp() + interval '30 minutes'`)
 
 const untilBegun = (database: TestDatabase) =>
   eventually(
