@@ -103,10 +103,11 @@ BEGIN
   IF budget_has_thresholds(counters, ARRAY[q.tenant_id, all_tenants()]) THEN
     PERFORM budget_note_alerts(moment, counters);
   END IF;
+  -- A caller of a tenant learns nothing of what all tenants together have left.
   SELECT min(greatest(coalesce(n.budget, budget_limit(o.tenant_id, o.cap_id, o.counter_key, moment))::numeric
     - o.spent - o.reserved, 0))::text INTO room
   FROM unnest(counters) AS e(id)
-  JOIN budget_counters o ON o.id = e.id AND o.tenant_id IN (q.tenant_id, all_tenants())
+  JOIN budget_counters o ON o.id = e.id AND o.tenant_id = q.tenant_id
   LEFT JOIN budget_caps k ON k.tenant_id = o.tenant_id AND k.id = o.cap_id
   LEFT JOIN budget_plans n ON n.tenant_id = o.tenant_id AND n.id = o.cap_id
   WHERE o.unit = 'usd' AND (n.id IS NOT NULL OR (

@@ -87,7 +87,10 @@ const ofBody = new Set(["ce-data", "ce-data_base64", "ce-datacontenttype"])
 
 /** A value without the quotation marks of what is quoted in it, as older versions of the binding wrote spaces (§3.1.3.2). */
 const unquoted = (value: string): string =>
-  value.replaceAll(/"((?:[^"\\]|\\.)*)"/g, (_, text: string) => text.replaceAll(/\\(.)/g, "$1"))
+  // One that is never closed is read to its end once, and stays as it is.
+  value.replaceAll(/"((?:[^"\\]|\\.)*)\\?(?:"|$)/gs, (quoted: string, text: string) =>
+    quoted.endsWith(`"`) && quoted.length === text.length + 2 ? text.replaceAll(/\\(.)/gs, "$1") : quoted
+  )
 
 /** Attributes in headers, percent-encoded, and the data as the body. */
 const inBinaryMode = Effect.fnUntraced(function* (headers: EventRequest["headers"], bytes: Uint8Array) {

@@ -133,9 +133,14 @@ const detailsOf = (denied: BudgetDenied): Json => ({
   resetsAt: denied.resetsAt === null ? null : DateTime.formatIso(denied.resetsAt)
 })
 
-export const leastAvailable = (available: ReadonlyArray<AvailableBudget>, unit: "usd" | "tokens"): bigint | null =>
+/** The least that caps have left, of those of which the caller may know it. */
+export const leastAvailable = (
+  available: ReadonlyArray<AvailableBudget>,
+  principal: Principal,
+  unit: "usd" | "tokens"
+): bigint | null =>
   available
-    .filter(({ cap }) => cap.unit === unit && cap.mode !== "soft")
+    .filter(({ cap }) => cap.unit === unit && cap.mode !== "soft" && learns(principal, cap))
     .reduce<bigint | null>((least, { headroom }) => (least === null || headroom < least ? headroom : least), null)
 
 /** Caps with periods up to this are rate limits. */
@@ -163,7 +168,10 @@ export const admissionDenied = (
         remaining:
           result.insufficient.budget.cap.unit === "requests"
             ? undefined
-            : { nanoUsd: leastAvailable(result.available, "usd"), tokens: leastAvailable(result.available, "tokens") },
+            : {
+                nanoUsd: leastAvailable(result.available, principal, "usd"),
+                tokens: leastAvailable(result.available, principal, "tokens")
+              },
         couldWait: result.verdict === "no-room"
       }
     case "held":

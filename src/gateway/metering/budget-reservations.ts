@@ -260,7 +260,7 @@ export class BudgetReservations extends Context.Service<
             id,
             amountNanoUsd: amount,
             tokens,
-            remainingNanoUsd: leastAvailable(result.available, "usd"),
+            remainingNanoUsd: leastAvailable(result.available, principal, "usd"),
             ...closing(id, subject.tenantId, who, amount, chargeId)
           }
         }
