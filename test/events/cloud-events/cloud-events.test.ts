@@ -304,7 +304,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
         yield* send("\ufefftext", { ...attributes, "ce-id": 'a"b c"d', "content-type": "text/plain" }),
         yield* send(`\ufeff${JSON.stringify(event({ id: "bom" }))}`, { "content-type": structured }),
         yield* send(`\ufeff${JSON.stringify([event({ id: "boms" })])}`, { "content-type": batch }),
-        yield* send(Uint8Array.of(0, 255), { ...attributes, "ce-id": "bytes", "content-type": "image/png" })
+        yield* send(Uint8Array.of(0, 255), { ...attributes, "ce-id": "bytes", "content-type": "image/png" }),
+        yield* send("{}", { ...attributes, "ce-id": '"open\\"', "content-type": "application/json" })
       ]
       assert.deepStrictEqual(
         made.map(({ status }) => status),
@@ -314,7 +315,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
       const { items } = yield* eventually(pull("", key), ({ items }) => items.length === made.length)
       assert.deepStrictEqual(
         items.map(({ id }) => id),
-        ["a b", 'say "ä" \\', "ab cd", "bom", "boms", "bytes"]
+        ["a b", 'say "ä" \\', "ab cd", "bom", "boms", "bytes", '"open\\"']
       )
       assert.deepStrictEqual([items[1].data, items[2].data, items[5].data_base64], [{ a: 1 }, "\ufefftext", "AP8="])
       const faulty = yield* send("{}", { "ce-id": "1", "content-type": "application/json" })
