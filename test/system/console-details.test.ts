@@ -1,7 +1,7 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { type Page } from "playwright-core"
-import { checkLooks } from "../console/pages.ts"
+import { checkLooks, checkShown } from "../console/pages.ts"
 import { makeAccount } from "../support/accounts.ts"
 import { registration } from "../support/agents.ts"
 import { makeKey } from "../support/authority.ts"
@@ -18,7 +18,8 @@ const made = (service: TestService["Service"], path: string, body: object) =>
 
 /** The addresses of one thing of each kind. */
 const makeDetails = Effect.fnUntraced(function* (service: TestService["Service"]) {
-  const name = "Of a name that is as long as the names which people give to things that nobody else has to type"
+  const ending = crypto.randomUUID().slice(0, 8)
+  const name = `Of-a-name-as-long-and-without-spaces-as-people-give-to-things-that-they-type ${ending}`
   const cap = yield* made(service, "/api/budgets/caps", { name, unit: "usd", limit: 10, period: "month" })
   const quota = { unit: "tokens", amount: 1_000_000 }
   const subscription = yield* made(service, "/api/subscriptions", {
@@ -28,11 +29,11 @@ const makeDetails = Effect.fnUntraced(function* (service: TestService["Service"]
     quota,
     period: "month"
   })
-  const agent = yield* made(service, "/api/agents", registration({}))
+  const agent = yield* made(service, "/api/agents", registration({ name }))
   const user = yield* made(service, "/api/trial-users", {
     firstName: "Wilhelmina Charlotte",
     lastName: "Featherstonehaugh-Cholmondeley",
-    email: "wilhelmina-charlotte.featherstonehaugh@example.com"
+    email: `wilhelmina-charlotte.featherstonehaugh.${ending}@example.com`
   })
   const application = yield* made(service, "/api/applications", { name })
   const file = yield* made(service, "/api/configuration", {
@@ -116,6 +117,52 @@ describe.skipIf(executablePath === undefined)("the console", () => {
         }
       }).pipe(Effect.scoped)
     )
+
+    for (const [width, colorScheme] of [
+      [1280, "light"],
+      [360, "dark"]
+    ] as const) {
+      it.effect(`shows the dialogs of one thing without an axe violation, within ${width} px`, () =>
+        Effect.gen(function* () {
+          const service = yield* TestService
+          const paths = yield* makeDetails(service)
+          const window = yield* openConsole(service)
+          const { page } = window
+          yield* step(() => page.setViewportSize({ width, height: 800 }))
+          yield* step(() => page.emulateMedia({ colorScheme }))
+          const troubles: Array<string> = []
+          let opened = 0
+          for (const at of paths) {
+            yield* window.visit(at)
+            const buttons = page.locator("main button.btn:not([aria-disabled=true], [aria-label])")
+            const names = new Set(yield* step(() => buttons.allInnerTexts()))
+            for (const name of names) {
+              yield* window.visit(at)
+              yield* step(() => page.keyboard.press("Escape"))
+              yield* step(() => buttons.filter({ hasText: name }).first().click())
+              yield* settled(page)
+              const dialog = page.locator("dialog[open]")
+              if ((yield* step(() => dialog.count())) === 0) continue
+              opened += 1
+              const what = `${at}: ${name}`
+              const looked = yield* Effect.exit(checkShown(page, what))
+              if (looked._tag === "Failure") troubles.push(`${what}: ${String(looked.cause)}`)
+              const excess = yield* step(() =>
+                dialog.evaluate((element) =>
+                  [element, ...element.querySelectorAll(".in, footer, .title")].reduce(
+                    (most, { clientWidth, scrollWidth }) => Math.max(most, scrollWidth - clientWidth),
+                    0
+                  )
+                )
+              )
+              if (excess > 0) troubles.push(`${what}: its dialog scrolls sideways by ${excess} px`)
+            }
+          }
+          assert.deepStrictEqual(troubles, [])
+          assert.isAtLeast(opened, 20)
+        }).pipe(Effect.scoped)
+      )
+    }
 
     it.effect("signs in, makes a key, makes a cap, approves, edits a file and searches by keyboard alone", () =>
       Effect.gen(function* () {

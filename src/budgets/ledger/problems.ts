@@ -80,9 +80,13 @@ const meanings = {
   "in-flight": "open reservations hold what is left; it may fit once they settle"
 }
 
-const reasonOf = ({ budget: { cap }, limit, requested, spent }: InsufficientBudget): Denial["reason"] => {
+/** Why it has no room; `exceeds-limit` only where the figures are seen: its limit could be searched for by amounts. */
+const reasonOf = (
+  { budget: { cap }, limit, requested, spent }: InsufficientBudget,
+  isSeen: boolean
+): Denial["reason"] => {
   const need = requested[cap.unit]
-  return need > limit ? "exceeds-limit" : spent + need <= limit ? "in-flight" : "exhausted"
+  return spent + need <= limit ? "in-flight" : isSeen && need > limit ? "exceeds-limit" : "exhausted"
 }
 
 /** What has no room and why, without its figures. */
@@ -140,7 +144,7 @@ export const refusalOf = (
   const { cap } = budget
   const { unit } = cap
   const isSeen = budget.isPlan === true || cap.tenantId !== allTenants
-  const reason = reasonOf(insufficient)
+  const reason = reasonOf(insufficient, isSeen)
   const figures = {
     limit: quantityOf(unit, limit),
     spent: quantityOf(unit, spent),
@@ -176,9 +180,10 @@ const figuresOf = (principal: Principal, { budget, limit, requested, reserved, s
 export const denialOf = (principal: Principal, { available, insufficient }: Denied): Denial => {
   const { budget } = insufficient
   const { cap } = budget
-  const reason = reasonOf(insufficient)
+  const isSeen = budget.isPlan === true || learns(principal, cap)
+  const reason = reasonOf(insufficient, isSeen)
   return {
-    detail: detailOf(insufficient, reason, budget.isPlan === true || learns(principal, cap)),
+    detail: detailOf(insufficient, reason, isSeen),
     reason,
     ...(budget.isPlan ? { capId: null, planId: PlanId.make(cap.id) } : { capId: cap.id }),
     ...figuresOf(principal, insufficient),
@@ -203,7 +208,7 @@ const stillNoHeadroom = ({ insufficient }: Denied, principal: Principal) => {
   const { budget } = insufficient
   const isSeen = budget.isPlan === true || learns(principal, budget.cap)
   return new StillNoHeadroom({
-    detail: `${detailOf(insufficient, reasonOf(insufficient), isSeen)} ${remedyOf(principal, budget)}`,
+    detail: `${detailOf(insufficient, reasonOf(insufficient, isSeen), isSeen)} ${remedyOf(principal, budget)}`,
     capId: budget.isPlan ? null : budget.cap.id,
     ...figuresOf(principal, insufficient),
     resetsAt: momentOf(budget.resetsAt)

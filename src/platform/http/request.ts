@@ -69,14 +69,16 @@ export class RequestInfo {
     this.generatedTraceId = undefined
   }
 
-  /** W3C trace id: the exported span's, else the caller's `traceparent`, else one generated at first use. */
+  /** W3C trace id: the exported span's, else the caller's by `traceparent` or B3, else one generated at first use. */
   get traceId(): string {
     return (
       this.spanTraceId ??
-      (this.generatedTraceId ??= Option.match(HttpTraceContext.fromHeaders(headersOf(this.request)), {
-        onSome: (span) => span.traceId,
-        onNone: () => Buffer.from(randomBytes(16)).toString("hex")
-      }))
+      (this.generatedTraceId ??= HttpTraceContext.fromHeaders(headersOf(this.request)).pipe(
+        // B3 may send the last 16 digits alone, and does not refuse zeros, which W3C does.
+        Option.map(({ traceId }) => traceId.padStart(32, "0")),
+        Option.filter((traceId) => /[^0]/.test(traceId)),
+        Option.getOrElse(() => Buffer.from(randomBytes(16)).toString("hex"))
+      ))
     )
   }
 

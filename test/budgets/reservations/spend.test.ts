@@ -218,6 +218,26 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("why a cap over all tenants has no room does not tell a tenant where its limit is", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call } = yield* tenantWith(service, { limit: 1000 })
+      const model = crypto.randomUUID()
+      const all = { name: "everybody", unit: "usd", limit: 1, period: "total", scope: { model }, tenantId: null }
+      yield* make(service, "/api/budgets/caps", all)
+      yield* make(service, reserve, { amountUsd: 0.2, model })
+      const reasons = []
+      for (const amountUsd of [0.9, 1.000000001, 5]) {
+        reasons.push((yield* call("POST", reserve, { amountUsd, model })).body.reason)
+      }
+      assert.deepStrictEqual(reasons, ["in-flight", "exhausted", "exhausted"])
+      assert.strictEqual(
+        (yield* service.call("POST", reserve, { body: { amountUsd: 5, model } })).body.reason,
+        "exceeds-limit"
+      )
+    })
+  )
+
   it.effect("a reservation that was released or has expired is settled once more, late, and charged in full", () =>
     Effect.gen(function* () {
       const service = yield* TestService

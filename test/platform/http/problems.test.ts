@@ -170,6 +170,26 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("the trace id of B3 has the digits of W3C's, in one header or several", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const short = "a3ce929d0e0e4736"
+      const long = "4bf92f3577b34da6a3ce929d0e0e4736"
+      const span = "00f067aa0ba902b7"
+      for (const [headers, expected] of [
+        [{ b3: `${short}-${span}-1` }, `${"0".repeat(16)}${short}`],
+        [{ b3: `${long}-${span}` }, long],
+        [{ "x-b3-traceid": short, "x-b3-spanid": span }, `${"0".repeat(16)}${short}`]
+      ] as const) {
+        assert.strictEqual((yield* service.call("GET", "/nothing", { headers })).body.traceId, expected)
+      }
+      for (const digits of [16, 32]) {
+        const answer = yield* service.call("GET", "/nothing", { headers: { b3: `${"0".repeat(digits)}-${span}-1` } })
+        assert.match(answer.body.traceId, /^(?!0{32})[0-9a-f]{32}$/)
+      }
+    })
+  )
+
   it.effect("a malformed traceparent is ignored", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -30,10 +30,13 @@ interface Options {
   readonly everySeconds?: number | undefined
   /** Whether the answer to another input stays until this one is here. */
   readonly keepsPrevious?: boolean | undefined
+  /** How long an answer is not asked for again. */
+  readonly staleSeconds?: number | undefined
 }
 
-const settings = ({ enabled = true, everySeconds, keepsPrevious = false }: Options) => ({
+const settings = ({ enabled = true, everySeconds, keepsPrevious = false, staleSeconds }: Options) => ({
   enabled,
+  ...(staleSeconds === undefined ? {} : { staleTime: staleSeconds * 1000 }),
   ...(keepsPrevious ? { placeholderData: keepPreviousData } : {}),
   refetchInterval: everySeconds !== undefined && everySeconds * 1000
 })

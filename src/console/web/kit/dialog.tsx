@@ -44,10 +44,12 @@ interface Modal {
 
 /** Whether a form of the dialog holds what was entered and is not sent; `before` is what fields held when they got the focus. */
 const isEntered = (dialog: HTMLDialogElement, before: ReadonlyMap<Element, string>): boolean =>
-  Array.from(dialog.querySelectorAll<HTMLInputElement>("form :is(input, textarea)")).some((field) =>
+  Array.from(dialog.querySelectorAll<HTMLInputElement>("form :is(input, select, textarea)")).some((field) =>
     field.type === "checkbox" || field.type === "radio"
       ? field.checked !== field.defaultChecked
-      : field.type !== "search" && field.type !== "hidden" && field.value !== (before.get(field) ?? field.defaultValue)
+      : field.type !== "search" &&
+        field.type !== "hidden" &&
+        field.value !== (before.get(field) ?? field.defaultValue ?? field.value)
   )
 
 /**

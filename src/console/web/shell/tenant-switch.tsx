@@ -2,7 +2,7 @@ import { useLocation, useSearchParams } from "wouter"
 import { queries, useRow } from "../api/hooks.ts"
 import { setTenantScope, useTenantScope } from "../api/tenant-scope.ts"
 import { useTenants } from "../kit/names/tenants.tsx"
-import { sessionKey, useCaller } from "./session.tsx"
+import { sessionKey, useCaller, useCan } from "./session.tsx"
 
 /** Looks at one tenant from now on, or at all, and reads everything that is shown again. */
 export const useTenantSwitch = (): ((id: string | undefined) => void) => {
@@ -23,7 +23,8 @@ export const TenantSwitch = () => {
   const scope = useTenantScope()
   const { isComplete, tenants } = useTenants()
   const isListed = tenants.some(([id]) => id === scope)
-  const other = useRow("tenants.list", scope ?? "", tenant === null && scope !== undefined && !isListed)
+  const isAsked = useCan()("tenants:read") && tenant === null && scope !== undefined && !isListed
+  const other = useRow("tenants.list", scope ?? "", isAsked)
   const choose = useTenantSwitch()
   if (tenant !== null) return <span className="tenant">{tenant.name}</span>
   if (scope === undefined && tenants.length < 2) return <span className="tenant">All tenants</span>

@@ -20,6 +20,8 @@ export interface Column<Item, Sort extends string = never> {
   readonly isWide?: boolean | undefined
   /** That it shows what rows cost. */
   readonly spend?: SpendSource | undefined
+  /** What it shows in the last row, for all rows together. */
+  readonly total?: ReactNode
 }
 
 /** The first column and the actions stay in sight when the table is wider than its place. */
@@ -186,6 +188,18 @@ export const Table = <Item,>({ columns: shown, keyOf = idOf, ...table }: Rows<It
             </tr>
           ))}
         </tbody>
+        {columns.some(({ total }) => total !== undefined) ? (
+          <tfoot>
+            <tr>
+              {selection === undefined ? null : <td />}
+              {columns.map(({ isNumber, isWide, title, total }, place) => (
+                <td key={title} className={classOf({ isNumber, isWide, title }, place)}>
+                  {total}
+                </td>
+              ))}
+            </tr>
+          </tfoot>
+        ) : null}
       </table>
     </div>
   )

@@ -3,7 +3,7 @@ import { Link } from "wouter"
 import { useCall, useRow } from "../../api/hooks.ts"
 import { useCaller, useCan } from "../../shell/session.tsx"
 import { short } from "../format.tsx"
-import { mostNames, type Option, TenantText, useTenants } from "./tenants.tsx"
+import { mostNames, type Option, type Reported, TenantText, useReported, useTenants } from "./tenants.tsx"
 
 /** Where the names of things of a kind are, and the page of one of them. */
 interface Source {
@@ -12,6 +12,8 @@ interface Source {
   /** Whether each belongs to a tenant, where names of several tenants may be the same. */
   readonly isOfTenant?: true
   readonly page?: (id: string) => string
+  /** The dimension of reports that names them as well. */
+  readonly reported?: Reported
 }
 
 const sources = {
@@ -21,14 +23,36 @@ const sources = {
     isOfTenant: true,
     page: (id) => `/accounts?search=${id}`
   },
-  agent: { list: "agents.list", needs: "agents:read", isOfTenant: true, page: (id) => `/agents/${id}` },
-  "api-key": { list: "apiKeys.list", needs: "api-keys:read", isOfTenant: true, page: (id) => `/api-keys/${id}` },
-  application: { list: "applications.list", needs: "applications:read", page: (id) => `/applications/${id}` },
+  agent: {
+    list: "agents.list",
+    needs: "agents:read",
+    isOfTenant: true,
+    page: (id) => `/agents/${id}`,
+    reported: "agent"
+  },
+  "api-key": {
+    list: "apiKeys.list",
+    needs: "api-keys:read",
+    isOfTenant: true,
+    page: (id) => `/api-keys/${id}`,
+    reported: "api-key"
+  },
+  application: {
+    list: "applications.list",
+    needs: "applications:read",
+    page: (id) => `/applications/${id}`,
+    reported: "application"
+  },
   cap: { list: "budgetCaps.list", needs: "budgets:read", isOfTenant: true, page: (id) => `/caps/${id}` },
-  plan: { list: "plans.list", needs: "plans:read", isOfTenant: true },
+  plan: { list: "plans.list", needs: "plans:read", isOfTenant: true, reported: "plan" },
   role: { list: "roles.list", needs: "roles:read" },
   synthetic: { list: "syntheticPrincipals.list", needs: "synthetic-principals:read", isOfTenant: true },
-  tenant: { list: "tenants.list", needs: "tenants:read", page: (id) => `/tenants/${id}` },
+  tenant: {
+    list: "tenants.list",
+    needs: "tenants:read",
+    page: (id) => `/tenants/${id}`,
+    reported: "tenant"
+  },
   "trial-user": { list: "trialUsers.list", needs: "trial-users:read", page: (id) => `/trial-users/${id}` }
 } as const satisfies Readonly<Record<string, Source>>
 
@@ -53,13 +77,15 @@ const nameOf = ({ firstName, lastName, name }: Thing): string | null =>
 
 const isId = (text: string): boolean => /^(?:\d{1,10}|[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})$/.test(text)
 
-/** A thing by its id, where the caller may see it. */
+/** A thing by its id, where the caller may see it, or by the name that reports give it. */
 const useThing = (kind: Kind, id: string): Thing | undefined => {
-  const { list, needs } = sourceOf(kind)
+  const { list, needs, reported } = sourceOf(kind)
   const { account } = useCaller()
+  const isAllowed = useCan()(needs)
   const isOwn = kind === "account" && account?.id === id
-  const row: Thing | null | undefined = useRow(list, id, useCan()(needs) && isId(id) && !isOwn)
-  return isOwn && account !== null ? account : (row ?? undefined)
+  const row: Thing | null | undefined = useRow(list, id, isAllowed && isId(id) && !isOwn)
+  const name = useReported(reported, !isAllowed && isId(id)).find(([key]) => key === id)?.[1]
+  return isOwn && account !== null ? account : (row ?? (name === undefined ? undefined : { name }))
 }
 
 /** Whether the name of a thing needs that of its tenant beside it, which it does where another thing may have it too. */
@@ -77,15 +103,17 @@ const useRepeats = (kind: Kind): ((name: string | null) => boolean) => {
 /** What can be chosen from a list, and is named by it, with the tenant where a name repeats; nothing without the capability to read it. */
 const namesOf = (kind: Kind) =>
   function useNames(): ReadonlyArray<Option> {
-    const { list, needs } = sourceOf(kind)
-    const { data } = useCall(list, mostNames, { enabled: useCan()(needs) })
+    const { list, needs, reported } = sourceOf(kind)
+    const isAllowed = useCan()(needs)
+    const { data } = useCall(list, mostNames, { enabled: isAllowed })
+    const named = useReported(reported, !isAllowed)
     const tenants = new Map(useTenants().tenants)
     const repeats = useRepeats(kind)
     return (
       data?.items.map(({ id, name, tenantId }) => {
         const tenant = repeats(name) ? (tenants.get(tenantId) ?? "installation") : undefined
         return [String(id), tenant === undefined ? name : `${name} · ${tenant}`] as const
-      }) ?? []
+      }) ?? named
     )
   }
 

@@ -4,6 +4,7 @@ import { tenantScope } from "../../api/tenant-scope.ts"
 import { useCaller, useCan } from "../../shell/session.tsx"
 import { Field } from "../forms/operation.tsx"
 import { type Filter } from "../lists/filters.tsx"
+import { lastDays } from "../lists/range.tsx"
 import { type Column } from "../lists/table.tsx"
 
 /** An id and its name. */
@@ -12,12 +13,34 @@ export type Option = readonly [value: string, text: string]
 /** As many as there can be to choose from, the newest. */
 export const mostNames = { query: { limit: 200, sort: "-createdAt" } } as const
 
+/** What reports name: the dimension whose keys are the ids. */
+export type Reported = "agent" | "api-key" | "application" | "plan" | "tenant"
+
+const none: ReadonlyArray<Option> = []
+
+/** Things by the names that reports give them: who reads what was spent may read who spent it, and need not see the things. */
+export const useReported = (dimension: Reported | undefined, enabled: boolean): ReadonlyArray<Option> => {
+  const isAllowed = useCan()("insights:read")
+  const { data } = useCall(
+    "insights.by",
+    // Names are of any tenant, also of one that is not looked at.
+    { params: { dimension: dimension ?? "tenant" }, query: { ...lastDays(90), tenantId: "", limit: 200 } },
+    { enabled: enabled && isAllowed && dimension !== undefined, staleSeconds: 60 }
+  )
+  return (
+    data?.items.flatMap(({ key, label }): ReadonlyArray<Option> =>
+      key === null || label === null ? [] : [[key, label]]
+    ) ?? none
+  )
+}
+
 /** The tenants to choose from, and whether there are more of them; none for a caller of one tenant. */
 export const useTenants = () => {
-  const may = useCan()
+  const isListed = useCan()("tenants:read")
   const isSystem = useCaller().tenant === null
-  const { data } = useCall("tenants.list", mostNames, { enabled: isSystem && may("tenants:read") })
-  const tenants: ReadonlyArray<Option> = data?.items.map(({ id, name }) => [id, name] as const) ?? []
+  const { data } = useCall("tenants.list", mostNames, { enabled: isSystem && isListed })
+  const reported = useReported("tenant", isSystem && !isListed)
+  const tenants: ReadonlyArray<Option> = data?.items.map(({ id, name }) => [id, name] as const) ?? reported
   return { isSystem, tenants, isComplete: data?.nextCursor === null }
 }
 
@@ -51,9 +74,11 @@ interface OfTenant {
 /** The name of a tenant, where the caller may see it. */
 export const TenantText = ({ id, none = "installation" }: OfTenant) => {
   const own = useCaller().tenant
+  const may = useCan()
   const { isComplete, isSystem, tenants } = useTenants()
   const known = own?.id === id ? own?.name : tenants.find((tenant) => tenant[0] === id)?.[1]
-  const found = useRow("tenants.list", id ?? "", isSystem && tenants.length > 0 && !isComplete && known === undefined)
+  const isAsked = isSystem && may("tenants:read") && tenants.length > 0 && !isComplete && known === undefined
+  const found = useRow("tenants.list", id ?? "", isAsked)
   if (id === null) return <span className="soft">{none}</span>
   return known ?? found?.name ?? <code title={id}>…{id.slice(-8)}</code>
 }

@@ -1,3 +1,4 @@
+import { Link } from "wouter"
 import { type Query } from "../../api/operations.ts"
 import { Bars } from "../../kit/charts/chart.tsx"
 import { count, usd } from "../../kit/format.tsx"
@@ -10,7 +11,7 @@ import { CapsThatApply } from "../money/caps-that-apply.tsx"
 
 interface OfSpend {
   /** Whose spend it is, as filters of usage have it. */
-  readonly filter: { readonly apiKeyId: string } | { readonly tenantId: string }
+  readonly filter: { readonly agentId: string } | { readonly apiKeyId: string } | { readonly tenantId: string }
 }
 
 const Needs = ({ capability }: { readonly capability: string }) => (
@@ -19,7 +20,7 @@ const Needs = ({ capability }: { readonly capability: string }) => (
   </p>
 )
 
-/** What a key or a tenant cost in the last 30 days, by day and on which models. */
+/** What an agent, a key or a tenant cost in the last 30 days, by day and on which models. */
 export const SpendCard = ({ filter }: OfSpend) => {
   const may = useCan()
   const search = new URLSearchParams(filter as Readonly<Record<string, string>>).toString()
@@ -36,7 +37,15 @@ export const SpendCard = ({ filter }: OfSpend) => {
             ) : (
               <div className="in stack">
                 <p>
-                  <strong>{usd(totals.costUsd)}</strong> <Soft>with {count(totals.requests)} requests</Soft>
+                  <strong>{usd(totals.costUsd)}</strong>{" "}
+                  <Soft>
+                    with <Link href={`/requests?${search}`}>{count(totals.requests)} requests</Link>
+                    {totals.errors === 0 ? null : (
+                      <>
+                        , <Link href={`/requests?${search}&failed=true`}>{count(totals.errors)} failed</Link>
+                      </>
+                    )}
+                  </Soft>
                 </p>
                 <Bars
                   label="Spend by day"
@@ -69,7 +78,7 @@ interface OfCaps {
   readonly subject: Query<"budgetCaps.applicable">
 }
 
-/** The caps that count what a key or a tenant spends, and the button that sets another one. */
+/** The caps that count what an agent, a key or a tenant spends, and the button that sets another one. */
 export const CapsCard = ({ of, subject }: OfCaps) => (
   <Card title="Caps" span={4} isLevel link={["/caps", "All caps"]}>
     <div className="in stack">

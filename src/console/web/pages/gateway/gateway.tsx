@@ -181,13 +181,35 @@ const indented = (content: string): string => {
   }
 }
 
-const Shown = ({ of: { content, version } }: Of<Version>) => (
-  <Dialog title={`Version ${version}`} wide>
-    <div className="in">
-      <pre tabIndex={0}>{indented(content)}</pre>
-    </div>
-  </Dialog>
-)
+/** A version: what it changed, and its document. */
+const Shown = ({ of: { content, version } }: Of<Version>) => {
+  const newest = useCall("llmAdmin.versions", { query: { limit: 200 } })
+  const text = indented(content)
+  return (
+    <Dialog title={`Version ${version}`} wide>
+      <div className="in stack">
+        <Answered asked={newest} rows={3}>
+          {(versions) => {
+            const before = versions.find((one) => one.version < version)
+            return before === undefined ? null : (
+              <>
+                <h3>Changes from version {before.version}</h3>
+                <Compare
+                  id={`gateway ${before.version} ${version}`}
+                  label={`From version ${before.version} to version ${version}`}
+                  before={indented(before.content)}
+                  after={text}
+                />
+              </>
+            )
+          }}
+        </Answered>
+        <h3>Document</h3>
+        <pre tabIndex={0}>{text}</pre>
+      </div>
+    </Dialog>
+  )
+}
 
 const Rollback = ({ of: version }: Of<Version>) => {
   const newest = useConfiguration()

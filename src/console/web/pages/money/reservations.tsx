@@ -1,7 +1,7 @@
 import { Link } from "wouter"
 import { count, Moment, Usd } from "../../kit/format.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
-import { AgentName, PrincipalName, shortId, useAgents } from "../../kit/names/names.tsx"
+import { AgentName, Named, PrincipalName, shortId, useAgents } from "../../kit/names/names.tsx"
 import { useTenantFilter } from "../../kit/names/tenants.tsx"
 import { Noted, orNone, Tag } from "../../kit/parts.tsx"
 
@@ -50,7 +50,9 @@ export default () => (
                   "over the API"
                 ) : null
               ) : (
-                <Link href={`/plans?agentId=${agentId}`}>plan {shortId(planId)}</Link>
+                <Link href={`/plans?agentId=${agentId}`}>
+                  <Named kind="plan" id={planId} isPlain prefix="plan " />
+                </Link>
               )
             }
           />
@@ -63,10 +65,16 @@ export default () => (
       {
         title: "Reserved",
         isNumber: true,
-        cell: ({ amountUsd, tokens }) => (
-          <span title={`${count(tokens)} tokens`}>
-            <Usd amount={amountUsd} />
-          </span>
+        cell: ({ amountUsd, origin, tokens }) => (
+          <Noted
+            value={
+              <span title={`${count(tokens)} tokens`}>
+                <Usd amount={amountUsd} />
+              </span>
+            }
+            // What its calls have spent of it is no longer reserved.
+            note={origin === "plan" ? "budget of the plan" : null}
+          />
         )
       },
       {

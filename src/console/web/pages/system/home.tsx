@@ -9,7 +9,7 @@ import { Bars } from "../../kit/charts/chart.tsx"
 import { count, Moment, percent, ownTimeZone, usd, Usd, words } from "../../kit/format.tsx"
 import { Icon } from "../../kit/icons.tsx"
 import { lastDays } from "../../kit/lists/range.tsx"
-import { PrincipalName } from "../../kit/names/names.tsx"
+import { EntityName, PrincipalName } from "../../kit/names/names.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Answered, Called, Card, Note, PercentChange, Tag, Tile } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
@@ -83,7 +83,7 @@ const Unusual = () => {
   )
 }
 
-/** What a new installation needs before anything can be seen here; gone once it is done. */
+/** What a new installation needs before anything can be seen here; gone with the first call. */
 const FirstSteps = () => {
   const keys = useCall("apiKeys.list", { query: { limit: 1 } })
   const caps = useCall("budgetCaps.list", { query: { limit: 1 } })
@@ -94,7 +94,7 @@ const FirstSteps = () => {
     ["Call a model with it", "Or try one here, without writing a program.", "/try", usage.data],
     ["Create a cap", "It refuses, or holds for approval, what exceeds its limit.", "/caps?create=first", caps.data]
   ] as const
-  if (steps.every(([, , , { items }]) => items.length > 0)) return null
+  if (usage.data.items.length > 0) return null
   return (
     <Card title="First steps">
       <ol className="steps">
@@ -223,10 +223,11 @@ const Changes = () => (
           label="Last changes"
           rows={items}
           keyOf={({ id }) => id}
-          classes={["soft", undefined, "soft", "n"]}
-          cells={({ actionType, id, occurredAt, sequence, userId }) => [
+          classes={["soft", undefined, undefined, "soft", "n"]}
+          cells={({ actionType, entityId, entityType, id, occurredAt, sequence, userId }) => [
             <Moment at={occurredAt} />,
             words(actionType),
+            entityId === null ? null : <EntityName type={entityType} id={entityId} isPlain />,
             <PrincipalName name={userId} isPlain />,
             <Link href={`/audit/${id}`}>
               <code>{sequence === null ? "open" : `#${sequence}`}</code>

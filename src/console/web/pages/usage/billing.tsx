@@ -130,6 +130,12 @@ export default function Billing() {
   const groupBy = ["tenant", "provider", "model"] as const
   const body = { ...boundsOf(month), format: "json", groupBy, ...ofTenant } as const
   const report = useCall("billing.report", { body })
+  const monthBefore = months[months.indexOf(month) + 1]
+  const before = useCall(
+    "billing.report",
+    { body: { ...boundsOf(monthBefore ?? month), format: "json", groupBy: ["tenant"], ...ofTenant } },
+    { enabled: monthBefore !== undefined }
+  ).data as Report | undefined
   return (
     <Page
       title="Billing report"
@@ -152,9 +158,17 @@ export default function Billing() {
         {(answer) => (
           <div className="grid">
             <Tile
-              label={`Charged in ${nameOf(month)}`}
+              label={`Charged in ${nameOf(month)}${month === months[0] ? " so far" : ""}`}
               value={<Usd amount={(answer as Report).totals.costUsd} />}
-              detail="net of refunds"
+              detail={
+                before === undefined || monthBefore === undefined ? (
+                  "net of refunds"
+                ) : (
+                  <>
+                    net of refunds; <Usd amount={before.totals.costUsd} /> in {nameOf(monthBefore)}
+                  </>
+                )
+              }
             />
           </div>
         )}

@@ -11,7 +11,7 @@ import { useKeys } from "../../kit/keys.ts"
 import { withMembers } from "../../kit/lists/filters.tsx"
 import { type Range } from "../../kit/lists/range.tsx"
 import { Table } from "../../kit/lists/table.tsx"
-import { AgentName, CapName, PrincipalName, shortId } from "../../kit/names/names.tsx"
+import { AgentName, CapName, Named, PrincipalName } from "../../kit/names/names.tsx"
 import { TenantName } from "../../kit/names/tenants.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Answered, Card, Facts, Fault, type Known, Soft, Tag, Verbatim } from "../../kit/parts.tsx"
@@ -77,7 +77,12 @@ const factsOf = (of: Request): Known => {
     of.taskType === null ? null : ["Task type", of.taskType],
     of.planId === null || agentId === null
       ? null
-      : ["Plan", <Link href={`/plans?agentId=${agentId}`}>{shortId(of.planId)}</Link>],
+      : [
+          "Plan",
+          <Link href={`/plans?agentId=${agentId}`}>
+            <Named kind="plan" id={of.planId} isPlain />
+          </Link>
+        ],
     of.eventTime === null ? null : ["Reported for", <Moment at={of.eventTime} style="full" />],
     of.traceId === null ? null : ["Trace", <Id id={of.traceId} what="Trace id" />],
     ["Reservation", <Id id={of.reservationId} what="Reservation id" />],
@@ -118,10 +123,20 @@ const meters: Readonly<Record<string, string>> = {
   "cached-input": "Input from the cache",
   "cache-write": "Written to the cache",
   "cache-write-1h": "Written to the cache for an hour",
-  spend: "Other cost"
+  spend: "Not by tokens"
 }
 
-const Charges = ({ of: { charges, costUsd, inputTokens, outputTokens, toolUses } }: OfRequest) => (
+/** Why it costs what it does, where the provider did not report its tokens. */
+const reasons: Readonly<Record<string, string>> = {
+  aborted: "The answer was cut off. What had arrived is charged, by the gateway's own count.",
+  estimated: "The provider reported no tokens, so the gateway counted them.",
+  unanswered: "No answer arrived, and the provider may have done the work, so the whole reservation is charged.",
+  expired: "The reservation ended without a report of the cost, so the whole of it is charged.",
+  reported: "The caller reported the cost.",
+  released: "The providers failed, so nothing is charged."
+}
+
+const Charges = ({ of: { charges, costUsd, inputTokens, method, outputTokens, toolUses } }: OfRequest) => (
   <Card
     title="Cost"
     beside={
@@ -151,6 +166,11 @@ const Charges = ({ of: { charges, costUsd, inputTokens, outputTokens, toolUses }
         { title: "Cost", isNumber: true, cell: ({ costUsd: cost }) => <Usd amount={cost} /> }
       ]}
     />
+    {reasons[method] === undefined ? null : (
+      <p className="in">
+        <small>{reasons[method]}</small>
+      </p>
+    )}
     {toolUses === null ? null : (
       <p className="in">
         <small>

@@ -1,4 +1,4 @@
-import { useMemo } from "react"
+import { type ReactNode, useMemo } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
 import { useCall } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
@@ -14,6 +14,7 @@ import { Answered, Called, Card, Nothing, PercentChange, Soft, Tile } from "../.
 import { type Dimension, dimensions, nameOfItem, useUsageFilters } from "./usage-filters.tsx"
 
 type Item = Row<"insights.by">
+type UsageTotals = Answer<"insights.overview">["totals"]
 
 const shownSeries = 5
 const appearsSoon = "Calls through the gateway appear here a few seconds after they end."
@@ -154,6 +155,14 @@ export default function Usage() {
     query: { ...query, ...range, limit: 200, ...(sort === undefined ? {} : { sort }) }
   }
   const asked = useLabelled(dimension, useCall("insights.by", input, { everySeconds: 60, keepsPrevious: true }))
+  const sums = useCall(
+    "insights.overview",
+    { query: { ...query, ...range } },
+    { everySeconds: 60, keepsPrevious: true }
+  ).data
+  /** The figures of all rows together, where there are several. */
+  const totalOf = (show: (totals: UsageTotals, previous: UsageTotals) => ReactNode): ReactNode =>
+    sums === undefined || (asked.data?.items.length ?? 0) < 2 ? undefined : show(sums.totals, sums.previous)
   const [, go] = useLocation()
   /** The requests behind a figure. */
   const toRequests = (members: Readonly<Record<string, string>>) =>
@@ -168,10 +177,16 @@ export default function Usage() {
   })
   const billed = ofBill.size === 0 ? "" : `?${ofBill}`
   const compared: ReadonlyArray<Column<Item>> = [
-    { title: "Before", isNumber: true, cell: ({ key }) => <Usd amount={costBefore.get(key) ?? 0} /> },
+    {
+      title: "Before",
+      isNumber: true,
+      total: totalOf((_, { costUsd }) => <Usd amount={costUsd} />),
+      cell: ({ key }) => <Usd amount={costBefore.get(key) ?? 0} />
+    },
     {
       title: "Change",
       isNumber: true,
+      total: totalOf(({ costUsd }, previous) => <Change now={costUsd} then={previous.costUsd} />),
       cell: ({ costUsd, key }) => <Change now={costUsd} then={then.data && (costBefore.get(key) ?? 0)} />
     }
   ]
@@ -262,6 +277,7 @@ export default function Usage() {
                   columns={[
                     {
                       title,
+                      total: totalOf(() => "Total"),
                       cell: (item) => {
                         const at = data.items.indexOf(item)
                         return (
@@ -284,29 +300,45 @@ export default function Usage() {
                         )
                       }
                     },
-                    { title: "Cost", isNumber: true, sort: "costUsd", cell: ({ costUsd }) => <Usd amount={costUsd} /> },
+                    {
+                      title: "Cost",
+                      isNumber: true,
+                      sort: "costUsd",
+                      total: totalOf(({ costUsd }) => <Usd amount={costUsd} />),
+                      cell: ({ costUsd }) => <Usd amount={costUsd} />
+                    },
                     { title: "Share", isNumber: true, cell: ({ sharePercent }) => percent(sharePercent) },
                     ...(compares ? compared : []),
                     {
                       title: "Requests",
                       isNumber: true,
                       sort: "requests",
+                      total: totalOf(({ requests }) => count(requests)),
                       cell: ({ key, requests: all }) =>
                         key === null ? count(all) : <Link href={toRequests({ [filter]: key })}>{count(all)}</Link>
                     },
                     {
                       title: "Cached",
                       isNumber: true,
+                      total: totalOf(({ cachedInputTokens, inputTokens }) =>
+                        percent(inputTokens === 0 ? 0 : (100 * cachedInputTokens) / inputTokens)
+                      ),
                       cell: ({ cachedInputPercent, cachedInputTokens, inputTokens }) => (
                         <span title={`${count(cachedInputTokens)} of ${count(inputTokens)} input tokens from caches`}>
                           {percent(cachedInputPercent)}
                         </span>
                       )
                     },
-                    { title: "Saved", isNumber: true, cell: ({ savingsUsd }) => <Usd amount={savingsUsd} /> },
+                    {
+                      title: "Saved",
+                      isNumber: true,
+                      total: totalOf(({ savingsUsd }) => <Usd amount={savingsUsd} />),
+                      cell: ({ savingsUsd }) => <Usd amount={savingsUsd} />
+                    },
                     {
                       title: "Errors",
                       isNumber: true,
+                      total: totalOf(({ errors, requests: all }) => percent(all === 0 ? 0 : (100 * errors) / all, 2)),
                       cell: ({ errorRate, key }) =>
                         errorRate === 0 || key === null ? (
                           percent(errorRate * 100, 2)

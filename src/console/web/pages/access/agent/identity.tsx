@@ -1,15 +1,11 @@
-import { useCall } from "../../../api/hooks.ts"
 import { type Of } from "../../../kit/actions.tsx"
 import { count, Moment, usd } from "../../../kit/format.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../../kit/forms/operation.tsx"
 import { Chips, ScopePicker } from "../../../kit/forms/scopes.tsx"
-import { lastDays } from "../../../kit/lists/range.tsx"
 import { PrincipalName } from "../../../kit/names/names.tsx"
 import { TenantName } from "../../../kit/names/tenants.tsx"
-import { Answered, Card, Facts, orNone, Soft } from "../../../kit/parts.tsx"
-import { useCan } from "../../../shell/session.tsx"
-import { CapFor } from "../../money/cap-form.tsx"
-import { CapsThatApply } from "../../money/caps-that-apply.tsx"
+import { Card, Facts, orNone, Soft } from "../../../kit/parts.tsx"
+import { CapsCard, SpendCard } from "../spend.tsx"
 import { type Agent, write } from "./status.tsx"
 
 const { Change, Field } = formOf("agents.update")
@@ -57,42 +53,17 @@ export const Retire = ({ of: agent }: Of<Agent>) => (
   </ConfirmAct>
 )
 
-const Spend = ({ of: { id, name, tenantId } }: Of<Agent>) => {
-  const may = useCan()
-  const overview = useCall(
-    "insights.overview",
-    { query: { agentId: id, ...lastDays() } },
-    { enabled: may("insights:read") }
-  )
-  return (
-    <Card title="Budget" link={[`/usage?agentId=${id}`, "Open usage"]}>
-      <div className="in stack">
-        {may("insights:read") ? (
-          <Answered asked={overview} rows={1}>
-            {({ totals }) => (
-              <p>
-                <strong>{usd(totals.costUsd)}</strong> <Soft>in 30 days with {count(totals.requests)} requests</Soft>
-              </p>
-            )}
-          </Answered>
-        ) : (
-          <p className="soft">
-            Showing its spend requires the capability <code>insights:read</code>.
-          </p>
-        )}
-        <CapsThatApply of={{ agentId: id }} />
-        <div>
-          <CapFor of={{ agentId: id, name, tenantId }} />
-        </div>
-      </div>
-    </Card>
-  )
-}
-
 /** Who an agent is, and what it may spend. */
 export const Identity = ({ of: agent }: Of<Agent>) => (
-  <div className="grid">
-    <Card title="Identity" span={8}>
+  <>
+    <div className="grid">
+      <SpendCard filter={{ agentId: agent.id }} />
+      <CapsCard
+        of={{ agentId: agent.id, name: agent.name, tenantId: agent.tenantId }}
+        subject={{ agentId: agent.id }}
+      />
+    </div>
+    <Card title="Identity">
       <Facts
         className="facts in"
         facts={[
@@ -124,8 +95,5 @@ export const Identity = ({ of: agent }: Of<Agent>) => (
         ]}
       />
     </Card>
-    <div className="span-4">
-      <Spend of={agent} />
-    </div>
-  </div>
+  </>
 )
