@@ -132,13 +132,13 @@ describe.skipIf(executablePath === undefined)("the console", () => {
           yield* step(() => page.emulateMedia({ colorScheme }))
           const troubles: Array<string> = []
           let opened = 0
-          for (const at of paths) {
+          // One of them opens a dialog by itself.
+          for (const at of paths.filter((at) => !at.includes("create"))) {
             yield* window.visit(at)
             const buttons = page.locator("main button.btn:not([aria-disabled=true], [aria-label])")
             const names = new Set(yield* step(() => buttons.allInnerTexts()))
             for (const name of names) {
               yield* window.visit(at)
-              yield* step(() => page.keyboard.press("Escape"))
               yield* step(() => buttons.filter({ hasText: name }).first().click())
               yield* settled(page)
               const dialog = page.locator("dialog[open]")
