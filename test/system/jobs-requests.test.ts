@@ -3,7 +3,16 @@ import { Effect } from "effect"
 import { type Locator, type Page } from "playwright-core"
 import { checkLooks } from "../console/pages.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
-import { assertQuiet, Browser, executablePath, openConsole, settled, step, type Window } from "../support/browser.ts"
+import {
+  assertQuiet,
+  Browser,
+  consolePaths,
+  executablePath,
+  openConsole,
+  settled,
+  step,
+  type Window
+} from "../support/browser.ts"
 import { makeDatabase } from "../support/database.ts"
 import { ask, configure, model, provider } from "../support/gateway.ts"
 import { writeUsage } from "../support/insights.ts"
@@ -312,6 +321,42 @@ describe.skipIf(executablePath === undefined)("jobs with requests and figures", 
             yield* quiet(window)
           }).pipe(Effect.scoped)
         )
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("who reads what was spent reads names, and no page asks for what it may not have", () =>
+      Effect.gen(function* () {
+        const { key, service, tenantId } = yield* setting
+        const other = yield* makeTenant(service.database)
+        yield* writeUsage(service.database, other, [{ at: daysAgo(1), model: "large", cost: 1_000_000_000 }])
+        const [agentId = ""] = yield* agents(service, key, ["writer"])
+        yield* writeUsage(service.database, tenantId, [
+          { at: daysAgo(1), model: "large", provider: "vendor", cost: 3_000_000_000, agent_id: agentId }
+        ])
+        const cap = { name: "Writing", unit: "usd", limit: 10, period: "month", scope: { agentId } }
+        assert.strictEqual((yield* service.call("POST", "/api/budgets/caps", { key, body: cap })).status, 201)
+        const reserved = { agentId, amountUsd: 0.5 }
+        assert.strictEqual((yield* service.call("POST", "/api/spend/reserve", { key, body: reserved })).status, 201)
+        for (const members of [{}, { tenantId }]) {
+          const window = yield* openConsole(service, ["insights:read", "budgets:read", "spend:read"], members)
+          const { page } = window
+          const refused: Array<string> = []
+          page.on("response", (response) => {
+            if (response.status() === 403) refused.push(`${new URL(page.url()).pathname}: ${response.url()}`)
+          })
+          for (const at of ["/usage?by=agent", "/requests", "/caps", "/reservations"]) {
+            yield* window.visit(at)
+            yield* step(() => page.locator("main").getByText("writer").first().waitFor({ state: "attached" }))
+            const text = yield* step(() => page.innerText("main"))
+            assert.notMatch(text, /…[\da-f]{8}|[\da-f]{8}-[\da-f]{4}-/, at)
+          }
+          for (const at of consolePaths) {
+            yield* window.visit(at)
+            yield* settled(page)
+          }
+          assert.deepStrictEqual(refused, [])
+          assertQuiet(window)
+        }
       }).pipe(Effect.scoped)
     )
 
