@@ -207,11 +207,13 @@ describe.skipIf(executablePath === undefined)("jobs about people, keys and tenan
       Effect.gen(function* () {
         const service = yield* TestService
         const tenantId = yield* makeTenant(service.database)
+        const roleId = yield* makeOwnRole(service, ["llm:complete"])
+        const { body: role } = yield* service.call("GET", `/api/roles/${roleId}`)
         const window = yield* openConsole(service, ["api-keys:*", "accounts:*", "llm:*"], { tenantId })
         const { page } = window
         yield* at(window, 1280)
         const email = newEmail()
-        yield* doJob(window, { name: "a key and a person of one tenant", clicks: 9 }, (hand) =>
+        yield* doJob(window, { name: "a key and a person of one tenant", clicks: 10 }, (hand) =>
           Effect.gen(function* () {
             yield* open(window, hand, 1280, "API keys")
             yield* hand.click(page.getByRole("button", { name: "Create a key" }))
@@ -226,10 +228,13 @@ describe.skipIf(executablePath === undefined)("jobs about people, keys and tenan
             yield* hand.type(page.getByLabel("E-mail address"), email)
             yield* hand.press("Tab")
             yield* hand.type(page.getByLabel("Name", { exact: true }), "Grace")
+            yield* hand.click(page.getByRole("checkbox", { name: role.name }))
             yield* hand.click(page.getByRole("button", { name: "Create the link" }))
             yield* hand.sees(page.getByTestId("secret"))
           })
         )
+        yield* window.visit("/accounts")
+        yield* step(() => page.getByRole("row", { name: email }).getByText(role.name, { exact: true }).waitFor())
         const { body } = yield* service.call("GET", `/api/accounts?search=${encodeURIComponent(email)}`)
         assert.strictEqual(body.items[0].tenantId, tenantId)
         yield* window.visit(`/tenants/${tenantId}`)

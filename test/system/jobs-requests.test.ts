@@ -383,7 +383,7 @@ describe.skipIf(executablePath === undefined)("jobs with requests and figures", 
         yield* read("/usage", page.locator(".kpi", { hasText: "Cost" }).first())
         yield* read("/usage?by=agent", page.getByRole("row", { name: "one" }))
         yield* read("/agents", page.getByRole("row", { name: "one" }))
-        yield* read(`/agents/${agentId}`, page.locator("p", { hasText: "in 30 days" }))
+        yield* read(`/agents/${agentId}`, page.locator("section", { hasText: "Spend in 30 days" }))
         assert.match(figures[0] ?? "", /^\$[38]\.00$/)
         assert.strictEqual(new Set(figures).size, 1, figures.join(", "))
         assertQuiet(window)

@@ -92,6 +92,8 @@ export class Roles extends Context.Service<Roles>()("app/applications/Roles", {
       delete: remove,
       /** Those of `ids` that are roles of `application-manager`, locked FOR SHARE until the transaction of the change ends. */
       lockServiceRoles: (ids: ReadonlyArray<RoleId>) => repository.lockShared(manager.id, ids),
+      /** The first 1,000 roles of `application-manager`. */
+      serviceRoles: Effect.map(repository.list({ applicationId: manager.id }, { limit: 1000 }), ({ items }) => items),
       /** The role of `application-manager` with this name. */
       getServiceRole: (name: string) => repository.getBy({ applicationId: manager.id, name })
     }

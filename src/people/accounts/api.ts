@@ -20,6 +20,7 @@ import {
   AccountNotFound,
   AccountPatch,
   AccountView,
+  AssignableRole,
   InvitationRenewal,
   InvitedAccount
 } from "./domain.ts"
@@ -58,6 +59,12 @@ export class AccountsApi extends HttpApiGroup.make("accounts")
     accounts.delete({
       description: "Ends its sessions. The caller needs every capability that the account has.",
       error: [AccountIsCaller]
+    }),
+    endpoint.get("assignableRoles", "/roles", {
+      summary: "List the roles that the caller may give",
+      description: "The roles of `application-manager` whose capabilities the caller has, for `roleIds`.",
+      access: write,
+      success: Schema.Array(AssignableRole)
     }),
     endpoint
       .post("invite", "/invitations", {

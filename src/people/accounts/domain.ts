@@ -48,6 +48,14 @@ const RoleIds = Schema.Array(RoleId)
     examples: [[RoleId.make(1)]]
   })
 
+/** A role of this service as who gives it sees it. */
+export const AssignableRole = Schema.Struct({
+  id: RoleId,
+  name: Schema.String.annotate({ examples: ["Viewer"] }),
+  description: Schema.String.annotate({ examples: ["May look at everything."] })
+}).annotate({ identifier: "AssignableRole" })
+export type AssignableRole = typeof AssignableRole.Type
+
 /** A person who signs in to run the installation or a tenant, as the API returns it. */
 export const AccountView = Schema.Struct({
   id: AccountId,
@@ -55,6 +63,10 @@ export const AccountView = Schema.Struct({
   name: AccountName,
   tenantId: Schema.NullOr(TenantId).annotate({ description: "null for an account of the whole installation" }),
   roleIds: RoleIds,
+  roleNames: Schema.Array(Schema.String).annotate({
+    description: "The names of `roleIds`, in their order",
+    examples: [["Administrator"]]
+  }),
   trialUserId: Schema.NullOr(TrialUserId).annotate({
     description: "The trial user whose session opens at sign-in and ends at sign-out",
     examples: [null]
@@ -134,7 +146,8 @@ export const AccountPatch = Schema.Struct({
     "createdAt",
     "createdBy",
     "lastSignInAt",
-    "invitationExpiresAt"
+    "invitationExpiresAt",
+    "roleNames"
   )
 }).annotate({ identifier: "AccountPatch" })
 export type AccountPatch = typeof AccountPatch.Type

@@ -16,6 +16,7 @@ export const AccountsHandlers = groupHandlers(
       create: ({ payload }) => Effect.map(accounts.create(payload), created("/api/accounts")),
       update: ({ params, payload }) => accounts.update(params.id, payload),
       delete: ({ params }) => accounts.delete(params.id),
+      assignableRoles: () => accounts.assignableRoles(),
       invite: ({ payload }) => Effect.map(invitations.invite(payload), created("/api/accounts")),
       renewInvitation: ({ params, payload }) => invitations.renew(params.id, payload.ttlSeconds),
       revokeInvitation: ({ params }) => invitations.revoke(params.id)

@@ -35,10 +35,11 @@ export const Account = Schema.Struct({
   createdBy: Schema.String,
   lastSignInAt: Schema.NullOr(InstantFromDate),
   invitationExpiresAt: Schema.NullOr(InstantFromDate),
-  roleIds: Schema.Array(RoleId)
+  roleIds: Schema.Array(RoleId),
+  roleNames: Schema.Array(Schema.String)
 })
 export type Account = typeof Account.Type
-export type NewAccount = Omit<Account, "id" | "lastSignInAt" | "invitationExpiresAt">
+export type NewAccount = Omit<Account, "id" | "lastSignInAt" | "invitationExpiresAt" | "roleNames">
 
 /** What a sign-in needs of an account; read past row-level security, since the tenant is not known yet. */
 export const SignInCandidate = Schema.Struct({
@@ -54,6 +55,8 @@ export type SignInCandidate = typeof SignInCandidate.Type
 
 const accountColumns = `t.*,
   ARRAY(SELECT r.role_id FROM account_roles r WHERE r.account_id = t.id ORDER BY r.role_id) AS role_ids,
+  ARRAY(SELECT o.name FROM account_roles r JOIN roles o ON o.id = r.role_id WHERE r.account_id = t.id ORDER BY r.role_id)
+    AS role_names,
   (SELECT i.expires_at FROM account_invitations i WHERE i.account_id = t.id) AS invitation_expires_at`
 
 export class AccountsRepository extends Context.Service<AccountsRepository>()("app/people/AccountsRepository", {
@@ -84,7 +87,7 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
     })
     const insertOne = SqlSchema.findOne({
       Request: Schema.Struct({
-        ...Struct.omit(Account.fields, ["id", "lastSignInAt", "invitationExpiresAt", "roleIds"]),
+        ...Struct.omit(Account.fields, ["id", "lastSignInAt", "invitationExpiresAt", "roleIds", "roleNames"]),
         emailKey: Schema.String
       }),
       Result: Schema.Struct({ id: AccountId }),
@@ -129,7 +132,7 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
           Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die, NoSuchElementError: Effect.die })
         )
         yield* Effect.orDie(setRoles({ id, tenantId: account.tenantId, roleIds }))
-        return { ...account, id, roleIds, lastSignInAt: null, invitationExpiresAt: null }
+        return yield* Effect.orDie(found(Effect.orDie(selectOne(id))))
       }),
       update: Effect.fn("AccountsRepository.update")(function* (account: Account) {
         yield* Change
@@ -146,6 +149,7 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
           Effect.catchTag("SqlError", Effect.die)
         )
         yield* Effect.orDie(setRoles(account))
+        return yield* Effect.orDie(found(Effect.orDie(selectOne(account.id))))
       }),
       /** Records that a principal has set the password of an account, and so may act as it. */
       heldBy: Effect.fn("AccountsRepository.heldBy")((id: AccountId, principal: string) =>

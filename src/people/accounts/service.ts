@@ -1,10 +1,10 @@
-import { Context, DateTime, Effect, Equal, Layer, Schema } from "effect"
+import { Context, DateTime, Effect, Equal, Layer, Schema, Struct } from "effect"
 import { type RoleId } from "../../applications/roles/domain.ts"
 import { Roles } from "../../applications/roles/service.ts"
 import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { callerBounds, onlyStops, requireAuthority, requireBounds } from "../../kernel/authority/authority.ts"
-import { distinct } from "../../kernel/authority/capability.ts"
+import { distinct, missing } from "../../kernel/authority/capability.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/authority/principal.ts"
 import { type ListRequest } from "../../kernel/http/listing.ts"
 import { given } from "../../kernel/http/server-set.ts"
@@ -19,7 +19,8 @@ import {
   type AccountId,
   AccountIsCaller,
   type AccountPatch,
-  AccountView
+  AccountView,
+  type AssignableRole
 } from "./domain.ts"
 import { InvitationRepository } from "./invitation-repository.ts"
 import { Passwords } from "./passwords.ts"
@@ -73,6 +74,14 @@ export class Accounts extends Context.Service<Accounts>()("app/people/Accounts",
         })
       }
       yield* trialUsers.lockShared(id)
+    })
+
+    const assignableRoles = Effect.fn("Accounts.assignableRoles")(function* () {
+      const { capabilities } = yield* CurrentPrincipal
+      const all = yield* roles.serviceRoles
+      return all
+        .filter((role) => missing(capabilities, role.capabilities).length === 0)
+        .map((role): AssignableRole => Struct.pick(role, ["id", "name", "description"]))
     })
 
     const list = Effect.fn("Accounts.list")(function* (
@@ -170,17 +179,16 @@ export class Accounts extends Context.Service<Accounts>()("app/people/Accounts",
       const email = patch.email ?? before.email
       // A link may be in other hands than those of the new address, and is not needed beside a new password.
       const endsInvitation = passwordHash !== undefined || email !== before.email
-      const after: Account = {
+      const wanted: Account = {
         ...before,
         ...given(patch, plain),
         roleIds,
-        passwordHash: passwordHash ?? before.passwordHash,
-        invitationExpiresAt: endsInvitation ? null : before.invitationExpiresAt
+        passwordHash: passwordHash ?? before.passwordHash
       }
-      const isSame = changeable.every((member) => Equal.equals(before[member], after[member]))
+      const isSame = changeable.every((member) => Equal.equals(before[member], wanted[member]))
       if (isSame && passwordHash === undefined) return { value: toResponse(before), entries: [] }
-      yield* repository.update(after)
       if (endsInvitation) yield* invitations.end(id)
+      const after = yield* repository.update(wanted)
       if (passwordHash !== undefined) yield* repository.heldBy(id, principal.name)
       // An account with other capabilities or another e-mail address has to sign in again.
       const isOther =
@@ -228,6 +236,7 @@ export class Accounts extends Context.Service<Accounts>()("app/people/Accounts",
     }, audit.change)
 
     return {
+      assignableRoles,
       list,
       get,
       create,

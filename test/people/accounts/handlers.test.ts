@@ -66,6 +66,7 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
       const made = yield* service.call("POST", path, { body })
       assert.strictEqual(made.status, 201, made.text)
       const { createdAt, id, ...rest } = made.body
+      const { body: role } = yield* service.call("GET", `/api/roles/${roleId}`)
       assert.deepStrictEqual(rest, {
         email: body.email,
         name: "Ada Lovelace",
@@ -73,6 +74,7 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
         expiresAt: null,
         tenantId: null,
         roleIds: [roleId],
+        roleNames: [role.name],
         trialUserId: null,
         status: "active",
         createdBy: "service-account",
@@ -86,6 +88,29 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
       assert.strictEqual((yield* service.call("DELETE", `${path}/${id}`)).status, 204)
       assertProblem(yield* service.call("GET", `${path}/${id}`), 404, "account-not-found")
       for (const answer of [made, patched]) assert.notMatch(answer.text, /argon2|herons/)
+    })
+  )
+
+  it.effect("who makes accounts finds the roles that it may give, and no others", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const tenantId = yield* makeTenant(service.database)
+      const [within, beyond] = [yield* makeOwnRole(service, ["llm:complete"]), yield* makeOwnRole(service, ["roles:*"])]
+      const { key } = yield* makeKey(service, ["accounts:*", "llm:*"], { tenantId })
+      const given = yield* service.call("GET", `${path}/roles`, { key })
+      const ids: ReadonlyArray<number> = given.body.map(({ id }: { readonly id: number }) => id)
+      assert.includeMembers([...ids], [within])
+      assert.notIncludeMembers([...ids], [1, 2, 3, beyond])
+      for (const id of ids) {
+        assert.strictEqual((yield* service.call("POST", path, { key, body: valid({ roleIds: [id] }) })).status, 201)
+      }
+      const all = yield* service.call("GET", `${path}/roles`)
+      assert.includeMembers(
+        all.body.map(({ id }: { readonly id: number }) => id),
+        [1, 2, 3, within, beyond]
+      )
+      const reader = yield* makeKey(service, ["accounts:read"], { tenantId })
+      assertProblem(yield* service.call("GET", `${path}/roles`, { key: reader.key }), 403, "forbidden")
     })
   )
 

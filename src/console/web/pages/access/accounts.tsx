@@ -2,12 +2,13 @@ import { type Answer, type Row } from "../../api/operations.ts"
 import { type Of } from "../../kit/actions.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
 import { ConfirmAct, formOf, SwitchAct } from "../../kit/forms/operation.tsx"
+import { Chips } from "../../kit/forms/scopes.tsx"
 import { SecretDialog } from "../../kit/forms/secret.tsx"
 import { ListPage } from "../../kit/lists/list.tsx"
 import { TenantField, TenantName, useTenantFilter } from "../../kit/names/tenants.tsx"
 import { NameLines, Tag } from "../../kit/parts.tsx"
 import { useCaller } from "../../shell/session.tsx"
-import { RoleNames, RolePicker } from "./role-picker.tsx"
+import { RolePicker } from "./role-picker.tsx"
 
 type Account = Row<"accounts.list">
 type Invited = Answer<"accounts.invite">
@@ -187,7 +188,7 @@ export default () => (
         cell: ({ email, name }) => <NameLines name={name} detail={<Cut as="small" text={email} />} />
       },
       { title: "Status", cell: (account) => <Status of={account} /> },
-      { title: "Roles", cell: ({ roleIds }) => <RoleNames ids={roleIds} /> },
+      { title: "Roles", cell: ({ roleNames }) => <Chips texts={roleNames} /> },
       { title: "Tenant", cell: ({ tenantId }) => <TenantName id={tenantId} /> },
       { title: "Last sign-in", sort: "lastSignInAt", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> }
     ]}

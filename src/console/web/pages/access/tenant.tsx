@@ -1,14 +1,13 @@
 import { useSearchParams } from "wouter"
 import { Copy, type Of, TabLinks } from "../../kit/actions.tsx"
 import { Cut, Moment } from "../../kit/format.tsx"
-import { ScopeChips } from "../../kit/forms/scopes.tsx"
+import { Chips, ScopeChips } from "../../kit/forms/scopes.tsx"
 import { List } from "../../kit/lists/list.tsx"
 import { useSpendColumn } from "../../kit/lists/spend.tsx"
 import { DetailPage, Facts, NameLines, NameLink, orNone, Tag } from "../../kit/parts.tsx"
 import { NotAllowed } from "../../kit/states.tsx"
 import { useRefusal } from "../../shell/session.tsx"
 import { KeyStatus } from "./keys.tsx"
-import { RoleNames } from "./role-picker.tsx"
 import { CapsCard, SpendCard } from "./spend.tsx"
 import { Edit, Suspend, type Tenant } from "./tenants.tsx"
 
@@ -93,7 +92,7 @@ const People = ({ of: { id } }: Of<Tenant>) => (
         cell: ({ email, name }) => <NameLines name={name} detail={<Cut as="small" text={email} />} />
       },
       { title: "Status", cell: ({ status }) => <Tag tone={status === "active" ? "ok" : "warn"}>{status}</Tag> },
-      { title: "Roles", cell: ({ roleIds }) => <RoleNames ids={roleIds} /> },
+      { title: "Roles", cell: ({ roleNames }) => <Chips texts={roleNames} /> },
       { title: "Last sign-in", sort: "lastSignInAt", cell: ({ lastSignInAt }) => <Moment at={lastSignInAt} /> }
     ]}
   />

@@ -1,5 +1,5 @@
 import { useMutation } from "@tanstack/react-query"
-import { useEffect, useRef } from "react"
+import { useEffect, useRef, useState } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
 import { call } from "../../api/client.ts"
 import { useCall } from "../../api/hooks.ts"
@@ -302,17 +302,27 @@ const useRequest = ({ id, query = {}, range }: Near) => {
     limit
   }
   const enabled = of !== undefined
-  const [next, previous] = [
+  const around = [
     useCall("usage.list", { query: older }, { enabled }),
     useCall("usage.list", { query: newer }, { enabled })
-  ].map(({ data }) => {
+  ]
+  const [next, previous] = around.map(({ data }) => {
     const items = data?.items ?? []
     return items[items.findIndex((row) => row.id === of?.id) + 1]?.id
   })
   const leadingTo = (other: string | undefined) =>
     other === undefined ? undefined : () => go(`/requests/${other}?${search}`, { replace: true })
   const ways = { next: leadingTo(next), previous: leadingTo(previous) }
-  useKeys({ j: () => ways.next?.(), k: () => ways.previous?.() })
+  // Keys are faster than answers: the steps that were asked for are taken once it is known where they lead.
+  const [steps, setSteps] = useState(0)
+  useKeys({ j: () => setSteps((asked) => asked + 1), k: () => setSteps((asked) => asked - 1) })
+  const isKnown = !asked.isPlaceholderData && around.every(({ data }) => data !== undefined)
+  useEffect(() => {
+    if (steps === 0 || !isKnown) return
+    const step = steps > 0 ? ways.next : ways.previous
+    setSteps(step === undefined ? 0 : steps - Math.sign(steps))
+    step?.()
+  }, [steps, isKnown])
   return { asked, ...ways }
 }
 
