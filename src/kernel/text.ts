@@ -28,21 +28,24 @@ export const legible = (maximum: number) =>
 
 type Annotations = Parameters<Schema.String["annotate"]>[0]
 
+/** Text of which several spellings are read as one; documents have the limits of that one. */
+const spelled = <S extends Schema.Codec<string, string>>(
+  schema: S,
+  toOne: (typed: string) => string,
+  annotations: Annotations
+) => {
+  const { type: _, ...limits } = Schema.toJsonSchemaDocument(schema).schema
+  return Schema.String.pipe(Schema.check(Schema.makeFilter(() => true, { toJsonSchema: () => limits })))
+    .annotate(annotations)
+    .pipe(Schema.decodeTo(schema, { decode: SchemaGetter.transform(toOne), encode: SchemaGetter.passthrough() }))
+}
+
 /**
  * Text in the form NFC, in which it is compared, sorted and found, whatever keyboard or file system wrote it. What others define, such
  * as the `sub` of their tokens, stays as it is written.
  */
-export const composed = <S extends Schema.Codec<string, string>>(schema: S, annotations: Annotations = {}) => {
-  const { type: _, ...limits } = Schema.toJsonSchemaDocument(schema).schema
-  return Schema.String.pipe(Schema.check(Schema.makeFilter(() => true, { toJsonSchema: () => limits })))
-    .annotate(annotations)
-    .pipe(
-      Schema.decodeTo(schema, {
-        decode: SchemaGetter.transform((typed: string) => typed.normalize("NFC")),
-        encode: SchemaGetter.passthrough()
-      })
-    )
-}
+export const composed = <S extends Schema.Codec<string, string>>(schema: S, annotations: Annotations = {}) =>
+  spelled(schema, (typed) => typed.normalize("NFC"), annotations)
 
 /** As `Schema.annotateKey`, of a schema that reads several spellings as one, such as {@link composed}: of what it reads. */
 export const described = <S extends Schema.Top>(schema: S, annotations: Schema.Annotations.Key<string>): S =>
@@ -56,11 +59,20 @@ export const Slug = Schema.String.pipe(
   Schema.check(Schema.isPattern(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])$/u, { expected: "2 to 63 of a-z, 0-9 and -" }))
 ).annotate({ examples: ["billing-portal"] })
 
-/** An address on the web: `http` or `https`, of at most 2,048 characters of ASCII. */
-export const HttpUrl = Schema.String.pipe(
+const AsciiUrl = Schema.String.pipe(
   Schema.check(
     Schema.makeFilter((url: string) => !/^https?:\/\/./.test(url) || URL.canParse(url), { expected: "a valid URL" }),
     Schema.isMaxLength(2048),
     Schema.isPattern(/^https?:\/\/[\x21-\x7e]+$/u, { expected: "an http or https URL" })
   )
-).annotate({ component: "HttpUrl", format: "uri", examples: ["https://crm.example/hooks/events"] })
+)
+
+/**
+ * An address on the web: `http` or `https`, of at most 2,048 characters of ASCII; one with other letters is read as browsers read it
+ * (UTS #46, RFC 3987 §3.1).
+ */
+export const HttpUrl = spelled(
+  AsciiUrl,
+  (typed) => (/[^ -~]/.test(typed) && URL.canParse(typed) ? new URL(typed).href : typed),
+  { component: "HttpUrl", format: "uri", examples: ["https://crm.example/hooks/events"] }
+)

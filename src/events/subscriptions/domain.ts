@@ -2,7 +2,7 @@ import { Schema, Struct } from "effect"
 import { serverSet } from "../../kernel/http/server-set.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { HttpUrl } from "../../kernel/text.ts"
+import { described, HttpUrl } from "../../kernel/text.ts"
 import { EventTypePattern } from "../cloud-events/domain.ts"
 import {
   contentMode,
@@ -31,7 +31,7 @@ const Filters = Schema.Array(Filter).pipe(
     })
   )
 )
-const Sink = HttpUrl.annotate({ description: "Where events are sent", examples: ["https://crm.example/events"] })
+const Sink = described(HttpUrl, { description: "Where events are sent", examples: ["https://crm.example/events"] })
 const Protocol = Schema.Literal("HTTP")
 
 /** A subscription of the CloudEvents Subscriptions API. */

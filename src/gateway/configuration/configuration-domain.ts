@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Uuid } from "../../kernel/identifier.ts"
-import { HttpUrl, text } from "../../kernel/text.ts"
+import { described, HttpUrl, text } from "../../kernel/text.ts"
 import { Prices } from "../catalog/rate-domain.ts"
 import { Dialect, PromptCache, ProviderApi } from "../formats/domain.ts"
 import { ApiKey, BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"
@@ -38,12 +38,11 @@ const member = <S extends Schema.Top>(schema: S, description: string) =>
   schema.pipe(Schema.annotateKey({ description }))
 const Tokens = between(1, 2_147_483_647)
 
+const urlPrefix = "What the URL of the server begins with: its scheme, host and port, and whole segments of its path"
+
 /** An MCP server that callers may have a provider use under hard caps. */
 export const AllowedMcpServer = Schema.Struct({
-  urlPrefix: member(
-    HttpUrl,
-    "What the URL of the server begins with: its scheme, host and port, and whole segments of its path"
-  ),
+  urlPrefix: member(described(HttpUrl, { description: urlPrefix }), urlPrefix),
   maxSteps: member(
     between(1, 1000),
     "The most uses of its tools in one call, each of which is held with the whole context: sent as `max_tool_calls`. Anthropic's API has no such limit, and stops after ten steps"

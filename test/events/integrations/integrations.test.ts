@@ -71,10 +71,30 @@ it.live("tests under keys whose receiver does not answer leave connections to ot
   }).pipe(Effect.scoped)
 )
 
+const typedAddresses = [
+  ["https://bücher.example/häuser?frage=ü", "https://xn--bcher-kva.example/h%C3%A4user?frage=%C3%BC"],
+  ["https://例え.テスト/フック", "https://xn--r8jz45g.xn--zckzah/%E3%83%95%E3%83%83%E3%82%AF"],
+  ["https://crm.example/hooks/%2F?a=b", "https://crm.example/hooks/%2F?a=b"]
+] as const
+
 layer(serviceLayer({ Integrations__AllowPrivateAddresses: "true" }), {
   excludeTestServices: true,
   timeout: 120_000
 })("integrations", (it) => {
+  it.effect("an address of any letters is kept as browsers write it", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      for (const [typed, kept] of typedAddresses) {
+        const { id } = yield* integrate(typed)
+        assert.strictEqual((yield* service.call("GET", `${path}/${id}`)).body.url, kept)
+      }
+      const refused = yield* service.call("POST", path, {
+        body: { kind: "webhook", name: "Hook", url: "https://bü cher.example/", eventTypes: ["none"] }
+      })
+      assertProblem(refused, 400, "validation-failed")
+    })
+  )
+
   it.effect("a webhook is signed so that the reference library verifies it, and recorded", () =>
     Effect.gen(function* () {
       const receiver = yield* startReceiver
