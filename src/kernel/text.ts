@@ -73,6 +73,6 @@ const AsciiUrl = Schema.String.pipe(
  */
 export const HttpUrl = spelled(
   AsciiUrl,
-  (typed) => (/[^ -~]/.test(typed) && URL.canParse(typed) ? new URL(typed).href : typed),
+  (typed) => (/[\u0080-\u{10ffff}]/u.test(typed) && URL.canParse(typed) ? new URL(typed).href : typed),
   { component: "HttpUrl", format: "uri", examples: ["https://crm.example/hooks/events"] }
 )
