@@ -130,7 +130,7 @@ describe.skipIf(executablePath === undefined)("agents, roles and configuration i
         const editor = page.getByLabel("Content of settings.json")
         const mine = file.content.replace('"a": 1', '"a": 2')
         yield* step(() => editor.fill(`${mine}]`))
-        yield* step(() => page.getByText(/Unexpected non-whitespace character after JSON/).waitFor())
+        yield* step(() => page.getByText(/The document has ended before this/).waitFor())
         yield* step(() => editor.fill(mine))
         yield* step(() => page.getByText("No fault in the JSON").waitFor())
 
