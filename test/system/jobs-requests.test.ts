@@ -328,7 +328,11 @@ describe.skipIf(executablePath === undefined)("jobs with requests and figures", 
       Effect.gen(function* () {
         const { key, service, tenantId } = yield* setting
         const other = yield* makeTenant(service.database)
-        yield* writeUsage(service.database, other, [{ at: daysAgo(1), model: "large", cost: 1_000_000_000 }])
+        const foreign = yield* makeKey(service, ["*:*"], { tenantId: other })
+        const [namesake = ""] = yield* agents(service, foreign.key, ["writer"])
+        yield* writeUsage(service.database, other, [
+          { at: daysAgo(1), model: "large", cost: 1_000_000_000, agent_id: namesake }
+        ])
         const [agentId = ""] = yield* agents(service, key, ["writer"])
         yield* writeUsage(service.database, tenantId, [
           { at: daysAgo(1), model: "large", provider: "vendor", cost: 3_000_000_000, agent_id: agentId }
@@ -349,6 +353,10 @@ describe.skipIf(executablePath === undefined)("jobs with requests and figures", 
             yield* step(() => page.locator("main").getByText("writer").first().waitFor({ state: "attached" }))
             const text = yield* step(() => page.innerText("main"))
             assert.notMatch(text, /…[\da-f]{8}|[\da-f]{8}-[\da-f]{4}-/, at)
+            // Of two with one name each has its tenant beside it, for who sees both.
+            if (!/^\/usage|^\/requests/.test(at)) continue
+            const apart = page.locator("tbody tr").filter({ hasText: /writer\s*· A tenant/ })
+            assert.strictEqual(yield* step(() => apart.count()), "tenantId" in members ? 0 : 2, at)
           }
           for (const at of consolePaths) {
             yield* window.visit(at)

@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { CapUtilization, UtilizationKey } from "../../budgets/caps/domain.ts"
 import { cursor, page } from "../../kernel/http/page.ts"
+import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { text } from "../../kernel/text.ts"
 import { dayMillis, NetUsd, type UsageDimension, usageDimensions } from "../usage/domain.ts"
@@ -53,6 +54,10 @@ const Day = Schema.Struct({ date: Schema.String.annotate({ examples: ["2026-01-3
 const Share = Schema.Struct({
   key: Schema.NullOr(Key),
   label: Schema.NullOr(Schema.String).annotate({ description: "The name of what the key identifies" }),
+  tenantId: Schema.optionalKey(Schema.NullOr(TenantId)).annotate({
+    description: "Of which tenant an agent, an API key or a plan is, where names may repeat; null for none",
+    examples: [null]
+  }),
   costUsd: NetUsd,
   sharePercent: Percent,
   requests: Count

@@ -1,5 +1,6 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
+import { TenantId } from "../../kernel/identifier.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { readRows } from "../../platform/database/table.ts"
 import { dayMillis, noValue, type UsageDimension, usageDimensions, type UsageFilter } from "../usage/domain.ts"
@@ -65,18 +66,22 @@ export interface Latencies {
   readonly p50: number
   readonly p95: number
 }
-const Labelled = Schema.Struct({ key: Schema.String, label: Schema.String })
+const Labelled = Schema.Struct({
+  key: Schema.String,
+  label: Schema.String,
+  tenantId: Schema.optionalKey(Schema.NullOr(TenantId))
+})
 const Day = Schema.Struct({ date: Schema.String, start: Schema.DateTimeUtcFromDate })
 
 const dimensions = Object.keys(usageDimensions) as ReadonlyArray<UsageDimension>
 
-/** The tables that give keys a name. */
-const named: Partial<Record<Grouping, readonly [table: string, type: string]>> = {
-  agent: ["agents", "uuid"],
-  application: ["applications", "integer"],
-  plan: ["budget_plans", "uuid"],
-  "api-key": ["api_keys", "uuid"],
-  tenant: ["tenants", "uuid"]
+/** The tables that give keys a name, and whether each of their rows is of a tenant. */
+const named: Partial<Record<Grouping, readonly [table: string, type: string, isOfTenant: boolean]>> = {
+  agent: ["agents", "uuid", true],
+  application: ["applications", "integer", false],
+  plan: ["budget_plans", "uuid", true],
+  "api-key": ["api_keys", "uuid", true],
+  tenant: ["tenants", "uuid", false]
 }
 
 /** The number of the roll-ups that answer a filter: none has no filter, one has its own; undefined where several need rows. */
@@ -364,13 +369,13 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
           .map(({ key, p50, p95, place }): Latencies => ({ key: given[key] ?? noKey, place, p50, p95 }))
       }),
 
-      /** The names of what some keys identify. */
+      /** The names of what some keys identify, with its tenant where it is of one. */
       labels: Effect.fn("ReportsRepository.labels")((grouping: Grouping, keys: ReadonlyArray<string>) => {
         const known = named[grouping]
         if (known === undefined || keys.length === 0) return Effect.succeed([])
-        const [table, type] = known
+        const [table, type, isOfTenant] = known
         return readRows(Labelled)(sql`
-          SELECT id::text AS key, name AS label FROM ${sql(table)}
+          SELECT id::text AS key, name AS label ${sql.literal(isOfTenant ? ", tenant_id" : "")} FROM ${sql(table)}
           WHERE id = ANY (${keys}::text[]::${sql.literal(type)}[]) AND name IS NOT NULL`)
       })
     }

@@ -107,12 +107,12 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
         grouping,
         rows.map(({ key }) => key).filter((key) => key !== "")
       )
-      const names = new Map(labels.map(({ key, label }) => [key, label]))
+      const named = new Map(labels.map(({ key, ...name }) => [key, name]))
       return rows.map((row) => ({
         row,
         share: {
           key: row.key === "" ? null : row.key,
-          label: names.get(row.key) ?? (row.key === "" ? null : row.key),
+          ...(named.get(row.key) ?? { label: row.key === "" ? null : row.key }),
           costUsd: netUsd(row.cost),
           sharePercent: percentOf(row.cost, row.total),
           requests: Number(row.requests)

@@ -84,20 +84,20 @@ const useThing = (kind: Kind, id: string): Thing | undefined => {
   const isAllowed = useCan()(needs)
   const isOwn = kind === "account" && account?.id === id
   const row: Thing | null | undefined = useRow(list, id, isAllowed && isId(id) && !isOwn)
-  const name = useReported(reported, !isAllowed && isId(id)).find(([key]) => key === id)?.[1]
-  return isOwn && account !== null ? account : (row ?? (name === undefined ? undefined : { name }))
+  const named = useReported(reported, !isAllowed && isId(id)).find((one) => one.id === id)
+  return isOwn && account !== null ? account : (row ?? named)
 }
 
 /** Whether the name of a thing needs that of its tenant beside it, which it does where another thing may have it too. */
 const useRepeats = (kind: Kind): ((name: string | null) => boolean) => {
-  const { isOfTenant = false, list, needs } = sourceOf(kind)
+  const { isOfTenant = false, list, needs, reported } = sourceOf(kind)
   const isAllowed = useCan()(needs)
-  const isAsked = useTenants().tenants.length > 1 && isOfTenant && isAllowed
-  const { data } = useCall(list, mostNames, { enabled: isAsked })
+  const isAsked = useTenants().tenants.length > 1 && isOfTenant
+  const { data } = useCall(list, mostNames, { enabled: isAsked && isAllowed })
+  const named = useReported(reported, isAsked && !isAllowed)
+  const items: ReadonlyArray<Thing> = data?.items ?? named
   return (name) =>
-    isAsked &&
-    data !== undefined &&
-    (data.nextCursor !== null || data.items.filter((other) => other.name === name).length > 1)
+    isAsked && ((data?.nextCursor ?? null) !== null || items.filter((other) => other.name === name).length > 1)
 }
 
 /** What can be chosen from a list, and is named by it, with the tenant where a name repeats; nothing without the capability to read it. */
@@ -109,12 +109,10 @@ const namesOf = (kind: Kind) =>
     const named = useReported(reported, !isAllowed)
     const tenants = new Map(useTenants().tenants)
     const repeats = useRepeats(kind)
-    return (
-      data?.items.map(({ id, name, tenantId }) => {
-        const tenant = repeats(name) ? (tenants.get(tenantId) ?? "installation") : undefined
-        return [String(id), tenant === undefined ? name : `${name} · ${tenant}`] as const
-      }) ?? named
-    )
+    return (data?.items ?? named).map(({ id, name, tenantId }) => {
+      const tenant = repeats(name) ? (tenants.get(tenantId ?? "") ?? "installation") : undefined
+      return [String(id), tenant === undefined ? name : `${name} · ${tenant}`] as const
+    })
   }
 
 export const useAgents = namesOf("agent")
@@ -322,44 +320,29 @@ const Dimensions = ({ scope, tenantId }: OfScope) => {
 interface Labelled {
   readonly key: string | null
   readonly label?: string | null
+  readonly tenantId?: string | null
 }
-
-const maxIds = 100
 
 /** A report whose items are called by their names, with the tenant beside those that several have. */
 export const useLabelled = <Asked extends { readonly data?: { readonly items: ReadonlyArray<Labelled> } | undefined }>(
-  dimension: string,
   asked: Asked
 ): Asked => {
-  const kind = dimension === "agent" || dimension === "api-key" ? dimension : undefined
-  const { list, needs } = sourceOf(kind ?? "agent")
-  const items = asked.data?.items ?? []
-  const times = Map.groupBy(items, ({ label }) => label)
-  const ids = items.flatMap(({ key, label }) => (key !== null && (times.get(label)?.length ?? 0) > 1 ? [key] : []))
-  const isAllowed = useCan()(needs)
-  const isAsked = kind !== undefined && ids.length > 0 && isAllowed
-  const { data } = useCall(
-    list,
-    { query: { ids: ids.slice(0, maxIds).join(","), limit: maxIds } },
-    { enabled: isAsked }
-  )
   const { tenants } = useTenants()
   const report = asked.data
   const labelled = useMemo(() => {
-    if (report === undefined || data === undefined || tenants.length < 2) return report
-    const tenantOf = new Map(data.items.map(({ id, tenantId }) => [String(id), tenantId]))
+    if (report === undefined || tenants.length < 2) return report
+    const times = Map.groupBy(report.items, ({ label }) => label)
     const names = new Map(tenants)
     return {
       ...report,
-      items: report.items.map((item) => {
-        const tenantId = item.key === null ? undefined : tenantOf.get(item.key)
-        return tenantId === undefined
+      items: report.items.map((item) =>
+        item.tenantId === undefined || times.get(item.label)?.length === 1
           ? item
-          : { ...item, label: `${item.label} · ${names.get(tenantId) ?? "installation"}` }
-      })
+          : { ...item, label: `${item.label} · ${names.get(item.tenantId ?? "") ?? "installation"}` }
+      )
     }
     // The tenants are read again with every page; their number says enough.
     // oxlint-disable-next-line react-hooks/exhaustive-deps
-  }, [report, data, tenants.length])
+  }, [report, tenants.length])
   return { ...asked, data: labelled }
 }

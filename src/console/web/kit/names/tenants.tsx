@@ -16,10 +16,15 @@ export const mostNames = { query: { limit: 200, sort: "-createdAt" } } as const
 /** What reports name: the dimension whose keys are the ids. */
 export type Reported = "agent" | "api-key" | "application" | "plan" | "tenant"
 
-const none: ReadonlyArray<Option> = []
+/** A thing as reports name it. */
+interface ReportedThing {
+  readonly id: string
+  readonly name: string
+  readonly tenantId: string | null
+}
 
-/** Things by the names that reports give them: who reads what was spent may read who spent it, and need not see the things. */
-export const useReported = (dimension: Reported | undefined, enabled: boolean): ReadonlyArray<Option> => {
+/** What reports name: who reads what was spent may read who spent it, and need not see the things. */
+export const useReported = (dimension: Reported | undefined, enabled: boolean): ReadonlyArray<ReportedThing> => {
   const isAllowed = useCan()("insights:read")
   const { data } = useCall(
     "insights.by",
@@ -27,10 +32,8 @@ export const useReported = (dimension: Reported | undefined, enabled: boolean): 
     { params: { dimension: dimension ?? "tenant" }, query: { ...lastDays(90), tenantId: "", limit: 200 } },
     { enabled: enabled && isAllowed && dimension !== undefined, staleSeconds: 60 }
   )
-  return (
-    data?.items.flatMap(({ key, label }): ReadonlyArray<Option> =>
-      key === null || label === null ? [] : [[key, label]]
-    ) ?? none
+  return (data?.items ?? []).flatMap(({ key: id, label: name, tenantId = null }) =>
+    id === null || name === null ? [] : { id, name, tenantId }
   )
 }
 
@@ -40,7 +43,7 @@ export const useTenants = () => {
   const isSystem = useCaller().tenant === null
   const { data } = useCall("tenants.list", mostNames, { enabled: isSystem && isListed })
   const reported = useReported("tenant", isSystem && !isListed)
-  const tenants: ReadonlyArray<Option> = data?.items.map(({ id, name }) => [id, name] as const) ?? reported
+  const tenants: ReadonlyArray<Option> = (data?.items ?? reported).map(({ id, name }) => [id, name] as const)
   return { isSystem, tenants, isComplete: data?.nextCursor === null }
 }
 

@@ -93,7 +93,7 @@ export const CapPeriod = ({ cap, counter }: OfPeriod) => {
     limit: 200
   } as const
   const asked = useCall("insights.by", { params: { dimension }, query }, { everySeconds: 60, keepsPrevious: true })
-  const { data } = useLabelled(dimension, asked)
+  const { data } = useLabelled(asked)
   const { series, times } = useMemo(() => {
     const placeOf = placeIn(timeZone, isHourly)
     const places = momentsOf(from, end, timeZone, isHourly)

@@ -154,7 +154,7 @@ export default function Usage() {
     params: { dimension },
     query: { ...query, ...range, limit: 200, ...(sort === undefined ? {} : { sort }) }
   }
-  const asked = useLabelled(dimension, useCall("insights.by", input, { everySeconds: 60, keepsPrevious: true }))
+  const asked = useLabelled(useCall("insights.by", input, { everySeconds: 60, keepsPrevious: true }))
   const sums = useCall(
     "insights.overview",
     { query: { ...query, ...range } },
