@@ -12,6 +12,8 @@ export interface ZipEntry {
   readonly isUtf8?: boolean
   /** Whether the directory has its place in 64 bits. */
   readonly isWide?: boolean
+  /** What is between its data and the next entry, in place of sizes before the data. */
+  readonly descriptor?: Uint8Array
 }
 
 /** A zip archive of such entries, made on Unix. */
@@ -19,7 +21,8 @@ export const zipOf = (entries: ReadonlyArray<ZipEntry>, comment: Uint8Array = ne
   const bodies: Array<Buffer> = []
   const directory: Array<Buffer> = []
   let offset = 0
-  for (const { content = "", deflated, isUtf8 = true, isWide = false, mode = 0o100644, name } of entries) {
+  for (const entry of entries) {
+    const { content = "", deflated, descriptor, isUtf8 = true, isWide = false, mode = 0o100644, name } = entry
     const nameBytes = Buffer.from(name)
     const plain = Buffer.from(content)
     const data = Buffer.from(deflated ?? plain)
@@ -45,9 +48,13 @@ export const zipOf = (entries: ReadonlyArray<ZipEntry>, comment: Uint8Array = ne
       extra.writeBigUInt64LE(BigInt(offset), 8)
       listed.writeUInt16LE(extra.length, 30)
     }
-    bodies.push(header, nameBytes, data)
+    if (descriptor !== undefined) {
+      header.writeUInt16LE(header.readUInt16LE(6) | 8, 6)
+      header.fill(0, 14, 26)
+    }
+    bodies.push(header, nameBytes, data, Buffer.from(descriptor ?? []))
     directory.push(listed, nameBytes, extra)
-    offset += header.length + nameBytes.length + data.length
+    offset += header.length + nameBytes.length + data.length + (descriptor?.length ?? 0)
   }
   const end = Buffer.alloc(22)
   end.writeUInt32LE(0x06054b50, 0)

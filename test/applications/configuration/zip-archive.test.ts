@@ -1,5 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
+import * as zlib from "node:zlib"
 import { manifestName, nodesOfZip } from "../../../src/applications/configuration/trees/zip-archive.ts"
 import { emptyBlocks, type ZipEntry, zipOf } from "../../support/zip.ts"
 
@@ -112,6 +113,7 @@ for (const [tool, entries, paths] of [
       { name: "etc/" },
       { name: ".DS_Store", content: "\0\0\0\u0001Bud1" },
       { name: "etc/m.json", content: "{}" },
+      { name: "etc/Icon\r" },
       { name: "__MACOSX/" },
       { name: "__MACOSX/._.DS_Store", content: appleDouble },
       { name: "__MACOSX/etc/._m.json", content: appleDouble },
@@ -176,6 +178,68 @@ it.effect("reads an archive with an end record of 64 bits", () =>
       torn[at] = 0xff
       const exit = yield* Effect.exit(nodesOfZip(torn))
       if (exit._tag === "Failure") assert.include(JSON.stringify(exit.cause), "configuration-archive-unreadable")
+    }
+  })
+)
+
+/** What follows the data of an entry: its checksum and sizes, with or without a signature, of 32 or 64 bits. */
+const descriptorOf = (content: string, { isSigned = true, isWide = false } = {}): Uint8Array => {
+  const size = Buffer.alloc(isWide ? 8 : 4)
+  size.writeUInt32LE(content.length)
+  const crc = Buffer.alloc(4)
+  crc.writeUInt32LE(zlib.crc32(content))
+  return Buffer.concat([Buffer.from(isSigned ? "PK\u0007\u0008" : "", "latin1"), crc, size, size])
+}
+
+for (const [tool, entries] of [
+  [
+    "zip -r - . does, for empty files",
+    [
+      { name: "etc/empty", content: "", descriptor: descriptorOf("") },
+      { name: "a.json", content: "{}" }
+    ]
+  ],
+  [
+    "archive/zip of Go and zipfile of Python do",
+    [
+      { name: "a.json", content: '{"a":1}', descriptor: descriptorOf('{"a":1}') },
+      { name: "b.json", content: "PK\u0003\u0004", descriptor: descriptorOf("PK\u0003\u0004") }
+    ]
+  ],
+  [
+    "older tools do, without a signature",
+    [
+      { name: "a", content: "b", descriptor: descriptorOf("b", { isSigned: false }) },
+      { name: "c", content: "d" }
+    ]
+  ],
+  ["tools of large files do", [{ name: "a", content: "b", descriptor: descriptorOf("b", { isWide: true }) }]]
+] as const) {
+  it.effect(`reads what is stored before its size is known, as ${tool}`, () =>
+    Effect.gen(function* () {
+      const nodes = yield* nodesOfZip(zipOf(entries))
+      assert.deepStrictEqual(
+        nodes.map((node) => [node.path, node.content]),
+        entries.map(({ content, name }) => [`/${name}`, content])
+      )
+    })
+  )
+}
+
+it.effect("400: a directory whose sizes are not those of what is stored", () =>
+  Effect.gen(function* () {
+    const hidden = Buffer.from(zipOf([{ name: "hidden" }])).subarray(0, 36)
+    for (const descriptor of [
+      descriptorOf("other"),
+      Buffer.alloc(13),
+      Buffer.concat([descriptorOf("content"), hidden]),
+      new Uint8Array()
+    ]) {
+      const archive = Buffer.from(zipOf([{ name: "a", content: "content", descriptor }]))
+      if (descriptor.length === 16)
+        archive.writeUInt32LE(0, archive.lastIndexOf("PK\u0001\u0002", undefined, "latin1") + 16)
+      const refused = yield* Effect.flip(nodesOfZip(archive))
+      assert.strictEqual(refused._tag, "ConfigurationArchiveUnreadable")
     }
   })
 )

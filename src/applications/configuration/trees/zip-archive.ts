@@ -19,7 +19,7 @@ const isPath = Schema.is(NodePath)
 
 /** What Finder and Explorer add to an archive of their own accord: nothing that a tree is to have. */
 const isOfTool = (path: string): boolean =>
-  /^\/__MACOSX(?:\/|$)|\/(?:\._[^/]*|\.DS_Store|Thumbs\.db|desktop\.ini)$/i.test(path)
+  /^\/__MACOSX(?:\/|$)|\/(?:\._[^/]*|\.DS_Store|Icon\r|Thumbs\.db|desktop\.ini)$/i.test(path)
 
 /** Whether every zip reader takes a path as it is: no backslash, no drive letter, and a place that is kept for no other use. */
 export const isPortable = (path: string): boolean =>
@@ -113,8 +113,10 @@ const hasManyValues = (json: Uint8Array): boolean => {
 /** So much of an archive is unpacked at once: some milliseconds of work, even of blocks that unpack to nothing. */
 const sliceBytes = 32_768
 
-const slicesOf = function* (archive: Uint8Array) {
-  for (let at = 0; at < archive.length; at += sliceBytes) yield archive.subarray(at, at + sliceBytes)
+const slicesOf = function* (parts: Iterable<Uint8Array>) {
+  for (const part of parts) {
+    for (let at = 0; at < part.length; at += sliceBytes) yield part.subarray(at, at + sliceBytes)
+  }
 }
 
 const tooLarge = (name: string) => new PayloadTooLarge({ detail: `${name} unpacks to more than may be stored.` })
@@ -126,7 +128,10 @@ const entriesOf = (archive: Uint8Array) => {
   let left = maxBytes
   let count = 0
   let unpacking: { readonly name: string; readonly most: number; packed: number } | undefined
-  const slices = Stream.fromIterable(slicesOf(archive), { chunkSize: 1 }).pipe(
+  const bytes = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)
+  const directory = directoryOf(bytes)
+  const parts = directory === undefined ? [bytes] : sizedParts(bytes, directory)
+  const slices = Stream.fromIterable(slicesOf(parts), { chunkSize: 1 }).pipe(
     Stream.tap(({ length }) => {
       if (unpacking === undefined) return Effect.yieldNow
       if (unpacking.packed > maxPacked(unpacking.most)) return Effect.fail(tooLarge(unpacking.name))
@@ -154,12 +159,11 @@ const entriesOf = (archive: Uint8Array) => {
     Stream.runCollect,
     Effect.catchTag("ZipError", ({ message }) => unreadable(message)),
     Effect.flatMap((entries) => {
-      const directory = directoryOf(archive)
       const known = entries.flatMap((entry, index): ReadonlyArray<RawEntry> => {
-        const listed = directory?.[index]
+        const listed = directory?.entries[index]
         return listed === undefined ? [] : [{ ...entry, listed }]
       })
-      return directory?.length === entries.length
+      return directory?.entries.length === entries.length
         ? Effect.succeed(known)
         : Effect.fail(unreadable("The body is no zip archive, or one that is cut off or damaged."))
     })
@@ -195,6 +199,10 @@ const madeOnUnix = 3
 const typeBits = 0o170000
 const linkType = 0o120000
 const utf8Flag = 0x800
+const localSignature = 0x04034b50
+const localHeaderBytes = 30
+const sizesFollowFlag = 0x8
+const storedMethod = 0
 
 /** What the directory at the end of a zip archive says of an entry. */
 interface ListedEntry {
@@ -203,6 +211,14 @@ interface ListedEntry {
   /** Whether it is a symbolic link, which only the directory distinguishes from a file. */
   readonly isLink: boolean
   readonly offset: number
+  /** Its checksum and both sizes, as a local header has them. */
+  readonly sizes: Uint8Array
+}
+
+interface Directory {
+  /** In the order in which they are in the archive. */
+  readonly entries: ReadonlyArray<ListedEntry>
+  readonly start: number
 }
 
 /** Where the record begins that ends an archive: a comment may follow it, which may contain anything. */
@@ -239,25 +255,56 @@ const entryOffset = (bytes: Buffer, at: number, nameEnd: number): number => {
   return offset
 }
 
-/** The directory of a zip archive, in the order of the entries; undefined where it is not there. */
-const directoryOf = (archive: Uint8Array): ReadonlyArray<ListedEntry> | undefined => {
-  const bytes = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)
+/** The directory of a zip archive; undefined where it is not there, or has more entries than an archive may have. */
+const directoryOf = (bytes: Buffer): Directory | undefined => {
   const end = endOf(bytes)
   if (end === undefined) return undefined
   const entries: Array<ListedEntry> = []
-  let at = directoryStart(bytes, end)
+  const start = directoryStart(bytes, end)
+  let at = start
   while (at + entryHeaderBytes <= end && bytes.readUInt32LE(at) === entrySignature) {
+    if (entries.length > maximumArchiveNodes) return undefined
     const nameAt = at + entryHeaderBytes
     const nameEnd = nameAt + bytes.readUInt16LE(at + 28)
     const mode = bytes.readUInt32LE(at + 38) >>> 16
     entries.push({
       name: (bytes.readUInt16LE(at + 8) & utf8Flag) === 0 ? undefined : (utf8Of(bytes.subarray(nameAt, nameEnd)) ?? ""),
       isLink: bytes.readUInt8(at + 5) === madeOnUnix && (mode & typeBits) === linkType,
-      offset: entryOffset(bytes, at, nameEnd)
+      offset: entryOffset(bytes, at, nameEnd),
+      sizes: bytes.subarray(at + 16, at + 28)
     })
     at = nameEnd + bytes.readUInt16LE(at + 30) + bytes.readUInt16LE(at + 32)
   }
-  return entries.toSorted((a, b) => a.offset - b.offset)
+  return { entries: entries.toSorted((a, b) => a.offset - b.offset), start }
+}
+
+/** The checksum and two sizes after the data of an entry, with or without a signature, of 32 or 64 bits. */
+const descriptorBytes: ReadonlySet<number> = new Set([12, 16, 20, 24])
+
+/**
+ * An archive with sizes before all stored data, whose end a reader of entries in their order could not find otherwise. What writes to a
+ * pipe without packing (Go, Python, `zip -r - .` for empty files) has the sizes behind the data and in the directory alone.
+ */
+const sizedParts = function* (bytes: Buffer, { entries, start }: Directory) {
+  let at = 0
+  for (const [index, { offset, sizes }] of entries.entries()) {
+    if (offset < at || offset + localHeaderBytes > start || bytes.readUInt32LE(offset) !== localSignature) continue
+    const flags = bytes.readUInt16LE(offset + 6)
+    if ((flags & sizesFollowFlag) === 0 || bytes.readUInt16LE(offset + 8) !== storedMethod) continue
+    const headerEnd = offset + localHeaderBytes
+    const dataStart = headerEnd + bytes.readUInt16LE(offset + 26) + bytes.readUInt16LE(offset + 28)
+    const dataEnd = dataStart + Buffer.from(sizes).readUInt32LE(4)
+    const next = entries[index + 1]?.offset ?? start
+    if (!descriptorBytes.has(next - dataEnd)) continue
+    const header = Buffer.from(bytes.subarray(offset, headerEnd))
+    header.writeUInt16LE(flags & ~sizesFollowFlag, 6)
+    header.set(sizes, 14)
+    yield bytes.subarray(at, offset)
+    yield header
+    yield bytes.subarray(headerEnd, dataEnd)
+    at = next
+  }
+  yield bytes.subarray(at)
 }
 
 /** The text of these bytes; undefined where they are not UTF-8. */
