@@ -100,6 +100,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           "twice.yaml": "a: &a {timeout: 3}\nb: &b {retries: 1}\nsvc:\n  <<: *a\n  <<: *b\n",
           "manifests.yaml": "---\nsvc: {timeout: 1}\n---\n# of another\nsvc: {timeout: 2}\n---\n",
           "tags.yaml": "svc: {timeout: 1, retries: !Ref Retries}\n",
+          "go.yaml": "base: &b !!map {timeout: 3}\n!!str svc:\n  !!merge <<: *b\n",
           "mark.yaml": "\ufeffsvc: {timeout: 1}\n"
         })) {
           const answer = yield* create(name, content)
@@ -111,10 +112,18 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           ["scalar.yaml", "svc: {timeout: 1, <<: 5}\n", ["payload.content"]],
           ["second.yaml", "svc: {timeout: 1}\n---\nsvc: {timeout: x}\n", ["payload.content.1.svc.timeout"]],
           ["torn.yaml", "svc: {timeout: 1}\n---\nsvc: {\n", ["payload.content"]],
+          ["keys.yaml", "svc: {timeout: 1}\n? [a]\n: 1\n", ["payload.content"]],
+          ["tagged.yaml", "svc: {timeout: 1}\n!!str svc: {timeout: 1}\n", ["payload.content"]],
           ["empty.yaml", "# nothing yet\n", ["payload.content"]]
         ] as const) {
           assert.deepStrictEqual([...new Set(faultPaths(yield* create(name, content)))], paths, name)
         }
+        const tagged = { bytes: "string", day: "string", names: "object", pairs: "array", share: "number" }
+        const types = Object.fromEntries(Object.entries(tagged).map(([name, type]) => [name, { type }]))
+        const values = "bytes: !!binary aGk=\nday: !!timestamp 2026-01-31\nnames: !!set {a, b}\n"
+        const { create: createTagged } = yield* withSchema(JSON.stringify({ properties: types }))
+        const answer = yield* createTagged("tagged.yaml", `${values}pairs: !!omap [a: 1]\nshare: !!float 3\n`)
+        assert.strictEqual(answer.status, 201, answer.text)
         const several = yield* withSchema("type: object\n---\ntype: array\n", "schema.yaml")
         assert.deepStrictEqual(faultPaths(yield* several.create("a.json", "{}")), ["payload.schemaId"])
       })

@@ -2,7 +2,7 @@ import { Ajv, type ErrorObject } from "ajv"
 import { default as formats } from "ajv-formats"
 import { Ajv2019 } from "ajv/dist/2019.js"
 import { Ajv2020 } from "ajv/dist/2020.js"
-import { type Document, isScalar, type Scalar, LineCounter, parseAllDocuments, visit } from "yaml"
+import { type Document, isNode, isScalar, type Scalar, LineCounter, parseAllDocuments, type Tags, visit } from "yaml"
 import { repeatedMember } from "../../../kernel/json/json-scanner.ts"
 import { replyWith } from "../../../platform/runtime/worker-process-body.ts"
 import type { ValidationReply, ValidationRequest, SourceFile } from "./messages.ts"
@@ -43,23 +43,43 @@ const parseJson = (content: string): unknown => {
   ])
 }
 
-const isMergeKey = ({ type, value }: Scalar): boolean => type === "PLAIN" && value === "<<"
+/** `<<`, also as Go writes it: `!!merge <<`. */
+const isMergeKey = ({ type, value }: Scalar): boolean =>
+  typeof value === "symbol" || (type === "PLAIN" && value === "<<")
 
 // The parser's own search for keys that a map has twice compares each key with every other one.
-const repeatedKeys = (document: Document): ReadonlyArray<{ readonly message: string; readonly offset: number }> => {
-  const repeated: Array<{ readonly message: string; readonly offset: number }> = []
+const faultyKeys = (document: Document): ReadonlyArray<{ readonly message: string; readonly offset: number }> => {
+  const faulty: Array<{ readonly message: string; readonly offset: number }> = []
   visit(document, {
     Map: (_, { items }) => {
-      const seen = new Set<unknown>()
+      const seen = new Set<string>()
       for (const { key } of items) {
-        if (!isScalar(key) || isMergeKey(key)) continue
-        if (seen.has(key.value)) repeated.push({ message: "Map keys must be unique", offset: key.range?.[0] ?? 0 })
-        seen.add(key.value)
+        const offset = (isNode(key) ? key.range?.[0] : undefined) ?? 0
+        if (!isScalar(key)) {
+          faulty.push({ message: "Map keys must be text", offset })
+          continue
+        }
+        if (isMergeKey(key)) continue
+        const text = String(key.value)
+        if (seen.has(text)) faulty.push({ message: "Map keys must be unique", offset })
+        seen.add(text)
       }
     }
   })
-  return repeated
+  return faulty
 }
+
+const floatTag = "tag:yaml.org,2002:float"
+
+/** Tags of what JSON has no values of, such as `!!binary`, leave the text as it is written; `!!float 3` is a number. */
+const options = {
+  customTags: (tags: Tags): Tags => [...tags, { tag: floatTag, resolve: Number }],
+  merge: true,
+  prettyErrors: false,
+  resolveKnownTags: false,
+  stringKeys: true,
+  uniqueKeys: false
+} as const
 
 /** A document of nothing, as a mark of separation at the end of a file makes one. */
 const isEmptyDocument = ({ contents }: Document): boolean =>
@@ -68,11 +88,13 @@ const isEmptyDocument = ({ contents }: Document): boolean =>
 /** The values of the documents of a YAML file, of which most files have one. */
 const parseYaml = (content: string): ReadonlyArray<unknown> => {
   const lineCounter = new LineCounter()
-  const options = { lineCounter, merge: true, prettyErrors: false, stringKeys: true, uniqueKeys: false } as const
-  const documents: ReadonlyArray<Document> = parseAllDocuments(content, options)
+  const documents: ReadonlyArray<Document> = parseAllDocuments(content, { ...options, lineCounter })
   const errors = documents.flatMap((document) => [
-    ...document.errors.map(({ message, pos }) => ({ message, offset: pos[0] })),
-    ...repeatedKeys(document)
+    // A key with a tag is one of text, too.
+    ...document.errors.flatMap(({ code, message, pos }) =>
+      code === "NON_STRING_KEY" ? [] : [{ message, offset: pos[0] }]
+    ),
+    ...faultyKeys(document)
   ])
   if (errors.length > 0) {
     throw new Unreadable(
