@@ -237,7 +237,7 @@ it.effect("400: a directory whose sizes are not those of what is stored", () =>
     ]) {
       const archive = Buffer.from(zipOf([{ name: "a", content: "content", descriptor }]))
       if (descriptor.length === 16)
-        archive.writeUInt32LE(0, archive.lastIndexOf("PK\u0001\u0002", undefined, "latin1") + 16)
+        archive.writeUInt32LE(0, archive.lastIndexOf(Buffer.from("PK\u0001\u0002", "latin1")) + 16)
       const refused = yield* Effect.flip(nodesOfZip(archive))
       assert.strictEqual(refused._tag, "ConfigurationArchiveUnreadable")
     }
