@@ -91,6 +91,21 @@ layer(serviceLayer({ IdentityProviders__AllowPrivateAddresses: "true" }), {
     })
   )
 
+  it.effect("name scopes that the metadata lists which they name", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      for (const base of ["api", "v1"]) {
+        const metadata = yield* service.call("GET", `/.well-known/oauth-protected-resource/${base}`)
+        const own = authenticated.filter(({ path }) => path.startsWith(`/${base}/`))
+        assert.isNotEmpty(own)
+        for (const operation of own) {
+          const { scope = "" } = challengesOf(yield* call(service, operation, {})).Bearer ?? {}
+          assert.includeMembers(metadata.body.scopes_supported, scope === "" ? [] : scope.split(" "), operation.path)
+        }
+      }
+    })
+  )
+
   it.effect("of every operation: insufficient_scope, and which, for a token that lacks it", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -45,7 +45,7 @@ export class TokenMetadata extends Context.Service<TokenMetadata>()("app/agents/
         id_token_signing_alg_values_supported: []
       },
       apiResource: protectedResource("/api", "API", authorizationServer.scopes_supported),
-      gatewayResource: protectedResource("/v1", "gateway", ["llm:complete", "llm:embed"])
+      gatewayResource: protectedResource("/v1", "gateway", ["llm:read", "llm:complete", "llm:embed"])
     }
   })
 }) {

@@ -68,9 +68,11 @@ export const asPage = (
   publicUrl: string
 ): Response => {
   const { body, headers } = response
-  if (body._tag !== "Uint8Array" || body.contentType !== problemJson || !prefersHtml(request)) return response
+  if (body._tag !== "Uint8Array" || body.contentType !== problemJson) return response
+  if (!isForBrowsers && response.status !== 404) return response
   const problem = JSON.parse(body.text ?? "") as Shown
   if (!isForBrowsers && problem.type !== routeNotFound) return response
+  if (!prefersHtml(request)) return HttpServerResponse.setHeader(response, "vary", "Accept")
   const page = htmlPage(
     `${problem.title} · Application Manager`,
     `<h1>${problem.title}</h1>

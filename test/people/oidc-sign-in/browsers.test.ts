@@ -46,7 +46,9 @@ layer(sessions, { excludeTestServices: true, timeout: "60 seconds" })("a browser
         assert.notInclude(page.text, "<script>")
         assertPage(yield* get(path, "text/html"), status)
         for (const accept of ["*/*", "application/json", "application/problem+json, text/html"]) {
-          assertProblem(yield* get(path, accept), status, slug)
+          const problem = yield* get(path, accept)
+          assertProblem(problem, status, slug)
+          assert.include(problem.headers.get("vary"), "Accept")
         }
       })
     )
