@@ -11,6 +11,7 @@ import {
   ValidationFailed
 } from "../../kernel/problems/problems.ts"
 import { batchType, type CloudEvent, structuredType } from "./domain.ts"
+import { isJsonType, isTextType } from "./media-type.ts"
 
 /** What an event may have at most. */
 const maxEventBytes = 65_536
@@ -49,6 +50,8 @@ export const receivedEvents = Effect.fnUntraced(function* ({ bytes, headers }: E
     return yield* validated(batch, (index) => ["payload", index])
   }
   if (contentType === structuredType) return yield* validated([yield* parsed(bytes)], () => ["payload"])
+  // Of events in formats that are not JSON there is no reader (HTTP binding §3).
+  if (contentType.startsWith("application/cloudevents")) return yield* new UnsupportedMediaType({})
   // Without one attribute in a header it is no event of the binary mode; without the required ones it is a faulty one.
   if (!Object.keys(headers).some((name) => name.startsWith("ce-"))) return yield* new UnsupportedMediaType({})
   return yield* validated([yield* inBinaryMode(headers, bytes)], () => ["headers"])
@@ -111,8 +114,8 @@ const inBinaryMode = Effect.fnUntraced(function* (headers: EventRequest["headers
   if (contentType !== undefined) given.push(["datacontenttype", contentType])
   const attributes = Object.fromEntries(given)
   if (bytes.length === 0) return attributes
-  if (contentType === undefined || /\bjson\b/i.test(contentType)) return { ...attributes, data: yield* parsed(bytes) }
-  const text = /^text\/|\bxml\b/i.test(contentType) ? textOf(bytes) : undefined
+  if (contentType === undefined || isJsonType(contentType)) return { ...attributes, data: yield* parsed(bytes) }
+  const text = isTextType(contentType) ? textOf(bytes) : undefined
   return text === undefined
     ? { ...attributes, data_base64: Buffer.from(bytes).toString("base64") }
     : { ...attributes, data: text }

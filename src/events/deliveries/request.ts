@@ -1,4 +1,5 @@
 import { type CloudEvent } from "../cloud-events/domain.ts"
+import { isJsonType, isUtf8Type } from "../cloud-events/media-type.ts"
 import { type Target } from "./domain.ts"
 import { signatureHeaders } from "./signing.ts"
 
@@ -54,15 +55,14 @@ const bodyIn = (
   { data, data_base64: base64 }: CloudEvent,
   contentType: string | undefined
 ): DeliveryRequest["body"] | undefined => {
-  const isJson = contentType === undefined || /\bjson\b/i.test(contentType)
+  const isJson = contentType === undefined || isJsonType(contentType)
   if (base64 !== undefined) {
     const bytes = Buffer.from(String(base64), "base64")
     // Without a type, or without bytes, a receiver would take them for JSON.
     return contentType === undefined || (isJson && bytes.length === 0) ? undefined : bytes
   }
   // Text is sent in UTF-8.
-  const charset = /;\s*charset="?([^";\s]*)/i.exec(contentType ?? "")?.[1] ?? "utf-8"
-  if (!/^(?:utf-?8|us-ascii)$/i.test(charset)) return undefined
+  if (contentType !== undefined && !isUtf8Type(contentType)) return undefined
   if (data === undefined) return contentType === undefined ? "" : undefined
   if (isJson) return JSON.stringify(data)
   return typeof data === "string" ? data : undefined

@@ -305,7 +305,12 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
         yield* send(`\ufeff${JSON.stringify(event({ id: "bom" }))}`, { "content-type": structured }),
         yield* send(`\ufeff${JSON.stringify([event({ id: "boms" })])}`, { "content-type": batch }),
         yield* send(Uint8Array.of(0, 255), { ...attributes, "ce-id": "bytes", "content-type": "image/png" }),
-        yield* send("{}", { ...attributes, "ce-id": '"open\\"', "content-type": "application/json" })
+        yield* send("{}", { ...attributes, "ce-id": '"open\\"', "content-type": "application/json" }),
+        yield* send("\u001e1\n", { ...attributes, "ce-id": "8", "content-type": "application/json-seq" }),
+        yield* send("no JSON", { ...attributes, "ce-id": "9", "content-type": "text/plain; format=json" }),
+        yield* send("1", { ...attributes, "ce-id": "10", "content-type": "application/vnd.api+JSON; v=2" }),
+        yield* send("a\u0000", { ...attributes, "ce-id": "11", "content-type": "text/plain; charset=utf-16le" }),
+        yield* send("<a/>", { ...attributes, "ce-id": "12", "content-type": "image/svg+xml;charset='UTF-8'" })
       ]
       assert.deepStrictEqual(
         made.map(({ status }) => status),
@@ -315,8 +320,16 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
       const { items } = yield* eventually(pull("", key), ({ items }) => items.length === made.length)
       assert.deepStrictEqual(
         items.map(({ id }) => id),
-        ["a b", 'say "ä" \\', "ab cd", "bom", "boms", "bytes", '"open\\"']
+        ["a b", 'say "ä" \\', "ab cd", "bom", "boms", "bytes", '"open\\"', "8", "9", "10", "11", "12"]
       )
+      assert.deepStrictEqual(
+        items.slice(7).map((item) => item.data ?? item.data_base64),
+        ["HjEK", "no JSON", 1, "YQA=", "<a/>"]
+      )
+      for (const type of ["application/cloudevents+xml", "application/cloudevents", "application/CloudEvents+avro"]) {
+        const refused = yield* send("<event/>", { ...attributes, "ce-id": "13", "content-type": type })
+        assert.strictEqual(refused.status, 415, type)
+      }
       assert.deepStrictEqual([items[1].data, items[2].data, items[5].data_base64], [{ a: 1 }, "\ufefftext", "AP8="])
       const faulty = yield* send("{}", { "ce-id": "1", "content-type": "application/json" })
       assert.strictEqual(faulty.status, 400, faulty.text)

@@ -102,6 +102,14 @@ describe("the binary mode", () => {
     for (const value of Object.values(headers)) assert.match(value, /^[\x20-\x7e]*$/)
   })
 
+  it.each(["application/json-seq", "text/plain; format=json", "application/vnd.example.json"])(
+    "sends text of type %s, which is no JSON, as it is",
+    (datacontenttype) => {
+      const { body, headers } = inBinaryMode({ datacontenttype, data: "\u001e{}" })
+      assert.deepStrictEqual([body, headers["content-type"]], ["\u001e{}", datacontenttype])
+    }
+  )
+
   it.each([
     ["attributes that no server takes as headers", { myext: "x".repeat(10_000) }],
     ["a media type that is no header", { datacontenttype: "text/plain\r\nX-Forged: 1", data: "text" }],
