@@ -16,16 +16,15 @@ import { Quantity, quantityFault, Total, Unit } from "../ledger/quantity-domain.
 /** How they are listed. */
 export const capListing = listing(CapId, { createdAt: "id", name: "text" }, { searches: "the name and the scope" })
 
-// Making a format costs more than the rest of a cap's check.
+// To look a zone up costs more than the rest of a cap's check.
 const zones = new Map(["UTC", ...Intl.supportedValuesOf("timeZone")].map((zone) => [zone.toLowerCase(), zone]))
 
 /** The name of the zone of a text, which may be in any case; undefined where there is none. An older or newer name of it stays. */
 const zoneIn = (text: string): string | undefined => {
   const known = zones.get(text.toLowerCase())
-  if (known !== undefined || !/^[A-Z]/i.test(text)) return known
+  if (known !== undefined || !/^[A-Z]{2}/i.test(text)) return known
   try {
-    const { timeZone } = new Intl.DateTimeFormat("en", { timeZone: text }).resolvedOptions()
-    return /^[A-Z]/.test(text) ? text : timeZone
+    return Temporal.Now.zonedDateTimeISO(text).timeZoneId
   } catch {
     return undefined
   }

@@ -176,7 +176,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         ["europe/BERLIN", "Europe/Berlin"],
         ["america/new_york", "America/New_York"],
         ["Europe/Kyiv", "Europe/Kyiv"],
-        ["us/pacific", "America/Los_Angeles"]
+        ["us/pacific", "US/Pacific"],
+        ["Etc/utc", "Etc/UTC"],
+        ["Europe/kiev", "Europe/Kiev"],
+        ["america/argentina/buenos_aires", "America/Argentina/Buenos_Aires"]
       ] as const) {
         const made = yield* cap(typed)
         assert.strictEqual(made.status, 201, made.text)
