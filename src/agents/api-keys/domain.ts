@@ -171,7 +171,7 @@ export class ApiKeyRotated extends Problem<ApiKeyRotated>()("ApiKeyRotated", {
 export class ExpiresInThePast extends Problem<ExpiresInThePast>()("ExpiresInThePast", {
   slug: "expires-in-the-past",
   status: 400,
-  meaning: "A key cannot be made with an `expiresAt` that is over."
+  meaning: "A key cannot have an `expiresAt` that is over."
 }) {}
 
 export class ApiKeyInactive extends Problem<ApiKeyInactive>()("ApiKeyInactive", {
