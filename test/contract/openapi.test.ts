@@ -178,6 +178,23 @@ describe("the OpenAPI document", () => {
     }
   })
 
+  it("has patterns that mean one thing to every engine of regular expressions, with and without the flag u", () => {
+    const patterns = new Set<string>()
+    const look = (value: unknown): void => {
+      if (Array.isArray(value)) return value.forEach(look)
+      if (!isObject(value)) return
+      if (typeof value.pattern === "string") patterns.add(value.pattern)
+      for (const [name, member] of Object.entries(value)) if (name !== "examples" && name !== "example") look(member)
+    }
+    look(servedDocument)
+    assert.isAbove(patterns.size, 20)
+    for (const pattern of patterns) {
+      // RE2 and Rust know no look-around and no references; classes of Unicode are letters without the flag.
+      assert.notMatch(pattern, /\(\?(?!:)|\\(?:[1-9bBkpPu]|c)/, pattern)
+      for (const flags of ["", "u"]) assert.doesNotThrow(() => new RegExp(pattern, flags), pattern)
+    }
+  })
+
   it("describes every tag", () => {
     for (const tag of document.tags) assert.isAbove(tag.description?.length ?? 0, 0, tag.name)
   })

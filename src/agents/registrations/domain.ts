@@ -18,7 +18,8 @@ const plain = (maximum: number) =>
   text(1, maximum).pipe(
     Schema.check(
       Schema.isPattern(new RegExp(String.raw`^(?=.*${visible})[^\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]*$`, "u"), {
-        expected: "text that is not blank and has no control characters"
+        expected: "text that is not blank and has no control characters",
+        toJsonSchema: () => ({ pattern: String.raw`\S` })
       })
     )
   )

@@ -36,7 +36,7 @@ const LoginProviders = Schema.Array(
 const Next = Schema.String.pipe(
   Schema.check(
     Schema.isMaxLength(512),
-    Schema.isPattern(/^\/(?!\/)[\x21-\x5B\x5D-\x7E]*$/u, {
+    Schema.isPattern(/^\/(?:[\x21-\x2E\x30-\x5B\x5D-\x7E][\x21-\x5B\x5D-\x7E]*)?$/u, {
       expected: "a path of this service, such as /console/api-keys"
     })
   )

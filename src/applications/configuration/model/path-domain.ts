@@ -15,7 +15,8 @@ const fitsInBytes = Schema.makeFilter((name: string) => bytesOf(name) <= nameByt
   expected: `at most ${nameBytes} bytes of UTF-8`
 })
 
-const name = String.raw`(?!\s)(?!\.{1,2}$)[^/]+(?<!\s)$`
+// Clients are generated with regular expressions that know no look-around and no classes of Unicode.
+const name = String.raw`(?:[^/\s.][^/\s]?|\.[^/\s.]|[^/\s][^/]+[^/\s])$`
 /** The name of a node: 1 to 255 bytes of UTF-8 without `/` and NUL, no blanks at its ends, neither `.` nor `..`. */
 export const NodeName = composed(
   text(1, nameBytes).pipe(
