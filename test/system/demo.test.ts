@@ -124,6 +124,24 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "5 minutes" })("the dem
     }).pipe(Effect.scoped)
   )
 
+  it.effect("is not added to data that are no demo, and the answer says where it would be", () =>
+    Effect.gen(function* () {
+      const directory = yield* makeDirectory()
+      yield* Effect.gen(function* () {
+        const service = yield* startProcess(directory)
+        const made = yield* service.call("POST", "/api/agents", { body: { name: "own", ownerUserId: "ada" } })
+        assert.strictEqual(made.status, 201, made.text)
+        yield* service.signal("SIGTERM")
+        yield* service.ended
+      }).pipe(Effect.scoped)
+      const again = yield* startProcess(directory, {}, ["--demo"])
+      yield* eventually(Effect.sync(again.output), (output) => output.includes("--demo:"))
+      assert.include(again.output(), "has data already, so nothing is added.")
+      assert.include(again.output(), "npm start -- --demo uses .demo.")
+      assert.lengthOf((yield* again.call("GET", "/api/agents")).body.items, 1)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("is in a directory of its own where no database is named, and there is none to remove before", () =>
     Effect.gen(function* () {
       // The command looks for files of the project where it is started.
