@@ -56,8 +56,9 @@ const columnOf = (member: string) => `t.${member.replaceAll(/[A-Z]/gu, (letter) 
 // Whether characters of other scripts are letters depends on the locale of the database.
 const hasTrigram = (search: string) => /[a-z0-9]{3}/iu.test(search)
 
-/** The pattern of LIKE for texts that contain a search. */
-export const containing = (search: string): string => `%${search.replaceAll(/[\\%_]/gu, String.raw`\$&`)}%`
+/** The pattern of LIKE for texts that contain a search; a capital sigma is that of two small letters. */
+export const containing = (search: string): string =>
+  `%${search.replaceAll(/[\\%_]/gu, String.raw`\$&`).replaceAll(/[Σσς]/gu, "_")}%`
 
 const orderBy = (
   sql: SqlClient.SqlClient,

@@ -47,6 +47,15 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           text
         )
       }
+      const greek = yield* make(service, "/api/trial-users", person({ lastName: "Σίσυφος" }))
+      for (const text of ["ΣΊΣΥΦΟΣ", "σίσυφοσ", "σίσυφος", nfd("Ίσυφος")]) {
+        const found = yield* service.call("GET", `/api/trial-users?search=${encodeURIComponent(text)}`)
+        assert.deepStrictEqual(
+          found.body.map(({ id }: { readonly id: number }) => id),
+          [greek.id],
+          text
+        )
+      }
       const template = yield* make(service, "/api/agents/templates", {
         name: "spelled",
         description: nfd("Liest Rechnungen für später"),
