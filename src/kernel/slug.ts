@@ -1,10 +1,32 @@
 import { Array, Effect, Option } from "effect"
+import { lookupTable } from "./lookup-table.ts"
 
-/** Makes a slug from a name: every run of other characters becomes a hyphen; `fallback` when nothing is left. */
+/** Small letters of Latin that Unicode does not take apart into one of ASCII and marks. */
+const plainLetters = lookupTable<string>({
+  æ: "ae",
+  œ: "oe",
+  ß: "ss",
+  þ: "th",
+  ð: "d",
+  đ: "d",
+  ħ: "h",
+  ı: "i",
+  ł: "l",
+  ŋ: "n",
+  ø: "o",
+  ŧ: "t"
+})
+
+/**
+ * Makes a slug from a name: letters without their marks, and a hyphen for every run of other characters; `fallback` when nothing
+ * is left.
+ */
 export const slugFrom = (name: string, fallback: string): string => {
   const slug = name
-    .normalize("NFKD")
     .toLowerCase()
+    .normalize("NFKD")
+    .replace(/[\p{M}\u200c\u200d]+/gu, "")
+    .replace(/[^\p{ASCII}]/gu, (letter) => plainLetters[letter] ?? letter)
     .replace(/[^a-z0-9]+/g, "-")
     .slice(0, 63)
     .replace(/^-+|-+$/g, "")
