@@ -32,10 +32,13 @@ export const SwaggerLayer = Layer.unwrap(
     const document = yield* Effect.cached(
       Effect.map(Fiber.join(openApi), ({ openApiDocument }) => JSON.stringify(openApiDocument(served, api.publicUrl)))
     )
-    const made = yield* Effect.cached(Effect.flatMap(document, (text) => makePage(text, digest)))
-    const page = Effect.andThen(compressible, made)
-    const text = Effect.andThen(compressible, document)
-    const json = Effect.map(text, (body) => HttpServerResponse.text(body, { contentType: "application/json" }))
+    const madePage = yield* Effect.cached(Effect.flatMap(document, (text) => makePage(text, digest)))
+    // Anyone may ask for these: one body of each is encoded and compressed once.
+    const madeJson = yield* Effect.cached(
+      Effect.map(document, (text) => HttpServerResponse.text(text, { contentType: "application/json" }))
+    )
+    const page = Effect.andThen(compressible, madePage)
+    const json = Effect.andThen(compressible, madeJson)
     const negotiated = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
       prefersHtml(request) ? page : json
     ).pipe(Effect.map(HttpServerResponse.setHeader("vary", "Accept")))
