@@ -1,4 +1,4 @@
-import { Cache, Clock, Context, Effect, Exit, Layer, Option } from "effect"
+import { Cache, Clock, Context, Effect, Exit, Layer, Option, Schema } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { accessActions, credentialLate } from "../../access/access.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
@@ -14,7 +14,7 @@ import { Agents } from "../../agents/agents/service.ts"
 import { type ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { asSystem, Audit, type Refusal } from "../../audit/log/service.ts"
 import { Attribution, type AttributionError, type DeclaredAttribution } from "../../budgets/attribution/service.ts"
-import { PlanId, ReservationId } from "../../budgets/ledger/domain.ts"
+import { Label, PlanId, ReservationId } from "../../budgets/ledger/domain.ts"
 import { ledgerLate } from "../../budgets/ledger/problems.ts"
 import { type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
 import { ReservationQueries } from "../../budgets/reservations/queries.ts"
@@ -238,9 +238,7 @@ export class GatewayAuthentication extends Context.Service<
       const attribute = (declared: DeclaredCall): Effect.Effect<GatewayCaller, GatewayError> =>
         Effect.withFiber((fiber) => {
           const { agentId, planId, reservationId, taskType } = declared
-          if (taskType !== undefined && (taskType === "" || taskType.length > maxTaskType)) {
-            return Effect.fail(invalidMember("taskType", `taskType: Expected 1 to ${maxTaskType} characters`))
-          }
+          if (taskType !== undefined && !isLabel(taskType)) return Effect.fail(noTaskType)
           const { kind } = Context.get(fiber.context, CurrentPrincipal)
           return (agentId ?? planId ?? reservationId) === undefined && kind !== "agent"
             ? Effect.map(resolve(taskType === undefined ? {} : { taskType }), (subject) => ({
@@ -382,4 +380,5 @@ const expectedId = (member: string, what: string) => invalidMember(member, `${me
 
 const wrongTaskType = (message: string) => invalidMember("taskType", message, "task_type_not_allowed")
 
-const maxTaskType = 200
+const isLabel = Schema.is(Schema.toType(Label))
+const noTaskType = invalidMember("taskType", "taskType: Expected 1 to 200 characters, and not only blank ones")

@@ -28,7 +28,7 @@ const makePlatform = () => {
         )
       })
   }
-  return { counts, layer: Layer.mock(HttpPlatform.HttpPlatform, { compression }), open }
+  return { counts, layer: Layer.mock(HttpPlatform.HttpPlatform, { platform: "node", compression }), open }
 }
 
 const bodyOf = ({ body }: HttpServerResponse.HttpServerResponse) =>

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { AgentId } from "../../../agents/agents/domain.ts"
-import { GoverningCap, Metadata, PlanId, ReservationId } from "../../../budgets/ledger/domain.ts"
-import { composed, described, storable, text } from "../../../kernel/text.ts"
+import { GoverningCap, Label, Metadata, PlanId, ReservationId } from "../../../budgets/ledger/domain.ts"
+import { described, storable, text } from "../../../kernel/text.ts"
 import { UsdOrZero } from "../../../kernel/usd.ts"
 import { ModelName } from "../../configuration/domain.ts"
 
@@ -75,8 +75,6 @@ const LlmTool = Schema.Struct({
   strict: optional(Schema.Boolean)
 }).annotate({ identifier: "LlmTool", examples: [{ name: "weather", parameters: { type: "object" } }] })
 
-const TaskType = composed(text(1, 200), { examples: ["summarize"] })
-
 const Cached = Schema.Boolean.annotate({
   description:
     "Whether an equal request of the tenant may be answered with what was answered before, at no cost; as the model's configuration says unless given"
@@ -104,7 +102,7 @@ export const LlmRequest = Schema.Struct({
   stream: optional(Schema.Boolean),
   agentId: optional(AgentId),
   planId: optional(PlanId),
-  taskType: optional(TaskType),
+  taskType: optional(Label),
   reservationId: optional(
     described(ReservationId, { description: "Calls with what was reserved, or approved, before" })
   ),
@@ -204,7 +202,7 @@ export const EmbeddingRequest = Schema.Struct({
   cache: optional(Cached),
   agentId: optional(AgentId),
   planId: optional(PlanId),
-  taskType: optional(TaskType)
+  taskType: optional(Label)
 }).annotate({ identifier: "EmbeddingRequest", examples: [{ model: "loopback-1", input: "Hello" }] })
 export type EmbeddingRequest = typeof EmbeddingRequest.Type
 
