@@ -2,7 +2,7 @@ import { PgClient, PgConnection, PgPool, PgTypes } from "@effect/sql-pg"
 import { Context, type Duration, Effect, Exit, Layer, Option, Predicate, Queue, Schedule, Scope, Stream } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError, Statement, type SqlConnection } from "effect/sql"
-import { atCurrentHost, type Hosts, interruptedWithoutWaiting, onUsableHost } from "./hosts.ts"
+import { atCurrentHost, type Hosts, interruptedWithoutWaiting, noAnswer, onUsableHost } from "./hosts.ts"
 import { makeReplica, ReadReplica, type Source } from "./read-replica.ts"
 import {
   checkSession,
@@ -374,7 +374,16 @@ const makeSource = Effect.fnUntraced(function* (options: ClientOptions) {
         : Effect.andThen(found.fate.retire, Effect.fail(moved))
     }
     const fate = fateOf(connection)
-    return noting(checkSession(config, expected, connection)).pipe(
+    const check = noting(checkSession(config, expected, connection))
+    const answered =
+      hosts === undefined
+        ? check
+        : Effect.timeoutOrElse(interruptedWithoutWaiting(check), {
+            // A server may hang between the connection and its first statement; what is not retired is lent again.
+            duration: "5 seconds",
+            orElse: () => Effect.fail(hosts.current() === host ? noAnswer : moved)
+          })
+    return answered.pipe(
       Effect.map((session) => {
         const one = new SessionConnection(connection, session, fate)
         known.set(connection, one)
@@ -418,7 +427,9 @@ const makeSource = Effect.fnUntraced(function* (options: ClientOptions) {
 
   if (hosts !== undefined && expected.isWritten) {
     // Through the pool, so that its connections to a server that hangs are given up; a pool may also be full.
-    const asked = pool.use((connection) => connection.queryValues(`SELECT ${isReadOnly}`, [], false))
+    const asked = pool.use((connection) =>
+      Effect.andThen(checked(connection), connection.queryValues(`SELECT ${isReadOnly}`, [], false))
+    )
     const leaving = Effect.suspend(() => hosts.leave(hosts.current()))
     const review = Effect.flatMap(
       Effect.timeoutOption(interruptedWithoutWaiting(asked), "2 seconds"),
