@@ -80,13 +80,14 @@ const meanings = {
   "in-flight": "open reservations hold what is left; it may fit once they settle"
 }
 
-/** Why it has no room; `exceeds-limit` only where the figures are seen: its limit could be searched for by amounts. */
+/** Why it has no room; where its figures are not seen whatever the amount, by which they could be searched for. */
 const reasonOf = (
-  { budget: { cap }, limit, requested, spent }: InsufficientBudget,
+  { budget: { cap }, limit, requested, reserved, spent }: InsufficientBudget,
   isSeen: boolean
 ): Denial["reason"] => {
+  if (!isSeen) return reserved > zero ? "in-flight" : "exhausted"
   const need = requested[cap.unit]
-  return spent + need <= limit ? "in-flight" : isSeen && need > limit ? "exceeds-limit" : "exhausted"
+  return need > limit ? "exceeds-limit" : spent + need <= limit ? "in-flight" : "exhausted"
 }
 
 /** What has no room and why, without its figures. */

@@ -225,12 +225,14 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const model = crypto.randomUUID()
       const all = { name: "everybody", unit: "usd", limit: 1, period: "total", scope: { model }, tenantId: null }
       yield* make(service, "/api/budgets/caps", all)
-      yield* make(service, reserve, { amountUsd: 0.2, model })
-      const reasons = []
-      for (const amountUsd of [0.9, 1.000000001, 5]) {
-        reasons.push((yield* call("POST", reserve, { amountUsd, model })).body.reason)
-      }
-      assert.deepStrictEqual(reasons, ["in-flight", "exhausted", "exhausted"])
+      const held = yield* make(service, reserve, { amountUsd: 0.2, model })
+      const reasons = Effect.forEach([0.9, 1.000000001, 5], (amountUsd) =>
+        Effect.map(call("POST", reserve, { amountUsd, model }), ({ body }) => body.reason)
+      )
+      assert.deepStrictEqual(yield* reasons, ["in-flight", "in-flight", "in-flight"])
+      const settled = { reservationId: held.id, actualUsd: 0.2 }
+      assert.strictEqual((yield* service.call("POST", "/api/spend/reconcile", { body: settled })).status, 200)
+      assert.deepStrictEqual(yield* reasons, ["exhausted", "exhausted", "exhausted"])
       assert.strictEqual(
         (yield* service.call("POST", reserve, { body: { amountUsd: 5, model } })).body.reason,
         "exceeds-limit"
