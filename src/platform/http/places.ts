@@ -1,5 +1,6 @@
 import { Effect, Stream } from "effect"
 import { CurrentPrincipal, RateLimited } from "../../kernel/authority/principal.ts"
+import { CurrentRequest } from "./request.ts"
 
 /** How many of a kind of stream may be open on a replica: by one principal, by all of one tenant, and in all. */
 export interface PlaceLimits {
@@ -13,6 +14,8 @@ export interface Place {
   hold<A, E, R>(stream: Stream.Stream<A, E, R>): Stream.Stream<A, E, R>
   readonly release: Effect.Effect<void>
 }
+
+const noPlace: Place = { hold: (stream) => stream, release: Effect.void }
 
 /** An answer whose stream was never read gives its place back after this time. */
 const beginWithin = "30 seconds"
@@ -46,6 +49,7 @@ export const makePlaces = (what: string, limits: PlaceLimits) =>
         const detail = `${whose} ${most} open ${what}, the most that it may have; close one.`
         return yield* new RateLimited({ detail, retryAfterSeconds: 30 })
       }
+      if ((yield* CurrentRequest)?.isHead === true) return noPlace
       add(places.keys(), 1)
       let isHeld = true
       let hasBegun = false

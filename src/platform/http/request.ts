@@ -96,6 +96,11 @@ export class RequestInfo {
     return networkOf(this.ipAddress ?? "unknown")
   }
 
+  /** Whether only the headers of the answer are sent, and no stream of it is ever read (RFC 9110 §9.3.2). */
+  get isHead(): boolean {
+    return this.request.method === "HEAD"
+  }
+
   get userAgent(): string | undefined {
     return headersOf(this.request)["user-agent"]
   }
