@@ -15,16 +15,16 @@ export const text = (minimum: number, maximum: number) =>
 /** A character that is seen, in a regular expression: no blank, no control, none of no width. */
 export const visible = String.raw`[^\s\p{Cc}\p{Default_Ignorable_Code_Point}\u2800\ufff9-\ufffb]`
 
+const matching = (pattern: RegExp, expected: string) =>
+  Schema.isPattern(pattern, { expected, toJsonSchema: () => ({ pattern: String.raw`\S` }) })
+
 /** Like {@link text}, and not blank. */
 export const legible = (maximum: number) =>
-  text(1, maximum).pipe(
-    Schema.check(
-      Schema.isPattern(new RegExp(visible, "u"), {
-        expected: "text that is not blank",
-        toJsonSchema: () => ({ pattern: String.raw`\S` })
-      })
-    )
-  )
+  text(1, maximum).pipe(Schema.check(matching(new RegExp(visible, "u"), "text that is not blank")))
+
+/** Characters that set the direction of what follows, which a name may leave open: an amount behind it would be shown in reverse. */
+const directional = String.raw`\u202a-\u202e\u2066-\u2069`
+const everyDirectional = new RegExp(`[${directional}]`, "gu")
 
 type Annotations = Parameters<Schema.String["annotate"]>[0]
 
@@ -51,8 +51,15 @@ export const composed = <S extends Schema.Codec<string, string>>(schema: S, anno
 export const described = <S extends Schema.Top>(schema: S, annotations: Schema.Annotations.Key<string>): S =>
   Schema.toEncoded(schema).pipe(Schema.annotateKey(annotations), Schema.decodeTo(schema)) as unknown as S
 
-/** What people call a thing: {@link legible} and {@link composed}. */
-export const name = (maximum: number, annotations?: Annotations) => composed(legible(maximum), annotations)
+/** What people call a thing: {@link legible} and {@link composed}, and read without characters that set a direction. */
+export const name = (maximum: number, annotations: Annotations = {}) =>
+  spelled(
+    text(1, maximum).pipe(
+      Schema.check(matching(new RegExp(`^(?=[^]*${visible})[^${directional}]*$`, "u"), "text that is not blank"))
+    ),
+    (typed) => typed.replaceAll(everyDirectional, "").normalize("NFC"),
+    annotations
+  )
 
 /** A lower-case short name for URLs: 2 to 63 of `[a-z0-9-]`, not starting or ending with a hyphen. */
 export const Slug = Schema.String.pipe(

@@ -92,16 +92,18 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
-  it.effect("201: text beyond the basic plane, kept as sent but for letters in parts, which become whole", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const firstName = "𝒜da 🧮 \u{10FFFF} é e\u0301 \u202e"
-      const body = { ...ada("planes@example.com"), firstName }
-      const made = yield* service.call("POST", "/api/trial-users", { body })
-      const composed = firstName.normalize("NFC")
-      assert.strictEqual(made.body.firstName, composed)
-      assert.strictEqual((yield* service.call("GET", `/api/trial-users/${made.body.id}`)).body.firstName, composed)
-    })
+  it.effect(
+    "201: text beyond the basic plane, kept as sent but for letters in parts, which become whole, and directions, which go",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const firstName = "𝒜da 🧮 \u{10FFFF} é e\u0301 \u202e"
+        const body = { ...ada("planes@example.com"), firstName }
+        const made = yield* service.call("POST", "/api/trial-users", { body })
+        const composed = firstName.replace("\u202e", "").normalize("NFC")
+        assert.strictEqual(made.body.firstName, composed)
+        assert.strictEqual((yield* service.call("GET", `/api/trial-users/${made.body.id}`)).body.firstName, composed)
+      })
   )
 
   it.effect("400: JSON nested as deeply as it may be, or a hundred thousand levels deep, in any member", () =>
