@@ -217,7 +217,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.lengthOf(items, 1)
         assert.deepInclude(items[0], { entityId: cap.id, tenantId, count: 1 })
         const { body: detail } = yield* call("GET", `/api/audit-logs/${items[0].id}`)
-        const after = { reason: "exceeds-limit", unit: "usd", requested: 5, taskType, agentId }
+        const after = { reason: "exhausted", unit: "usd", requested: 5, taskType, agentId }
         assert.deepStrictEqual(detail.changes, { before: null, after })
       }
     })
