@@ -35,6 +35,10 @@ const transactions = "let Database:PoolUrl name the pooler and Database:Url Post
 const settingOfUser = (userInDatabase: string, { expected, name }: Difference): string =>
   `ALTER ROLE ${userInDatabase} SET ${name} = ${name === "search_path" || name === "role" ? expected : `'${expected}'`};`
 
+/** Sessions that the pooler has already keep what was set when they began. */
+const setForUser = (userInDatabase: string, differences: ReadonlyArray<Difference>): string =>
+  `let an administrator run ${differences.map((one) => settingOfUser(userInDatabase, one)).join(" ")} and let the pooler connect again (PgBouncer: RECONNECT)`
+
 /** A pooler that ignores startup parameters drops them without an error. */
 const dropped = (
   { isPooled, setting }: Expected,
@@ -49,9 +53,9 @@ const dropped = (
       .map(({ actual, expected, name }) => `its ${name} is ${actual ?? "not set"} instead of ${expected}`)
       .join(", "),
     remedy: isPooled
-      ? `To mend it, let an administrator run ${differences.map((one) => settingOfUser(userInDatabase, one)).join(" ")} and let the pooler connect again (PgBouncer: RECONNECT). Where they are set, another client of the pooler's user has changed them: give the service a user of its own.`
+      ? `To mend it, ${setForUser(userInDatabase, differences)}. Where they are set, another client of the pooler's user has changed them: give the service a user of its own.`
       : isBehindPooler
-        ? `A connection pooler changes or drops what the service sets at the start of a session (PgBouncer: ignore_startup_parameters). To mend it, ${direct}, ${transactions}, or set these for the user who connects (ALTER ROLE … SET …) and let the pooler use pool_mode = session.`
+        ? `A connection pooler changes or drops what the service sets at the start of a session (PgBouncer: ignore_startup_parameters). To mend it, ${direct}, ${transactions}, or let the pooler use pool_mode = session and ${setForUser(userInDatabase, differences)}.`
         : `Something between the service and PostgreSQL changes or drops what the service sets at the start of a session (a connection pooler: ignore_startup_parameters). To mend it, ${direct}.`
   })
 

@@ -150,6 +150,7 @@ describe.runIf(hasPooler)("a connection pooler", { timeout: 120_000 }, () => {
             message,
             /PgBouncer: ignore_startup_parameters\)\. To mend it, let Database:Url name PostgreSQL/u
           )
+          assert.match(message, /ALTER ROLE .* SET role = application_manager; .*let the pooler connect again/u)
         })
       )
     )
