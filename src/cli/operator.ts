@@ -33,9 +33,9 @@ npm run operator -- create EMAIL [--name NAME] [--password-stdin]
 npm run operator -- password EMAIL [--password-stdin]
 
 claim prints a link that creates the first account in a browser; it works once, for 30 minutes. create makes an account
-that may do everything (Administrator); password gives an account another password and ends its sessions. On a terminal the password is asked for, and an empty one is made; elsewhere it is made and printed, or read
-from the standard input with --password-stdin. Settings as for the service, such as --Database:Directory=DIRECTORY;
-the service may be running.`
+that may do everything (Administrator); password gives an account another password and ends its sessions. On a terminal
+the password is asked for, and an empty one is made; elsewhere it is made and printed, or read from the standard input
+with --password-stdin. Settings as for the service, such as --Database:Directory=DIRECTORY; the service may be running.`
 
 type Words = Claim | OfAccount
 
