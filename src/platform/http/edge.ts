@@ -15,6 +15,7 @@ import { isClientAbort, isRouteNotFound, type ProblemBody, problemOf } from "./f
 import { asPage } from "./html-page.ts"
 import { InFlight, Shutdown } from "./in-flight.ts"
 import { securityHeaders } from "./negotiation.ts"
+import { isEncoded } from "./request-body.ts"
 import { CurrentRequest, headersOf, problemJson, RequestInfo, routeOf } from "./request.ts"
 
 type Response = HttpServerResponse.HttpServerResponse
@@ -49,6 +50,22 @@ const challenged = (
     scopes: [...new Set(needed)]
   })
   return HttpServerResponse.setHeader(response, "www-authenticate", `${bearer}, ${challengeOf("ApiKey")}`)
+}
+
+/** Adds to a refusal of a body what is taken in its place (RFC 9110 §15.5.16, RFC 5789 §2.2). */
+const withTaken = (
+  response: Response,
+  request: HttpServerRequest.HttpServerRequest,
+  { bodyTypes }: RequestInfo
+): Response => {
+  if (response.status !== 415) return response
+  if (isEncoded(headersOf(request))) return HttpServerResponse.setHeader(response, "accept-encoding", "identity")
+  if (bodyTypes.length === 0) return response
+  const types = bodyTypes.join(", ")
+  return HttpServerResponse.setHeaders(response, {
+    accept: types,
+    ...(request.method === "PATCH" ? { "accept-patch": types } : {})
+  })
 }
 
 const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<string, string> = {}): Response => {
@@ -231,7 +248,7 @@ export const edgeLayer = Layer.unwrap(
     const refusal = (response: Response, request: HttpServerRequest.HttpServerRequest, info: RequestInfo) => {
       const { publicUrl } = api
       const problem = challenged(toProblem(response, info), request, info, publicUrl)
-      return asPage(problem, request, info, publicUrl)
+      return asPage(withTaken(problem, request, info), request, info, publicUrl)
     }
 
     const requestIdOf = (given: string | undefined) =>

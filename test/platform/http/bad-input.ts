@@ -245,6 +245,9 @@ export const refuseBadInput = (count: number) => {
             const headers = { "content-type": type }
             const answer = yield* service.call(operation.method, operation.address(), { body: "{}", headers })
             assertProblem(answer, 415, "unsupported-media-type")
+            assert.sameMembers(answer.headers.get("accept")?.split(", ") ?? [], [...operation.bodyTypes])
+            const patch = operation.method === "PATCH" ? answer.headers.get("accept") : null
+            assert.strictEqual(answer.headers.get("accept-patch"), patch)
           }
         })
       )
@@ -256,6 +259,7 @@ export const refuseBadInput = (count: number) => {
           const answer = yield* service.call(operation.method, operation.address(), { body: "{}", headers })
           assertProblem(answer, 415, "unsupported-media-type")
           assert.include(answer.body.detail, "Content-Encoding")
+          assert.strictEqual(answer.headers.get("accept-encoding"), "identity")
         })
       )
 
