@@ -10,6 +10,7 @@ import {
   componentOf,
   dereferenced,
   document,
+  documented,
   type Json,
   type MediaType,
   type Operation,
@@ -176,6 +177,15 @@ describe("the OpenAPI document", () => {
     for (const [place, schema] of schemas) {
       if (schema.const !== undefined && typeof schema.const !== "string") assert.isString(schema.type, place)
     }
+  })
+
+  it("has no media type that clients which look at its beginning take for JSON", () => {
+    const types = documented.flatMap(({ requestBody, responses }) =>
+      [requestBody, ...Object.values(responses)].flatMap((body) => Object.keys(body?.content ?? {}))
+    )
+    assert.include(types, "application/x-ndjson")
+    for (const type of new Set(types))
+      assert.isTrue(type === "application/json" || !type.startsWith("application/json"))
   })
 
   it("has patterns that mean one thing to every engine of regular expressions, with and without the flag u", () => {
