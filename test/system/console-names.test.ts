@@ -69,7 +69,8 @@ describe.skipIf(executablePath === undefined)("names in the console", () => {
         yield* service.call("PATCH", path, { key: key.key, body: { name: renamed } })
         const window = yield* openConsole(service)
         const { page } = window
-        yield* window.visit(`/audit?entityType=Tenant&entityId=${tenant.id}`)
+        yield* window.visit(`/tenants/${tenant.id}`)
+        yield* step(() => page.getByRole("link", { name: "History" }).click())
         const rows = page.locator("tbody tr")
         for (const [at, who] of [`key ${key.name}`, account.name, "Service account"].entries()) {
           yield* step(() => rows.nth(at).getByText(who, { exact: true }).waitFor())

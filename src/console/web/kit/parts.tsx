@@ -2,6 +2,7 @@ import { Fragment, isValidElement, type ReactElement, type ReactNode } from "rea
 import { Link, useParams } from "wouter"
 import { useCall } from "../api/hooks.ts"
 import { type Answer, type Input, type Operation } from "../api/operations.ts"
+import { useCan } from "../shell/session.tsx"
 import { type Acts, ActsOf, ButtonLink, CopyCurl } from "./actions.tsx"
 import { Cut, percent } from "./format.tsx"
 import { Page } from "./page.tsx"
@@ -225,6 +226,8 @@ interface Detail<Name extends Operation> {
   readonly children: (thing: Answer<Name>) => ReactNode
   /** The call to copy, where that is another one. */
   readonly copies?: ReactNode
+  /** What entries of the audit log call things of its kind. */
+  readonly entity?: string
   readonly everySeconds?: number
   /** What is known of it, which comes first. */
   readonly facts?: (thing: Answer<Name>) => Known
@@ -241,8 +244,9 @@ const nameOf = (thing: unknown): string => String((thing as { readonly name: str
 
 /** The page of one thing, by the id in its address: its name and state, what can be done with it, and what it is. */
 export const DetailPage = <Name extends Operation>(detail: Detail<Name>) => {
-  const { actions, children, copies, everySeconds, facts, lead, name, title = nameOf, what } = detail
+  const { actions, children, copies, entity, everySeconds, facts, lead, name, title = nameOf, what } = detail
   const { id = "" } = useParams()
+  const mayAudit = useCan()("audit-logs:read")
   const input = { params: { id } } as object as Input<Name>
   const asked = useCall(name, input, { everySeconds })
   const thing = asked.data
@@ -253,6 +257,9 @@ export const DetailPage = <Name extends Operation>(detail: Detail<Name>) => {
       actions={
         <>
           {copies ?? <CopyCurl name={name} input={input} />}
+          {entity === undefined || !mayAudit ? null : (
+            <ButtonLink href={`/audit?entityType=${entity}&entityId=${id}`}>History</ButtonLink>
+          )}
           {thing && actions && <ActsOf acts={actions} of={thing} />}
         </>
       }

@@ -19,6 +19,7 @@ const CopyId = ({ of: { id } }: Of<Key>) => (
 export default () => (
   <DetailPage
     name="apiKeys.get"
+    entity="ApiKey"
     what="API key"
     lead={(key) => (
       <>

@@ -124,6 +124,7 @@ const Chosen = ({ of }: Of<Tenant>) => {
 export default () => (
   <DetailPage
     name="tenants.get"
+    entity="Tenant"
     what="Tenant"
     lead={({ status }) => <Tag tone={status === "active" ? "ok" : "warn"}>{status}</Tag>}
     actions={[CopyId, Edit, Suspend]}

@@ -75,6 +75,7 @@ export default function TrialUserPage() {
   return (
     <DetailPage
       name="trialUsers.get"
+      entity="TrialUser"
       what="Trial user"
       title={nameOf}
       lead={({ email }) => email}

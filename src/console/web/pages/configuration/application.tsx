@@ -182,6 +182,7 @@ const Part = ({ children, link, needs, title }: OfPart) => (
 export default () => (
   <DetailPage
     name="applications.get"
+    entity="Application"
     what="Application"
     lead={({ description, status }) => (
       <>

@@ -123,6 +123,7 @@ const Test = ({ of: { id } }: Of<Integration>) => {
 export default () => (
   <DetailPage
     name="integrations.get"
+    entity="Integration"
     what="Integration"
     lead={<Link href="/integrations">Integrations</Link>}
     actions={[Test, Edit, Rotate, Replay, Delete]}

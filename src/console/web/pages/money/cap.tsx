@@ -223,6 +223,7 @@ export default function OneCap() {
   return (
     <DetailPage
       name="budgetCaps.get"
+      entity="BudgetCap"
       what="Cap"
       lead={(cap) => (
         <>

@@ -104,6 +104,7 @@ export default function OneSubscription() {
   return (
     <DetailPage
       name="subscriptions.get"
+      entity="Subscription"
       what="Subscription"
       lead={({ period, priceUsd, provider, quota }) =>
         `${quantity(quota.amount, quota.unit)} a ${period} at ${provider}, for ${usd(priceUsd)}.`

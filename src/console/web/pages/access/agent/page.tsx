@@ -31,6 +31,7 @@ export default function AgentPage() {
   return (
     <DetailPage
       name="agents.get"
+      entity="Agent"
       what="Agent"
       lead={({ ownerUserId, status }) => (
         <>
