@@ -243,6 +243,9 @@ const entities: Readonly<Record<string, Kind>> = {
   TrialUser: "trial-user"
 }
 
+/** Whether what an entry of the audit log is about has a name. */
+export const isNamed = (entityType: string): boolean => entityType in entities
+
 interface OfEntity {
   readonly id: string
   readonly isPlain?: boolean

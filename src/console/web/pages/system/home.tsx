@@ -9,7 +9,7 @@ import { Bars } from "../../kit/charts/chart.tsx"
 import { count, Moment, percent, ownTimeZone, usd, Usd, words } from "../../kit/format.tsx"
 import { Icon } from "../../kit/icons.tsx"
 import { lastDays } from "../../kit/lists/range.tsx"
-import { EntityName, PrincipalName } from "../../kit/names/names.tsx"
+import { EntityName, isNamed, PrincipalName } from "../../kit/names/names.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Answered, Called, Card, Note, PercentChange, Tag, Tile } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
@@ -227,7 +227,7 @@ const Changes = () => (
           cells={({ actionType, entityId, entityType, id, occurredAt, sequence, userId }) => [
             <Moment at={occurredAt} />,
             words(actionType),
-            entityId === null ? null : <EntityName type={entityType} id={entityId} isPlain />,
+            entityId === null || !isNamed(entityType) ? null : <EntityName type={entityType} id={entityId} isPlain />,
             <PrincipalName name={userId} isPlain />,
             <Link href={`/audit/${id}`}>
               <code>{sequence === null ? "open" : `#${sequence}`}</code>
