@@ -39,6 +39,11 @@ describe("line ends of an edited file", () => {
     assert.strictEqual(withLineFeeds(withLineEndsOf(parts.join(""), edited)), edited)
   })
 
+  it("are not joined where a line between them is emptied", () => {
+    assert.strictEqual(withLineEndsOf("\ra\r\n\n", "\n\n"), "\r\r")
+    assert.strictEqual(withLineEndsOf("one\rtwo\nthree\r\n", "one\n\nthree\n"), "one\r\rthree\r\n")
+  })
+
   it("are found in a large file that changed everywhere", () => {
     const lines = Array.from({ length: 50_000 }, (_, at) => `line ${at}`)
     const original = lines.map((line, at) => line + (at % 2 === 0 ? "\r\n" : "\n")).join("")

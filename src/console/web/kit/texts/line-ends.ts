@@ -39,7 +39,10 @@ export const withLineEndsOf = (original: string, edited: string): string => {
       before[at]?.text === after[ends.length] ? ([1, 1] as const) : gapOf(before, at, after, ends.length)
     for (let line = 0; line < added; line += 1) {
       const place = line < skipped ? before[at + line]?.end : undefined
-      ends.push(place || (ends.at(-1) ?? only))
+      const last = ends.at(-1)
+      // A line feed behind a carriage return would be one end with it.
+      const isJoined = place === "\n" && last === "\r" && after[ends.length] === ""
+      ends.push(isJoined ? last : place || (last ?? only))
     }
     at += skipped
   }
