@@ -203,6 +203,23 @@ describe.skipIf(executablePath === undefined)("what the console looks like at wo
       }).pipe(Effect.scoped)
     )
 
+    it.effect("the first load of Home takes at most 230 KB over the network", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const { page, visit } = yield* openConsole(service)
+        const network = yield* step(() => page.context().newCDPSession(page))
+        yield* step(() => network.send("Network.enable"))
+        let bytes = 0
+        network.on("Network.loadingFinished", ({ encodedDataLength }) => {
+          bytes += encodedDataLength
+        })
+        yield* visit("/")
+        yield* settled(page)
+        assert.isAbove(bytes, 50_000)
+        assert.isAtMost(bytes, 230_000)
+      }).pipe(Effect.scoped)
+    )
+
     it.effect("Home has its figures two in a row at 360 px, and its checks are checks", () =>
       Effect.gen(function* () {
         const service = yield* TestService
