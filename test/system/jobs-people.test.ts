@@ -86,6 +86,39 @@ describe.skipIf(executablePath === undefined)("jobs about people, keys and tenan
         }).pipe(Effect.scoped)
       )
 
+      it.effect(`an operator rolls a configuration back (${width} px)`, () =>
+        Effect.gen(function* () {
+          const service = yield* TestService
+          const slug = `rolled-${crypto.randomUUID().slice(0, 8)}`
+          const application = yield* service.call("POST", "/api/applications", { body: { name: slug, slug } })
+          const applicationId: number = application.body.id
+          const made = yield* service.call("POST", "/api/configuration", {
+            body: { applicationId, name: "limits.yaml", type: "file", content: "a: 1\n" }
+          })
+          const file = `/api/configuration/${made.body.id}`
+          yield* service.call("PUT", file, { body: { content: "a: 2\n" } })
+          const window = yield* openConsole(service)
+          const { page } = window
+          yield* at(window, width)
+          yield* doJob(window, { name: "roll a configuration back", clicks: opening + 5 }, (hand) =>
+            Effect.gen(function* () {
+              yield* open(window, hand, width, "Files")
+              yield* hand.choose(page.getByLabel("Application", { exact: true }), `${applicationId}`)
+              yield* hand.click(page.getByRole("link", { name: "limits.yaml" }))
+              yield* hand.click(page.getByRole("link", { name: "Versions" }))
+              const first = page.getByRole("row", { name: "Version 1" })
+              yield* hand.click(first.getByRole("button", { name: "Roll back" }))
+              const dialog = page.getByRole("dialog", { name: "Roll limits.yaml back to version 1" })
+              yield* hand.sees(dialog.getByText("-a: 2"))
+              yield* hand.click(dialog.getByRole("button", { name: "Roll back" }))
+              yield* step(() => page.getByRole("row", { name: "Version 3" }).waitFor())
+            })
+          )
+          assert.deepInclude((yield* service.call("GET", file)).body, { version: 3, content: "a: 1\n" })
+          assertQuiet(window)
+        }).pipe(Effect.scoped)
+      )
+
       it.effect(`an operator finds who changed a role (${width} px)`, () =>
         Effect.gen(function* () {
           const service = yield* TestService
