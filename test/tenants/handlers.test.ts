@@ -61,7 +61,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const long = "x".repeat(100)
       assert.strictEqual((yield* make({ name: long })).slug, "x".repeat(63))
       assert.strictEqual((yield* make({ name: long })).slug, `${"x".repeat(59)}-2`)
-      assert.strictEqual((yield* make({ name: "日本" })).slug, "tenant")
+      // Other tests make tenants without a Latin letter too.
+      assert.match((yield* make({ name: "日本" })).slug, /^tenant(?:-\d+)?$/)
     })
   )
 
