@@ -34,6 +34,22 @@ const dimensions: Readonly<Record<ReportDimension, string>> = {
   hour: "date_trunc('hour', u.occurred_at, 'UTC') AS hour"
 }
 
+/** Where the names of dimensions are, by the member that has their ids. */
+const named: Partial<Record<ReportDimension, readonly [member: string, table: string]>> = {
+  tenant: ["tenant", "tenants"],
+  agent: ["agent", "agents"],
+  plan: ["plan", "budget_plans"],
+  application: ["application", "applications"],
+  "api-key": ["api_key", "api_keys"]
+}
+
+/** The names of what these dimensions identify, each behind a comma. */
+const namesOf = (of: ReadonlyArray<ReportDimension>): string =>
+  of
+    .flatMap((dimension) => (named[dimension] === undefined ? [] : [named[dimension]]))
+    .map(([member, table]) => `, (SELECT n.name FROM ${table} n WHERE n.id = u.${member}_id) AS ${member}_name`)
+    .join("")
+
 const isRequest = "u.method NOT IN ('released', 'refunded', 'cached')"
 
 const rowsOf = (sql: SqlClient.SqlClient, { filter, from, to }: Billed, grain: Grain): Statement.Fragment => {
@@ -44,12 +60,11 @@ const rowsOf = (sql: SqlClient.SqlClient, { filter, from, to }: Billed, grain: G
     ...(filter.tenantId === undefined ? [] : [sql`u.tenant_id = ${filter.tenantId}`]),
     ...usageConditions(sql, filter)
   ])
-  const tenantName = sql`(SELECT t.name FROM tenants t WHERE t.id = u.tenant_id) AS tenant_name`
   if (grain === "charge") {
     return sql`
       SELECT u.charge_id AS id, u.occurred_at, u.method::text, u.tenant_id, u.agent_id, u.plan_id, u.application_id,
         u.api_key_id, u.user_id, u.task_type, u.model, u.provider, u.input_tokens, u.output_tokens,
-        u.cached_input_tokens, u.cost, ${tenantName}
+        u.cached_input_tokens, u.cost ${sql.literal(namesOf(Object.keys(named) as ReadonlyArray<ReportDimension>))}
       FROM usage_rows u WHERE ${where} ORDER BY u.occurred_at, u.charge_id`
   }
   if (grain === "price") {
@@ -60,14 +75,14 @@ const rowsOf = (sql: SqlClient.SqlClient, { filter, from, to }: Billed, grain: G
       FROM usage_rows u JOIN tenants t ON t.id = u.tenant_id CROSS JOIN LATERAL ${sql.literal(chargeMeters)} m
       WHERE ${where} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9 ORDER BY 1, 2, 4, 5, 6, 7, 8, 9`
   }
-  const names = grain.includes("tenant") ? sql`, ${tenantName}` : sql``
   const places = sql.literal(grain.map((_, index) => index + 1).join(", "))
   return sql`
     SELECT ${sql.literal(grain.map((dimension) => dimensions[dimension]).join(", "))},
       count(*) FILTER (WHERE ${sql.literal(isRequest)}) AS requests,
       coalesce(sum(u.input_tokens), 0)::bigint AS input_tokens,
       coalesce(sum(u.output_tokens), 0)::bigint AS output_tokens,
-      coalesce(sum(u.cached_input_tokens), 0)::bigint AS cached_input_tokens, sum(u.cost)::bigint AS cost${names}
+      coalesce(sum(u.cached_input_tokens), 0)::bigint AS cached_input_tokens, sum(u.cost)::bigint AS cost
+      ${sql.literal(namesOf(grain))}
     FROM usage_rows u WHERE ${where} GROUP BY ${places} ORDER BY ${places}`
 }
 

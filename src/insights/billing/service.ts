@@ -89,8 +89,9 @@ const columnsOfLines = (grain: Grain): ReadonlyArray<Column> => {
   const all = columnsOf("lines")
   if (typeof grain === "string") return all.filter(({ id }) => !["day", "hour", "requests"].includes(id))
   const own = ["requests", "inputTokens", "outputTokens", "cachedInputTokens", "costUsd"]
-  const named = grain.includes("tenant") ? ["tenantName"] : []
-  const ids = new Set([...grain.map((dimension) => members[dimension] ?? dimension), ...own, ...named])
+  const names = grain.map((dimension) => members[dimension] ?? dimension)
+  // What has an id may have a name.
+  const ids = new Set([...names, ...own, ...names.map((name) => name.replace(/Id$/, "Name"))])
   return all.filter(({ id }) => ids.has(id))
 }
 

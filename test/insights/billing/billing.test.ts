@@ -136,6 +136,39 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("names what has a name, charge by charge and in groups, of one's own tenant alone", () =>
+    Effect.gen(function* () {
+      const { report, service, tenantId, write } = yield* setting
+      const owner = (yield* makeKey(service, ["*:*"], { tenantId })).key
+      const { body: made } = yield* service.call("POST", "/api/agents", {
+        key: owner,
+        body: { name: "clerk", scopeCeiling: [] }
+      })
+      const charge = { at: "2026-03-10T09:00:00.000Z", method: "reported", cost: 5 }
+      yield* write([{ ...charge, agent_id: made.id }, { ...charge, agent_id: agent }, charge])
+      const { header, rows: lines } = parseCsv((yield* report({ format: "csv", groupBy: ["agent", "api-key"] })).text)
+      assert.deepStrictEqual(header.slice(-3), ["costUsd", "agentName", "apiKeyName"])
+      assert.sameDeepMembers(
+        lines.map(({ agentId, agentName, apiKeyName }) => [agentId, agentName, apiKeyName]),
+        [
+          [made.id, "clerk", null],
+          [agent, null, null],
+          [null, null, null]
+        ]
+      )
+      const { body } = yield* report({ format: "json" })
+      const named = body.lines.map(({ agentName, tenantName }: Readonly<Record<string, unknown>>) => [
+        agentName,
+        tenantName
+      ])
+      assert.sameDeepMembers(named, [
+        ["clerk", "A tenant"],
+        [null, "A tenant"],
+        [null, "A tenant"]
+      ])
+    })
+  )
+
   it.effect("equals the entries of the ledger, with late charges and refunds, in every format and grouping", () =>
     Effect.gen(function* () {
       const { report, service, tenantId } = yield* setting
