@@ -58,7 +58,7 @@ export class Browser extends Context.Service<Browser, Chromium>()("test/Browser"
 export interface Window {
   readonly page: Page
   readonly context: BrowserContext
-  /** What the page said on its console and where else it sent requests, which should be nothing. */
+  /** What the page said on its console, where else it sent requests, and paths with a part that it lacked: nothing. */
   readonly complaints: Array<string>
   /** Opens a page of the console and waits until what it shows has come. */
   readonly visit: (path: string) => Effect.Effect<void>
@@ -95,7 +95,8 @@ export const openWindow = (service: TestService["Service"], options: BrowserCont
     })
     page.on("pageerror", (error) => void complaints.push(error.message))
     page.on("request", (request) => {
-      const { origin, protocol } = new URL(request.url())
+      const { origin, pathname, protocol } = new URL(request.url())
+      if (/\/undefined(?:\/|$)/.test(pathname)) complaints.push(`request to ${pathname}`)
       if (origin !== service.url && protocol !== "data:") complaints.push(`request to ${origin}`)
     })
     const visit = (path: string) =>

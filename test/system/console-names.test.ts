@@ -84,5 +84,18 @@ describe.skipIf(executablePath === undefined)("names in the console", () => {
         assertQuiet(window)
       }).pipe(Effect.scoped)
     )
+
+    it.effect("the audit log names the plan of an agent", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const agent = yield* make(service, "/api/agents", { name: unique("planner") })
+        const name = unique("Migration")
+        const plan = yield* make(service, `/api/agents/${agent.id}/plans`, { name, budgetUsd: 1 })
+        const window = yield* openConsole(service)
+        yield* window.visit(`/audit?entityType=Plan&entityId=${plan.id}`)
+        yield* step(() => window.page.locator("tbody").getByText(name, { exact: true }).first().waitFor())
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
   })
 })

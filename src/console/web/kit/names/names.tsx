@@ -44,7 +44,7 @@ const sources = {
     reported: "application"
   },
   cap: { list: "budgetCaps.list", needs: "budgets:read", isOfTenant: true, page: (id) => `/caps/${id}` },
-  plan: { list: "plans.list", needs: "plans:read", isOfTenant: true, reported: "plan" },
+  plan: { list: "allPlans.list", needs: "plans:read", isOfTenant: true, reported: "plan" },
   role: { list: "roles.list", needs: "roles:read" },
   synthetic: { list: "syntheticPrincipals.list", needs: "synthetic-principals:read", isOfTenant: true },
   tenant: {
