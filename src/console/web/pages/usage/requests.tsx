@@ -64,7 +64,15 @@ const Charged = ({ id }: { readonly id: string | undefined }) => {
         title="Requests"
         lead="Every call that the gateway sent, and every reservation that was reconciled."
         above={<RequestTabs />}
-        actions={<Download name="usage.export" input={exported} text="Export CSV" to="requests.csv" />}
+        actions={
+          <Download
+            name="usage.export"
+            input={exported}
+            text="Export CSV"
+            title="Each request with what it was charged, as CSV; refunds are in the billing report"
+            to="requests.csv"
+          />
+        }
         filters={[...rangeFilters(chosen), ...filters]}
         name="usage.list"
         searches="Model, task, user, name or id"
