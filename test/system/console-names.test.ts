@@ -97,5 +97,39 @@ describe.skipIf(executablePath === undefined)("names in the console", () => {
         assertQuiet(window)
       }).pipe(Effect.scoped)
     )
+
+    it.effect("a month's bill is per tenant, beside the month before", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const [one, other] = [unique("Initech"), unique("Acme")]
+        const month = DateTime.startOf(yield* DateTime.now, "month")
+        const at = (months: number) => DateTime.formatIso(DateTime.subtract(month, { months, hours: -12 }))
+        for (const [name, costs] of [
+          [one, [3, 2]],
+          [other, [0, 5]]
+        ] as const) {
+          const { id } = yield* make(service, "/api/tenants", { name })
+          const rows = costs.map((cost, back) => ({ at: at(back + 1), cost: cost * 1_000_000_000, model: "large" }))
+          yield* writeUsage(
+            service.database,
+            id,
+            rows.filter(({ cost }) => cost > 0)
+          )
+        }
+        const window = yield* openConsole(service, ["insights:read"])
+        yield* window.visit(`/billing?month=${at(1).slice(0, 7)}`)
+        const rows = window.page.getByRole("region", { name: "Bill per tenant" }).locator("tbody tr")
+        for (const [name, now, before, change] of [
+          [one, "$3.00", "$2.00", "+50 %"],
+          [other, "$0.00", "$5.00", "-100 %"]
+        ] as const) {
+          const row = rows.filter({ hasText: name })
+          yield* step(() => row.waitFor())
+          const cells = yield* step(() => row.locator("td, th").allInnerTexts())
+          assert.deepStrictEqual(cells.slice(-3), [now, before, change])
+        }
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
   })
 })

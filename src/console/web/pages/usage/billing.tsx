@@ -11,7 +11,7 @@ import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { TenantName, useTenants } from "../../kit/names/tenants.tsx"
 import { Page } from "../../kit/page.tsx"
-import { Answered, Card, Tile } from "../../kit/parts.tsx"
+import { Answered, Card, PercentChange, Tile } from "../../kit/parts.tsx"
 import { announce } from "../../kit/toast.tsx"
 
 type Line = Readonly<Record<string, string | number | null>>
@@ -100,6 +100,48 @@ const Lines = ({ lines, title }: Shown) => (
   </Card>
 )
 
+const costsOf = (lines: ReadonlyArray<Line>): ReadonlyMap<string, number> => {
+  const costs = new Map<string, number>()
+  for (const { costUsd, tenantId } of lines)
+    costs.set(String(tenantId ?? ""), (costs.get(String(tenantId ?? "")) ?? 0) + Number(costUsd))
+  return costs
+}
+
+interface Compared {
+  readonly before: Report
+  readonly now: Report
+  readonly titles: readonly [now: string, before: string]
+}
+
+/** What each tenant is billed, the highest first, beside the month before. */
+const Tenants = ({ before, now, titles }: Compared) => {
+  const [costs, earlier] = [costsOf(now.lines), costsOf(before.lines)]
+  const rows = Array.from(new Set([...costs.keys(), ...earlier.keys()]), (id) => {
+    const [cost, was] = [costs.get(id) ?? 0, earlier.get(id) ?? 0]
+    return { id, cost, was }
+  }).toSorted((one, other) => other.cost - one.cost)
+  return (
+    <Card title="Bill per tenant">
+      <Table
+        label="Bill per tenant"
+        rows={rows}
+        keyOf={({ id }) => id}
+        empty="Nothing was charged in these months"
+        columns={[
+          { title: "Tenant", cell: ({ id }) => (id === "" ? "none" : <TenantName id={id} />) },
+          { title: titles[0], isNumber: true, cell: ({ cost }) => <Usd amount={cost} /> },
+          { title: titles[1], isNumber: true, cell: ({ was }) => <Usd amount={was} /> },
+          {
+            title: "Change",
+            isNumber: true,
+            cell: ({ cost, was }) => (was > 0 ? <PercentChange percent={(100 * (cost - was)) / was} /> : "none")
+          }
+        ]}
+      />
+    </Card>
+  )
+}
+
 /** What a month cost, equal to the ledger, to look at and to download. */
 export default function Billing() {
   const months = lastMonths()
@@ -110,6 +152,7 @@ export default function Billing() {
   const ofTenant = tenantId === undefined ? {} : { tenantId }
   const [format, setFormat] = useState("csv")
   const { tenants } = useTenants()
+  const isChosen = tenants.length > 1 && scope === undefined
   const download = useMutation({
     mutationFn: (data: FormData) => {
       const isSigned = data.has("sign")
@@ -150,9 +193,9 @@ export default function Billing() {
           options={months.map((name) => [name, nameOf(name)])}
           onChange={(name) => set("month", name)}
         />
-        {tenants.length < 2 || scope !== undefined ? null : (
+        {isChosen ? (
           <Choice label="Tenant" value={tenantId} options={tenants} onChange={(id) => set("tenantId", id)} />
-        )}
+        ) : null}
       </div>
       <Answered asked={report} rows={2}>
         {(answer) => (
@@ -217,6 +260,13 @@ export default function Billing() {
           />
         </Form>
       </section>
+      {report.data === undefined ||
+      before === undefined ||
+      monthBefore === undefined ||
+      !isChosen ||
+      tenantId !== undefined ? null : (
+        <Tenants now={report.data as Report} before={before} titles={[nameOf(month), nameOf(monthBefore)]} />
+      )}
       {report.data === undefined ? null : <Lines title={nameOf(month)} lines={(report.data as Report).lines} />}
     </Page>
   )
