@@ -253,6 +253,11 @@ describe.skipIf(executablePath === undefined)("jobs about people, keys and tenan
             yield* hand.type(page.getByLabel("Name", { exact: true }), "theirs")
             yield* hand.click(page.getByRole("button", { name: "Call models" }))
             assert.strictEqual(yield* step(() => page.getByRole("button", { name: "Read everything" }).count()), 0)
+            // No key of a tenant could use them.
+            assert.strictEqual(
+              yield* step(() => page.getByRole("checkbox", { name: /^(?:roles|tenants):/ }).count()),
+              0
+            )
             yield* hand.click(page.getByRole("button", { name: "Create the key" }))
             yield* hand.click(page.getByLabel("I have saved it"))
             yield* hand.click(page.getByRole("button", { name: "Done" }))

@@ -1,6 +1,6 @@
 import { useId, useState } from "react"
 import capabilities from "virtual:capabilities"
-import { covers, useHas } from "../../shell/session.tsx"
+import { covers, useHas, useRefusal } from "../../shell/session.tsx"
 import { words } from "../format.tsx"
 import { Soft } from "../parts.tsx"
 import { useFaults, useInvalid } from "./form.tsx"
@@ -32,19 +32,27 @@ export const ScopePicker = ({
   within
 }: Picking) => {
   const has = useHas()
+  const refusalOf = useRefusal()
   const id = useId()
   const invalid = useInvalid(id)
   const refused = useFaults(name)
   const [filter, setFilter] = useState("")
   const [scopes, setScopes] = useState(initial)
   const mayGrant = (scope: string) => has(scope) && (within === undefined || within.some((held) => covers(held, scope)))
+  /** What nothing of a tenant may do is of no use there. */
+  const isUseful = (scope: string) => refusalOf(scope) !== "installation-only" || initial.includes(scope)
   const isCovered = (scope: string) => scopes.some((held) => covers(held, scope))
   const remove = (scope: string) => setScopes(scopes.filter((held) => held !== scope))
   const shown = Object.entries(capabilities)
     .filter(([resource]) => resource.includes(filter.trim().toLowerCase().replaceAll(" ", "-")))
     .map(
       ([resource, actions]) =>
-        [resource, actions.filter((action) => within === undefined || mayGrant(`${resource}:${action}`))] as const
+        [
+          resource,
+          actions
+            .map((action) => [action, `${resource}:${action}`] as const)
+            .filter(([, scope]) => isUseful(scope) && (within === undefined || mayGrant(scope)))
+        ] as const
     )
     .filter(([, actions]) => actions.length > 0)
   const faults = scopes.length === 0 && invalid !== undefined ? [invalid] : refused
@@ -98,8 +106,7 @@ export const ScopePicker = ({
           <div key={resource} role="group" aria-label={words(resource)}>
             <span>{words(resource)}</span>
             <span className="actions">
-              {actions.map((action) => {
-                const scope = `${resource}:${action}`
+              {actions.map(([action, scope]) => {
                 const isOwn = scopes.includes(scope)
                 const isByStar = !isOwn && isCovered(scope)
                 const may = mayGrant(scope)
