@@ -81,6 +81,10 @@ export const openAiVendor: Answerer = (request, response) => {
       usage: { prompt_tokens: 7, total_tokens: 7 }
     })
   }
+  if (path.endsWith("/moderations")) {
+    const result = { flagged: false, categories: {}, category_scores: {}, category_applied_input_types: {} }
+    return json(response, 200, { id: "modr-1", model: body.model, results: [body.input].flat().map(() => result) })
+  }
   if (path.endsWith("/v1/completions")) return textCompletion(request, response)
   const fault = chatFault(request)
   if (fault !== undefined) {

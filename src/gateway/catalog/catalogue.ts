@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { type ProviderApi } from "../formats/domain.ts"
+import { type ModelKind, type ProviderApi } from "../formats/domain.ts"
 import { type BetaFact, CatalogueDocument, type CatalogueFact as Fact, type FactorFact } from "./catalogue-domain.ts"
 import { type TraitsOf, traitsByFamily } from "./families.ts"
 import families from "./model-families.json" with { type: "json" }
@@ -10,7 +10,7 @@ import { type PriceFactor, type Prices, servedWhen, serviceKey, type ToolFees } 
 export interface ModelFacts {
   readonly vendor: string
   readonly model: string
-  readonly kind: "chat" | "embedding"
+  readonly kind: ModelKind
   readonly contextTokens: number | null
   readonly maxOutputTokens: number | null
   readonly prices: Prices | null

@@ -13,7 +13,9 @@ export type SecretId = typeof SecretId.Type
 export const ProviderDialect = Schema.Literals([...Dialect.literals, "loopback"]).annotate({ examples: ["openai"] })
 export type ProviderDialect = typeof ProviderDialect.Type
 
-const Apis = Schema.Array(ProviderApi).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(4)))
+const Apis = Schema.Array(ProviderApi).pipe(
+  Schema.check(Schema.isMinLength(1), Schema.isMaxLength(ProviderApi.literals.length))
+)
 
 /** Headers that identify the caller, or that belong to the connection. */
 const reserved =
@@ -64,7 +66,7 @@ export const ConfiguredProvider = Schema.Struct({
   ),
   apis: member(
     optional(Apis),
-    "What it speaks of OpenAI's dialect: `chat`, `responses`, `completions`, `embeddings`. Each call goes to an API of its own if there is one, and is translated for `chat` or `responses` otherwise. All for OpenAI's own host, and all but `responses` for others unless given"
+    "What it speaks of OpenAI's dialect: `chat`, `responses`, `completions`, `embeddings`, `moderations`. Each call goes to an API of its own if there is one, and is translated for `chat` or `responses` otherwise. All for OpenAI's own host, and all but `responses` for others unless given"
   ),
   mcpServers: member(
     optional(Schema.Array(AllowedMcpServer).pipe(Schema.check(Schema.isMaxLength(100)))),
@@ -159,7 +161,7 @@ export const ConfiguredModel = Schema.Struct({
   ),
   capabilities: member(
     optional(Schema.Array(text(1, 100)).pipe(Schema.check(Schema.isMaxLength(50)))),
-    "Listed by `GET /api/llm/models`; a chat model with `embeddings` embeds too; none unless given"
+    "Listed by `GET /api/llm/models`; a chat model with `embeddings` embeds too, one with `moderations` moderates; none unless given"
   ),
   promptCache: member(
     optional(PromptCache),

@@ -6,7 +6,7 @@ import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { text } from "../../kernel/text.ts"
 import { Prices } from "../catalog/rate-domain.ts"
-import { Dialect } from "../formats/domain.ts"
+import { Dialect, modelKinds } from "../formats/domain.ts"
 
 /** The name of a provider in the gateway's configuration. */
 export const ProviderId = Schema.String.pipe(
@@ -38,7 +38,7 @@ export const ApiKey = Schema.String.pipe(
 /** The name by which callers request a model. */
 export const ModelName = text(1, 200).annotate({ component: "ModelName", examples: ["gpt-4o"] })
 
-export const ModelKind = Schema.Literals(["chat", "embedding"]).annotate({ examples: ["chat"] })
+export const ModelKind = Schema.Literals(modelKinds).annotate({ examples: ["chat"] })
 
 const TokenLimit = Schema.NullOr(
   Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))

@@ -1,7 +1,7 @@
 import { builtInCatalogue, type Catalogue, type ModelFacts } from "../catalog/catalogue.ts"
 import { rateTable } from "../catalog/cost.ts"
 import { type Prices, type RateTable } from "../catalog/rate-domain.ts"
-import { type PromptCache, type ProviderApi } from "../formats/domain.ts"
+import { type ModelKind, ownApis, type PromptCache, type ProviderApi } from "../formats/domain.ts"
 import { type VendorDialect } from "../formats/format.ts"
 import { openAiDialect } from "../formats/openai-chat/format.ts"
 import { type ModelTraits, noTraits } from "../formats/traits-domain.ts"
@@ -53,7 +53,7 @@ export interface ModelTarget {
 export interface ServedModel {
   readonly id: string
   readonly aliases: ReadonlyArray<string>
-  readonly kind: "chat" | "embedding"
+  readonly kind: ModelKind
   readonly targets: ReadonlyArray<ModelTarget>
   readonly contextTokens: number | null
   readonly maxOutputTokens: number | null
@@ -144,7 +144,7 @@ const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
   maxTokensPerSecond: defaultMaxTokensPerSecond,
   maxTokensPerToolUse: defaultMaxTokensPerToolUse,
   prices: loopbackPrices,
-  capabilities: ["tools", "json-schema", "embeddings"],
+  capabilities: ["tools", "json-schema", "embeddings", "moderations"],
   cached: false
 })
 
@@ -255,8 +255,9 @@ const catalogued = (providers: Iterable<ConnectedProvider>, catalogue: Catalogue
   const models = new Map<string, ServedModel>()
   for (const provider of providers) {
     for (const facts of provider.vendor === undefined ? [] : catalogue.modelsOf(provider.vendor)) {
-      // A dialect may have no embeddings, whatever the vendor.
-      if (facts.kind === "embedding" && !provider.speaks.apis.has("embeddings")) continue
+      // A dialect may have no such API, whatever the vendor.
+      const own = ownApis[facts.kind]
+      if (own !== undefined && !provider.speaks.apis.has(own)) continue
       const { model } = facts
       const prices = completed(facts.prices, catalogue, provider.vendor, model)
       const known = models.get(model) ?? servedModel({ ...facts, prices })

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto"
 import { uuidIn } from "../../kernel/identifier.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
-import { type ProviderApi } from "../formats/domain.ts"
+import { ownApis, type ProviderApi } from "../formats/domain.ts"
 import { spoken } from "../formats/registry/formats.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
@@ -68,11 +68,14 @@ const lacks = (apis: ReadonlyArray<ProviderApi>, api: ProviderApi): boolean => a
 export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): ReadonlyArray<Fault> => {
   const faults: Array<Fault> = []
   const ids = new Set([loopbackId])
-  const withoutEmbeddings = new Set(
-    providers.flatMap(({ apis, dialect, id }) =>
-      spoken[dialect].apis.has("embeddings") && apis?.includes("embeddings") !== false ? [] : [id]
+  /** The providers without an API. */
+  const without = (api: ProviderApi) =>
+    new Set(
+      providers.flatMap(({ apis, dialect, id }) =>
+        spoken[dialect].apis.has(api) && apis?.includes(api) !== false ? [] : [id]
+      )
     )
-  )
+  const withoutOwn = { embedding: without("embeddings"), moderation: without("moderations") }
   for (const [index, provider] of providers.entries()) {
     const { dialect, id, tlsCa } = provider
     const at = ["payload", "providers", index]
@@ -109,8 +112,8 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
       }
       if (!ids.has(provider)) {
         faults.push({ path: [...at, "targets", place, "provider"], message: "No provider has this id" })
-      } else if (kind === "embedding" && (withoutEmbeddings.has(provider) || lacks(apis, "embeddings"))) {
-        faults.push({ path: [...at, "targets", place, "provider"], message: "This provider has no embeddings" })
+      } else if (kind !== "chat" && (withoutOwn[kind].has(provider) || lacks(apis, ownApis[kind]))) {
+        faults.push({ path: [...at, "targets", place, "provider"], message: `This provider has no ${ownApis[kind]}` })
       }
     }
   }

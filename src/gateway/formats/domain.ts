@@ -91,6 +91,10 @@ export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter"
 /** Anthropic's own limit, by its documentation of the Messages API; each message takes microseconds. */
 export const maxMessages = 100_000
 
+/** What a model does. */
+export const modelKinds = ["chat", "embedding", "moderation"] as const
+export type ModelKind = (typeof modelKinds)[number]
+
 /** What a call does: usage rows, transcripts and spans name it. */
 export const operations = [
   "chat",
@@ -99,12 +103,16 @@ export const operations = [
   "responses",
   "count-responses",
   "compact",
-  "completions"
+  "completions",
+  "moderate"
 ] as const
 export type Operation = (typeof operations)[number]
 
 /** An API of a dialect that a provider, or a model of it, may lack; Anthropic's has `chat` alone, as messages. */
-export const ProviderApi = Schema.Literals(["chat", "responses", "completions", "embeddings"]).annotate({
+export const ProviderApi = Schema.Literals(["chat", "responses", "completions", "embeddings", "moderations"]).annotate({
   examples: ["responses"]
 })
 export type ProviderApi = typeof ProviderApi.Type
+
+/** The one API of models that do not chat. */
+export const ownApis = { chat: undefined, embedding: "embeddings", moderation: "moderations" } as const

@@ -2,7 +2,14 @@ import { type Result } from "effect"
 import { type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
 import { type IdScope, type Renaming } from "../json/kept-ids.ts"
-import { type Dialect, type Operation, type PromptCache, type ProviderApi, type TokenUsage } from "./domain.ts"
+import {
+  type Dialect,
+  type ModelKind,
+  type Operation,
+  type PromptCache,
+  type ProviderApi,
+  type TokenUsage
+} from "./domain.ts"
 import { type ErrorWriter } from "./error-writer.ts"
 import { type DialectError, type ProviderError } from "./errors.ts"
 import { type ServerEvent } from "./event-reader.ts"
@@ -212,7 +219,9 @@ export interface WireFormat {
   pathOf(model: string, streams: boolean): string
   /** Where the gateway takes it, and what a caller needs for it; undefined where a service of its own serves it. */
   readonly route?: { readonly path: `/${string}`; readonly capability: "llm:complete" | "llm:embed" }
-  readonly modelKind: "chat" | "embedding"
+  readonly modelKind: ModelKind
+  /** The model of a request without one, where the API has a usual one. */
+  readonly usualModel?: string
   /** Whether a request is to be counted, and not answered. */
   readonly isCount: boolean
   /** The answer to a request for a count, where the gateway counts. */
@@ -283,7 +292,7 @@ export interface WireFormat {
 /** A model as lists show it. */
 export interface ShownModel {
   readonly id: string
-  readonly kind: "chat" | "embedding"
+  readonly kind: ModelKind
   readonly contextTokens: number | null
   readonly maxOutputTokens: number | null
   readonly targets: ReadonlyArray<{ readonly provider: { readonly id: string } }>

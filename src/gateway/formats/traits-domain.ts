@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { text } from "../../kernel/text.ts"
+import { modelKinds } from "./domain.ts"
 
 const describe = <S extends Schema.Top>(schema: S, description: string) =>
   Schema.optionalKey(schema).pipe(Schema.annotateKey({ description }))
@@ -11,7 +12,7 @@ export type TokenEncoding = typeof TokenEncoding.Type
 
 /** What is known of a family of models besides its prices, as a catalogue has it. */
 export const traitFields = {
-  kind: describe(Schema.Literals(["chat", "embedding"]), "`chat` unless given"),
+  kind: describe(Schema.Literals(modelKinds), "`chat` unless given"),
   thinking: describe(
     Schema.Literals(["none", "asked", "default", "always"]),
     "Never, where a request asks, unless it turns it off, or always"

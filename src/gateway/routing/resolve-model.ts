@@ -3,6 +3,7 @@ import { type Strategy } from "../configuration/configuration-domain.ts"
 import { ModelNotFound } from "../configuration/domain.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
 import { gatewayError, type GatewayError, invalidMember } from "../errors/gateway-error.ts"
+import { ownApis } from "../formats/domain.ts"
 import { type WireFormat } from "../formats/format.ts"
 import { type PrepaidQuota } from "./prepaid-quotas.ts"
 import { type CallSession, type SessionOrder } from "./sessions.ts"
@@ -31,8 +32,8 @@ export const resolveModel = (
   }
   const model = gateway.modelNamed(name)
   if (model === undefined) return modelNotFound(gateway, name)
-  const embeds = model.kind === "embedding" || model.capabilities.includes("embeddings")
-  if (!(format.modelKind === "embedding" ? embeds : model.kind === "chat")) {
+  const own = ownApis[format.modelKind]
+  if (model.kind !== format.modelKind && (own === undefined || !model.capabilities.includes(own))) {
     return invalidMember("model", `The model \`${name}\` does not do this.`, "model_not_supported")
   }
   return format.estimates === true || model.targets.length === 0 || model.targets.some(serves(format))

@@ -16,7 +16,8 @@ export const operationNames: Readonly<Record<Operation, string>> = {
   responses: "chat",
   "count-responses": "count_tokens",
   compact: "chat",
-  completions: "text_completion"
+  completions: "text_completion",
+  moderate: "moderations"
 }
 
 /** Names in the conventions for vendors that the catalogue names differently. */

@@ -270,6 +270,27 @@ const paths: Json = {
     example: hello,
     answer: "whole"
   }),
+  "/v1/moderations": posted({
+    operationId: "moderations",
+    summary: "Classify texts and images in OpenAI's format",
+    description: "OpenAI's moderations: whether a text or an image is harmful, and in what way.",
+    capability: "llm:embed",
+    schema: vendorObject(
+      "OpenAI's request",
+      {
+        input: {
+          description: "A text, or a list of texts and images",
+          anyOf: [
+            { type: "string" },
+            { type: "array", minItems: 1, items: { anyOf: [{ type: "string" }, { type: "object" }] } }
+          ]
+        }
+      },
+      { model: { type: "string", description: "`omni-moderation-latest` unless given" } }
+    ),
+    example: hello,
+    answer: "whole"
+  }),
   "/v1/messages": posted({
     operationId: "messages",
     summary: "Complete a conversation in Anthropic's format",

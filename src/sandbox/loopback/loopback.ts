@@ -8,7 +8,7 @@ import {
   ProviderFailure,
   type ProviderRequest
 } from "../../gateway/providers/provider.ts"
-import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
+import { isJson, type Json, listIn } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { LoopbackResponses } from "./responses.ts"
 
@@ -246,9 +246,18 @@ interface Asked {
 
 const isStreamed = ({ stream }: Json): boolean => stream === true
 
+/** Flags nothing: a text by itself, or each of a list of texts. */
+const moderation = ({ input, model }: Json, unique: string): Json => {
+  const parts = listIn(input)
+  const count = parts.length > 0 && parts.every((part) => typeof part === "string") ? parts.length : 1
+  const result = { flagged: false, categories: {}, category_scores: {}, category_applied_input_types: {} }
+  return { id: `modr-${unique}`, model, results: Array.from({ length: count }, () => result) }
+}
+
 /** How each operation is answered. */
 const answers: Readonly<Record<Operation, (asked: Asked) => Effect.Effect<ProviderAnswer, ProviderFailure>>> = {
   embed: ({ body }) => Effect.succeed(json(embeddings(body))),
+  moderate: ({ body, unique }) => Effect.succeed(json(moderation(body, unique))),
   "count-responses": ({ body, responses }) => Effect.map(responses.count(body), json),
   "count-tokens": () => Effect.fail(noSuchOperation),
   completions: ({ body, created, unique }) => Effect.succeed(textCompletion(body, unique, created)),

@@ -54,6 +54,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
             "GET /v1/responses/{id}/input_items",
             "POST /v1/responses/{id}/cancel",
             "POST /v1/embeddings",
+            "POST /v1/moderations",
             "POST /v1/messages",
             "POST /v1/messages/count_tokens",
             "GET /v1/models",

@@ -9,7 +9,8 @@ type Listed = Pick<ShownModel, "contextTokens" | "id" | "kind" | "maxOutputToken
 
 const methods: Readonly<Record<ShownModel["kind"], ReadonlyArray<string>>> = {
   chat: ["generateContent", "countTokens"],
-  embedding: ["embedContent"]
+  embedding: ["embedContent"],
+  moderation: []
 }
 
 /** A model as Google's clients see it; limits that are not configured are left out. */

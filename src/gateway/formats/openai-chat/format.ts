@@ -74,8 +74,8 @@ export const openAiChat: WireFormat = {
 export const openAiDialect: VendorDialect = {
   dialect: "openai",
   chat: openAiChat,
-  apis: new Set(["chat", "responses", "completions", "embeddings"]),
-  usualApis: new Set(["chat", "completions", "embeddings"]),
+  apis: new Set(["chat", "responses", "completions", "embeddings", "moderations"]),
+  usualApis: new Set(["chat", "completions", "embeddings", "moderations"]),
   storedPath: "/responses",
   modelsPath: "/models",
   modelsIn: modelsInData,

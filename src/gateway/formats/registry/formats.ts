@@ -6,12 +6,14 @@ import { geminiDialect } from "../gemini/format.ts"
 import { openAiChat, openAiDialect } from "../openai-chat/format.ts"
 import { openAiCompletions } from "../openai-completions/format.ts"
 import { openAiEmbeddings } from "../openai-embeddings/format.ts"
+import { openAiModerations } from "../openai-moderations/format.ts"
 import { responsesAlone } from "../openai-responses/provider/format.ts"
 
 /** The formats that have a path of their own; a service of its own serves the Responses API. */
 export const routedFormats: ReadonlyArray<WireFormat> = [
   openAiChat,
   openAiEmbeddings,
+  openAiModerations,
   openAiCompletions,
   anthropicMessages,
   anthropicCount

@@ -175,7 +175,7 @@ export const makeCallReader = Effect.gen(function* () {
           if (session instanceof GatewayError) return Effect.fail(session)
           const call = withoutBetaMembers<Call>({
             format,
-            model: route.model ?? body.model,
+            model: route.model ?? body.model ?? format.usualModel,
             streams: route.streams ?? body.stream === true,
             body,
             bytes,

@@ -33,7 +33,7 @@ import {
 import { chatOf, embeddingsOf, saidIn, usageOf, vectorsIn } from "./translation.ts"
 
 const utf8 = new TextEncoder()
-const routes = { chat: "complete", embedding: "embed" }
+const routes = { chat: "complete", embedding: "embed", moderation: undefined }
 
 /** Completions and embeddings in the native format, from any provider. */
 export class Completions extends Context.Service<

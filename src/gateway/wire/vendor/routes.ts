@@ -21,6 +21,7 @@ const withoutVersion = [
   "/chat/completions",
   "/completions",
   "/embeddings",
+  "/moderations",
   "/responses",
   "/models/*",
   "/messages"
