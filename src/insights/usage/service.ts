@@ -145,9 +145,9 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
           Stream.buffer({ capacity: 1 }),
           Stream.flattenIterable
         )
-        const day = DateTime.formatIsoDateUtc(yield* DateTime.now)
+        const [from, to] = [range.from, range.to].map((at) => DateTime.formatIsoDateUtc(DateTime.makeUnsafe(at)))
         return {
-          fileName: `usage-${day}.${format}`,
+          fileName: `usage-${from}-${to}.${format}`,
           contentType: format === "csv" ? "text/csv; charset=utf-8" : "application/x-ndjson",
           content: format === "csv" ? Stream.concat(Stream.make(csvHeader), chunks) : chunks
         }

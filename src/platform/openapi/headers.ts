@@ -39,7 +39,7 @@ export const entityTag = {
 export const attachment = {
   "Content-Disposition": {
     description: "`attachment` and a name for the file (RFC 6266)",
-    schema: { type: "string", examples: ['attachment; filename="usage-2026-01.csv"'] }
+    schema: { type: "string", examples: ['attachment; filename="usage-2026-01-01-2026-02-01.csv"'] }
   }
 }
 

@@ -310,6 +310,7 @@ layer(serviceLayer({}), { excludeTestServices: true, timeout: "60 seconds" })("r
         assert.strictEqual((yield* service.call("GET", `/api/usage?${query}`)).status, 400, query)
       }
       const csv = yield* service.call("GET", `/api/usage/export?tenantId=${tenantId}&${range}&format=csv&minCostUsd=2`)
+      assert.include(csv.headers.get("content-disposition"), `"usage-2026-03-01-2026-03-02.csv"`)
       assert.lengthOf(csv.text.trim().split("\n"), 3)
       assert.match(csv.text, /,eventTime,traceId,error\n/)
     })

@@ -109,13 +109,11 @@ interface Saved<Name extends Operation> extends OfCall<Name> {
   readonly text: string
   /** What it has, where the text does not say it. */
   readonly title?: string
-  /** The name of the file, where the service does not say it. */
-  readonly to?: string
 }
 
 /** Saves what an operation answers as a file. */
-export const Download = <Name extends Operation>({ input, name, text, title, to = "" }: Saved<Name>) => (
-  <a className="btn" href={addressOf(name, input)[1]} download={to} title={title}>
+export const Download = <Name extends Operation>({ input, name, text, title }: Saved<Name>) => (
+  <a className="btn" href={addressOf(name, input)[1]} download title={title}>
     {text}
   </a>
 )

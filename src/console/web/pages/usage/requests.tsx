@@ -70,7 +70,6 @@ const Charged = ({ id }: { readonly id: string | undefined }) => {
             input={exported}
             text="Export CSV"
             title="Each request with what it was charged, as CSV; refunds are in the billing report"
-            to="requests.csv"
           />
         }
         filters={[...rangeFilters(chosen), ...filters]}

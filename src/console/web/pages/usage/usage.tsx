@@ -210,7 +210,6 @@ export default function Usage() {
             input={exported}
             text="Export requests"
             title="Each request with what it was charged, as CSV; refunds are in the billing report"
-            to={`requests-${dateIn(range.timeZone, Date.parse(range.from))}.csv`}
           />
           <ButtonLink href={`/billing${billed}`}>Billing report</ButtonLink>
         </>
