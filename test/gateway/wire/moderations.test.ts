@@ -82,6 +82,26 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
+  it.effect("holds the most that an image costs, and what has no bound is refused under a hard cap", () =>
+    Effect.gen(function* () {
+      const members = { prices: { inputUsdPerMTok: 1 } }
+      const { key, service, tenantId } = yield* setting([{ limit: 1 }], members)
+      const asked = (part: object) => service.call("POST", path, { key, body: { input: [part] } })
+      const unbounded = yield* asked({ type: "video_url", video_url: { url: "https://example.com/cat.mp4" } })
+      assert.deepStrictEqual([unbounded.status, unbounded.body.error.code], [403, "cost_unbounded"], unbounded.text)
+      const image = yield* asked({ type: "image_url", image_url: { url: "https://example.com/cat.png" } })
+      assert.strictEqual(image.status, 200, image.text)
+      const text = yield* asked({ type: "text", text: "a" })
+      assert.strictEqual(text.status, 200, text.text)
+      const { body: used } = yield* eventually(
+        service.call("GET", `/api/usage?tenantId=${tenantId}&sort=occurredAt`),
+        ({ body: { items } }) => items.length === 2
+      )
+      // No provider tells its tokens, so that the bound is charged.
+      assert.isAbove(used.items[0].inputTokens, 100 * used.items[1].inputTokens)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("is refused for models that do not moderate, and for what is neither a text nor a list", () =>
     Effect.gen(function* () {
       const { key, service, standIn } = yield* setting([])

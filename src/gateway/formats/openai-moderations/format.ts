@@ -5,19 +5,25 @@ import { openAiChat } from "../openai-chat/format.ts"
 import { unboundedModels } from "../provider-tools.ts"
 import { Faults } from "../request-faults.ts"
 import { askedIn } from "../served-domain.ts"
-import { perRequest, type TokenUpperBound } from "../token-upper-bound.ts"
+import { BoundWalk, perRequest, type TokenUpperBound } from "../token-upper-bound.ts"
+
+const isImage = (part: unknown): boolean => isJson(part) && part.type === "image_url"
+const isText = (part: unknown): boolean => typeof part === "string" || (isJson(part) && part.type === "text")
 
 /** The maximum usage of a request, which has no output tokens. */
 const bound = (body: Json, terms: BoundTerms): TokenUpperBound => {
   const inputs = listIn(body.input)
+  const walk = new BoundWalk(terms.imageTokens)
+  const other = inputs.findIndex((part) => !isText(part) && !isImage(part))
+  if (other >= 0) walk.refuse(["input", other], "An input that is neither a text nor an image has no bound")
   return {
-    mediaTokens: inputs.filter((part) => isJson(part) && part.type === "image_url").length * terms.imageTokens,
+    mediaTokens: inputs.filter(isImage).length * terms.imageTokens,
     inputTokens: terms.bodyBytes + perRequest + Math.max(1, inputs.length),
     extraOutputTokens: 0,
     choices: 1,
     askedOutputTokens: undefined,
     asksFor: askedIn(body),
-    unbounded: unboundedModels(terms.models)
+    unbounded: [...walk.unbounded, ...unboundedModels(terms.models)]
   }
 }
 
