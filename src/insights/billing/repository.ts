@@ -4,7 +4,8 @@ import { Change } from "../../audit/log/domain.ts"
 import { StatementEnvelope } from "../../audit/statements/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { readRows } from "../../platform/database/table.ts"
-import { type ReportDimension } from "../reports/domain.ts"
+import { type ReportDimension, reportDimensions } from "../reports/domain.ts"
+import { named } from "../reports/repository.ts"
 import { type UsageFilter } from "../usage/domain.ts"
 import { chargeMeters, usageConditions } from "../usage/repository.ts"
 import { BilledRow } from "./columns-domain.ts"
@@ -34,20 +35,16 @@ const dimensions: Readonly<Record<ReportDimension, string>> = {
   hour: "date_trunc('hour', u.occurred_at, 'UTC') AS hour"
 }
 
-/** Where the names of dimensions are, by the member that has their ids. */
-const named: Partial<Record<ReportDimension, readonly [member: string, table: string]>> = {
-  tenant: ["tenant", "tenants"],
-  agent: ["agent", "agents"],
-  plan: ["plan", "budget_plans"],
-  application: ["application", "applications"],
-  "api-key": ["api_key", "api_keys"]
-}
-
 /** The names of what these dimensions identify, each behind a comma. */
 const namesOf = (of: ReadonlyArray<ReportDimension>): string =>
   of
-    .flatMap((dimension) => (named[dimension] === undefined ? [] : [named[dimension]]))
-    .map(([member, table]) => `, (SELECT n.name FROM ${table} n WHERE n.id = u.${member}_id) AS ${member}_name`)
+    .map((dimension) => {
+      const table = dimension === "day" || dimension === "hour" ? undefined : named[dimension]?.[0]
+      const name = `${dimension.replace("-", "_")}_name`
+      return table === undefined
+        ? ""
+        : `, (SELECT n.name FROM ${table} n WHERE n.id = ${dimensions[dimension]}) AS ${name}`
+    })
     .join("")
 
 const isRequest = "u.method NOT IN ('released', 'refunded', 'cached')"
@@ -64,7 +61,7 @@ const rowsOf = (sql: SqlClient.SqlClient, { filter, from, to }: Billed, grain: G
     return sql`
       SELECT u.charge_id AS id, u.occurred_at, u.method::text, u.tenant_id, u.agent_id, u.plan_id, u.application_id,
         u.api_key_id, u.user_id, u.task_type, u.model, u.provider, u.input_tokens, u.output_tokens,
-        u.cached_input_tokens, u.cost ${sql.literal(namesOf(Object.keys(named) as ReadonlyArray<ReportDimension>))}
+        u.cached_input_tokens, u.cost ${sql.literal(namesOf(reportDimensions))}
       FROM usage_rows u WHERE ${where} ORDER BY u.occurred_at, u.charge_id`
   }
   if (grain === "price") {

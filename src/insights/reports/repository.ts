@@ -76,7 +76,7 @@ const Day = Schema.Struct({ date: Schema.String, start: Schema.DateTimeUtcFromDa
 const dimensions = Object.keys(usageDimensions) as ReadonlyArray<UsageDimension>
 
 /** The tables that give keys a name, and whether each of their rows is of a tenant. */
-const named: Partial<Record<Grouping, readonly [table: string, type: string, isOfTenant: boolean]>> = {
+export const named: Partial<Record<Grouping, readonly [table: string, type: string, isOfTenant: boolean]>> = {
   agent: ["agents", "uuid", true],
   application: ["applications", "integer", false],
   plan: ["budget_plans", "uuid", true],
