@@ -121,7 +121,7 @@ CREATE TABLE attestation_keys (
   id uuid PRIMARY KEY DEFAULT new_id(),
   key_id text NOT NULL CONSTRAINT attestation_keys_key_id UNIQUE,
   name text NOT NULL,
-  purpose text NOT NULL CHECK (purpose IN ('sign-tokens', 'sign-statements', 'verify')),
+  purpose text NOT NULL CHECK (purpose IN ('sign-tokens', 'sign-statements', 'sign-assertions', 'verify')),
   algorithm text NOT NULL,
   public_key jsonb NOT NULL,
   sealed_private_key bytea,

@@ -1,7 +1,8 @@
 import { LlmAdminApi } from "./configuration/api.ts"
+import { WorkloadApi } from "./credentials/api.ts"
 import { TranscriptsApi } from "./transcripts/api.ts"
 import { LlmApi, LlmCallsApi } from "./wire/native/api.ts"
 
 export { withCompatibility } from "./wire/document-api.ts"
 
-export const groups = [LlmApi, LlmCallsApi, LlmAdminApi, TranscriptsApi] as const
+export const groups = [LlmApi, LlmCallsApi, LlmAdminApi, TranscriptsApi, WorkloadApi] as const

@@ -5,6 +5,8 @@ import { GatewayConfiguration } from "./configuration/service.ts"
 import { RequestIds } from "./conversations/request-ids.ts"
 import { Conversations } from "./conversations/service.ts"
 import { TurnStates } from "./conversations/turn-states.ts"
+import { WorkloadHandlers } from "./credentials/handlers.ts"
+import { WorkloadIssuer } from "./credentials/workload-issuer.ts"
 import { Admission } from "./metering/admission.ts"
 import { BudgetReservations, ReservationRenewal } from "./metering/budget-reservations.ts"
 import { CataloguePricesLayer, ModelNamesLayer } from "./metering/prices.ts"
@@ -30,7 +32,9 @@ import { VendorRoutesLayer } from "./wire/vendor/routes.ts"
 
 /** The gateway's configuration, provider health and prices; the ledger depends on them. */
 export const layerCatalogue = Layer.merge(CataloguePricesLayer, ModelNamesLayer).pipe(
-  Layer.provideMerge(Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderHealth.layer))
+  Layer.provideMerge(
+    Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderHealth.layer, WorkloadIssuer.layer)
+  )
 )
 
 const Metered = Admission.layer.pipe(
@@ -64,6 +68,12 @@ export const layer = Layer.mergeAll(
   Layer.provideMerge(Bulkheads.layer)
 )
 
-export const handlers = Layer.mergeAll(LlmHandlers, LlmCallsHandlers, LlmAdminHandlers, TranscriptsHandlers)
+export const handlers = Layer.mergeAll(
+  LlmHandlers,
+  LlmCallsHandlers,
+  LlmAdminHandlers,
+  TranscriptsHandlers,
+  WorkloadHandlers
+)
 
 export const routes = VendorRoutesLayer

@@ -83,3 +83,7 @@ export const HttpUrl = spelled(
   (typed) => (/[\u0080-\u{10ffff}]/u.test(typed) && URL.canParse(typed) ? new URL(typed).href : typed),
   { component: "HttpUrl", format: "uri", examples: ["https://crm.example/hooks/events"] }
 )
+
+/** A member with its meaning and, if it is optional, its default: the text of a reference of a configuration. */
+export const member = <S extends Schema.Top>(schema: S, description: string) =>
+  schema.pipe(Schema.annotateKey({ description }))

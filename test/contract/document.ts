@@ -134,6 +134,8 @@ export const anonymousOperations: ReadonlyArray<string> = [
   "oidcSignIn.callback",
   "agentTokens.token",
   "agentTokens.exchange",
+  "workload.configuration",
+  "workload.keys",
   "tokenMetadata.keys",
   "tokenMetadata.authorizationServer",
   "tokenMetadata.openIdConfiguration",

@@ -1,4 +1,5 @@
 import { HttpApiGroup, HttpApiMiddleware, OpenApi } from "effect/http-api"
+import { JsonWebKeys } from "../../audit/signing-keys/domain.ts"
 import { RateLimited } from "../../kernel/authority/principal.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import {
@@ -10,7 +11,7 @@ import {
   TokenExchangeRequest,
   TokenRequest
 } from "../agent-credentials/domain.ts"
-import { AuthorizationServer, JsonWebKeys, OpenIdConfiguration, ProtectedResource } from "./domain.ts"
+import { AuthorizationServer, OpenIdConfiguration, ProtectedResource } from "./domain.ts"
 
 /** Answers a request that cannot be read with OAuth's `invalid_request`. */
 export class OAuthRequests extends HttpApiMiddleware.Service<OAuthRequests>()("app/agents/OAuthRequests", {

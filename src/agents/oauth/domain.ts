@@ -1,11 +1,5 @@
 import { Schema } from "effect"
-import { HttpApiSchema } from "effect/http-api"
-import { keysFreshSeconds, PublicKeys } from "../../audit/signing-keys/domain.ts"
 import { text } from "../../kernel/http/foreign-endpoint.ts"
-
-export const JsonWebKeys = HttpApiSchema.WithHeaders(PublicKeys, {
-  "cache-control": Schema.String.annotate({ examples: [`public, max-age=${keysFreshSeconds}`] })
-})
 
 const url = (path: string) => Schema.String.annotate({ examples: [`http://127.0.0.1:11402${path}`] })
 const words = (...examples: ReadonlyArray<string>) => Schema.Array(Schema.String).annotate({ examples: [examples] })

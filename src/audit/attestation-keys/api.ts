@@ -42,7 +42,7 @@ export class AttestationKeysApi extends HttpApiGroup.make("attestationKeys")
     }),
     attestationKeys.create({
       description:
-        "A key to sign with is generated here, and its private half never leaves; it is published at once, and signs ten minutes later in the place of the one before, which stays valid. With the purpose `verify`, a public key of another party is trusted, and statements signed with it are verified.",
+        "A key to sign with is generated here, and its private half never leaves; it is published at once, and signs ten minutes later (of assertions two days) in the place of the one before, which stays valid. With the purpose `verify`, a public key of another party is trusted, and statements signed with it are verified.",
       payload: AttestationKeyCreation,
       error: [AttestationKeyExists, ValidationFailed]
     }),
@@ -50,7 +50,7 @@ export class AttestationKeysApi extends HttpApiGroup.make("attestationKeys")
     endpoint.post("rotate", "/:id/rotate", {
       summary: "Rotate an attestation key",
       description:
-        "Returns the new key: published at once, and signing ten minutes later, when every cached key set includes it. The old key stays published for `overlapSeconds` after that; then the tokens that it signed are refused. The token key rotates by itself every `Security:TokenKeyDays`.",
+        "Returns the new key: published at once, and signing ten minutes later, of assertions two days, when every cached key set includes it. The old key stays published for `overlapSeconds` after that; then the tokens that it signed are refused. The keys of tokens and assertions rotate by themselves every `Security:TokenKeyDays`.",
       access: write,
       params: { id: AttestationKeyId },
       payload: AttestationKeyRotation,

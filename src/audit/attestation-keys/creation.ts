@@ -5,7 +5,7 @@ import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { type Changed } from "../log/domain.ts"
 import { Audit } from "../log/service.ts"
 import {
-  announcedSeconds,
+  announcedSecondsOf,
   attestationActions,
   AttestationKey,
   type AttestationKeyCreation,
@@ -52,7 +52,7 @@ export class AttestationKeyCreations extends Context.Service<AttestationKeyCreat
       ) {
         if (publicKey !== undefined) return yield* fault("Expected only for the purpose verify")
         const isFirst = (yield* ring.signing(purpose)) === undefined
-        const validFrom = isFirst ? now : DateTime.add(now, { seconds: announcedSeconds })
+        const validFrom = isFirst ? now : DateTime.add(now, { seconds: announcedSecondsOf(purpose) })
         return yield* make(purpose, { createdAt: now, validFrom }, name)
       })
 

@@ -5,13 +5,14 @@ import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { asSystem, Audit } from "../log/service.ts"
 import {
-  announcedSeconds,
+  announcedSecondsOf,
   attestationActions,
   type AttestationKey,
   type AttestationKeyId,
   AttestationKeyReplaced,
   type AttestationKeyRotation,
   overlapSecondsOf,
+  signsWhatEnds,
   snapshot,
   toResponse
 } from "../signing-keys/domain.ts"
@@ -40,7 +41,7 @@ export class AttestationKeyRotations extends Context.Service<AttestationKeyRotat
           if (before.purpose === "verify" || before.isReplaced() || !before.maySign(now)) {
             return yield* new AttestationKeyReplaced({})
           }
-          const validFrom = DateTime.add(now, { seconds: announcedSeconds })
+          const validFrom = DateTime.add(now, { seconds: announcedSecondsOf(before.purpose) })
           const validUntil = DateTime.add(validFrom, { seconds: overlapSeconds ?? overlapSecondsOf(before.purpose) })
           const after = yield* repository.end({ id, validUntil: DateTime.toDateUtc(validUntil) })
           const successor = yield* repository.insert(yield* make(before.purpose, { createdAt: now, validFrom }))
@@ -89,7 +90,7 @@ export class AttestationKeyRotations extends Context.Service<AttestationKeyRotat
         yield* ring.reload
         const now = yield* DateTime.now
         for (const key of yield* ring.all) {
-          if (key.purpose !== "sign-tokens") continue
+          if (!signsWhatEnds(key.purpose)) continue
           // Another replica that was first has done it.
           if (isOld(key, now)) yield* Effect.ignore(rotate(key.id, {}))
           if (key.status === "active" && key.isOver(now)) yield* retire(key)
@@ -116,7 +117,7 @@ export class AttestationKeyRotations extends Context.Service<AttestationKeyRotat
         get,
         /** Makes the key that takes another one's place: published at once, signing when every old set of keys is forgotten. */
         rotate,
-        /** Replaces the key of tokens if it is old enough, and destroys the private halves of those that are over. */
+        /** Replaces the keys of tokens and assertions if they are old enough, and destroys the private halves of those that are over. */
         maintain
       }
     })

@@ -1,4 +1,5 @@
 import { DateTime, Schema } from "effect"
+import { HttpApiSchema } from "effect/http-api"
 import { Model } from "effect/schema"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, Uuid } from "../../kernel/identifier.ts"
@@ -16,7 +17,9 @@ export const attestationActions = auditActions("AttestationKey", [
 export const AttestationKeyId = Uuid.pipe(Schema.brand("AttestationKeyId"))
 export type AttestationKeyId = typeof AttestationKeyId.Type
 
-export const KeyPurpose = Schema.Literals(["sign-tokens", "sign-statements", "verify"]).annotate({
+export const KeyPurpose = Schema.Literals(["sign-tokens", "sign-statements", "sign-assertions", "verify"]).annotate({
+  description:
+    "`sign-tokens`: of agents; `sign-statements`: about the audit log; `sign-assertions`: about the gateway, to vendors that give it credentials; `verify`: a key of others",
   examples: ["sign-tokens"]
 })
 export type KeyPurpose = typeof KeyPurpose.Type
@@ -24,11 +27,28 @@ export type KeyPurpose = typeof KeyPurpose.Type
 /** How long clients may cache the published keys. */
 export const keysFreshSeconds = 300
 
-/** How long a key is published before it signs: twice as long as clients may cache the published keys. */
-export const announcedSeconds = 2 * keysFreshSeconds
+/**
+ * How long a key is published before it signs: twice as long as clients may cache the published keys. Vendors do not say how
+ * long they keep those of an issuer; two days is more than any is known to.
+ */
+export const announcedSecondsOf = (purpose: KeyPurpose): number =>
+  purpose === "sign-assertions" ? 2 * 86_400 : 2 * keysFreshSeconds
 
-/** How long a key's signatures stay valid after its successor signs: the longest token lifetime, and a minute. */
-export const overlapSecondsOf = (purpose: KeyPurpose): number => (purpose === "sign-tokens" ? 86_400 + 60 : 0)
+const longestLifetimeSeconds = {
+  "sign-tokens": 86_400,
+  "sign-assertions": 300,
+  "sign-statements": undefined,
+  verify: undefined
+}
+
+/** Whether what a key of the purpose signs ends by itself, so that the key is retired some time after its successor signs. */
+export const signsWhatEnds = (purpose: KeyPurpose): boolean => longestLifetimeSeconds[purpose] !== undefined
+
+/** How long a key's signatures stay valid after its successor signs: the longest lifetime of what it signs, and a minute. */
+export const overlapSecondsOf = (purpose: KeyPurpose): number => {
+  const lifetime = longestLifetimeSeconds[purpose]
+  return lifetime === undefined ? 0 : lifetime + 60
+}
 
 /** The public half of a key as JWK: the members of its type (RFC 7518, RFC 8037). */
 export const PublicJwk = Schema.Struct({
@@ -72,13 +92,13 @@ export class AttestationKey extends Model.Class<AttestationKey>("AttestationKey"
   }
 
   /**
-   * Whether its signatures are valid: of tokens until the overlap is over, of statements without a limit, of a key that
-   * the service trusts while it is valid.
+   * Whether its signatures are valid: of tokens and assertions until the overlap is over, of statements without a limit, of
+   * a key that the service trusts while it is valid.
    */
   mayVerify(now: DateTime.Utc): boolean {
     if (this.purpose === "verify") return this.status === "active" && this.isValidAt(now)
     if (this.status !== "active" && this.status !== "retired") return false
-    return this.purpose !== "sign-tokens" || !this.isOver(now)
+    return !signsWhatEnds(this.purpose) || !this.isOver(now)
   }
 
   /** Whether the key was in use at a moment. */
@@ -155,7 +175,7 @@ export const AttestationKeyRotation = Schema.Struct({
   overlapSeconds: Schema.optionalKey(
     Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 604_800 }))).annotate({
       description:
-        "How long the old key stays published once the new one signs; 86,460 for tokens when absent, so that none outlives its key",
+        "How long the old key stays published once the new one signs; when absent 86,460 for tokens and 360 for assertions, so that none outlives its key",
       examples: [86_460]
     })
   )
@@ -207,6 +227,11 @@ export const PublicKeys = Schema.Struct({
   )
 }).annotate({ identifier: "AttestationPublicKeys" })
 export type PublicKeys = typeof PublicKeys.Type
+
+/** The same with how long clients may keep it. */
+export const JsonWebKeys = HttpApiSchema.WithHeaders(PublicKeys, {
+  "cache-control": Schema.String.annotate({ examples: [`public, max-age=${keysFreshSeconds}`] })
+})
 
 const encode = Schema.encodeSync(AttestationKey.json)
 

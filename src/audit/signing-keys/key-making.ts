@@ -4,7 +4,11 @@ import * as jose from "jose"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { AttestationKey, type KeyPurpose, PublicJwk } from "./domain.ts"
 
-export const algorithm = "EdDSA"
+/** What keys of a purpose sign with; RS256 is the one algorithm that all vendors take from an issuer of assertions. */
+export const algorithmOf = (purpose: KeyPurpose): "EdDSA" | "RS256" =>
+  purpose === "sign-assertions" ? "RS256" : "EdDSA"
+
+const makingOf = { EdDSA: { crv: "Ed25519" }, RS256: { modulusLength: 2048 } } as const
 
 /** What the private half of a key is sealed for. */
 export const placeOf = (keyId: string) => `attestation-key:${keyId}`
@@ -22,7 +26,10 @@ export const makeKeyMaking = Effect.gen(function* () {
     times: { readonly createdAt: DateTime.Utc; readonly validFrom: DateTime.Utc },
     name: string = purpose
   ) {
-    const pair = yield* Effect.promise(() => jose.generateKeyPair(algorithm, { crv: "Ed25519", extractable: true }))
+    const algorithm = algorithmOf(purpose)
+    const pair = yield* Effect.promise(() =>
+      jose.generateKeyPair(algorithm, { ...makingOf[algorithm], extractable: true })
+    )
     const publicKey = yield* Effect.orDie(
       Schema.decodeUnknownEffect(PublicJwk)(yield* Effect.promise(() => jose.exportJWK(pair.publicKey)))
     )

@@ -11,7 +11,7 @@ import {
   type PublicKeys,
   snapshot
 } from "./domain.ts"
-import { algorithm, makeKeyMaking, placeOf, sealNothing } from "./key-making.ts"
+import { algorithmOf, makeKeyMaking, placeOf, sealNothing } from "./key-making.ts"
 import { KeyRing } from "./key-ring.ts"
 import { AttestationKeysRepository } from "./repository.ts"
 
@@ -20,7 +20,7 @@ export interface Signer {
   readonly keyId: string
   /** A compact JWS whose header `typ` says what kind of statement it is. */
   sign(type: string, payload: object): Effect.Effect<string>
-  /** The bare signature of bytes, for envelopes with a form of their own. */
+  /** The bare Ed25519 signature of bytes, for envelopes with a form of their own. */
   signBytes(bytes: Uint8Array): Effect.Effect<Uint8Array>
 }
 
@@ -55,7 +55,7 @@ export class AttestationKeys extends Context.Service<
      * never accepted.
      */
     counts(purpose: KeyPurpose, jws: string, compromised?: ReadonlyArray<string>): Effect.Effect<boolean>
-    /** The keys whose signatures are valid now, or will be. */
+    /** The keys whose signatures are valid now, or will be: all but those of assertions, which only vendors verify. */
     readonly published: Effect.Effect<PublicKeys>
     /** Those of one purpose. */
     publishedFor(purpose: KeyPurpose): Effect.Effect<PublicKeys>
@@ -126,7 +126,7 @@ export class AttestationKeys extends Context.Service<
           yield* makeFirst(purpose)
           return yield* signer(purpose)
         }
-        const { keyId } = current
+        const { algorithm, keyId } = current
         const known = signers.get(keyId)
         if (known !== undefined) return known
         const pem = new TextDecoder().decode(Redacted.value(yield* open(current)))
@@ -172,7 +172,7 @@ export class AttestationKeys extends Context.Service<
         const opened = yield* Effect.option(open(key))
         const thumbprint = yield* Effect.promise(() => jose.calculateJwkThumbprint(key.publicKey))
         if (Option.isNone(opened) || thumbprint !== keyId) return Result.fail(noKeyOfOurs(keyId))
-        const publicKey = yield* Effect.promise(() => jose.importJWK(key.publicKey, algorithm))
+        const publicKey = yield* Effect.promise(() => jose.importJWK(key.publicKey, key.algorithm))
         if (publicKey instanceof Uint8Array) return Result.fail(noKeyOfOurs(keyId))
         trusted.set(keyId, publicKey)
         return Result.succeed(publicKey)
@@ -183,7 +183,9 @@ export class AttestationKeys extends Context.Service<
         if (header?.typ !== type || header.kid === undefined) return Result.fail(`It is no ${type}`)
         const key = yield* trust(purpose, header.kid)
         if (Result.isFailure(key)) return Result.fail(key.failure)
-        return yield* Effect.tryPromise(() => jose.compactVerify(jws, key.success, { algorithms: [algorithm] })).pipe(
+        return yield* Effect.tryPromise(() =>
+          jose.compactVerify(jws, key.success, { algorithms: [algorithmOf(purpose)] })
+        ).pipe(
           Effect.match({
             onSuccess: ({ payload }) => Result.succeed(JSON.parse(new TextDecoder().decode(payload)) as Schema.Json),
             onFailure: () => Result.fail(signatureDoesNotFit)
@@ -222,7 +224,7 @@ export class AttestationKeys extends Context.Service<
             (key) => key !== undefined && !compromised.includes(key.keyId)
           ),
         published: Effect.withSpan(
-          publishedWhere(() => true),
+          publishedWhere((key) => key.purpose !== "sign-assertions"),
           "AttestationKeys.published"
         ),
         publishedFor: Effect.fn("AttestationKeys.publishedFor")((purpose: KeyPurpose) =>

@@ -1,10 +1,11 @@
 import { Schema } from "effect"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Uuid } from "../../kernel/identifier.ts"
-import { described, HttpUrl, text } from "../../kernel/text.ts"
+import { described, HttpUrl, member, text } from "../../kernel/text.ts"
 import { Prices } from "../catalog/rate-domain.ts"
+import { ApiKey, ConfiguredCredential } from "../credentials/domain.ts"
 import { Dialect, PromptCache, ProviderApi } from "../formats/domain.ts"
-import { ApiKey, BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"
+import { BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"
 
 export const SecretId = Uuid.pipe(Schema.brand("GatewaySecretId"))
 export type SecretId = typeof SecretId.Type
@@ -12,6 +13,9 @@ export type SecretId = typeof SecretId.Type
 /** The wire format of a configured provider; `loopback` is the provider within this process. */
 export const ProviderDialect = Schema.Literals([...Dialect.literals, "loopback"]).annotate({ examples: ["openai"] })
 export type ProviderDialect = typeof ProviderDialect.Type
+
+export const ProviderPlatform = Schema.Literals(["direct", "azure"]).annotate({ examples: ["direct"] })
+export type ProviderPlatform = typeof ProviderPlatform.Type
 
 const Apis = Schema.Array(ProviderApi).pipe(
   Schema.check(Schema.isMinLength(1), Schema.isMaxLength(ProviderApi.literals.length))
@@ -32,12 +36,9 @@ const HeaderValue = Schema.String.pipe(
   Schema.check(Schema.isPattern(/^[\x20-\x7e]{0,4096}$/u, { expected: "visible ASCII" }))
 )
 
+const optional = Schema.optionalKey
 const between = (minimum: number, maximum: number) =>
   Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum, maximum })))
-const optional = Schema.optionalKey
-/** A member with its meaning and, if it is optional, its default: the text of the configuration reference. */
-const member = <S extends Schema.Top>(schema: S, description: string) =>
-  schema.pipe(Schema.annotateKey({ description }))
 const Tokens = between(1, 2_147_483_647)
 
 const urlPrefix = "What the URL of the server begins with: its scheme, host and port, and whole segments of its path"
@@ -59,6 +60,18 @@ export const ConfiguredProvider = Schema.Struct({
   apiKey: member(
     optional(ApiKey),
     "`env:NAME`, `file:NAME` below Llm:SecretsDirectory, or `secret:<id>`; a key given as it is gets sealed and replaced by the last. None is sent unless given"
+  ),
+  credential: member(
+    optional(ConfiguredCredential),
+    "What authorizes its requests in the place of `apiKey`: a token that is obtained when it is needed and renewed, or a key in a header of another name; `apiKey`, or nothing, unless given"
+  ),
+  platform: member(
+    optional(ProviderPlatform),
+    "The cloud that serves the dialect in its own way; `direct` is the vendor's own service and whatever has the same paths. `direct` unless given"
+  ),
+  apiVersion: member(
+    optional(text(1, 40)).annotate({ examples: ["2024-10-21"] }),
+    "Of Azure's addresses by deployment, which models are then called by: `api-version`; the addresses of `/openai/v1` unless given"
   ),
   headers: member(
     optional(Schema.Record(HeaderName, HeaderValue).annotate({ examples: [{ "openai-project": "main" }] })),

@@ -1,9 +1,11 @@
 import { Context, Effect, Layer, Redacted } from "effect"
+import { Credentials } from "../credentials/service.ts"
 import { type Dialect, type ProviderApi } from "../formats/domain.ts"
 import { dialects, spoken } from "../formats/registry/formats.ts"
 import { ProviderClients } from "../providers/clients.ts"
 import { makeHttpProvider } from "../providers/http-provider.ts"
 import { LoopbackProvider } from "../providers/loopback.ts"
+import { azurePlatform } from "../providers/platforms/azure.ts"
 import { type Provider } from "../providers/provider.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { loopbackProvider, type ConnectedProvider } from "./gateway-snapshot.ts"
@@ -49,6 +51,7 @@ export class Connections extends Context.Service<
     Effect.gen(function* () {
       const clients = yield* ProviderClients
       const keys = yield* ProviderKeys
+      const credentials = yield* Credentials
       const loopback = yield* LoopbackProvider
 
       const openOne = Effect.fnUntraced(function* (configured: ConfiguredProvider) {
@@ -75,6 +78,13 @@ export class Connections extends Context.Service<
           return { running: { ...running, provider: loopback }, warnings: [] }
         }
         const read = reference === undefined ? undefined : yield* keys.read(reference, configured.baseUrl)
+        const { apiVersion, credential: given } = configured
+        const changing = given === undefined || given.type === "key" ? undefined : given
+        const credential =
+          changing &&
+          (yield* credentials.open({ id, credential: changing, isDeployment: apiVersion !== undefined }, (secret) =>
+            keys.read(secret, configured.baseUrl)
+          ))
         const headers: Record<string, string> = {}
         const warnings = read !== undefined && read.key === undefined ? [`Provider ${id}: ${read.warning}`] : []
         for (const [name, value] of Object.entries(configured.headers ?? {})) {
@@ -84,15 +94,22 @@ export class Connections extends Context.Service<
           if (header.key === undefined) warnings.push(`Provider ${id}, header ${name}: ${header.warning}`)
           else headers[name] = Redacted.value(header.key)
         }
+        if (given?.type === "key") {
+          const key = yield* keys.read(given.value, configured.baseUrl)
+          if (key.key === undefined) warnings.push(`Provider ${id}: ${key.warning}`)
+          else headers[given.header] = Redacted.value(key.key)
+        }
         const provider = makeHttpProvider(yield* clients.configured(configured.tlsCa), speaks, {
           id,
           baseUrl: configured.baseUrl,
           apiKey: read?.key,
+          credential,
+          platform: configured.platform === "azure" ? azurePlatform(apiVersion) : undefined,
           headers,
           timeoutSeconds: configured.timeoutSeconds ?? timeoutSecondsDefault
         })
         return {
-          running: { ...running, provider, server: url === null ? undefined : serverAt(url) },
+          running: { ...running, provider, credential, server: url === null ? undefined : serverAt(url) },
           warnings
         }
       })
@@ -101,6 +118,7 @@ export class Connections extends Context.Service<
         loopback: loopbackProvider(loopback),
         open: Effect.fn("Connections.open")(function* ({ providers = [] }) {
           const opened = yield* Effect.forEach(providers, openOne)
+          yield* credentials.keepOnly(providers.flatMap(({ credential, id }) => (credential === undefined ? [] : [id])))
           return {
             providers: opened.map(({ running }) => running),
             warnings: opened.flatMap(({ warnings }) => warnings)
@@ -118,5 +136,7 @@ export class Connections extends Context.Service<
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(ProviderClients.layer, ProviderKeys.layer)))
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(Layer.mergeAll(ProviderClients.layer, ProviderKeys.layer, Credentials.layer))
+  )
 }

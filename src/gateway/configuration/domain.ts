@@ -6,6 +6,7 @@ import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { text } from "../../kernel/text.ts"
 import { Prices } from "../catalog/rate-domain.ts"
+import { ApiKey } from "../credentials/domain.ts"
 import { Dialect, modelKinds } from "../formats/domain.ts"
 
 /** The name of a provider in the gateway's configuration. */
@@ -26,14 +27,6 @@ export const BaseUrl = text(1, 2000)
     Schema.check(Schema.makeFilter(isBaseUrl, { expected: "an http or https URL without user, query and fragment" }))
   )
   .annotate({ examples: ["https://api.openai.com/v1"] })
-
-export const ApiKey = Schema.String.pipe(
-  Schema.check(Schema.isPattern(/^[\x21-\x7e]{1,4096}$/u, { expected: "visible ASCII without spaces" }))
-).annotate({
-  description:
-    "`env:NAME`, `file:NAME` below Llm:SecretsDirectory, or `secret:<id>`; a key given as it is gets sealed and replaced by the last",
-  examples: ["env:OPENAI_API_KEY"]
-})
 
 /** The name by which callers request a model. */
 export const ModelName = text(1, 200).annotate({ component: "ModelName", examples: ["gpt-4o"] })
@@ -66,6 +59,23 @@ const Milliseconds = Schema.NullOr(Schema.Int.pipe(Schema.check(Schema.isBetween
 export const BreakerState = Schema.Literals(["closed", "open", "half-open"]).annotate({ examples: ["closed"] })
 export type BreakerState = typeof BreakerState.Type
 
+/** The state of a provider's credential, as this replica knows it. */
+export const CredentialHealth = Schema.Struct({
+  status: Schema.Literals(["unused", "valid", "stale", "failed"]).annotate({
+    description:
+      "`unused` until it is first needed; `valid`; `stale` while it is valid but could not be renewed; `failed` without a valid one",
+    examples: ["valid"]
+  }),
+  obtainedAt: Schema.NullOr(Instant),
+  expiresAt: Schema.NullOr(Instant),
+  failures: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 2_147_483_647 }))).annotate({
+    description: "Attempts in a row that failed since",
+    examples: [0]
+  }),
+  lastError: Schema.NullOr(Schema.String).annotate({ examples: [null] })
+}).annotate({ identifier: "CredentialHealth" })
+export type CredentialHealth = typeof CredentialHealth.Type
+
 /** The health of a provider, as this replica last observed it. */
 export const ProviderHealthReport = Schema.Struct({
   id: ProviderId,
@@ -77,7 +87,11 @@ export const ProviderHealthReport = Schema.Struct({
   breaker: BreakerState.annotate({ description: "The worst of its models" }),
   latencyMs: Milliseconds.annotate({ examples: [412] }),
   lastError: Schema.NullOr(Schema.String).annotate({ examples: [null] }),
-  checkedAt: Schema.NullOr(Instant)
+  checkedAt: Schema.NullOr(Instant),
+  credential: Schema.NullOr(CredentialHealth).annotate({
+    description: "Null where it has a key, or nothing",
+    examples: [null]
+  })
 }).annotate({ identifier: "ProviderHealth" })
 export type ProviderHealthReport = typeof ProviderHealthReport.Type
 

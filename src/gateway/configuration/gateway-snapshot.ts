@@ -5,6 +5,7 @@ import { type ModelKind, ownApis, type PromptCache, type ProviderApi } from "../
 import { type VendorDialect } from "../formats/format.ts"
 import { openAiDialect } from "../formats/openai-chat/format.ts"
 import { type ModelTraits, noTraits } from "../formats/traits-domain.ts"
+import { type Credential } from "../providers/credential.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
 import { type Provider } from "../providers/provider.ts"
 import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./configuration-domain.ts"
@@ -29,6 +30,8 @@ export interface ConnectedProvider {
   /** Its address; undefined for the provider within this process. */
   readonly server?: { readonly address: string; readonly port: number } | undefined
   readonly provider: Provider
+  /** What authorizes its requests, where that is not a key. */
+  readonly credential?: Credential | undefined
 }
 
 /** A provider that serves a model. */

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option, Record, Schedule, Schema, Semaphore } from "effect"
+import { Context, Effect, Layer, Option, Schedule, Schema, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
 import { type SystemOwnedContent, SystemOwnedFiles } from "../../applications/configuration/files/system-owned-files.ts"
 import { type ConfigurationVersionNotFound, type ShownVersion } from "../../applications/configuration/model/domain.ts"
@@ -9,6 +9,8 @@ import { type Fault } from "../../kernel/problems/problem.ts"
 import { type PayloadTooLarge, ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Notifications } from "../../platform/database/notifications.ts"
 import { type CatalogueDocument } from "../catalog/catalogue-domain.ts"
+import { CredentialAddresses } from "../credentials/vendor-exchange.ts"
+import { otherThanHosts } from "../credentials/vendor-hosts.ts"
 import {
   configurationActions,
   type ConfiguredProvider,
@@ -20,7 +22,7 @@ import { Connections } from "./connections.ts"
 import { type GatewaySnapshot, gatewaySnapshot } from "./gateway-snapshot.ts"
 import { ProviderKeys } from "./provider-keys.ts"
 import { StoredCatalogue, topic as catalogueTopic, type VersionedCatalogue } from "./stored-catalogue.ts"
-import { bearsCredential, credentialsOf, faultsIn, referenceOf } from "./validate.ts"
+import { credentialsOf, faultsIn, referenceOf, withCredentials } from "./validate.ts"
 
 const topic = "gateway_configuration"
 const resyncEvery = "15 seconds"
@@ -63,6 +65,7 @@ export class GatewayConfiguration extends Context.Service<
       const one = yield* Semaphore.make(1)
       const { loopback } = connections
       const sql = yield* SqlClient.SqlClient
+      const { isTrusted } = yield* CredentialAddresses
       let snapshot = gatewaySnapshot({}, null, loopback, [], [])
       let catalogueVersion: number | null = null
 
@@ -89,6 +92,13 @@ export class GatewayConfiguration extends Context.Service<
       const check = Effect.fnUntraced(function* (document: GatewayDocument) {
         const errors: Array<Fault> = [...faultsIn(document)]
         for (const [index, provider] of (document.providers ?? []).entries()) {
+          const { baseUrl, credential } = provider
+          const url = new URL(baseUrl)
+          const hosts = credential === undefined || isTrusted(url) ? undefined : otherThanHosts(credential, url)
+          if (hosts !== undefined) {
+            const message = `Expected https and one of the hosts that the credential may be sent to: ${hosts.join(", ")}`
+            errors.push({ path: ["payload", "providers", index, "baseUrl"], message })
+          }
           for (const [place, credential] of credentialsOf(provider)) {
             const reference = referenceOf(credential)
             const path = ["payload", "providers", index, ...place]
@@ -102,22 +112,13 @@ export class GatewayConfiguration extends Context.Service<
 
       const kept = (credential: string, { baseUrl }: ConfiguredProvider) =>
         referenceOf(credential).kind === "literal" ? keys.keep(credential, baseUrl) : Effect.succeed(credential)
-      const withKeptKeys = Effect.fnUntraced(function* (provider: ConfiguredProvider) {
-        const { apiKey, headers } = provider
-        return {
-          ...provider,
-          ...(apiKey === undefined ? {} : { apiKey: yield* kept(apiKey, provider) }),
-          ...(headers === undefined
-            ? {}
-            : {
-                headers: yield* Effect.all(
-                  Record.map(headers, (value, name) =>
-                    bearsCredential(name) ? kept(value, provider) : Effect.succeed(value)
-                  )
-                )
-              })
-        }
-      })
+      const withKeptKeys = (provider: ConfiguredProvider) =>
+        Effect.map(
+          Effect.forEach(credentialsOf(provider), ([path, reference]) =>
+            Effect.map(kept(reference, provider), (reference) => [path, reference] as const)
+          ),
+          (references) => withCredentials(provider, references)
+        )
 
       const write = Effect.fnUntraced(function* (given: GatewayDocument, restoredFrom: number | undefined) {
         const document =

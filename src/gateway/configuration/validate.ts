@@ -1,10 +1,16 @@
 import { X509Certificate } from "node:crypto"
 import { uuidIn } from "../../kernel/identifier.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
+import { type ConfiguredCredential } from "../credentials/domain.ts"
 import { ownApis, type ProviderApi } from "../formats/domain.ts"
 import { spoken } from "../formats/registry/formats.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
-import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
+import {
+  type ConfiguredProvider,
+  type GatewayDocument,
+  ProviderDialect,
+  type ProviderPlatform
+} from "./configuration-domain.ts"
 
 /** What a provider's key reference points to. */
 export type KeyReference =
@@ -24,16 +30,50 @@ export const referenceOf = (apiKey: string): KeyReference => {
 const credentials = /(?:^|[-_])(?:apikey|key|token|secret|auth|authorization|password|credentials?)(?:$|[-_])/i
 export const bearsCredential = (header: string): boolean => credentials.test(header)
 
+/** What a platform serves in a way of its own. */
+const platformDialects: Readonly<Record<ProviderPlatform, ReadonlyArray<ProviderDialect>>> = {
+  direct: ProviderDialect.literals,
+  azure: ["openai"]
+}
+
+/** What a credential has that is stored like a key, with its path. */
+const secretsOf = (
+  credential: ConfiguredCredential
+): ReadonlyArray<readonly [path: ReadonlyArray<string>, reference: string]> => {
+  switch (credential.type) {
+    case "key":
+      return [[["credential", "value"], credential.value]]
+    case "entra":
+      return credential.secret === undefined ? [] : [[["credential", "secret"], credential.secret]]
+    case "federation":
+      return []
+  }
+}
+
 /** The credentials of a provider with their paths: its key, and the headers that contain another. */
 export const credentialsOf = ({
   apiKey,
+  credential,
   headers = {}
 }: ConfiguredProvider): ReadonlyArray<readonly [path: ReadonlyArray<string>, reference: string]> => [
   ...(apiKey === undefined ? [] : [[["apiKey"], apiKey] as const]),
+  ...(credential === undefined ? [] : secretsOf(credential)),
   ...Object.entries(headers).flatMap(([name, value]) =>
     bearsCredential(name) ? [[["headers", name], value] as const] : []
   )
 ]
+
+/** A provider with other references in the places that `credentialsOf` names. */
+export const withCredentials = (
+  provider: ConfiguredProvider,
+  references: ReadonlyArray<readonly [path: ReadonlyArray<string>, reference: string]>
+): ConfiguredProvider => {
+  const made: Record<string, unknown> = { ...provider }
+  for (const [[member = "", name], reference] of references) {
+    made[member] = name === undefined ? reference : { ...(made[member] as object), [name]: reference }
+  }
+  return made as unknown as ConfiguredProvider
+}
 
 /** The error in a reference's form, or undefined. */
 export const referenceFault = (reference: KeyReference): string | undefined => {
@@ -77,12 +117,23 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
     )
   const withoutOwn = { embedding: without("embeddings"), moderation: without("moderations") }
   for (const [index, provider] of providers.entries()) {
-    const { dialect, id, tlsCa } = provider
+    const { apiKey, apiVersion, credential, dialect, id, platform = "direct", tlsCa } = provider
     const at = ["payload", "providers", index]
     if (id === loopbackId) {
       if (dialect !== "loopback") faults.push({ path: [...at, "id"], message: "This id is the loopback provider's" })
     } else if (ids.has(id)) faults.push({ path: [...at, "id"], message: "Another provider has this id" })
     ids.add(id)
+    if (credential !== undefined && (apiKey !== undefined || dialect === "loopback")) {
+      const message = dialect === "loopback" ? "The loopback needs no credential" : "Expected this or apiKey, not both"
+      faults.push({ path: [...at, "credential"], message })
+    }
+    if (!platformDialects[platform].includes(dialect)) {
+      const message = `Expected a dialect that the platform serves: ${platformDialects[platform].join(", ")}`
+      faults.push({ path: [...at, "dialect"], message })
+    }
+    if (apiVersion !== undefined && platform !== "azure") {
+      faults.push({ path: [...at, "apiVersion"], message: 'Only addresses of the platform "azure" have one' })
+    }
     for (const [path, reference] of credentialsOf(provider)) {
       const fault = referenceFault(referenceOf(reference))
       if (fault !== undefined) faults.push({ path: [...at, ...path], message: fault })

@@ -5,7 +5,9 @@ import { utf8Text } from "../../kernel/utf8.ts"
 import { errorAlone, type ProviderError, readErrorIn } from "../formats/errors.ts"
 import { type VendorDialect, type WireFormat } from "../formats/format.ts"
 import { type ProviderClient } from "./clients.ts"
+import { type Credential } from "./credential.ts"
 import { type ExchangeRequest } from "./exchange.ts"
+import { type Platform } from "./platform.ts"
 import { type Provider, type ProviderAnswer, providerCredentials, type ProviderFailure } from "./provider.ts"
 import { answeredNothing, answerJson, untilItSays } from "./readable-answers.ts"
 import { bad, failure } from "./transport-failures.ts"
@@ -14,7 +16,12 @@ import { bad, failure } from "./transport-failures.ts"
 export interface HttpProviderOptions {
   readonly id: string
   readonly baseUrl: string
+  /** A key that stays as it is. */
   readonly apiKey: Redacted.Redacted<string> | undefined
+  /** What else authorizes its requests. */
+  readonly credential?: Credential | undefined
+  /** Of a cloud that serves the vendor's formats in its own way. */
+  readonly platform?: Platform | undefined
   readonly headers: Readonly<Record<string, string>>
   /** Maximum seconds until the first byte of a response, and between two of them. */
   readonly timeoutSeconds: number
@@ -28,22 +35,51 @@ const shortestSecret = 8
 export const makeHttpProvider = (
   client: ProviderClient,
   dialect: VendorDialect,
-  { apiKey, baseUrl, headers, id, timeoutSeconds }: HttpProviderOptions
+  { apiKey, baseUrl, credential, headers, id, platform, timeoutSeconds }: HttpProviderOptions
 ): Provider => {
   const url = URL.parse(baseUrl)
   const origin = url?.origin ?? ""
   const base = url?.pathname.replace(/\/+$/, "") ?? ""
   // In small letters, as those of callers are, so that none is sent twice.
   const configured = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
-  const fixed = { ...configured, ...(apiKey === undefined ? {} : dialect.authorize(Redacted.value(apiKey))) }
+  const authorize = platform?.authorize ?? dialect.authorize
+  const fixed = { ...configured, ...(apiKey === undefined ? {} : authorize(Redacted.value(apiKey))) }
   const secrets = [...(apiKey === undefined ? [] : [Redacted.value(apiKey)]), ...Object.values(headers)].filter(
     ({ length }) => length >= shortestSecret
   )
   /** Some providers repeat credentials of the request in their errors. */
-  const withoutSecrets = (text: string) => secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), text)
+  const withoutSecrets = (text: string) =>
+    [...secrets, ...(credential?.secrets() ?? [])].reduce((rest, secret) => rest.replaceAll(secret, "***"), text)
 
-  const answered = (request: Omit<ExchangeRequest, "origin" | "timeoutSeconds">, format?: WireFormat) =>
-    Effect.flatMap(client.send({ ...request, origin, timeoutSeconds }), (answer) => {
+  type Leaving = Omit<ExchangeRequest, "origin" | "timeoutSeconds">
+
+  const sent = (request: Leaving) => client.send({ ...request, origin, timeoutSeconds })
+
+  /** One more attempt with another credential follows a refusal of the first, before a byte of an answer was passed on. */
+  const authorized =
+    credential === undefined
+      ? sent
+      : (request: Leaving, isRepeated = false): ReturnType<typeof sent> =>
+          Effect.flatMap(
+            credential.authorize({
+              method: request.method,
+              url: new URL(origin + request.path),
+              headers: request.headers,
+              body: request.body ?? ""
+            }),
+            (added) =>
+              Effect.flatMap(sent({ ...request, headers: { ...request.headers, ...added } }), (answer) =>
+                isRepeated || answer.status < 400
+                  ? Effect.succeed(answer)
+                  : Effect.flatMap(credential.refused(answer, added), (again) =>
+                      again ? authorized(request, true) : Effect.succeed(answer)
+                    )
+              )
+          )
+
+  const answered = (request: Leaving, format?: WireFormat) =>
+    Effect.flatMap(authorized(request), (given) => {
+      const answer = format === undefined ? given : (platform?.answer?.(given, format) ?? given)
       const isSuccess = answer.status >= 200 && answer.status < 300
       if (isSuccess && isEmptyAnswer(answer)) return Effect.fail(answeredNothing())
       if (!isSuccess) return refused(answer, format)
@@ -56,12 +92,14 @@ export const makeHttpProvider = (
       Effect.fail(parseProviderError(dialect, format, answer, withoutSecrets, now))
     )
 
+  const requestOf: Platform["request"] =
+    platform?.request ?? ((format, model, streams, request) => ({ path: format.pathOf(model, streams), ...request }))
+
   const send: Provider["send"] = ({ body, deadline, format, headers: passed, model, streams }) => {
-    const headers = { ...dialect.headers, ...passed, ...fixed, "content-type": "application/json" }
-    const made = answered(
-      { method: "POST", path: base + format.pathOf(model, streams), headers, body, deadline },
-      format
-    )
+    const request = requestOf(format, model, streams, { headers: passed, body })
+    if (request === undefined) return Effect.fail(unservedThere)
+    const headers = { ...dialect.headers, ...request.headers, ...fixed, "content-type": "application/json" }
+    const made = answered({ method: "POST", path: base + request.path, headers, body: request.body, deadline }, format)
     return format.isCount ? made : Effect.flatMap(made, (answer) => holding(answer, format))
   }
 
@@ -80,14 +118,18 @@ export const makeHttpProvider = (
     return refused({ ...answer, status: statusOf(value.error) }, format)
   }
 
+  const modelsPath = platform?.modelsPath === undefined ? dialect.modelsPath : platform.modelsPath
+  const modelsIn = platform?.modelsIn ?? dialect.modelsIn
+
   const listModels = Effect.gen(function* () {
+    if (modelsPath === null) return yield* unlisted
     const { body } = yield* answered({
       method: "GET",
-      path: base + dialect.modelsPath,
+      path: base + modelsPath,
       headers: { ...dialect.headers, ...fixed },
       maxBytes: maxModelsBytes
     })
-    const listed = body instanceof Uint8Array ? dialect.modelsIn(parsedJson(utf8Text(body))) : undefined
+    const listed = body instanceof Uint8Array ? modelsIn(parsedJson(utf8Text(body))) : undefined
     return (
       listed ??
       (yield* failure("status", bad(502, "The provider's list of models cannot be read.", "provider-error"), false))
@@ -103,6 +145,14 @@ export const makeHttpProvider = (
 
   return { id, send, ...(stored === undefined ? {} : { stored }), listModels }
 }
+
+const unservedThere = failure(
+  "status",
+  bad(404, "The provider's platform does not serve this API.", "unsupported-api"),
+  false,
+  { received: 404 }
+)
+const unlisted = failure("status", bad(502, "The provider's platform lists no models.", "provider-error"), false)
 
 /** Parses an unsuccessful response. */
 const parseProviderError = (

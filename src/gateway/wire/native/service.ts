@@ -4,6 +4,7 @@ import { ValidationFailed } from "../../../kernel/problems/problems.ts"
 import { Connections } from "../../configuration/connections.ts"
 import {
   type BreakerState,
+  type CredentialHealth,
   type GatewayHealth,
   type GatewayModel,
   type ListedModel,
@@ -18,6 +19,7 @@ import { type ServedModel, type ConnectedProvider } from "../../configuration/ga
 import { GatewayConfiguration } from "../../configuration/service.ts"
 import { referenceOf } from "../../configuration/validate.ts"
 import { vendorAt } from "../../configuration/vendors-domain.ts"
+import { type CredentialState } from "../../providers/credential.ts"
 import { type Provider, type ProviderFailure } from "../../providers/provider.ts"
 import { Breakers } from "../../routing/breakers.ts"
 import { ProviderHealth } from "../../routing/router.ts"
@@ -94,6 +96,7 @@ export class Gateway extends Context.Service<
         const own = models.filter(({ provider }) => provider === running)
         const states = yield* Effect.forEach(own, ({ model }) => breakers.state(running.id, model))
         const last = statuses.last(running)
+        const now = yield* Clock.currentTimeMillis
         return {
           id: running.id,
           dialect: running.speaks.dialect,
@@ -101,7 +104,8 @@ export class Gateway extends Context.Service<
           breaker: worst(states),
           latencyMs: last?.latencyMs ?? null,
           lastError: last?.error ?? null,
-          checkedAt: last === undefined ? null : DateTime.makeUnsafe(last.at)
+          checkedAt: last === undefined ? null : DateTime.makeUnsafe(last.at),
+          credential: running.credential === undefined ? null : credentialHealth(running.credential.state(), now)
         }
       })
 
@@ -181,6 +185,19 @@ export class Gateway extends Context.Service<
   )
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(Connections.layer))
+}
+
+const credentialHealth = (state: CredentialState, now: number): CredentialHealth => {
+  const { expiresAt, failures, lastError, obtainedAt } = state
+  const isValid = expiresAt !== undefined && now < expiresAt
+  const failing = failures === 0 ? "unused" : "failed"
+  return {
+    status: isValid ? (failures === 0 ? "valid" : "stale") : failing,
+    obtainedAt: obtainedAt === undefined ? null : DateTime.makeUnsafe(obtainedAt),
+    expiresAt: expiresAt === undefined ? null : DateTime.makeUnsafe(expiresAt),
+    failures,
+    lastError: lastError ?? null
+  }
 }
 
 const isSound = ({ breaker, reachable }: ProviderHealthReport): boolean => reachable === true && breaker === "closed"

@@ -34,6 +34,7 @@ const Create = () => (
       options={{
         "sign-tokens": "sign tokens",
         "sign-statements": "sign statements",
+        "sign-assertions": "sign assertions to vendors",
         verify: "verify: trust the key of another party"
       }}
       defaultValue="sign-statements"

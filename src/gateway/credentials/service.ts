@@ -1,0 +1,140 @@
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import { Context, Effect, Exit, FileSystem, Layer, Redacted, Scope } from "effect"
+import { type Credential } from "../providers/credential.ts"
+import { providerCredentials } from "../providers/provider.ts"
+import { bad, failure } from "../providers/transport-failures.ts"
+import { type ConfiguredCredential } from "./domain.ts"
+import { entraToken } from "./entra.ts"
+import { anthropicOauthBeta, anthropicToken, openAiToken } from "./federation.ts"
+import { credentialSources, type CredentialSources, type ReadSecret } from "./sources.ts"
+import { type CredentialUnavailable, makeTokenSource, type Token } from "./token-source.ts"
+import { makeCredentialHttp } from "./vendor-exchange.ts"
+import { WorkloadIssuer } from "./workload-issuer.ts"
+
+/** A credential that changes: not a key, which is sent as it is. */
+export type ChangingCredential = Exclude<ConfiguredCredential, { readonly type: "key" }>
+
+/** A provider whose credential is to be opened. */
+export interface CredentialOwner {
+  readonly id: string
+  readonly credential: ChangingCredential
+  /** Whether its requests go to deployments by `api-version`. */
+  readonly isDeployment: boolean
+}
+
+/** The credentials of the configured providers. One that is configured as before keeps what it holds. */
+export class Credentials extends Context.Service<
+  Credentials,
+  {
+    open(owner: CredentialOwner, read: ReadSecret): Effect.Effect<Credential>
+    /** Ends those of all other providers. */
+    keepOnly(providers: ReadonlyArray<string>): Effect.Effect<void>
+  }
+>()("app/gateway/Credentials") {
+  static readonly layerNoDeps = Layer.effect(
+    Credentials,
+    Effect.gen(function* () {
+      const files = yield* FileSystem.FileSystem
+      const http = yield* makeCredentialHttp
+      const issuer = yield* WorkloadIssuer
+      const scope = yield* Effect.scope
+      const opened = new Map<
+        string,
+        { readonly as: string; readonly credential: Credential; readonly scope: Scope.Closeable }
+      >()
+
+      const tokenOf = (
+        { credential, isDeployment }: CredentialOwner,
+        sources: CredentialSources
+      ): Effect.Effect<Token, CredentialUnavailable> => {
+        switch (credential.type) {
+          case "entra":
+            return entraToken(
+              http,
+              sources,
+              credential,
+              isDeployment ? "https://cognitiveservices.azure.com/.default" : "https://ai.azure.com/.default"
+            )
+          case "federation":
+            return credential.vendor === "anthropic"
+              ? anthropicToken(http, sources, credential)
+              : openAiToken(http, sources, credential)
+        }
+      }
+
+      const close = (id: string) =>
+        Effect.suspend(() => {
+          const found = opened.get(id)
+          opened.delete(id)
+          return found === undefined ? Effect.void : Scope.close(found.scope, Exit.void)
+        })
+
+      const open = Effect.fn("Credentials.open")(function* (owner: CredentialOwner, read: ReadSecret) {
+        const as = JSON.stringify(owner)
+        const known = opened.get(owner.id)
+        if (known?.as === as) return known.credential
+        yield* close(owner.id)
+        const sources = credentialSources(files, read, (audience) => issuer.issue(owner.id, audience))
+        const own = yield* Scope.fork(scope)
+        const credential = yield* Scope.provide(bearer(tokenOf(owner, sources), betasOf(owner.credential)), own)
+        opened.set(owner.id, { as, credential, scope: own })
+        return credential
+      })
+
+      return Credentials.of({
+        open,
+        keepOnly: (providers) =>
+          Effect.forEach(
+            [...opened.keys()].filter((id) => !providers.includes(id)),
+            close,
+            { discard: true }
+          )
+      })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(WorkloadIssuer.layer, NodeFileSystem.layer)))
+}
+
+const betasOf = (credential: ChangingCredential): string | undefined =>
+  credential.type === "federation" && credential.vendor === "anthropic" ? anthropicOauthBeta : undefined
+
+/** What callers get in the place of an answer: why there is no credential concerns operators alone. */
+export const noCredential = failure(
+  "status",
+  bad(502, "The gateway has no valid credential for the provider.", providerCredentials),
+  false
+)
+
+const authorizationOf = (token: Redacted.Redacted) => `Bearer ${Redacted.value(token)}`
+
+/** A credential that is a bearer token (RFC 6750), with a beta of Anthropic's API that its requests need. */
+const bearer = Effect.fnUntraced(function* (
+  token: Effect.Effect<Token, CredentialUnavailable>,
+  beta: string | undefined
+) {
+  const source = yield* makeTokenSource(
+    Effect.tapError(token, ({ detail }) =>
+      Effect.logWarning(`A provider's credential could not be obtained: ${detail}`)
+    )
+  )
+  return {
+    authorize: ({ headers }) =>
+      source.get.pipe(
+        Effect.map((value) => ({
+          authorization: authorizationOf(value),
+          ...(beta === undefined
+            ? {}
+            : { "anthropic-beta": [headers["anthropic-beta"], beta].filter(Boolean).join(",") })
+        })),
+        Effect.mapError(() => noCredential)
+      ),
+    refused: ({ status }, sent) =>
+      status === 401 ? source.giveUp((value) => authorizationOf(value) === sent.authorization) : Effect.succeed(false),
+    secrets: () => {
+      const held = source.held()
+      return held === undefined ? [] : [Redacted.value(held)]
+    },
+    state: source.state
+  } satisfies Credential
+})

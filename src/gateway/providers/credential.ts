@@ -1,0 +1,36 @@
+import { type Effect } from "effect"
+import { type ProviderAnswer, type ProviderFailure } from "./provider.ts"
+
+/** A request as it leaves, which a credential authorizes: a signature covers all of it. */
+export interface LeavingRequest {
+  readonly method: string
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | Uint8Array
+}
+
+/** The state of a credential, as this replica knows it; times in milliseconds since 1970. */
+export interface CredentialState {
+  /** When the last one was obtained; undefined before the first. */
+  readonly obtainedAt: number | undefined
+  /** When it ends; undefined without one. */
+  readonly expiresAt: number | undefined
+  /** Attempts in a row that failed since. */
+  readonly failures: number
+  /** Why the last one failed, in words for operators without anything secret. */
+  readonly lastError: string | undefined
+}
+
+/** What authorizes requests to a provider, and changes while the provider is connected. */
+export interface Credential {
+  /** The headers that the request gets. */
+  authorize(request: LeavingRequest): Effect.Effect<Readonly<Record<string, string>>, ProviderFailure>
+  /**
+   * Whether a request that was refused may be sent again with another credential: the one that it was sent with, by its
+   * headers, is given up if the refusal is about it.
+   */
+  refused(answer: ProviderAnswer, sent: Readonly<Record<string, string>>): Effect.Effect<boolean>
+  /** What errors of the provider may not repeat. */
+  readonly secrets: () => ReadonlyArray<string>
+  readonly state: () => CredentialState
+}
