@@ -28,6 +28,18 @@ const referenceOf = (document: Schema.Top): string => {
     return SchemaAST.isArrays(ast) ? ast.rest.flatMap(membersOf) : []
   }
 
+  /** What tells a variant of a union apart: the members that have one value. */
+  const labelOf = ({ properties }: Json): string =>
+    Object.values<Json>(properties)
+      .flatMap((value) => (flat(value).enum?.length === 1 ? flat(value).enum : []))
+      .join(" ")
+
+  /** The variants of a union with what describes them; none of what is no union. */
+  const variantsOf = (value: Json, ast: SchemaAST.AST) =>
+    SchemaAST.isUnion(ast) && value.anyOf !== undefined
+      ? ast.types.map((type, index) => ({ type, schema: flat(value.anyOf[index]) }))
+      : []
+
   /** Where objects with several members are described, by what is said of these. */
   const described = new Map<string, string>()
 
@@ -36,8 +48,17 @@ const referenceOf = (document: Schema.Top): string => {
     return membersOf(ast).flatMap(({ name, type }) => {
       const value = flat(properties[name])
       const path = `${at}${String(name)}`
+      if (at.endsWith(").") && value.enum?.length === 1) return []
       const meaning = type.context?.annotations?.description
       if (typeof meaning !== "string") throw new Error(`Nothing says what ${path} means`)
+      const variants = variantsOf(value, type)
+      if (variants.length > 0) {
+        const labels = variants.map(({ schema }) => `\`${labelOf(schema)}\``).join(", ")
+        const needed = required.includes(name) ? "yes" : ""
+        return [`| \`${path}\` | object by its \`type\`: ${labels} | ${needed} | ${meaning} |`].concat(
+          variants.flatMap(({ schema, type }) => rows(schema, type, `${path}(${labelOf(schema)}).`))
+        )
+      }
       const [inner, within] = value.type === "array" ? [value.items, `${path}[].`] : [value, `${path}.`]
       const key = JSON.stringify(Object.entries(flat(inner).properties ?? {}))
       const before = described.get(key)

@@ -4,6 +4,7 @@ import { Effect, Layer } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { parse } from "yaml"
+import { credentialSeen } from "../../src/gateway/credentials/credential-metrics.ts"
 import * as RoutingMetrics from "../../src/gateway/routing/routing-metrics.ts"
 import * as GatewayMetrics from "../../src/gateway/telemetry/metrics.ts"
 import * as ProcessMetrics from "../../src/platform/observability/metrics.ts"
@@ -99,6 +100,7 @@ const misfortune = Effect.gen(function* () {
   RoutingMetrics.fellBack("one", "other")
   RoutingMetrics.breakerSeen("one", "model", "open")
   RoutingMetrics.attemptFailed("one", "timeout")
+  credentialSeen("one", { obtainedAt: undefined, expiresAt: undefined, failures: 1, lastError: "away" })
 })
 
 // A Redis and a storage that are not there: the service starts without them, and says so.

@@ -23,11 +23,17 @@ export interface ProviderStandIn {
   answer: Answerer
 }
 
+/** A body as JSON, or as text where it is none. */
 const readBody = async (request: http.IncomingMessage) => {
   const chunks: Array<Buffer> = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
   const text = Buffer.concat(chunks).toString("utf8")
-  return text === "" ? undefined : JSON.parse(text)
+  if (text === "") return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
 }
 
 export const json = (response: http.ServerResponse, status: number, body: unknown, headers = {}) => {

@@ -3,11 +3,12 @@ import { Context, Effect, Exit, FileSystem, Layer, Redacted, Scope } from "effec
 import { type Credential } from "../providers/credential.ts"
 import { providerCredentials } from "../providers/provider.ts"
 import { bad, failure } from "../providers/transport-failures.ts"
+import { credentialSeen } from "./credential-metrics.ts"
 import { type ConfiguredCredential } from "./domain.ts"
 import { entraToken } from "./entra.ts"
 import { anthropicOauthBeta, anthropicToken, openAiToken } from "./federation.ts"
 import { credentialSources, type CredentialSources, type ReadSecret } from "./sources.ts"
-import { type CredentialUnavailable, makeTokenSource, type Token } from "./token-source.ts"
+import { type CredentialUnavailable, makeTokenSource, type Token, type TokenSource } from "./token-source.ts"
 import { makeCredentialHttp } from "./vendor-exchange.ts"
 import { WorkloadIssuer } from "./workload-issuer.ts"
 
@@ -76,7 +77,11 @@ export class Credentials extends Context.Service<
         yield* close(owner.id)
         const sources = credentialSources(files, read, (audience) => issuer.issue(owner.id, audience))
         const own = yield* Scope.fork(scope)
-        const credential = yield* Scope.provide(bearer(tokenOf(owner, sources), betasOf(owner.credential)), own)
+        const source = yield* Scope.provide(
+          makeTokenSource(logged(tokenOf(owner, sources), owner.id), (state) => credentialSeen(owner.id, state)),
+          own
+        )
+        const credential = bearer(source, betasOf(owner.credential))
         opened.set(owner.id, { as, credential, scope: own })
         return credential
       })
@@ -96,6 +101,11 @@ export class Credentials extends Context.Service<
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(WorkloadIssuer.layer, NodeFileSystem.layer)))
 }
 
+const logged = <A>(obtain: Effect.Effect<A, CredentialUnavailable>, id: string) =>
+  Effect.tapError(obtain, ({ detail }) =>
+    Effect.logWarning(`The credential of the provider ${id} could not be obtained: ${detail}`)
+  )
+
 const betasOf = (credential: ChangingCredential): string | undefined =>
   credential.type === "federation" && credential.vendor === "anthropic" ? anthropicOauthBeta : undefined
 
@@ -109,32 +119,20 @@ export const noCredential = failure(
 const authorizationOf = (token: Redacted.Redacted) => `Bearer ${Redacted.value(token)}`
 
 /** A credential that is a bearer token (RFC 6750), with a beta of Anthropic's API that its requests need. */
-const bearer = Effect.fnUntraced(function* (
-  token: Effect.Effect<Token, CredentialUnavailable>,
-  beta: string | undefined
-) {
-  const source = yield* makeTokenSource(
-    Effect.tapError(token, ({ detail }) =>
-      Effect.logWarning(`A provider's credential could not be obtained: ${detail}`)
-    )
-  )
-  return {
-    authorize: ({ headers }) =>
-      source.get.pipe(
-        Effect.map((value) => ({
-          authorization: authorizationOf(value),
-          ...(beta === undefined
-            ? {}
-            : { "anthropic-beta": [headers["anthropic-beta"], beta].filter(Boolean).join(",") })
-        })),
-        Effect.mapError(() => noCredential)
-      ),
-    refused: ({ status }, sent) =>
-      status === 401 ? source.giveUp((value) => authorizationOf(value) === sent.authorization) : Effect.succeed(false),
-    secrets: () => {
-      const held = source.held()
-      return held === undefined ? [] : [Redacted.value(held)]
-    },
-    state: source.state
-  } satisfies Credential
+const bearer = (source: TokenSource<Redacted.Redacted>, beta: string | undefined): Credential => ({
+  authorize: ({ headers }) =>
+    source.get.pipe(
+      Effect.map((value) => ({
+        authorization: authorizationOf(value),
+        ...(beta === undefined ? {} : { "anthropic-beta": [headers["anthropic-beta"], beta].filter(Boolean).join(",") })
+      })),
+      Effect.mapError(() => noCredential)
+    ),
+  refused: ({ status }, sent) =>
+    status === 401 ? source.giveUp((value) => authorizationOf(value) === sent.authorization) : Effect.succeed(false),
+  secrets: () => {
+    const held = source.held()
+    return held === undefined ? [] : [Redacted.value(held)]
+  },
+  state: source.state
 })

@@ -35,12 +35,13 @@ const firstPauseMillis = 1000
 const longestPauseMillis = 30_000
 
 /**
- * Obtains credentials with `obtain`: once for all who wait, again in the background from a fifth of the lifetime, and five
+ * Obtains credentials with `obtain` and reports each outcome to `changed`: once for all who wait, again in the background from a fifth of the lifetime, and five
  * minutes at most, before the end. The last one serves until its own end whatever happens to the next. After a failure
  * callers fail at once until the next attempt, 1 to 30 s later, so that a service that is down is not flooded.
  */
 export const makeTokenSource = Effect.fnUntraced(function* <A>(
-  obtain: Effect.Effect<Obtained<A>, CredentialUnavailable>
+  obtain: Effect.Effect<Obtained<A>, CredentialUnavailable>,
+  changed: (state: CredentialState) => void = () => {}
 ): Effect.fn.Return<TokenSource<A>, never, Scope.Scope> {
   const clock = yield* Clock.Clock
   const scope = yield* Effect.scope
@@ -50,6 +51,13 @@ export const makeTokenSource = Effect.fnUntraced(function* <A>(
   let flight: Deferred.Deferred<A, CredentialUnavailable> | undefined
   let failures = 0
   let failed: { readonly why: CredentialUnavailable; readonly until: number } | undefined
+
+  const state = (): CredentialState => ({
+    obtainedAt,
+    expiresAt: held?.expiresAt,
+    failures,
+    lastError: failed?.why.detail
+  })
 
   const settle = (exit: Exit.Exit<Obtained<A>, CredentialUnavailable>) => {
     const now = clock.currentTimeMillisUnsafe()
@@ -75,7 +83,11 @@ export const makeTokenSource = Effect.fnUntraced(function* <A>(
     const made = Deferred.makeUnsafe<A, CredentialUnavailable>()
     flight = made
     return Effect.exit(obtain).pipe(
-      Effect.flatMap((exit) => Deferred.done(made, settle(exit))),
+      Effect.flatMap((exit) => {
+        const settled = settle(exit)
+        changed(state())
+        return Deferred.done(made, settled)
+      }),
       Effect.forkIn(scope),
       Effect.as(made)
     )
@@ -102,6 +114,6 @@ export const makeTokenSource = Effect.fnUntraced(function* <A>(
         return true
       }),
     held: () => held?.value,
-    state: () => ({ obtainedAt, expiresAt: held?.expiresAt, failures, lastError: failed?.why.detail })
+    state
   }
 })

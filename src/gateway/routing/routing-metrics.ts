@@ -1,24 +1,9 @@
 import { Context, Metric } from "effect"
+import { series } from "../../platform/observability/series.ts"
 import { type BreakerState } from "../configuration/domain.ts"
 
 const registry = Context.empty()
-const maxKnown = 1000
-
-/** Metrics by their attributes. The cache is cleared at a limit that only a long series of new configurations reaches. */
-const series = <M>(make: (one: string, other: string) => M) => {
-  const known = new Map<string, M>()
-  return (one: string, other: string): M => {
-    const key = `${one} ${other}`
-    let found = known.get(key)
-    if (found === undefined) {
-      if (known.size === maxKnown) known.clear()
-      known.set(key, (found = make(one, other)))
-    }
-    return found
-  }
-}
-
-const fallbacks = series((from, to) =>
+const fallbacks = series((from: string, to: string) =>
   Metric.counter("app.gateway.fallbacks", {
     description: "Calls that went on to another target, by the providers that they left and went to",
     attributes: { "app.provider.from": from, "app.provider.to": to, unit: "{call}" },
@@ -26,14 +11,14 @@ const fallbacks = series((from, to) =>
   })
 )
 
-const breakers = series((provider, model) =>
+const breakers = series((provider: string, model: string) =>
   Metric.gauge("app.gateway.breaker.state", {
     description: "Breaker of a provider's model as this replica last saw it: 0 closed, 1 half-open, 2 open",
     attributes: { "app.provider.id": provider, "gen_ai.request.model": model }
   })
 )
 
-const failures = series((provider, errorType) =>
+const failures = series((provider: string, errorType: string) =>
   Metric.counter("app.gateway.attempts.failed", {
     description: "Attempts that got no answer, by provider and by what went wrong",
     attributes: { "app.provider.id": provider, "error.type": errorType, unit: "{attempt}" },

@@ -5,6 +5,7 @@ import { anthropicCount, anthropicDialect } from "../../../src/gateway/formats/a
 import { type VendorDialect } from "../../../src/gateway/formats/format.ts"
 import { openAiChat, openAiDialect } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { ProviderClients } from "../../../src/gateway/providers/clients.ts"
+import { type Credential } from "../../../src/gateway/providers/credential.ts"
 import { makeHttpProvider } from "../../../src/gateway/providers/http-provider.ts"
 import { type Provider, type ProviderAnswer } from "../../../src/gateway/providers/provider.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
@@ -16,14 +17,16 @@ const clients = ProviderClients.layer.pipe(Layer.provide(Settings.layerMemory())
 const provider = Effect.fnUntraced(function* (
   answer: Answerer,
   vendor: VendorDialect = openAiDialect,
-  timeoutSeconds = 5
+  timeoutSeconds = 5,
+  credential?: Credential
 ) {
   const standIn = yield* startProvider(answer)
   const client = yield* (yield* ProviderClients).configured(undefined)
   const made = makeHttpProvider(client, vendor, {
     id: "p",
     baseUrl: `${standIn.url}/v1/`,
-    apiKey: Redacted.make("sk-test-1"),
+    apiKey: credential === undefined ? Redacted.make("sk-test-1") : undefined,
+    credential,
     headers: { "x-own": "1" },
     timeoutSeconds
   })
@@ -56,7 +59,51 @@ const textOf = Effect.fnUntraced(function* ({ body }: ProviderAnswer) {
 
 const refusal = (made: Provider) => Effect.flip(Effect.scoped(made.send(request)))
 
+/** A credential with numbered tokens, of which the first so many end while they are used. */
+const numberedTokens = (ended: number) => {
+  const authorized: Array<string> = []
+  let given = 0
+  const credential: Credential = {
+    authorize: () =>
+      Effect.sync(() => {
+        authorized.push(`Bearer token-${given + 1}`)
+        return { authorization: `Bearer token-${given + 1}` }
+      }),
+    refused: ({ status }, sent) =>
+      Effect.sync(() => {
+        if (status !== 401 || sent.authorization !== `Bearer token-${given + 1}`) return false
+        given += 1
+        return true
+      }),
+    secrets: () => [`token-${given + 1}`],
+    state: () => ({ obtainedAt: undefined, expiresAt: undefined, failures: 0, lastError: undefined })
+  }
+  const answer: Answerer = ({ headers }, response) =>
+    authorized.indexOf(headers.authorization ?? "") < ended
+      ? json(response, 401, { error: { message: `Bad token: ${headers.authorization}` } })
+      : json(response, 200, { choices: [{ message: { content: "Hello" } }], usage: { prompt_tokens: 1 } })
+  return { answer, credential }
+}
+
 describe("a provider over HTTP", () => {
+  it.live("is sent a request again with another credential where the first has ended, and once only", () =>
+    Effect.gen(function* () {
+      const one = numberedTokens(1)
+      const { provider: made, standIn } = yield* provider(one.answer, openAiDialect, 5, one.credential)
+      const { status } = yield* Effect.scoped(made.send(request))
+      assert.strictEqual(status, 200)
+      assert.deepStrictEqual(
+        standIn.requests.map(({ headers }) => headers.authorization),
+        ["Bearer token-1", "Bearer token-2"]
+      )
+      const two = numberedTokens(2)
+      const other = yield* provider(two.answer, openAiDialect, 5, two.credential)
+      const { error } = yield* refusal(other.provider)
+      assert.deepInclude(error, { status: 502, code: "provider-credentials" })
+      assert.lengthOf(other.standIn.requests, 2)
+    }).pipe(Effect.provide(clients))
+  )
+
   it.live("is sent the request with its own credentials, and nothing of the trace", () =>
     Effect.gen(function* () {
       const said = { choices: [{ message: { content: "ok" } }] }
