@@ -82,8 +82,9 @@ export class Connections extends Context.Service<
         const changing = given === undefined || given.type === "key" ? undefined : given
         const credential =
           changing &&
-          (yield* credentials.open({ id, credential: changing, isDeployment: apiVersion !== undefined }, (secret) =>
-            keys.read(secret, configured.baseUrl)
+          (yield* credentials.open(
+            { id, baseUrl: configured.baseUrl, credential: changing, isDeployment: apiVersion !== undefined },
+            (secret) => keys.read(secret, configured.baseUrl)
           ))
         const headers: Record<string, string> = {}
         const warnings = read !== undefined && read.key === undefined ? [`Provider ${id}: ${read.warning}`] : []

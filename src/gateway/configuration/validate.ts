@@ -1,6 +1,7 @@
 import { X509Certificate } from "node:crypto"
 import { uuidIn } from "../../kernel/identifier.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
+import { awsScopeOf } from "../credentials/aws.ts"
 import { type ConfiguredCredential } from "../credentials/domain.ts"
 import { ownApis, type ProviderApi } from "../formats/domain.ts"
 import { spoken } from "../formats/registry/formats.ts"
@@ -45,6 +46,7 @@ const secretsOf = (
       return [[["credential", "value"], credential.value]]
     case "entra":
       return credential.secret === undefined ? [] : [[["credential", "secret"], credential.secret]]
+    case "aws":
     case "federation":
       return []
   }
@@ -126,6 +128,11 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
     if (credential !== undefined && (apiKey !== undefined || dialect === "loopback")) {
       const message = dialect === "loopback" ? "The loopback needs no credential" : "Expected this or apiKey, not both"
       faults.push({ path: [...at, "credential"], message })
+    }
+    if (credential?.type === "aws" && awsScopeOf(provider.baseUrl, credential) === undefined) {
+      const message =
+        "Expected a host that names its service and region, as bedrock-runtime.eu-central-1.amazonaws.com, or `region`"
+      faults.push({ path: [...at, "baseUrl"], message })
     }
     if (!platformDialects[platform].includes(dialect)) {
       const message = `Expected a dialect that the platform serves: ${platformDialects[platform].join(", ")}`

@@ -80,6 +80,33 @@ export const EntraCredential = Schema.Struct({
 }).annotate({ identifier: "EntraCredential" })
 export type EntraCredential = typeof EntraCredential.Type
 
+/** Keys of AWS, with which each request is signed. */
+export const AwsCredential = Schema.Struct({
+  type: Schema.Literal("aws"),
+  roleArn: member(
+    optional(
+      matching(
+        /^arn:aws[a-z-]*:iam::\d{12}:role\/[\x21-\x7e]{1,512}$/u,
+        "the ARN of a role",
+        "arn:aws:iam::123456789012:role/gateway"
+      )
+    ),
+    "The role whose keys are used; those of the environment, the container or the machine unless given"
+  ),
+  region: member(
+    optional(matching(/^[a-z]{2}(?:-[a-z]+)+-\d+$/u, "a region of AWS", "eu-central-1")),
+    "The region; as the host's name says unless given"
+  ),
+  externalId: member(
+    optional(matching(/^[\w+=,.@:/-]{2,1224}$/u, "an external id of AWS", "a-1")),
+    "What the role's trust policy asks for; nothing unless given"
+  ),
+  assertion: assertion(
+    "`AWS_WEB_IDENTITY_TOKEN_FILE` if that is set, else the other keys of the environment, the container or the machine,"
+  )
+}).annotate({ identifier: "AwsCredential" })
+export type AwsCredential = typeof AwsCredential.Type
+
 const audience = (usual: string) =>
   member(
     optional(matching(/^[\x21-\x7e]{1,500}$/u, "visible ASCII without spaces", usual)),
@@ -113,6 +140,7 @@ export type OpenAiFederation = typeof OpenAiFederation.Type
 /** How a provider is authorized without a key that stays. */
 export const ConfiguredCredential = Schema.Union([
   KeyCredential,
+  AwsCredential,
   EntraCredential,
   AnthropicFederation,
   OpenAiFederation

@@ -3,12 +3,14 @@ import { Context, Effect, Exit, FileSystem, Layer, Redacted, Scope } from "effec
 import { type Credential } from "../providers/credential.ts"
 import { providerCredentials } from "../providers/provider.ts"
 import { bad, failure } from "../providers/transport-failures.ts"
+import { awsSigner } from "./aws-signer.ts"
+import { awsKeys, awsScopeOf } from "./aws.ts"
 import { credentialSeen } from "./credential-metrics.ts"
 import { type ConfiguredCredential } from "./domain.ts"
 import { entraToken } from "./entra.ts"
 import { anthropicOauthBeta, anthropicToken, openAiToken } from "./federation.ts"
 import { credentialSources, type CredentialSources, type ReadSecret } from "./sources.ts"
-import { type CredentialUnavailable, makeTokenSource, type Token, type TokenSource } from "./token-source.ts"
+import { CredentialUnavailable, makeTokenSource, type Obtained, type TokenSource } from "./token-source.ts"
 import { makeCredentialHttp } from "./vendor-exchange.ts"
 import { WorkloadIssuer } from "./workload-issuer.ts"
 
@@ -18,6 +20,7 @@ export type ChangingCredential = Exclude<ConfiguredCredential, { readonly type: 
 /** A provider whose credential is to be opened. */
 export interface CredentialOwner {
   readonly id: string
+  readonly baseUrl: string
   readonly credential: ChangingCredential
   /** Whether its requests go to deployments by `api-version`. */
   readonly isDeployment: boolean
@@ -44,24 +47,35 @@ export class Credentials extends Context.Service<
         { readonly as: string; readonly credential: Credential; readonly scope: Scope.Closeable }
       >()
 
-      const tokenOf = (
-        { credential, isDeployment }: CredentialOwner,
+      const sourceOf = <A>(id: string, obtain: Effect.Effect<Obtained<A>, CredentialUnavailable>) =>
+        makeTokenSource(
+          Effect.tapError(obtain, ({ detail }) =>
+            Effect.logWarning(`The credential of the provider ${id} could not be obtained: ${detail}`)
+          ),
+          (state) => credentialSeen(id, state)
+        )
+
+      const made = Effect.fnUntraced(function* (
+        { baseUrl, credential, id, isDeployment }: CredentialOwner,
         sources: CredentialSources
-      ): Effect.Effect<Token, CredentialUnavailable> => {
+      ): Effect.fn.Return<Credential, never, Scope.Scope> {
         switch (credential.type) {
-          case "entra":
-            return entraToken(
-              http,
-              sources,
-              credential,
-              isDeployment ? "https://cognitiveservices.azure.com/.default" : "https://ai.azure.com/.default"
-            )
+          case "aws": {
+            const scope = awsScopeOf(baseUrl, credential)
+            const keys = scope === undefined ? Effect.fail(noScope) : awsKeys(http, sources, credential, scope)
+            return awsSigner(yield* sourceOf(id, keys), scope ?? nowhere, noCredential)
+          }
+          case "entra": {
+            const resource = isDeployment ? "cognitiveservices" : "ai"
+            const scope = `https://${resource}.azure.com/.default`
+            return bearer(yield* sourceOf(id, entraToken(http, sources, credential, scope)))
+          }
           case "federation":
             return credential.vendor === "anthropic"
-              ? anthropicToken(http, sources, credential)
-              : openAiToken(http, sources, credential)
+              ? bearer(yield* sourceOf(id, anthropicToken(http, sources, credential)), anthropicOauthBeta)
+              : bearer(yield* sourceOf(id, openAiToken(http, sources, credential)))
         }
-      }
+      })
 
       const close = (id: string) =>
         Effect.suspend(() => {
@@ -77,11 +91,7 @@ export class Credentials extends Context.Service<
         yield* close(owner.id)
         const sources = credentialSources(files, read, (audience) => issuer.issue(owner.id, audience))
         const own = yield* Scope.fork(scope)
-        const source = yield* Scope.provide(
-          makeTokenSource(logged(tokenOf(owner, sources), owner.id), (state) => credentialSeen(owner.id, state)),
-          own
-        )
-        const credential = bearer(source, betasOf(owner.credential))
+        const credential = yield* Scope.provide(made(owner, sources), own)
         opened.set(owner.id, { as, credential, scope: own })
         return credential
       })
@@ -101,13 +111,8 @@ export class Credentials extends Context.Service<
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(WorkloadIssuer.layer, NodeFileSystem.layer)))
 }
 
-const logged = <A>(obtain: Effect.Effect<A, CredentialUnavailable>, id: string) =>
-  Effect.tapError(obtain, ({ detail }) =>
-    Effect.logWarning(`The credential of the provider ${id} could not be obtained: ${detail}`)
-  )
-
-const betasOf = (credential: ChangingCredential): string | undefined =>
-  credential.type === "federation" && credential.vendor === "anthropic" ? anthropicOauthBeta : undefined
+const nowhere = { service: "", region: "" }
+const noScope = new CredentialUnavailable({ detail: "The host names no region, and no other is given" })
 
 /** What callers get in the place of an answer: why there is no credential concerns operators alone. */
 export const noCredential = failure(
@@ -119,7 +124,7 @@ export const noCredential = failure(
 const authorizationOf = (token: Redacted.Redacted) => `Bearer ${Redacted.value(token)}`
 
 /** A credential that is a bearer token (RFC 6750), with a beta of Anthropic's API that its requests need. */
-const bearer = (source: TokenSource<Redacted.Redacted>, beta: string | undefined): Credential => ({
+const bearer = (source: TokenSource<Redacted.Redacted>, beta?: string): Credential => ({
   authorize: ({ headers }) =>
     source.get.pipe(
       Effect.map((value) => ({

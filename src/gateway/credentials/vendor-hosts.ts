@@ -7,6 +7,8 @@ const hostsOf = (credential: ConfiguredCredential): ReadonlyArray<string> | unde
       return undefined
     case "entra":
       return [".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com"]
+    case "aws":
+      return [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"]
     case "federation":
       return credential.vendor === "anthropic" ? ["api.anthropic.com"] : ["api.openai.com", ".api.openai.com"]
   }
