@@ -47,14 +47,6 @@ export class Credentials extends Context.Service<
         { readonly as: string; readonly credential: Credential; readonly scope: Scope.Closeable }
       >()
 
-      const sourceOf = <A>(id: string, obtain: Effect.Effect<Obtained<A>, CredentialUnavailable>) =>
-        makeTokenSource(
-          Effect.tapError(obtain, ({ detail }) =>
-            Effect.logWarning(`The credential of the provider ${id} could not be obtained: ${detail}`)
-          ),
-          (state) => credentialSeen(id, state)
-        )
-
       const made = Effect.fnUntraced(function* (
         { baseUrl, credential, id, isDeployment }: CredentialOwner,
         sources: CredentialSources
@@ -110,6 +102,14 @@ export class Credentials extends Context.Service<
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(WorkloadIssuer.layer, NodeFileSystem.layer)))
 }
+
+const sourceOf = <A>(id: string, obtain: Effect.Effect<Obtained<A>, CredentialUnavailable>) =>
+  makeTokenSource(
+    Effect.tapError(obtain, ({ detail }) =>
+      Effect.logWarning(`The credential of the provider ${id} could not be obtained: ${detail}`)
+    ),
+    (state) => credentialSeen(id, state)
+  )
 
 const nowhere = { service: "", region: "" }
 const noScope = new CredentialUnavailable({ detail: "The host names no region, and no other is given" })
