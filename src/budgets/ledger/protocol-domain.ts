@@ -177,10 +177,20 @@ export interface PriceTerms {
   readonly isUnpriced?: boolean
   /** Tokens with a price of their own within those of text, by their class. */
   readonly tokens?: Readonly<Record<string, number>>
+  /** What was billed by other units than tokens. */
+  readonly units?: ReadonlyArray<UnitTerms>
   /** Of a provider that is to report its cost: whether it did, and the charge is that. */
   readonly cost?: "reported" | "unreported"
   /** The parts of the tokens that other models read and wrote, and what these cost. */
   readonly models?: ReadonlyArray<OtherModelTerms>
+}
+
+/** Units of one kind, with their price and what they cost in US dollars. */
+export interface UnitTerms {
+  readonly unit: string
+  readonly quantity: number
+  readonly usdPerUnit: number
+  readonly costUsd: number
 }
 
 /** What another model than the one that was asked for read and wrote, and what that cost in US dollars. */

@@ -5,7 +5,8 @@ import {
   type OtherModel,
   type Served,
   type TokenUsage,
-  type ToolUses
+  type ToolUses,
+  type UsageUnits
 } from "../formats/domain.ts"
 import {
   type Ceiling,
@@ -17,12 +18,14 @@ import {
   servedWhen,
   serviceKey,
   type ServiceRates,
-  type ToolFees
+  type ToolFees,
+  type UnitRates
 } from "./rate-domain.ts"
+import { unitCost, unitRatesOf } from "./unit-costs.ts"
 
 const tokensPerRate = 1_000_000n
 
-type Classes = Omit<Prices, "longContext" | "toolUses" | "factors">
+type Classes = Omit<Prices, "longContext" | "toolUses" | "factors" | keyof UnitRates>
 
 /** The classes of media, each with the class of text that contains it. */
 const mediaClasses = media.flatMap((medium) => [
@@ -90,7 +93,7 @@ const ceilingOf = (aboveTokens: number, rates: Rates): Ceiling => {
 type Stages = Pick<RateSet, "basic" | "longContext">
 
 const stagesOf = (
-  { longContext = [], ...prices }: Omit<Prices, "toolUses" | "factors">,
+  { longContext = [], ...prices }: Omit<Prices, "toolUses" | "factors" | keyof UnitRates>,
   rules: PriceRules,
   least?: Rates
 ): Stages => {
@@ -214,7 +217,13 @@ export const rateTable = (
 ): RateTable => {
   const usual = stagesOf(prices, rules)
   const services = servicesOf(usual, factors, rules)
-  return { ...withCeilings(usual), toolFees, ...(services === undefined ? {} : { services }) }
+  const unitRates = unitRatesOf(prices)
+  return {
+    ...withCeilings(usual),
+    toolFees,
+    ...(unitRates === undefined ? {} : { unitRates }),
+    ...(services === undefined ? {} : { services })
+  }
 }
 
 /** Whether a table has a price for all that an answer names of its service. */
@@ -302,16 +311,17 @@ export type TableOf = (model: string) => RateTable | undefined
 const noTable: TableOf = () => undefined
 
 /**
- * What a usage costs in nano-dollars: each token in one class, each class rounded up once, and each use of a tool. What other
- * models read and wrote is charged by their prices, or where these are not known by the model's own.
+ * What a usage costs in nano-dollars: each token in one class, each class rounded up once, each use of a tool and each other
+ * unit. What other models read and wrote is charged by their prices, or where these are not known by the model's own.
  */
 export const costOf = (usage: TokenUsage, table: RateTable, tableOf: TableOf = noTable): bigint => {
   const { otherModels, served } = usage
-  if (otherModels === undefined) return costOfModel(usage, table)
+  const units = unitCost(usage.units, table)
+  if (otherModels === undefined) return units + costOfModel(usage, table)
   const serving = served === undefined ? {} : { served }
   return otherModels.reduce(
     (sum, other) => sum + costOfModel({ ...other.usage, ...serving }, tableOf(other.model) ?? table),
-    costOfModel(withoutOthers(usage, otherModels), table)
+    units + costOfModel(withoutOthers(usage, otherModels), table)
   )
 }
 
@@ -351,6 +361,8 @@ const mediaLines = { input: 10n, output: 5n }
 export interface CostTerms {
   /** What the tools cost that a provider runs. */
   readonly maxFees?: ((fees: ToolFees) => bigint) | undefined
+  /** The most that is billed by other units than tokens. */
+  readonly maxUnits?: UsageUnits | undefined
   /** What the answer may name of its service at one of the tables; any whose price is known unless given. */
   readonly servedAt?: ((index: number) => MaybeServed) | undefined
   /** Whether the model reads no media, and writes none. */
@@ -363,11 +375,11 @@ export const costBound = (
   inputTokens: number,
   outputTokens: number,
   tables: ReadonlyArray<RateTable>,
-  { maxFees, readsText = false, servedAt, writesText = false }: CostTerms = {}
+  { maxFees, maxUnits, readsText = false, servedAt, writesText = false }: CostTerms = {}
 ): bigint => {
   let bound = 0n
   for (const [index, table] of tables.entries()) {
-    const fees = maxFees === undefined ? 0n : maxFees(table.toolFees)
+    const fees = (maxFees === undefined ? 0n : maxFees(table.toolFees)) + unitCost(maxUnits, table)
     const sets = table.services === undefined ? [table] : setsAt(table, servedAt?.(index) ?? anyService)
     for (const { ceilings } of sets) {
       for (const rates of ceilings) {

@@ -55,6 +55,34 @@ export const ToolFees = Schema.Struct({
 } satisfies Record<BilledTool | "webSearchUnit", unknown>).annotate({ identifier: "ToolFees" })
 export type ToolFees = typeof ToolFees.Type
 
+const unitPrice = (description: string, example: bigint) =>
+  Schema.optionalKey(UsdOrZero.annotate({ examples: [example] })).pipe(Schema.annotateKey({ description }))
+
+const ImagePrice = Schema.Struct({
+  size: Schema.optionalKey(text(1, 63).annotate({ examples: ["1024x1024"] })).pipe(
+    Schema.annotateKey({ description: "Any unless given" })
+  ),
+  quality: Schema.optionalKey(text(1, 63).annotate({ examples: ["hd"] })).pipe(
+    Schema.annotateKey({ description: "Any unless given" })
+  ),
+  usd: UsdOrZero.annotate({ examples: [40_000_000n] }).pipe(Schema.annotateKey({ description: "An image" }))
+}).annotate({ identifier: "ImagePrice" })
+
+/** Prices of units other than tokens. */
+export const unitPrices = {
+  requestUsd: unitPrice("A request, besides all else", 5_000_000n),
+  searchUnitUsd: unitPrice("A search unit, as rerankers are billed by: a query with up to 100 documents", 2_000_000n),
+  characterUsd: unitPrice("A character of a text that is spoken", 15_000n),
+  audioSecondUsd: unitPrice("A second of audio", 100_000n),
+  pageUsd: unitPrice("A page of a document", 1_000_000n),
+  image: Schema.optionalKey(Schema.Array(ImagePrice).pipe(Schema.check(Schema.isMaxLength(100)))).pipe(
+    Schema.annotateKey({
+      description:
+        "An image that is made, by its size and quality; the dearest of those that may be meant, or of all where none is"
+    })
+  )
+}
+
 const TokenCount = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
 
 const longContext = Schema.optionalKey(
@@ -133,10 +161,11 @@ export const PriceFactor = Schema.Struct({
   .annotate({ identifier: "PriceFactor" })
 export type PriceFactor = typeof PriceFactor.Type
 
-/** Token prices of a model as configured; a class without a price costs as much as the class that contains it. */
+/** Prices of a model as configured; a class of tokens without a price costs as much as the class that contains it. */
 export const Prices = Schema.Struct({
   ...classes,
   ...mediaClasses,
+  ...unitPrices,
   toolUses: Schema.optionalKey(ToolFees).pipe(
     Schema.annotateKey({
       description:
@@ -166,9 +195,12 @@ export const Prices = Schema.Struct({
 }).annotate({
   identifier: "ModelPrices",
   description:
-    "US dollars per million tokens; a request with more input than `aboveTokens` costs those prices as a whole; `toolUses` are US dollars a use"
+    "US dollars per million tokens; a request with more input than `aboveTokens` costs those prices as a whole; `toolUses` are US dollars a use, and what names another unit is US dollars a unit"
 })
 export type Prices = typeof Prices.Type
+
+/** Nano-dollars of each unit that has a price. */
+export type UnitRates = Pick<Prices, keyof typeof unitPrices>
 
 /** Nano-dollars per million tokens of each class; of a medium only where it has a price of its own. */
 export interface Rates extends Readonly<Partial<Record<MediaClass, bigint>>> {
@@ -202,6 +234,8 @@ export interface RateSet {
 export interface RateTable extends RateSet {
   /** Nano-dollars of a use; a tool that is missing has no known fee. */
   readonly toolFees: ToolFees
+  /** Undefined where only tokens and tools cost something. */
+  readonly unitRates?: UnitRates | undefined
   /** Those of other services, where they have some. */
   readonly services?: ServiceRates | undefined
 }

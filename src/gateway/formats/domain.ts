@@ -26,6 +26,20 @@ export type MediaClass = `${Medium}${ContainingClass}`
 /** The parts of each class that are audio, images or video. */
 export type MediaTokens = { readonly [Class in MediaClass]?: number }
 
+/** What vendors count besides tokens, or instead of them. */
+export const countedUnits = ["searchUnits", "characters", "audioMilliseconds", "pages"] as const
+export type CountedUnit = (typeof countedUnits)[number]
+
+/** Images of one kind; a size or a quality that is missing may be any. */
+export interface ImageUnits {
+  readonly count: number
+  readonly size?: string | undefined
+  readonly quality?: string | undefined
+}
+
+/** Units by their kind. */
+export type UsageUnits = { readonly [Unit in CountedUnit]?: number } & { readonly images?: ReadonlyArray<ImageUnits> }
+
 /** What an answer names of the service that it was given, where that is not the usual one. */
 export interface Served {
   readonly tier?: string | undefined
@@ -52,6 +66,8 @@ export interface TokenUsage {
   readonly reasoningTokens: number
   /** Uses of tools that the provider bills beside the tokens; absent where there were none. */
   readonly toolUses?: ToolUses
+  /** What is billed by another unit than tokens; absent where nothing is. */
+  readonly units?: UsageUnits
   /** Absent where all tokens are of text, as far as the provider reports. */
   readonly media?: MediaTokens
   /** Absent where it is the usual service. */
@@ -71,7 +87,7 @@ export interface OtherModel {
 }
 
 /** What an answer reports besides its tokens. */
-export type UsageExtras = Pick<TokenUsage, "toolUses" | "served" | "reportedCost">
+export type UsageExtras = Pick<TokenUsage, "toolUses" | "units" | "served" | "reportedCost">
 
 export const noUsage: TokenUsage = {
   inputTokens: 0,

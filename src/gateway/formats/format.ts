@@ -8,7 +8,8 @@ import {
   type Operation,
   type PromptCache,
   type ProviderApi,
-  type TokenUsage
+  type TokenUsage,
+  type UsageUnits
 } from "./domain.ts"
 import { type ErrorWriter } from "./error-writer.ts"
 import { type DialectError, type ProviderError } from "./errors.ts"
@@ -45,6 +46,7 @@ export interface FormatTarget {
   readonly rates?: {
     readonly basic: { readonly input: bigint; readonly output: bigint }
     readonly toolFees: { readonly webSearch?: bigint; readonly webSearchUnit?: "use" | "request" }
+    readonly unitRates?: { readonly requestUsd?: bigint } | undefined
   } | null
   /** Which marks requests get for a cache that needs them; the format's default if undefined. */
   readonly promptCache?: PromptCache | undefined
@@ -265,6 +267,8 @@ export interface WireFormat {
   /** Whether a whole answer may have more values than are looked through: vectors have millions. */
   readonly isVast?: boolean
   usageIn(value: unknown): TokenUsage | undefined
+  /** What an answer or an event reports in other units than tokens, where the API has some; undefined if nothing. */
+  unitsIn?(value: unknown, request: Json): UsageUnits | undefined
   /** What an answer or an event names of how it was served; undefined if nothing. */
   servedIn(value: unknown, headers: Readonly<Record<string, string>>): ServedNames | undefined
   /** Whether a whole answer has content: a text, a call, an image, or vectors. */

@@ -34,13 +34,13 @@ const heldPrices = ({ provider: given }: Json, { provider: { costPath }, rates =
   if (rates === null || !isRouterCost(costPath)) return {}
   const routing = isJson(given) ? given : {}
   const asked = isJson(routing.max_price) ? routing.max_price : {}
-  const { basic, toolFees } = rates
-  const perRequest = toolFees.webSearchUnit === "request" ? (toolFees.webSearch ?? 0n) : 0n
+  const { basic, toolFees, unitRates } = rates
+  const perSearch = toolFees.webSearchUnit === "request" ? (toolFees.webSearch ?? 0n) : 0n
   const max_price = {
     ...asked,
     prompt: leastPrice(asked.prompt, usdOf(basic.input)),
     completion: leastPrice(asked.completion, usdOf(basic.output)),
-    request: leastPrice(asked.request, usdOf(perRequest))
+    request: leastPrice(asked.request, usdOf(perSearch + (unitRates?.requestUsd ?? 0n)))
   }
   return { provider: { ...routing, max_price } }
 }

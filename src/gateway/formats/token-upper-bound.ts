@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer"
 import { isJson, listIn, textIn, type Json } from "../../kernel/json/parsed-json.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
-import { media } from "./domain.ts"
+import { media, type UsageUnits } from "./domain.ts"
 import { type ProviderTools, type Unbounded } from "./provider-tools.ts"
 import { type ServedNames, servedName, serviceMembers } from "./served-domain.ts"
 import { type ModelTraits } from "./traits-domain.ts"
@@ -36,6 +36,8 @@ export interface TokenUpperBound {
   readonly writesText?: boolean | undefined
   /** The tools that the provider runs; the input tokens are those of the request alone. */
   readonly tools?: ProviderTools | undefined
+  /** The most that is billed by other units than tokens; it is charged where the answer does not report them. */
+  readonly units?: UsageUnits | undefined
   /** Members whose cost cannot be bounded in advance. */
   readonly unbounded: ReadonlyArray<Unbounded>
 }

@@ -1,5 +1,12 @@
+import { type Json } from "../../kernel/json/parsed-json.ts"
 import { nanoUsdUp } from "../../kernel/usd.ts"
-import { type ReportedCost, type Served, type TokenUsage, type UsageExtras } from "../formats/domain.ts"
+import {
+  type ReportedCost,
+  type Served,
+  type TokenUsage,
+  type UsageExtras,
+  type UsageUnits
+} from "../formats/domain.ts"
 import { type WireFormat } from "../formats/format.ts"
 import { type ProviderTools } from "../formats/provider-tools.ts"
 import { servedName } from "../formats/served-domain.ts"
@@ -10,7 +17,8 @@ import { ToolUseReader } from "./tool-uses.ts"
 export interface ChargeTermsOptions {
   /** The tools of the request. */
   readonly tools: ProviderTools | undefined
-  readonly format: Pick<WireFormat, "servedIn">
+  readonly format: Pick<WireFormat, "servedIn" | "unitsIn">
+  readonly request: Json
   readonly headers: Readonly<Record<string, string>>
   /** The path of the cost that the provider reports, if it is to. */
   readonly costPath: ReadonlyArray<string> | undefined
@@ -24,6 +32,7 @@ export class ChargeTerms {
   private speed: unknown
   private geo: unknown
   private costNanoUsd: bigint | undefined
+  private units: UsageUnits | undefined
 
   constructor(options: ChargeTermsOptions) {
     this.options = options
@@ -32,7 +41,7 @@ export class ChargeTerms {
 
   read(value: unknown): void {
     this.tools.read(value)
-    const { costPath, format, headers } = this.options
+    const { costPath, format, headers, request } = this.options
     const names = format.servedIn(value, headers)
     if (names !== undefined) {
       // The last is what the answer was served with; earlier ones may repeat what was asked for.
@@ -41,13 +50,15 @@ export class ChargeTerms {
       this.geo = names.geo ?? this.geo
     }
     if (costPath !== undefined) this.cost(value, costPath)
+    if (format.unitsIn !== undefined) this.units = format.unitsIn(value, request) ?? this.units
   }
 
   get extras(): UsageExtras {
-    const { reportedCost: cost, served } = this
+    const { reportedCost: cost, served, units } = this
     const { uses } = this.tools
     return {
       ...(uses === undefined ? {} : { toolUses: uses }),
+      ...(units === undefined ? {} : { units }),
       ...(served === undefined ? {} : { served }),
       ...(cost === undefined ? {} : { reportedCost: cost })
     }
@@ -55,9 +66,10 @@ export class ChargeTerms {
 
   /** A usage with what was read beside it. */
   complete(usage: TokenUsage): TokenUsage {
-    const { reportedCost: cost, served } = this
+    const { reportedCost: cost, served, units } = this
     const { uses } = this.tools
-    return uses === undefined && served === undefined && cost === undefined ? usage : { ...usage, ...this.extras }
+    const isUsual = uses === undefined && units === undefined && served === undefined && cost === undefined
+    return isUsual ? usage : { ...usage, ...this.extras }
   }
 
   private get served(): Served | undefined {

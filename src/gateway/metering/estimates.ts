@@ -106,6 +106,7 @@ const estimateWith = (
       priced.map(({ rates }) => rates),
       {
         maxFees: tools?.maxFees,
+        maxUnits: bound.units,
         servedAt: (index) => maybeServed(bound.asksFor, priced[index]?.vendor, pinsService),
         readsText: bound.mediaTokens === 0 && bound.elsewhere === undefined && tools === undefined,
         writesText: bound.writesText === true
@@ -134,7 +135,8 @@ const isPricedAt = ({ pricedAs }: Unbounded, targets: ReadonlyArray<ModelTarget>
 /** More than any model reads. */
 const maxTokens = 2_147_483_647
 
-const isFree = ({ rates }: ModelTarget): boolean => rates !== null && costBound(maxTokens, 1, [rates]) === 0n
+const isFree = ({ rates }: ModelTarget): boolean =>
+  rates !== null && rates.unitRates === undefined && costBound(maxTokens, 1, [rates]) === 0n
 
 /** The maximum usage and cost of a call at the most expensive of its targets; fails if it is unknown but required. */
 export const estimateOf = (terms: EstimateTerms): Effect.Effect<Estimate, GatewayError> => {

@@ -4,12 +4,14 @@ import {
   type CallDetails,
   type CallError,
   type OtherModelTerms,
-  type PriceTerms
+  type PriceTerms,
+  type UnitTerms
 } from "../../budgets/ledger/protocol-domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { usdOf } from "../../kernel/usd.ts"
 import { costOf, isPriced, pricedMedia, ratesAt, ratesFor, type TableOf } from "../catalog/cost.ts"
 import { type Rates, type RateTable } from "../catalog/rate-domain.ts"
+import { completedUnits, type UnitCharge, unitCharges } from "../catalog/unit-costs.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { answerErrorOf, callerLeft } from "../errors/call-error.ts"
 import {
@@ -262,7 +264,15 @@ export class UsageMeter {
   /** The cost of a usage at the target that served it; 0 if the price is unknown. */
   cost(usage: TokenUsage): bigint {
     const rates = this.target?.rates ?? null
-    return usage.reportedCost?.nanoUsd ?? (rates === null ? 0n : costOf(usage, rates, this.tableOf))
+    return usage.reportedCost?.nanoUsd ?? (rates === null ? 0n : costOf(this.withUnits(usage), rates, this.tableOf))
+  }
+
+  /** A usage with the most of each unit that has a price and was not reported. */
+  private withUnits(usage: TokenUsage): TokenUsage {
+    const rates = this.target?.rates?.unitRates === undefined ? null : this.target.rates
+    if (rates === null || usage.reportedCost?.nanoUsd !== undefined) return usage
+    const units = completedUnits(usage.units, this.call.bound.units, rates)
+    return units === usage.units || units === undefined ? usage : { ...usage, units }
   }
 
   /** The prices of another model of the target's provider. */
@@ -270,10 +280,14 @@ export class UsageMeter {
     this.target === undefined ? undefined : this.call.ratesOf(this.target.provider.id, model)
 
   /** A new reader of what the charge of an answer depends on besides its tokens. */
-  makeChargeTerms(format: Pick<WireFormat, "servedIn">, headers: Readonly<Record<string, string>>): ChargeTerms {
+  makeChargeTerms(
+    format: Pick<WireFormat, "servedIn" | "unitsIn">,
+    headers: Readonly<Record<string, string>>
+  ): ChargeTerms {
     return new ChargeTerms({
       tools: this.call.bound.tools,
       format,
+      request: this.call.body,
       headers,
       costPath: this.target?.provider.costPath
     })
@@ -461,7 +475,7 @@ export class UsageMeter {
       usage,
       method,
       rates: rates === null || usage?.reportedCost?.nanoUsd !== undefined ? null : ratesText(rates, usage),
-      priceTerms: usage && priceTermsOf(rates, usage, this.tableOf),
+      priceTerms: usage && method !== "released" ? priceTermsOf(rates, usage, this.tableOf) : undefined,
       catalogueVersion: call.catalogueVersion,
       latencyMs: now - this.startedAt,
       upstreamLatencyMs: this.upstreamMs(now),
@@ -485,26 +499,28 @@ export class UsageMeter {
 
   private charge(
     step: "settle" | "abandon",
-    usage: TokenUsage,
+    given: TokenUsage,
     method: SettleMethod,
     status: number,
     settle?: BudgetReservation["settle"]
   ): bigint {
+    const usage = this.withUnits(given)
     const costNanoUsd = this.cost(usage)
     const tokens = usage.inputTokens + usage.outputTokens
-    this.notice(usage)
+    this.notice(usage, step === "settle" && lacksUnits(given, usage))
     this.close(step, usage, method, { costNanoUsd, tokens }, status, settle)
     return costNanoUsd
   }
 
   /** Notes what is remarkable about a charge. */
-  private notice({ isContradictory, otherModels, reportedCost, served }: TokenUsage): void {
-    if ((isContradictory ?? otherModels ?? reportedCost ?? served) === undefined) return
+  private notice({ isContradictory, otherModels, reportedCost, served }: TokenUsage, lacksUnits: boolean): void {
+    if (!lacksUnits && (isContradictory ?? otherModels ?? reportedCost ?? served) === undefined) return
     const rates = this.target?.rates ?? null
     const isReported = reportedCost?.nanoUsd !== undefined
     const noted: ReadonlyArray<ChargeNotice | undefined> = [
       isContradictory === true ? "usage-contradictory" : undefined,
       reportedCost !== undefined && !isReported ? "cost-unreported" : undefined,
+      lacksUnits ? "units-unreported" : undefined,
       served !== undefined && rates !== null && !isReported && !isPriced(rates, served) ? "tier-unpriced" : undefined,
       !isReported && otherModels?.some(({ model }) => this.tableOf(model) === undefined) ? "model-unpriced" : undefined
     ]
@@ -572,6 +588,11 @@ const failedEnds: ReadonlySet<string> = new Set([
   "queued"
 ])
 
+/** Whether an answer lacks units that are charged; the characters of a request are in no answer. */
+const lacksUnits = (given: TokenUsage, charged: TokenUsage): boolean =>
+  charged !== given &&
+  Object.keys(charged.units ?? {}).some((unit) => unit !== "characters" && !Object.hasOwn(given.units ?? {}, unit))
+
 const noTexts: RequestTexts = { texts: [], tokens: 0, bytes: 0 }
 
 const noProgress = (): Progress => ({ usage: undefined, finished: false, textBytes: 0, texts: [] })
@@ -588,7 +609,8 @@ const ratesText = (table: RateTable, usage: TokenUsage | undefined): string => {
 /** What the charge of a usage was made by besides its rates and tokens of text; undefined where there is nothing. */
 const priceTermsOf = (table: RateTable | null, usage: TokenUsage, tableOf: TableOf): PriceTerms | undefined => {
   const { media, otherModels, reportedCost, served } = usage
-  if ((served ?? media ?? otherModels ?? reportedCost) === undefined) return undefined
+  const units = table === null || reportedCost?.nanoUsd !== undefined ? [] : unitCharges(usage.units, table)
+  if (units.length === 0 && (served ?? media ?? otherModels ?? reportedCost) === undefined) return undefined
   const tokens = table === null ? undefined : pricedMedia(usage, ratesFor(ratesAt(table, served), usage.inputTokens))
   const terms = {
     ...served,
@@ -596,6 +618,7 @@ const priceTermsOf = (table: RateTable | null, usage: TokenUsage, tableOf: Table
       ? { isUnpriced: true }
       : {}),
     ...(tokens === undefined ? {} : { tokens }),
+    ...(units.length === 0 ? {} : { units: units.map(unitTermsOf) }),
     ...(otherModels === undefined || table === null || reportedCost?.nanoUsd !== undefined
       ? {}
       : { models: otherModels.map((other) => otherTermsOf(other, served, tableOf(other.model) ?? table)) }),
@@ -603,6 +626,13 @@ const priceTermsOf = (table: RateTable | null, usage: TokenUsage, tableOf: Table
   } satisfies PriceTerms
   return Object.keys(terms).length === 0 ? undefined : terms
 }
+
+const unitTermsOf = ({ nanoUsd, quantity, rate, unit }: UnitCharge): UnitTerms => ({
+  unit,
+  quantity,
+  usdPerUnit: usdOf(rate),
+  costUsd: usdOf(nanoUsd)
+})
 
 /** What the part of another model was charged by. */
 const otherTermsOf = ({ model, usage }: OtherModel, served: Served | undefined, table: RateTable): OtherModelTerms => ({

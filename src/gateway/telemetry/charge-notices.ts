@@ -3,7 +3,12 @@ import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { boundedName } from "./model-names.ts"
 
 /** What is remarkable about a charge; it never contains prompts or completions. */
-export type ChargeNotice = "tier-unpriced" | "model-unpriced" | "usage-contradictory" | "cost-unreported"
+export type ChargeNotice =
+  | "tier-unpriced"
+  | "model-unpriced"
+  | "usage-contradictory"
+  | "cost-unreported"
+  | "units-unreported"
 
 const meanings: Readonly<Record<ChargeNotice, string>> = {
   "tier-unpriced":
@@ -12,13 +17,14 @@ const meanings: Readonly<Record<ChargeNotice, string>> = {
     "Another model, whose prices are not known, wrote a part of an answer: it was charged by those of the requested model",
   "usage-contradictory": "A provider's usage contradicts itself: the larger of its numbers were charged",
   "cost-unreported":
-    "An answer does not report the cost that `reportsCost` of its provider names: the prices of tokens were charged"
+    "An answer does not report the cost that `reportsCost` of its provider names: the prices of tokens were charged",
+  "units-unreported": "An answer does not report the units that its model is priced by: the most were charged"
 }
 
 const counterOf = (reason: ChargeNotice) =>
   Metric.counter("app.gateway.charge_notices", {
     description:
-      "Charges of answers that name a service or a model without a price, contradict themselves, or lack the cost that they are to report",
+      "Charges of answers that name a service or a model without a price, contradict themselves, or lack the cost or the units that they are to report",
     attributes: { reason, unit: "{call}" },
     incremental: true
   })
@@ -26,7 +32,8 @@ const counters: Readonly<Record<ChargeNotice, Metric.Counter<number>>> = {
   "tier-unpriced": counterOf("tier-unpriced"),
   "model-unpriced": counterOf("model-unpriced"),
   "usage-contradictory": counterOf("usage-contradictory"),
-  "cost-unreported": counterOf("cost-unreported")
+  "cost-unreported": counterOf("cost-unreported"),
+  "units-unreported": counterOf("units-unreported")
 }
 
 const registry = Context.empty()

@@ -137,6 +137,9 @@ const Count = Schema.Int.pipe(
 ).annotate({ component: "Count", examples: [1180] })
 const Name = Schema.String
 
+/** How many units of one kind; seconds have fractions. */
+const Quantity = Schema.Finite.pipe(Schema.check(Schema.isGreaterThanOrEqualTo(0))).annotate({ examples: [1] })
+
 export const UsageMethod = Schema.Literals([
   "provider_usage",
   "aborted",
@@ -163,6 +166,19 @@ const PriceTerms = Schema.Struct({
   tokens: Schema.optionalKey(Schema.Record(Schema.String, Count)).annotate({
     description: "Tokens with a price of their own within the input, the cached input and the output",
     examples: [{ audioInput: 375 }]
+  }),
+  units: Schema.optionalKey(
+    Schema.Array(
+      Schema.Struct({
+        unit: Name.annotate({ examples: ["searchUnits"] }),
+        quantity: Quantity,
+        usdPerUnit: UsdOrZero,
+        costUsd: UsdOrZero
+      })
+    )
+  ).annotate({
+    description:
+      "What was billed by other units than tokens: `requests`, `searchUnits`, `characters`, `audioSeconds`, `pages`, `images`"
   }),
   cost: Schema.optionalKey(Schema.Literals(["reported", "unreported"])).annotate({
     description: "Of a provider that is to report its cost: whether it did, and that was charged"
@@ -244,15 +260,17 @@ export const UsageRow = Schema.Struct({
 }).annotate({ identifier: "UsageRow" })
 export type UsageRow = typeof UsageRow.Type
 
-/** A class of tokens and what it was charged; what the rates do not explain, such as tools, has a cost alone. */
+/** A class of tokens or a unit, and what it was charged; what no price explains, such as tools, has a cost alone. */
 const UsageCharge = Schema.Struct({
   meter: Name.annotate({
     description:
-      "A class of tokens, such as `input`, `cached-input`, `output` or `reasoning`; `spend` is what has no price of a token",
+      "A class of tokens, such as `input`, `cached-input`, `output` or `reasoning`, or a unit of `priceTerms.units`; `spend` is the rest",
     examples: ["input"]
   }),
   tokens: Schema.NullOr(Count),
   usdPerMTok: Schema.NullOr(NetUsd).annotate({ description: "The price of a million tokens" }),
+  units: Schema.NullOr(Quantity).annotate({ description: "How many units" }),
+  usdPerUnit: Schema.NullOr(NetUsd).annotate({ description: "The price of a unit" }),
   costUsd: NetUsd
 }).annotate({ identifier: "UsageCharge" })
 

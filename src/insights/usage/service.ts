@@ -183,10 +183,32 @@ const toDetail = (row: DetailedRow): UsageDetail => ({
   ...figuresOf(row),
   cacheWrite1hTokens: numberOf(row.cacheWrite1hTokens),
   savedUsd: netUsd(row.savedUsd),
-  charges: row.charges.map(({ costUsd, meter, tokens, usdPerMTok }) => ({
-    meter,
-    tokens: numberOf(tokens),
-    usdPerMTok: usdPerMTok === null ? null : netUsd(usdPerMTok),
-    costUsd: netUsd(costUsd)
-  }))
+  charges: chargesOf(row)
 })
+
+/** What was charged by class of tokens and by unit; what the units explain is no part of the rest. */
+const chargesOf = ({ charges, priceTerms }: DetailedRow): UsageDetail["charges"] => {
+  const units = priceTerms?.units ?? []
+  const byUnit = units.reduce((sum, { costUsd }) => sum + costUsd, 0n)
+  return charges.flatMap(({ costUsd, meter, tokens, usdPerMTok }): UsageDetail["charges"] => {
+    const isSplit = meter === "spend" && units.length > 0 && byUnit <= costUsd
+    const rest = {
+      meter,
+      tokens: numberOf(tokens),
+      usdPerMTok: usdPerMTok === null ? null : netUsd(usdPerMTok),
+      units: null,
+      usdPerUnit: null,
+      costUsd: netUsd(isSplit ? costUsd - byUnit : costUsd)
+    }
+    if (!isSplit) return [rest]
+    const own = units.map((charge): UsageDetail["charges"][number] => ({
+      meter: charge.unit,
+      tokens: null,
+      usdPerMTok: null,
+      units: charge.quantity,
+      usdPerUnit: netUsd(charge.usdPerUnit),
+      costUsd: netUsd(charge.costUsd)
+    }))
+    return byUnit === costUsd ? own : own.concat(rest)
+  })
+}

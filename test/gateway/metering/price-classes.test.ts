@@ -107,6 +107,37 @@ const charged = Effect.fnUntraced(function* (
 const options = { excludeTestServices: true, timeout: "120 seconds" } as const
 
 layer(sharedServiceLayer, options)("the price of a call", (it) => {
+  it.effect("has the fee of a request, which its row names beside the tokens", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const own = { prices: { ...prices, requestUsd: 0.005 } }
+      const { answered, key, row } = yield* charged(service, { answer: completion(), own })
+      assert.strictEqual(answered.headers.get("x-cost-usd"), "0.007")
+      assert.strictEqual(row?.cost, usual + 5_000_000)
+      const units = [{ unit: "requests", quantity: 1, usdPerUnit: 0.005, costUsd: 0.005 }]
+      assert.deepStrictEqual(row?.priceTerms, { units })
+      const { body } = yield* service.call("GET", `/api/usage/${row?.reservationId}`)
+      const { charges } = body
+      assert.deepStrictEqual(charges.at(-1), {
+        meter: "requests",
+        tokens: null,
+        usdPerMTok: null,
+        units: 1,
+        usdPerUnit: 0.005,
+        costUsd: 0.005
+      })
+      assert.deepStrictEqual(
+        charges.map((charge: { readonly costUsd: number }) => charge.costUsd),
+        [0.001, 0.001, 0.005]
+      )
+      const refused = yield* charged(service, { answer: completion(), own, caps: [{ limit: 0.005 }] })
+      assert.strictEqual(refused.answered.status, 402)
+      const free = { prices: { inputUsdPerMTok: 0, outputUsdPerMTok: 0, requestUsd: 0.005 } }
+      const held = yield* charged(service, { answer: completion(), own: free, caps: [{ limit: 0.005 }] })
+      assert.strictEqual(held.row?.cost, 5_000_000, key)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("goes by the tier, speed and geography that its answer names, wherever they stand", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -123,6 +123,10 @@ const meters: Readonly<Record<string, string>> = {
   "cached-input": "Input from the cache",
   "cache-write": "Written to the cache",
   "cache-write-1h": "Written to the cache for an hour",
+  requests: "Request",
+  searchUnits: "Search units",
+  characters: "Characters",
+  audioSeconds: "Seconds of audio",
   spend: "Not by tokens"
 }
 
@@ -157,11 +161,18 @@ const Charges = ({ of: { charges, costUsd, inputTokens, method, outputTokens, to
       ]}
       columns={[
         { title: "What", cell: ({ meter }) => meters[meter] ?? words(meter) },
-        { title: "Tokens", isNumber: true, cell: ({ tokens }) => count(tokens) },
+        { title: "Tokens", isNumber: true, cell: ({ tokens, units }) => count(units ?? tokens) },
         {
           title: "Price per million",
           isNumber: true,
-          cell: ({ usdPerMTok }) => (usdPerMTok === null ? null : <Usd amount={usdPerMTok} />)
+          cell: ({ units, usdPerMTok, usdPerUnit }) =>
+            units !== null && usdPerUnit !== null ? (
+              <>
+                <Usd amount={usdPerUnit} /> each
+              </>
+            ) : usdPerMTok === null ? null : (
+              <Usd amount={usdPerMTok} />
+            )
         },
         { title: "Cost", isNumber: true, cell: ({ costUsd: cost }) => <Usd amount={cost} /> }
       ]}
