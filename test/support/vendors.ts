@@ -1,4 +1,5 @@
 import { type Answerer, json, type ReceivedRequest, sse } from "./provider.ts"
+import { rerankVendor } from "./rerank-vendor.ts"
 import { chatFault, messageFault } from "./vendor-rules.ts"
 
 /** What the stand-ins say and use, whatever they are asked. */
@@ -85,6 +86,7 @@ export const openAiVendor: Answerer = (request, response) => {
     const result = { flagged: false, categories: {}, category_scores: {}, category_applied_input_types: {} }
     return json(response, 200, { id: "modr-1", model: body.model, results: [body.input].flat().map(() => result) })
   }
+  if (path.endsWith("/rerank")) return rerankVendor("jina")(request, response)
   if (path.endsWith("/v1/completions")) return textCompletion(request, response)
   const fault = chatFault(request)
   if (fault !== undefined) {

@@ -26,7 +26,11 @@ const CatalogueFact = Schema.Struct({
     "Tokens that are read; the price of the model is not known unless given"
   ),
   apis: describe(
-    optional(Schema.Array(ProviderApi).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(4)))),
+    optional(
+      Schema.Array(ProviderApi).pipe(
+        Schema.check(Schema.isMinLength(1), Schema.isMaxLength(ProviderApi.literals.length))
+      )
+    ),
     "The APIs that have it, such as `responses` alone; all that its provider has unless given"
   ),
   contextTokens: describe(optional(Tokens), "The longest request that it takes"),

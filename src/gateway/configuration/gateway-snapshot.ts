@@ -147,7 +147,7 @@ const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
   maxTokensPerSecond: defaultMaxTokensPerSecond,
   maxTokensPerToolUse: defaultMaxTokensPerToolUse,
   prices: loopbackPrices,
-  capabilities: ["tools", "json-schema", "embeddings", "moderations"],
+  capabilities: ["tools", "json-schema", "embeddings", "moderations", "rerank"],
   cached: false
 })
 

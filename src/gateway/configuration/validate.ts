@@ -1,3 +1,4 @@
+import { Record, Struct } from "effect"
 import { X509Certificate } from "node:crypto"
 import { uuidIn } from "../../kernel/identifier.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
@@ -117,7 +118,7 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
         spoken[dialect].apis.has(api) && apis?.includes(api) !== false ? [] : [id]
       )
     )
-  const withoutOwn = { embedding: without("embeddings"), moderation: without("moderations") }
+  const withoutOwn = Record.map(Struct.omit(ownApis, ["chat"]), without)
   for (const [index, provider] of providers.entries()) {
     const { apiKey, apiVersion, credential, dialect, id, platform = "direct", tlsCa } = provider
     const at = ["payload", "providers", index]

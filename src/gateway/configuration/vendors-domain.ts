@@ -21,7 +21,8 @@ export const vendors: ReadonlyArray<Vendor> = [
   { id: "cohere", name: "Cohere", dialect: "openai", baseUrl: "https://api.cohere.ai/compatibility/v1" },
   { id: "moonshot", name: "Moonshot", dialect: "openai", baseUrl: "https://api.moonshot.ai/v1" },
   { id: "cerebras", name: "Cerebras", dialect: "openai", baseUrl: "https://api.cerebras.ai/v1" },
-  { id: "deepseek", name: "DeepSeek", dialect: "openai", baseUrl: "https://api.deepseek.com/v1" }
+  { id: "deepseek", name: "DeepSeek", dialect: "openai", baseUrl: "https://api.deepseek.com/v1" },
+  { id: "voyage", name: "Voyage AI", dialect: "openai", baseUrl: "https://api.voyageai.com/v1" }
 ]
 
 const vendorHosts = lookupTable<string>({

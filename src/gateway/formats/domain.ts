@@ -108,7 +108,7 @@ export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter"
 export const maxMessages = 100_000
 
 /** What a model does. */
-export const modelKinds = ["chat", "embedding", "moderation"] as const
+export const modelKinds = ["chat", "embedding", "moderation", "rerank"] as const
 export type ModelKind = (typeof modelKinds)[number]
 
 /** What a call does: usage rows, transcripts and spans name it. */
@@ -120,15 +120,26 @@ export const operations = [
   "count-responses",
   "compact",
   "completions",
-  "moderate"
+  "moderate",
+  "rerank"
 ] as const
 export type Operation = (typeof operations)[number]
 
 /** An API of a dialect that a provider, or a model of it, may lack; Anthropic's has `chat` alone, as messages. */
-export const ProviderApi = Schema.Literals(["chat", "responses", "completions", "embeddings", "moderations"]).annotate({
-  examples: ["responses"]
-})
+export const ProviderApi = Schema.Literals([
+  "chat",
+  "responses",
+  "completions",
+  "embeddings",
+  "moderations",
+  "rerank"
+]).annotate({ examples: ["responses"] })
 export type ProviderApi = typeof ProviderApi.Type
 
 /** The one API of models that do not chat. */
-export const ownApis = { chat: undefined, embedding: "embeddings", moderation: "moderations" } as const
+export const ownApis = {
+  chat: undefined,
+  embedding: "embeddings",
+  moderation: "moderations",
+  rerank: "rerank"
+} as const satisfies Readonly<Record<ModelKind, ProviderApi | undefined>>

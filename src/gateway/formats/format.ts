@@ -219,6 +219,8 @@ export interface WireFormat {
   readonly isSpoken?: boolean
   /** Where a provider takes a request for its model, below its base URL, which ends as the vendor's SDK has it. */
   pathOf(model: string, streams: boolean): string
+  /** The path of the base URL that it is below, by the one that is configured; that one unless given. */
+  baseOf?(base: string): string
   /** Where the gateway takes it, and what a caller needs for it; undefined where a service of its own serves it. */
   readonly route?: { readonly path: `/${string}`; readonly capability: "llm:complete" | "llm:embed" }
   readonly modelKind: ModelKind

@@ -22,6 +22,8 @@ export interface TokenUpperBound {
   readonly mediaTokens: number
   /** Where a part of what the model reads stands, if not in the request: it may then read as much as its context holds. */
   readonly elsewhere?: Elsewhere | undefined
+  /** Whether the texts of a request are read apart, each of which may be as long as the context. */
+  readonly readsApart?: boolean
   /** How often the model reads the request: twice where it is compacted; once unless given. */
   readonly readings?: number
   /** In addition to the output limit: the tokens of a prediction. */

@@ -32,11 +32,11 @@ export const traitFields = {
   longestCallId: describe(Tokens, "The most characters of an id of a call"),
   takes: describe(
     Members,
-    "Members of a request that it takes: `max_completion_tokens`, `prompt_cache_key`; others have no effect"
+    "Members of a request that it takes: `max_completion_tokens`, `prompt_cache_key`, `max_tokens_per_doc`, `top_k`; others have no effect"
   ),
   refuses: describe(
     Members,
-    "Members that it refuses, which are left out: `max_tokens`, `max_completion_tokens`, `temperature`, `prompt_cache_key`, `session_id`; others have no effect"
+    "Members that it refuses, which are left out: `max_tokens`, `max_completion_tokens`, `temperature`, `prompt_cache_key`, `session_id`, `top_n`; others have no effect"
   ),
   searches: describe(Schema.Literals(["once", "unbounded"]), "Searches by itself, once or as often as it decides"),
   takesOnlyImages: describe(Schema.Boolean, "The address of an image is never read as a document"),

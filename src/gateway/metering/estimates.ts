@@ -55,12 +55,12 @@ const pricedAmong = (targets: ReadonlyArray<ModelTarget>) =>
  * the request does not contain, is as long as what the model can read, in every step: the caller may decide it.
  */
 const maxInputTokens = (
-  { elsewhere: given, inputTokens, readings = 1, tools: asked }: TokenUpperBound,
+  { elsewhere: given, inputTokens, readings = 1, readsApart, tools: asked }: TokenUpperBound,
   tools: ToolLimits | undefined,
   contextTokens: number | null,
   targets: ReadonlyArray<ModelTarget>
 ): number => {
-  const context = contextTokens ?? Infinity
+  const context = readsApart === true ? Infinity : (contextTokens ?? Infinity)
   const elsewhere = elsewhereAt(given, targets)
   const read = elsewhere === undefined ? Math.min(inputTokens, context) : (contextTokens ?? inputTokens)
   if (asked === undefined || tools === undefined) return readings * read
@@ -69,12 +69,12 @@ const maxInputTokens = (
 
 /** The input tokens that a call usually reads at most, where nothing is refused for it. */
 const usualInputTokens = (
-  { elsewhere, inputTokens, readings = 1, tools: asked }: TokenUpperBound,
+  { elsewhere, inputTokens, readings = 1, readsApart, tools: asked }: TokenUpperBound,
   tools: ToolLimits | undefined,
   { maxTokensPerToolUse }: ServedModel,
   contextTokens: number | null
 ): number => {
-  const read = Math.min(contextTokens ?? Infinity, inputTokens)
+  const read = readsApart === true ? inputTokens : Math.min(contextTokens ?? Infinity, inputTokens)
   const most = elsewhere === undefined || elsewhere === "image" ? read : (contextTokens ?? inputTokens)
   if (asked === undefined || tools === undefined) return readings * most
   return readings * inputWithTools(most, tools, usualResultTokens(asked, maxTokensPerToolUse), contextTokens)

@@ -267,6 +267,11 @@ export class UsageMeter {
     return usage.reportedCost?.nanoUsd ?? (rates === null ? 0n : costOf(this.withUnits(usage), rates, this.tableOf))
   }
 
+  /** Whether tokens have a price at the target. */
+  get chargesTokens(): boolean {
+    return this.target?.rates?.ceilings.every((rates) => rates.mediaInput === 0n && rates.mediaOutput === 0n) !== true
+  }
+
   /** A usage with the most of each unit that has a price and was not reported. */
   private withUnits(usage: TokenUsage): TokenUsage {
     const rates = this.target?.rates?.unitRates === undefined ? null : this.target.rates

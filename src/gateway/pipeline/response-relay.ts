@@ -313,7 +313,8 @@ const wholeOf = (
       : Effect.succeed(known)
   return Effect.flatMapEager(used, (usage) => {
     const remaining = meter.remaining(meter.cost(usage))
-    const method = reported === undefined || failure !== undefined ? "estimated" : "provider_usage"
+    const isReported = reported !== undefined || (terms.extras.units !== undefined && !meter.chargesTokens)
+    const method = !isReported || failure !== undefined ? "estimated" : "provider_usage"
     meter.answerFailed(error)
     const cost = meter.settle(usage, method, error?.status ?? status)
     if (error !== undefined) return Effect.fail(brokenAnswer(error, target.provider.id))

@@ -99,7 +99,8 @@ export const makeHttpProvider = (
     const request = requestOf(format, model, streams, { headers: passed, body })
     if (request === undefined) return Effect.fail(unservedThere)
     const headers = { ...dialect.headers, ...request.headers, ...fixed, "content-type": "application/json" }
-    const made = answered({ method: "POST", path: base + request.path, headers, body: request.body, deadline }, format)
+    const path = (format.baseOf?.(base) ?? base) + request.path
+    const made = answered({ method: "POST", path, headers, body: request.body, deadline }, format)
     return format.isCount ? made : Effect.flatMap(made, (answer) => holding(answer, format))
   }
 

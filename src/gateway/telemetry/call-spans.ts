@@ -17,7 +17,8 @@ export const operationNames: Readonly<Record<Operation, string>> = {
   "count-responses": "count_tokens",
   compact: "chat",
   completions: "text_completion",
-  moderate: "moderations"
+  moderate: "moderations",
+  rerank: "rerank"
 }
 
 /** Names in the conventions for vendors that the catalogue names differently. */

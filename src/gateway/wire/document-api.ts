@@ -168,6 +168,30 @@ const version = header(
   "2023-06-01"
 )
 
+const reranked = (operationId: string, format: string, as: string) => ({
+  operationId,
+  summary: `Rank documents by a query in ${format}`,
+  description: `${as}: the documents in the order of their relevance to the query.`,
+  capability: "llm:embed",
+  schema: vendorObject(
+    "The request",
+    {
+      model: modelMember,
+      query: { type: "string", description: "What the documents are compared with" },
+      documents: {
+        description: "The texts",
+        type: "array",
+        minItems: 1,
+        maxItems: 10_000,
+        items: { anyOf: [{ type: "string" }, { type: "object" }] }
+      }
+    },
+    { top_n: { type: "integer", minimum: 1, description: "How many results; all unless given" } }
+  ),
+  example: { model: "loopback-1", query: "Where is Paris?", documents: ["Paris is in France.", "Rome is in Italy."] },
+  answer: "whole" as const
+})
+
 /** The compatibility endpoints, as paths of the OpenAPI document. */
 const paths: Json = {
   "/v1/chat/completions": posted({
@@ -270,6 +294,8 @@ const paths: Json = {
     example: hello,
     answer: "whole"
   }),
+  "/v1/rerank": posted(reranked("rerank", "Jina's format", "As Jina, Voyage and Cohere's first version have it")),
+  "/v2/rerank": posted(reranked("rerankV2", "Cohere's format", "As Cohere's second version has it")),
   "/v1/moderations": posted({
     operationId: "moderations",
     summary: "Classify texts and images in OpenAI's format",

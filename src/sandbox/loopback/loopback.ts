@@ -254,10 +254,37 @@ const moderation = ({ input, model }: Json, unique: string): Json => {
   return { id: `modr-${unique}`, model, results: Array.from({ length: count }, () => result) }
 }
 
+const wordsOf = (text: unknown): ReadonlySet<string> =>
+  new Set(
+    String(isJson(text) ? text.text : text)
+      .toLowerCase()
+      .match(/[\p{L}\p{N}]+/gu)
+  )
+
+/** Ranks documents by the share of the words of the query that they have. */
+const reranking = ({ documents, query, top_n: most }: Json, unique: string): Json => {
+  const asked = [...wordsOf(query)]
+  const results = listIn(documents).map((document, index) => {
+    const words = wordsOf(document)
+    return { index, relevance_score: asked.filter((word) => words.has(word)).length / Math.max(1, asked.length) }
+  })
+  const tokens =
+    results.length * tokensOf(String(query)).length + tokensOf(listIn(documents).map(String).join(" ")).length
+  return {
+    id: unique,
+    model: loopbackModel,
+    results: results
+      .toSorted((one, other) => other.relevance_score - one.relevance_score)
+      .slice(0, typeof most === "number" ? most : results.length),
+    usage: { total_tokens: tokens }
+  }
+}
+
 /** How each operation is answered. */
 const answers: Readonly<Record<Operation, (asked: Asked) => Effect.Effect<ProviderAnswer, ProviderFailure>>> = {
   embed: ({ body }) => Effect.succeed(json(embeddings(body))),
   moderate: ({ body, unique }) => Effect.succeed(json(moderation(body, unique))),
+  rerank: ({ body, unique }) => Effect.succeed(json(reranking(body, unique))),
   "count-responses": ({ body, responses }) => Effect.map(responses.count(body), json),
   "count-tokens": () => Effect.fail(noSuchOperation),
   completions: ({ body, created, unique }) => Effect.succeed(textCompletion(body, unique, created)),

@@ -54,6 +54,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
             "GET /v1/responses/{id}/input_items",
             "POST /v1/responses/{id}/cancel",
             "POST /v1/embeddings",
+            "POST /v1/rerank",
+            "POST /v2/rerank",
             "POST /v1/moderations",
             "POST /v1/messages",
             "POST /v1/messages/count_tokens",

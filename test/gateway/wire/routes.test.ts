@@ -52,14 +52,15 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       yield* configure(
         service,
         [
-          provider("oa", openai, { apis: ["chat", "responses", "completions", "embeddings", "moderations"] }),
+          provider("oa", openai, { apis: ["chat", "responses", "completions", "embeddings", "moderations", "rerank"] }),
           { id: "an", dialect: "anthropic", baseUrl: anthropic.url }
         ],
         [
           model("gpt", ["oa"], { maxOutputTokens: 99 }),
           model("claude", ["an"]),
           model("vectors", ["oa"], { kind: "embedding" }),
-          model("judge", ["oa"], { kind: "moderation" })
+          model("judge", ["oa"], { kind: "moderation" }),
+          model("ranker", ["oa"], { kind: "rerank" })
         ]
       )
       const messages = [{ role: "user", content: "Hi" }]
@@ -80,6 +81,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       for (const { operation, path: route } of gatewayRoutes) {
         if (operation === "embed") yield* walk(route, { model: "vectors", input: "a" }, true)
         else if (operation === "moderate") yield* walk(route, { model: "judge", input: "a" }, true)
+        else if (operation === "rerank") yield* walk(route, { model: "ranker", query: "a", documents: ["a"] }, true)
         else if (operation === "completions") yield* walk(route, { model: "gpt", prompt: "a" }, true)
         else {
           for (const name of operation === "chat" ? ["gpt", "claude"] : ["claude"]) {

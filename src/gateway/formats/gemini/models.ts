@@ -10,7 +10,8 @@ type Listed = Pick<ShownModel, "contextTokens" | "id" | "kind" | "maxOutputToken
 const methods: Readonly<Record<ShownModel["kind"], ReadonlyArray<string>>> = {
   chat: ["generateContent", "countTokens"],
   embedding: ["embedContent"],
-  moderation: []
+  moderation: [],
+  rerank: []
 }
 
 /** A model as Google's clients see it; limits that are not configured are left out. */

@@ -74,8 +74,8 @@ export const openAiChat: WireFormat = {
 export const openAiDialect: VendorDialect = {
   dialect: "openai",
   chat: openAiChat,
-  apis: new Set(["chat", "responses", "completions", "embeddings", "moderations"]),
-  usualApis: new Set(["chat", "completions", "embeddings", "moderations"]),
+  apis: new Set(["chat", "responses", "completions", "embeddings", "moderations", "rerank"]),
+  usualApis: new Set(["chat", "completions", "embeddings", "moderations", "rerank"]),
   storedPath: "/responses",
   modelsPath: "/models",
   modelsIn: modelsInData,

@@ -8,12 +8,15 @@ import { openAiCompletions } from "../openai-completions/format.ts"
 import { openAiEmbeddings } from "../openai-embeddings/format.ts"
 import { openAiModerations } from "../openai-moderations/format.ts"
 import { responsesAlone } from "../openai-responses/provider/format.ts"
+import { rerank, rerankV2 } from "../rerank/format.ts"
 
 /** The formats that have a path of their own; a service of its own serves the Responses API. */
 export const routedFormats: ReadonlyArray<WireFormat> = [
   openAiChat,
   openAiEmbeddings,
   openAiModerations,
+  rerank,
+  rerankV2,
   openAiCompletions,
   anthropicMessages,
   anthropicCount

@@ -13,7 +13,7 @@ import {
 } from "../../authentication/gateway-authentication.ts"
 import { TurnStates } from "../../conversations/turn-states.ts"
 import { type CallProblem, GatewayError, unreadableAnswer } from "../../errors/gateway-error.ts"
-import { type TokenUsage } from "../../formats/domain.ts"
+import { type ModelKind, type TokenUsage } from "../../formats/domain.ts"
 import { type WireFormat } from "../../formats/format.ts"
 import { openAiErrors } from "../../formats/openai-chat/errors.ts"
 import { openAiChat } from "../../formats/openai-chat/format.ts"
@@ -33,7 +33,7 @@ import {
 import { chatOf, embeddingsOf, saidIn, usageOf, vectorsIn } from "./translation.ts"
 
 const utf8 = new TextEncoder()
-const routes = { chat: "complete", embedding: "embed", moderation: undefined }
+const routes: Readonly<Partial<Record<ModelKind, string>>> = { chat: "complete", embedding: "embed" }
 
 /** Completions and embeddings in the native format, from any provider. */
 export class Completions extends Context.Service<

@@ -22,6 +22,7 @@ const withoutVersion = [
   "/completions",
   "/embeddings",
   "/moderations",
+  "/rerank",
   "/responses",
   "/models/*",
   "/messages"
@@ -32,7 +33,7 @@ const unknownPath = (url: string, publicUrl: string): GatewayError<RouteNotFound
   const bases = `the base URL of OpenAI's clients is ${publicUrl}/v1, that of Anthropic's and of Google's is ${publicUrl}`
   const detail = path.startsWith("/v1/v1")
     ? `The base URL contains /v1 twice: ${bases}.`
-    : !path.startsWith("/v1")
+    : !/^\/v[12](?:\/|$)/.test(path)
       ? `The base URL lacks /v1: ${bases}.`
       : /^\/v1\/(?:batches|files|messages\/batches)(?:\/|$)/.test(path)
         ? "The gateway serves no batches and no files: send each request by itself."
@@ -78,14 +79,14 @@ const notServed =
   }
 
 /**
- * Other paths below `/v1`, and the vendors' paths without it: the vendors' SDKs do not read problem details, and would
+ * Other paths below `/v1` and `/v2`, and the vendors' paths without it: the vendors' SDKs do not read problem details, and would
  * report an empty response.
  */
 const UnknownPathsLayer = Layer.unwrap(
   Effect.map(Settings, ({ api: { publicUrl } }) => {
     const unknown = (path: `/${string}`) =>
       vendorRoute("*", path, (request) => dialectOf(request).errors, notServed(publicUrl))
-    return Layer.mergeAll(unknown("/v1/*"), ...withoutVersion.map(unknown))
+    return Layer.mergeAll(unknown("/v1/*"), unknown("/v2/*"), ...withoutVersion.map(unknown))
   })
 )
 
