@@ -22,6 +22,8 @@ import { SharedRedis } from "./redis/shared-redis.ts"
 import { BackgroundJobs } from "./runtime/background-jobs.ts"
 import { serviceVersion } from "./runtime/version.ts"
 import { requireServable, Settings } from "./settings/settings.ts"
+import { socketOptions } from "./web-sockets/handshake.ts"
+import { OpenSockets } from "./web-sockets/open-sockets.ts"
 
 /** What every area may use. */
 export const layer = Layer.mergeAll(Notifications.layer, SharedRedis.layer, Sealing.layer).pipe(
@@ -40,7 +42,9 @@ const BodyLimit = Layer.effect(
 )
 
 /** The requests under way: how large they may be, and that they end before the service does. */
-export const layerRequests = Layer.merge(InFlight.layer, BodyLimit).pipe(Layer.provideMerge(Shutdown.layer))
+export const layerRequests = Layer.mergeAll(InFlight.layer, BodyLimit, OpenSockets.layer).pipe(
+  Layer.provideMerge(Shutdown.layer)
+)
 
 /** The logs, metrics and spans of the process. */
 export const layerObservability = Layer.unwrap(
@@ -68,7 +72,8 @@ export const layerListener = Layer.unwrap(
         NodeHttpServer.layer(() => server, {
           port: api.port,
           host: api.host,
-          gracefulShutdownTimeout: Duration.seconds(api.shutdownSeconds)
+          gracefulShutdownTimeout: Duration.seconds(api.shutdownSeconds),
+          websocket: socketOptions
         })
       )
     )

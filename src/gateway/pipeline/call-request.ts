@@ -11,7 +11,7 @@ import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
 import { withBetas } from "../catalog/betas.ts"
 import { ProviderRefused } from "../configuration/domain.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
-import { gatewayError, type GatewayError, invalidMember, invalidMembers } from "../errors/gateway-error.ts"
+import { gatewayError, GatewayError, invalidMember, invalidMembers } from "../errors/gateway-error.ts"
 import { type TurnSeals } from "../formats/common-form/turn-state.ts"
 import { type DialectError } from "../formats/errors.ts"
 import { type GivenBody, type GivenRequest, type WireFormat } from "../formats/format.ts"
@@ -84,16 +84,22 @@ export const parseRequest = (
   return Effect.matchEffect(bytesOf(request, maxBytes), {
     onFailure: () => Effect.fail(tooLarge),
     onSuccess: (received) => {
-      const bytes = withoutMark(received)
-      const excess = excessIn(bytes)
-      if (excess !== undefined) return Effect.fail(gatewayError(new MalformedJson({ detail: exceeds(excess) })))
-      const body = isUtf8(bytes) ? parsedJson(decoder.decode(bytes)) : undefined
-      if (!isJson(body)) return Effect.fail(notJson)
-      const repeated = repeatedMember(bytes)
-      if (repeated === undefined) return Effect.succeed({ body, bytes })
-      return Effect.fail(gatewayError(new MalformedJson({ detail: repeats(repeated) }), { param: repeated }))
+      const given = givenBody(received)
+      return given instanceof GatewayError ? Effect.fail(given) : Effect.succeed(given)
     }
   })
+}
+
+/** The JSON object in these bytes, which {@link parseRequest} asks for. */
+export const givenBody = (received: Uint8Array): GivenBody | GatewayError<MalformedJson> => {
+  const bytes = withoutMark(received)
+  const excess = excessIn(bytes)
+  if (excess !== undefined) return gatewayError(new MalformedJson({ detail: exceeds(excess) }))
+  const body = isUtf8(bytes) ? parsedJson(decoder.decode(bytes)) : undefined
+  if (!isJson(body)) return notJson
+  const repeated = repeatedMember(bytes)
+  if (repeated === undefined) return { body, bytes }
+  return gatewayError(new MalformedJson({ detail: repeats(repeated) }), { param: repeated })
 }
 
 const maxBetas = 100

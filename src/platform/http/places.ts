@@ -9,13 +9,14 @@ export interface PlaceLimits {
   readonly replica: number
 }
 
-/** A place that is taken until the stream ends that it holds, or until it is released. */
+/** A place that is taken until the stream or the work ends that it holds, or until it is released. */
 export interface Place {
   hold<A, E, R>(stream: Stream.Stream<A, E, R>): Stream.Stream<A, E, R>
+  use<A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
   readonly release: Effect.Effect<void>
 }
 
-const noPlace: Place = { hold: (stream) => stream, release: Effect.void }
+const noPlace: Place = { hold: (stream) => stream, use: (work) => work, release: Effect.void }
 
 /** An answer whose stream was never read gives its place back after this time. */
 const beginWithin = "30 seconds"
@@ -67,6 +68,11 @@ export const makePlaces = (what: string, limits: PlaceLimits) =>
             hasBegun = true
             return stream
           }).pipe(Stream.ensuring(release)),
+        use: (work) =>
+          Effect.suspend(() => {
+            hasBegun = true
+            return work
+          }).pipe(Effect.ensuring(release)),
         release
       }
     })

@@ -65,6 +65,18 @@ const settings = {
   ),
   "Api:TrustedProxies": setting(list(network), [], "Proxies whose forwarded client address and scheme are trusted"),
   "Api:Cors:AllowedOrigins": setting(list(origin), [], "Origins whose pages may call the API"),
+  "Api:WebSockets:Enabled": setting(
+    flag,
+    "true",
+    "Accept WebSockets, at /v1/responses; clients that are refused send requests"
+  ),
+  "Api:WebSockets:MaxPerPrincipal": setting(integer(1, 1e6), "1000", "Open WebSockets of one principal on a replica"),
+  "Api:WebSockets:MaxPerReplica": setting(integer(1, 1e6), "10000", "Open WebSockets on a replica"),
+  "Api:WebSockets:IdleSeconds": setting(
+    integer(1, day),
+    "900",
+    "Seconds after which a WebSocket is closed on which nothing is asked for"
+  ),
   "Api:RateLimit:Enabled": setting(flag, "true", "Limit the rate of requests"),
   "Api:RateLimit:PerMinute": setting(integer(1, 1e9), "6000", "Requests a minute of one principal"),
   "Api:RateLimit:AnonymousPerMinute": setting(integer(1, 1e9), "60", "Requests a minute of one anonymous address"),
@@ -218,6 +230,11 @@ const settings = {
     integer(0, Number.MAX_SAFE_INTEGER),
     "4294967296",
     "Bytes of stored responses of a tenant, above which no more are stored"
+  ),
+  "Llm:Gateway:MaxSocketStateBytes": setting(
+    integer(0, maxStoredBytes),
+    "268435456",
+    "Bytes of memory of a replica for what WebSockets keep of turns with store: false, to go on from; the oldest are dropped"
   ),
   "Llm:Gateway:AllowPrivateAddresses": setting(flag, "false", "Let tested providers resolve to private addresses"),
   "Budgets:HoldSeconds": setting(

@@ -35,7 +35,7 @@ export const isIncomplete = (finishReason: string | undefined): boolean =>
 
 /** A response at a stage of its making. */
 export const responseOf = (
-  { createdSeconds, id, request }: ResponseHead,
+  { createdSeconds, id, request }: Pick<ResponseHead, "createdSeconds" | "id" | "request">,
   output: ReadonlyArray<Json>,
   ending: {
     readonly status: "in_progress" | "completed" | "failed"

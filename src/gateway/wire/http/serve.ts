@@ -1,7 +1,7 @@
 import { Cause, Clock, Context, Effect, Option, Result, type Scope } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
-import { InternalError, Overloaded } from "../../../kernel/problems/problems.ts"
+import { InternalError, MethodNotAllowed, Overloaded } from "../../../kernel/problems/problems.ts"
 import { withoutDeadline } from "../../../platform/http/deadline.ts"
 import { isClientAbort, problemOf } from "../../../platform/http/failures.ts"
 import {
@@ -45,6 +45,12 @@ const forwardedRequestHeaders = (headers: Readonly<Record<string, string>>): Rea
   }
   return forwarded
 }
+
+/** A method that a path of a vendor's API does not have; `allow` names those that it has. */
+export const methodNotServed = (method: string, allow: string): GatewayError<MethodNotAllowed> =>
+  gatewayError(new MethodNotAllowed({ detail: `The gateway does not serve ${method} at this path.` }), {
+    headers: { allow }
+  })
 
 type Work<R> = (
   request: Request,

@@ -13,6 +13,7 @@ import { type StoredRequest } from "../../providers/provider.ts"
 import { makeCallReader, vendorRoute } from "../http/serve.ts"
 import { NativeResponses } from "./native.ts"
 import { type IncomingResponse, Responses } from "./service.ts"
+import { makeSocketRoute } from "./socket.ts"
 
 const capabilities = ["llm:complete"] as const
 
@@ -113,6 +114,7 @@ export const OpenAiResponsesLayer = Layer.unwrap(
 
     return Layer.mergeAll(
       called("/v1/responses", "caps", responses.create),
+      yield* makeSocketRoute,
       called("/v1/responses/input_tokens", "rate", responses.count),
       called("/v1/responses/compact", "caps", responses.compact),
       stored("GET", "/v1/responses/:id", conversations.response),

@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Layer, Result, Schema, type Scope, Stream } from "effect"
+import { Clock, Context, Effect, Layer, Option, Result, Schema, type Scope, Stream } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
@@ -41,11 +41,15 @@ import { responseOf } from "../http/serve.ts"
 import { NativeResponses, unsupported } from "./native.ts"
 
 const decodeRequest = Schema.decodeUnknownEffect(ResponsesRequest)
+const decodeOption = Schema.decodeUnknownOption(ResponsesRequest)
 
 const utf8 = new TextEncoder()
 
 /** A request as it arrived, and who is charged for it. */
 export type IncomingResponse = Omit<Call, "format">
+
+/** Whether the model is to say nothing to the current request, which prepares for others on its socket. */
+export const WarmsUp = Context.Reference<boolean>("app/gateway/WarmsUp", { defaultValue: () => false })
 
 /** A request whose conversation is complete. */
 interface Prepared {
@@ -194,11 +198,41 @@ const make = Effect.gen(function* () {
     )
   }
 
+  /** A response in which no model says anything, and that costs nothing. */
+  const warmUp = Effect.fnUntraced(function* (
+    { body }: IncomingResponse,
+    requestId: string
+  ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure> {
+    const impossible = unsupported(body)
+    if (impossible !== undefined) return yield* impossible
+    if (configuration.snapshot().modelNamed(String(body.model)) === undefined) {
+      const unknown = resolveModel(configuration.snapshot(), body.model, commonFormat)
+      if (unknown instanceof GatewayError) return yield* unknown
+    }
+    const request = Option.getOrElse(decodeOption(body), () => ResponsesRequest.make({ model: String(body.model) }))
+    const head = {
+      id: `resp_${(yield* newId).replaceAll("-", "")}`,
+      createdSeconds: Math.floor((yield* Clock.currentTimeMillis) / 1000),
+      request: { ...request, store: false }
+    }
+    const begun = responseAt(head, [], { status: "in_progress" })
+    const events = [
+      { type: "response.created", response: begun },
+      { type: "response.in_progress", response: begun },
+      { type: "response.completed", response: responseAt(head, [], { status: "completed", usage: noUsage }) }
+    ]
+    return HttpServerResponse.text(written(events.map((event, place) => ({ ...event, sequence_number: place }))), {
+      contentType: "text/event-stream",
+      headers: { "request-id": requestId, "x-cost-usd": "0.00" }
+    })
+  })
+
   /** Passes a request to a provider that speaks the Responses API, or translates it for one that does not. */
   const create = Effect.fnUntraced(function* (
     incoming: IncomingResponse,
     requestId: string
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
+    if (yield* WarmsUp) return yield* warmUp(incoming, requestId)
     const call = yield* natives.prepare(incoming, openAiResponses)
     if (call === undefined) return yield* bridged(incoming, requestId)
     const passed = Effect.map(pipeline.call(call), (answer) => responseOf(answer, requestId))

@@ -1,11 +1,11 @@
 import { Effect, Layer } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
-import { MethodNotAllowed, RouteNotFound } from "../../../kernel/problems/problems.ts"
+import { type MethodNotAllowed, RouteNotFound } from "../../../kernel/problems/problems.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { gatewayError, type GatewayError, invalidMember } from "../../errors/gateway-error.ts"
 import { dialectOf, dialects, routedFormats } from "../../formats/registry/formats.ts"
 import { GeminiLayer, modelsAllow } from "../gemini/routes.ts"
-import { makeCallRoutes, vendorRoute } from "../http/serve.ts"
+import { makeCallRoutes, methodNotServed, vendorRoute } from "../http/serve.ts"
 import { OpenAiResponsesLayer, responsesPaths } from "../openai-responses/routes.ts"
 import { ModelsLayer } from "./models.ts"
 
@@ -55,7 +55,7 @@ const base = HttpServerResponse.jsonUnsafe({ object: "gateway", paths: served.sp
 
 const noWebSocket = invalidMember(
   "upgrade",
-  "The gateway has no WebSocket mode: POST the request, with `stream: true` for its events."
+  "The gateway has a WebSocket mode at /v1/responses alone: POST the request, with `stream: true` for its events."
 )
 
 /** Unsupported methods, and paths that do not exist. */
@@ -74,8 +74,7 @@ const notServed =
     if (allow === "GET, HEAD" && (method === "GET" || method === "HEAD")) return Effect.succeed(base)
     if (allow === undefined) return Effect.fail(unknownPath(url, publicUrl))
     if (method === "OPTIONS") return Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
-    const detail = `The gateway does not serve ${method} at this path.`
-    return Effect.fail(gatewayError(new MethodNotAllowed({ detail }), { headers: { allow } }))
+    return Effect.fail(methodNotServed(method, allow))
   }
 
 /**
