@@ -3,6 +3,8 @@ import { AnomaliesHandlers } from "./anomalies/handlers.ts"
 import { Anomalies } from "./anomalies/service.ts"
 import { BillingHandlers } from "./billing/handlers.ts"
 import { Billing } from "./billing/service.ts"
+import { ReconciliationHandlers } from "./reconciliation/handlers.ts"
+import { Reconciliations } from "./reconciliation/service.ts"
 import { InsightsHandlers } from "./reports/handlers.ts"
 import { Reports } from "./reports/service.ts"
 import { Rollups } from "./rollups/service.ts"
@@ -21,8 +23,8 @@ export const layer = Layer.mergeAll(
   Reports.layer,
   Subscriptions.layer,
   Billing.layer,
-  Anomalies.layer
-)
+  Reconciliations.layer
+).pipe(Layer.provideMerge(Anomalies.layer))
 
 /** What is left of prepaid quotas, by which the gateway chooses its targets. */
 export const layerQuotas = SubscriptionQuotasLayer
@@ -32,5 +34,6 @@ export const handlers = Layer.mergeAll(
   UsageHandlers,
   SubscriptionsHandlers,
   BillingHandlers,
-  AnomaliesHandlers
+  AnomaliesHandlers,
+  ReconciliationHandlers
 )

@@ -53,6 +53,38 @@ export const AllowedMcpServer = Schema.Struct({
 }).annotate({ identifier: "AllowedMcpServer" })
 export type AllowedMcpServer = typeof AllowedMcpServer.Type
 
+const AccountIds = (example: string) =>
+  optional(
+    Schema.Array(
+      Schema.String.pipe(
+        Schema.check(
+          Schema.isPattern(/^[A-Za-z0-9_-]{1,200}$/u, { expected: "an id of letters, digits, hyphens and underscores" })
+        )
+      )
+    ).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(100)))
+  ).annotate({ examples: [[example]] })
+
+/** How to ask a provider what it billed. */
+export const ConfiguredBilling = Schema.Struct({
+  adminKey: member(
+    ApiKey,
+    "A key of the account's administration API, given and kept as `apiKey` is: `sk-admin-…` of OpenAI, `sk-ant-admin…` of Anthropic"
+  ),
+  baseUrl: member(
+    optional(BaseUrl),
+    "Where that API is, written as the provider's `baseUrl`, which it is unless given"
+  ),
+  apiKeyIds: member(
+    AccountIds("key_8fK2"),
+    "The ids of the API keys that only this gateway has: what others used is set apart. All keys of the account unless given"
+  ),
+  projectIds: member(
+    AccountIds("proj_1aQ"),
+    "The projects of OpenAI, or workspaces of Anthropic, that are asked about; all unless given"
+  )
+}).annotate({ identifier: "ConfiguredBilling" })
+export type ConfiguredBilling = typeof ConfiguredBilling.Type
+
 export const ConfiguredProvider = Schema.Struct({
   id: member(ProviderId, "What targets, caps and reports call it"),
   dialect: member(ProviderDialect, "Which API it speaks; `loopback` echoes within the service"),
@@ -108,6 +140,10 @@ export const ConfiguredProvider = Schema.Struct({
       ).annotate({ examples: ["usage.cost"] })
     ),
     "Where its answers report what they cost, in US dollars: that is charged, and the prices of tokens where it is missing. With `usage.cost`, which is OpenRouter's, `provider.max_price` is sent under hard caps in money. Prices of tokens are charged unless given"
+  ),
+  billing: member(
+    optional(ConfiguredBilling),
+    "What is needed to compare what the provider billed with what was charged, of OpenAI's and Anthropic's dialects; no comparison unless given"
   ),
   timeoutSeconds: member(
     optional(between(1, 3600)),

@@ -92,30 +92,30 @@ export class GatewayConfiguration extends Context.Service<
       const check = Effect.fnUntraced(function* (document: GatewayDocument) {
         const errors: Array<Fault> = [...faultsIn(document)]
         for (const [index, provider] of (document.providers ?? []).entries()) {
-          const { baseUrl, credential } = provider
-          const url = new URL(baseUrl)
-          const hosts = credential === undefined || isTrusted(url) ? undefined : otherThanHosts(credential, url)
+          const { credential: changing } = provider
+          const url = new URL(provider.baseUrl)
+          const hosts = changing === undefined || isTrusted(url) ? undefined : otherThanHosts(changing, url)
           if (hosts !== undefined) {
             const message = `Expected https and one of the hosts that the credential may be sent to: ${hosts.join(", ")}`
             errors.push({ path: ["payload", "providers", index, "baseUrl"], message })
           }
-          for (const [place, credential] of credentialsOf(provider)) {
+          for (const [place, credential, baseUrl] of credentialsOf(provider)) {
             const reference = referenceOf(credential)
             const path = ["payload", "providers", index, ...place]
             if (reference.kind === "literal" || errors.some((fault) => fault.path.join() === path.join())) continue
-            const read = yield* keys.read(credential, provider.baseUrl)
+            const read = yield* keys.read(credential, baseUrl)
             if (read.key === undefined) errors.push({ path, message: read.warning })
           }
         }
         if (errors.length > 0) return yield* new ValidationFailed({ errors })
       })
 
-      const kept = (credential: string, { baseUrl }: ConfiguredProvider) =>
+      const kept = (credential: string, baseUrl: string) =>
         referenceOf(credential).kind === "literal" ? keys.keep(credential, baseUrl) : Effect.succeed(credential)
       const withKeptKeys = (provider: ConfiguredProvider) =>
         Effect.map(
-          Effect.forEach(credentialsOf(provider), ([path, reference]) =>
-            Effect.map(kept(reference, provider), (reference) => [path, reference] as const)
+          Effect.forEach(credentialsOf(provider), ([path, reference, baseUrl]) =>
+            Effect.map(kept(reference, baseUrl), (reference) => [path, reference] as const)
           ),
           (references) => withCredentials(provider, references)
         )

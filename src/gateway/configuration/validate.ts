@@ -53,18 +53,29 @@ const secretsOf = (
   }
 }
 
-/** The credentials of a provider with their paths: its key, and the headers that contain another. */
-export const credentialsOf = ({
-  apiKey,
-  credential,
-  headers = {}
-}: ConfiguredProvider): ReadonlyArray<readonly [path: ReadonlyArray<string>, reference: string]> => [
-  ...(apiKey === undefined ? [] : [[["apiKey"], apiKey] as const]),
-  ...(credential === undefined ? [] : secretsOf(credential)),
-  ...Object.entries(headers).flatMap(([name, value]) =>
-    bearsCredential(name) ? [[["headers", name], value] as const] : []
-  )
-]
+/** Where the administration API of a provider's account is. */
+export const billingBaseUrl = ({ baseUrl, billing }: ConfiguredProvider): string => billing?.baseUrl ?? baseUrl
+
+/** The credentials of a provider with their paths: its keys, and the headers that contain another; each is sent to its base URL. */
+export const credentialsOf = (
+  provider: ConfiguredProvider
+): ReadonlyArray<readonly [path: ReadonlyArray<string>, reference: string, baseUrl: string]> => {
+  const { apiKey, baseUrl, billing, credential, headers = {} } = provider
+  const own = [
+    ...(apiKey === undefined ? [] : [[["apiKey"], apiKey] as const]),
+    ...(credential === undefined ? [] : secretsOf(credential)),
+    ...Object.entries(headers).flatMap(([name, value]) =>
+      bearsCredential(name) ? [[["headers", name], value] as const] : []
+    )
+  ]
+  return [
+    ...own.map(([path, reference]) => [path, reference, baseUrl] as const),
+    ...(billing === undefined ? [] : [[["billing", "adminKey"], billing.adminKey, billingBaseUrl(provider)] as const])
+  ]
+}
+
+/** The dialects whose vendors report what they billed. */
+const reportingDialects: ReadonlySet<string> = new Set(["openai", "anthropic"])
 
 /** A provider with other references in the places that `credentialsOf` names. */
 export const withCredentials = (
@@ -145,6 +156,9 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
     for (const [path, reference] of credentialsOf(provider)) {
       const fault = referenceFault(referenceOf(reference))
       if (fault !== undefined) faults.push({ path: [...at, ...path], message: fault })
+    }
+    if (provider.billing !== undefined && !reportingDialects.has(dialect)) {
+      faults.push({ path: [...at, "billing"], message: "Expected only with the dialects openai and anthropic" })
     }
     if (provider.apis !== undefined && spoken[dialect].apis.size === 1) {
       faults.push({ path: [...at, "apis"], message: "Providers of this dialect have one API, which needs no list" })

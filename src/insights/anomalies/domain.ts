@@ -10,11 +10,14 @@ import { NetUsd } from "../usage/domain.ts"
 export const AnomalyId = Uuid.pipe(Schema.brand("AnomalyId"))
 export type AnomalyId = typeof AnomalyId.Type
 
-/** What an anomaly is of: an agent, a model or a task type whose cost is odd, a plan that is dear, a cap that burns fast. */
-export const AnomalyDimension = Schema.Literals(["agent", "model", "task-type", "plan", "cap"])
+/**
+ * What an anomaly is of: an agent, a model or a task type whose cost is odd, a plan that is dear, a cap that burns fast, a provider
+ * that billed something else than was charged.
+ */
+export const AnomalyDimension = Schema.Literals(["agent", "model", "task-type", "plan", "cap", "provider"])
 export type AnomalyDimension = typeof AnomalyDimension.Type
 
-export const AnomalyKind = Schema.Literals(["spike", "level-shift", "loop", "burn-rate", "new"])
+export const AnomalyKind = Schema.Literals(["spike", "level-shift", "loop", "burn-rate", "new", "bill"])
 export type AnomalyKind = typeof AnomalyKind.Type
 
 export const AnomalyStatus = Schema.Literals(["open", "acknowledged", "dismissed"])
@@ -35,7 +38,9 @@ export const maxScore = 99
 
 export const Anomaly = Schema.Struct({
   id: AnomalyId,
-  tenantId: TenantId,
+  tenantId: Schema.NullOr(TenantId).annotate({
+    description: "Null for the bill of a provider, which is of the installation"
+  }),
   detectedAt: Instant,
   dimension: AnomalyDimension,
   key: Schema.String,

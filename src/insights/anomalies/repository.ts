@@ -11,7 +11,7 @@ import { AnomalyDimension, AnomalyId, AnomalyKind, AnomalyNotFound, AnomalyStatu
 
 export const StoredAnomaly = Schema.Struct({
   id: AnomalyId,
-  tenantId: TenantId,
+  tenantId: Schema.NullOr(TenantId),
   dimension: AnomalyDimension,
   key: Schema.String,
   kind: AnomalyKind,
@@ -27,10 +27,20 @@ export const StoredAnomaly = Schema.Struct({
 })
 export type StoredAnomaly = typeof StoredAnomaly.Type
 
+/** A day of a provider whose bill nothing explains; the models of it are the contributors. */
+export interface BillFinding {
+  readonly provider: string
+  readonly startsAt: number
+  readonly endsAt: number
+  readonly charged: bigint
+  readonly billed: bigint
+  readonly contributors: ReadonlyArray<Contributor>
+}
+
 /** An episode before it is stored; times are epoch milliseconds, amounts nano-dollars. */
 export interface Finding {
   readonly tenantId: TenantId
-  readonly dimension: AnomalyDimension
+  readonly dimension: Exclude<AnomalyDimension, "provider">
   readonly key: string
   readonly kind: AnomalyKind
   readonly startsAt: number
@@ -70,6 +80,8 @@ const Progress = Schema.Struct({ through: Schema.NullOr(InstantFromDate) })
 const oneEpisode = "72 hours"
 const contributors = 5
 const columns = { agent: "agent_id", model: "model", "task-type": "task_type", plan: "plan_id" } as const
+
+const encodeContributors = Schema.encodeSync(Schema.fromJsonString(Schema.Array(Contributor)))
 
 /** A day in UTC as PostgreSQL takes it. */
 const dayText = (at: number): string => new Date(at).toISOString().slice(0, 10)
@@ -213,6 +225,29 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
             (found) => found.length > 0
           )
         )
+      ),
+
+      /** Stores what a bill does not explain, or its new amounts; undefined where they are known. */
+      noteBill: Effect.fn("AnomaliesRepository.noteBill")(
+        ({ billed, charged, contributors, endsAt, provider, startsAt }: BillFinding, detectedAt: number) =>
+          Effect.andThen(
+            Change,
+            Effect.gen(function* () {
+              const moved = yield* stored(sql`
+                UPDATE anomalies SET expected = ${charged}, actual = ${billed},
+                  contributors = ${encodeContributors(contributors)}::text::jsonb
+                WHERE dimension = 'provider' AND key = ${provider} AND starts_at = ${new Date(startsAt)} RETURNING *`)
+              if (moved.length > 0) return undefined
+              return yield* Effect.orDie(
+                one(sql`
+                  INSERT INTO anomalies (tenant_id, dimension, key, kind, starts_at, ends_at, detected_at, expected, actual, score,
+                    contributors)
+                  VALUES (NULL, 'provider', ${provider}, 'bill', ${new Date(startsAt)}, ${new Date(endsAt)},
+                    ${new Date(detectedAt)}, ${charged}, ${billed}, 0, ${encodeContributors(contributors)}::text::jsonb)
+                  RETURNING *`)
+              )
+            })
+          )
       ),
 
       /** Stores a new episode, with those that it was charged to. */

@@ -16,7 +16,7 @@ import { ReportsRepository } from "../reports/repository.ts"
 import { filterOf, netUsd, visibleUsage } from "../usage/service.ts"
 import { type Anomaly, anomalyActions, type AnomalyId, AnomalyNotFound, type AnomalyPatch, maxScore } from "./domain.ts"
 import { type JudgedFinding, findingsOf, hourMillis } from "./findings.ts"
-import { AnomaliesRepository, type AnomalyFilter, type StoredAnomaly } from "./repository.ts"
+import { AnomaliesRepository, type AnomalyFilter, type BillFinding, type StoredAnomaly } from "./repository.ts"
 import { burnRate, planLimit } from "./rules.ts"
 
 const dayMillis = 24 * hourMillis
@@ -124,6 +124,16 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
     yield* repeatJob("detect anomalies", "1 minute", detect(undefined))
 
     return {
+      /** Stores, within the current change, what a provider billed and nothing explains; its entry, if it is new. */
+      noteBill: Effect.fn("Anomalies.noteBill")(function* (finding: BillFinding) {
+        const { epochMilliseconds } = yield* DateTime.now
+        const found = yield* repository.noteBill(finding, epochMilliseconds)
+        if (found === undefined) return []
+        const after = { ...shown(found), contributors: found.contributors }
+        return [
+          { action: anomalyActions.AnomalyDetected, entityId: found.id, after }
+        ] satisfies ReadonlyArray<AuditDraft>
+      }),
       detect: detect(undefined),
       /** The same in usage that came with its history, from a moment on. */
       detectSince: (since: DateTime.Utc) => detect(since.epochMilliseconds),

@@ -16,7 +16,8 @@ const kinds = {
   "level-shift": "lasting change",
   loop: "loop",
   "burn-rate": "fast burn",
-  new: "new"
+  new: "new",
+  bill: "unexplained bill"
 } as const
 const tones = { open: "warn", acknowledged: "ok", dismissed: "" } as const
 const targets = { agent: "agentId", model: "model", "task-type": "taskType", plan: "planId" } as const
@@ -27,6 +28,8 @@ const dateOf = (at: number) => new Date(at).toISOString().slice(0, 10)
 /** What was charged around the episode. */
 const usageOf = ({ dimension, end, key, start }: Anomaly): string => {
   if (dimension === "cap") return `/caps/${key}`
+  if (dimension === "provider")
+    return `/reconciliation?${new URLSearchParams({ provider: key, month: start.slice(0, 7) })}`
   const query = new URLSearchParams({
     range: "custom",
     timeZone: "UTC",
@@ -82,7 +85,10 @@ export default function Anomalies() {
         {
           key: "dimension",
           label: "Subject",
-          options: ["agent", "model", "task-type", "plan", "cap"].map((name) => [name, words(name).toLowerCase()])
+          options: ["agent", "model", "task-type", "plan", "cap", "provider"].map((name) => [
+            name,
+            words(name).toLowerCase()
+          ])
         },
         useTenantFilter()
       ]}
