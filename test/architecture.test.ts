@@ -146,7 +146,8 @@ const writesWithoutEntry = [
   "gateway/conversations/",
   "gateway/transcripts/",
   "events/deliveries/repository.ts",
-  "insights/usage-export/repository.ts"
+  "insights/usage-export/repository.ts",
+  "insights/reconciliation/repository.ts"
 ]
 
 /** A comparison with a dialect or an operation of the gateway, which its format decides (`gateway/formats/README.md`). */

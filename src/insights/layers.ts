@@ -22,9 +22,8 @@ export const layer = Layer.mergeAll(
   Rollups.layer,
   Reports.layer,
   Subscriptions.layer,
-  Billing.layer,
-  Reconciliations.layer
-).pipe(Layer.provideMerge(Anomalies.layer))
+  Billing.layer
+).pipe(Layer.provideMerge(Reconciliations.layer), Layer.provideMerge(Anomalies.layer))
 
 /** What is left of prepaid quotas, by which the gateway chooses its targets. */
 export const layerQuotas = SubscriptionQuotasLayer

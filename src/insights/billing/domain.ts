@@ -58,6 +58,17 @@ export class BillingStatementNotFound extends Problem<BillingStatementNotFound>(
 const CellNumber = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: -(2 ** 63), maximum: 2 ** 63 })))
 const Cell = Schema.NullOr(Schema.Union([Schema.String, CellNumber]))
 
+/** What a provider says of the days that are wholly in a report, beside what was charged for its calls. */
+const ProviderBill = Schema.Struct({
+  provider: Schema.String.annotate({ examples: ["openai"] }),
+  days: Schema.Int.annotate({ description: "Days (UTC) that were read", examples: [30] }),
+  settledDays: Schema.Int.annotate({ description: "Those of them whose figures are final", examples: [27] }),
+  billedUsd: NetUsd,
+  chargedUsd: NetUsd,
+  differenceUsd: NetUsd,
+  unexplainedUsd: NetUsd
+}).annotate({ identifier: "ProviderBill" })
+
 /** A report as JSON; it is written part by part, with every digit of the amounts. */
 export const BillingReportBody = Schema.Struct({
   lines: Schema.Array(Schema.Record(Schema.String, Cell)).annotate({
@@ -65,5 +76,9 @@ export const BillingReportBody = Schema.Struct({
     examples: [[{ model: "gpt-5", requests: 1, costUsd: 0.75 }]]
   }),
   totals: Schema.Struct({ costUsd: NetUsd }),
+  providers: Schema.optionalKey(Schema.Array(ProviderBill)).annotate({
+    description:
+      "Of the whole installation alone, for system callers: what providers say they billed, where they were asked"
+  }),
   statement: Schema.optionalKey(StatementEnvelope)
 }).annotate({ identifier: "BillingReport" })

@@ -9,7 +9,8 @@ import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
 import { makeTurns } from "../../platform/runtime/turns.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { rangeOf } from "../usage/domain.ts"
+import { type ProviderTotals, Reconciliations } from "../reconciliation/service.ts"
+import { dayMillis, rangeOf } from "../usage/domain.ts"
 import { UsageRepository } from "../usage/repository.ts"
 import { droppedRows, visibleUsage } from "../usage/service.ts"
 import { type BilledRow, type Column, type ColumnFormat, columnsOf, decimalText } from "./columns-domain.ts"
@@ -49,7 +50,18 @@ const csvWriter = (columns: ReadonlyArray<Column>, issuer: string): Writer => ({
   end: () => ""
 })
 
-const jsonWriter = (columns: ReadonlyArray<Column>, issuer: string): Writer => {
+/** What providers say they billed, as JSON with all digits. */
+const providersText = (bills: ReadonlyArray<ProviderTotals>): string =>
+  bills
+    .map(({ billed, charged, days, provider, settledDays, unexplained }) => {
+      const [billedUsd, chargedUsd, difference, rest] = [billed, charged, billed - charged, unexplained].map((amount) =>
+        decimalText(amount, usdDecimals)
+      )
+      return `{"provider":${JSON.stringify(provider)},"days":${days},"settledDays":${settledDays},"billedUsd":${billedUsd},"chargedUsd":${chargedUsd},"differenceUsd":${difference},"unexplainedUsd":${rest}}`
+    })
+    .join(",")
+
+const jsonWriter = (columns: ReadonlyArray<Column>, issuer: string, bills: ReadonlyArray<ProviderTotals>): Writer => {
   let total = 0n
   let separator = ""
   const line = (row: BilledRow): string =>
@@ -71,7 +83,8 @@ const jsonWriter = (columns: ReadonlyArray<Column>, issuer: string): Writer => {
       }
       return text
     },
-    end: () => `],"totals":{"costUsd":${decimalText(total, usdDecimals)}}`
+    end: () =>
+      `],"totals":{"costUsd":${decimalText(total, usdDecimals)}}${bills.length === 0 ? "" : `,"providers":[${providersText(bills)}]`}`
   }
 }
 
@@ -126,6 +139,7 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
     const audit = yield* Audit
     const database = yield* Database
     const newId = (yield* SecureRandom.SecureRandom).uuidV7()
+    const reconciliations = yield* Reconciliations
     const repository = yield* BillingRepository
     const statements = yield* Statements
     const usage = yield* UsageRepository
@@ -166,7 +180,14 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
         format === "focus"
           ? columnsOf(columnFormat).filter(({ id }) => chosen === undefined || chosen.includes(id))
           : columnsOfLines(grain)
-      const write = format === "json" ? jsonWriter(columns, invoiceIssuer) : csvWriter(columns, invoiceIssuer)
+      // The days that are wholly in the report, of the installation as a whole.
+      const whole = {
+        from: Math.ceil(range.from / dayMillis) * dayMillis,
+        to: Math.floor(range.to / dayMillis) * dayMillis
+      }
+      const isOfAll = principal.tenantId === undefined && filter.tenantId === undefined && filter.agentId === undefined
+      const bills = format === "json" && isOfAll && whole.from < whole.to ? yield* reconciliations.totals(whole) : []
+      const write = format === "json" ? jsonWriter(columns, invoiceIssuer, bills) : csvWriter(columns, invoiceIssuer)
       const extension = format === "json" ? "json" : "csv"
       const fileName = `billing-report-${DateTime.formatIsoDateUtc(from)}-${DateTime.formatIsoDateUtc(to)}.${extension}`
       const id = StatementId.make(yield* newId)

@@ -43,11 +43,18 @@ interface ComparedDay extends Compared {
 }
 
 /** Sums of comparisons, in nano-dollars. */
-export interface BillTotals {
+interface BillTotals {
   readonly billed: bigint
   readonly charged: bigint
   readonly unexplained: bigint
   readonly findings: number
+}
+
+/** What a provider says of the days of a range. */
+export interface ProviderTotals extends BillTotals {
+  readonly provider: string
+  readonly days: number
+  readonly settledDays: number
 }
 
 const pauseAfter = ({ reason, retryAfterSeconds }: BillFailure): number =>
@@ -230,7 +237,7 @@ export class Reconciliations extends Context.Service<Reconciliations>()("app/ins
       /** What providers say of the days of a range, each provider by itself; none without a bill. */
       totals: Effect.fn("Reconciliations.totals")(function* (range: { readonly from: number; readonly to: number }) {
         const all = yield* database.read("all", compared(daysOf(range), undefined))
-        return [...new Set(all.map(({ provider }) => provider))].toSorted().map((provider) => {
+        return [...new Set(all.map(({ provider }) => provider))].toSorted().map((provider): ProviderTotals => {
           const own = all.filter((one) => one.provider === provider)
           const settled = new Set(own.filter(({ isSettled }) => isSettled).map(({ day }) => day))
           return {
