@@ -127,7 +127,8 @@ const anthropicFault = (url: URL, { headers }: http.IncomingMessage): Refused | 
   // The current client of the vendor sends the second.
   const isAdmin = headers["x-api-key"] === anthropicAdminKey || headers.authorization === `Bearer ${anthropicAdminKey}`
   if (!isAdmin) return refuse(401, "Not an admin key")
-  if (headers["anthropic-version"] !== "2023-06-01") return refuse(400, "anthropic-version is missing")
+  if (!["2023-06-01", "2026-10-21"].includes(String(headers["anthropic-version"])))
+    return refuse(400, "anthropic-version is missing")
   if (headers["anthropic-beta"] !== "analytics-usage-cost-2026-08-24") return refuse(400, "anthropic-beta is missing")
   const isCost = url.pathname.endsWith("/cost")
   const groups = url.searchParams.getAll("group_by[]")
