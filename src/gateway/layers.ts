@@ -1,5 +1,13 @@
 import { Layer } from "effect"
 import { GatewayAuthentication, GatewayCredentialCheckLayer } from "./authentication/gateway-authentication.ts"
+import { BatchInputs } from "./batches/batch-input.ts"
+import { OpenAiFileBatches } from "./batches/file-batches.ts"
+import { KeptFiles } from "./batches/files.ts"
+import { KeptThings } from "./batches/kept-things.ts"
+import { MessageBatches } from "./batches/message-batches.ts"
+import { BatchPollerLayer } from "./batches/poller.ts"
+import { BatchesRepository } from "./batches/repository.ts"
+import { Batches } from "./batches/service.ts"
 import { LlmAdminHandlers } from "./configuration/handlers.ts"
 import { GatewayConfiguration } from "./configuration/service.ts"
 import { RequestIds } from "./conversations/request-ids.ts"
@@ -42,8 +50,15 @@ const Metered = Admission.layer.pipe(
   Layer.provide(ReservationRenewal.layer)
 )
 
+/** Files and batches at providers. */
+const Batched = Layer.mergeAll(OpenAiFileBatches.layer, MessageBatches.layer, BatchPollerLayer).pipe(
+  Layer.provideMerge(Layer.mergeAll(Batches.layer, KeptFiles.layer)),
+  Layer.provideMerge(Layer.mergeAll(BatchInputs.layer, KeptThings.layer, BatchesRepository.layer))
+)
+
 /** The gateway's calls, which depend on the ledger. */
 export const layer = Layer.mergeAll(
+  Batched,
   Gateway.layer,
   Completions.layer,
   Responses.layer.pipe(Layer.provideMerge(NativeResponses.layer)),

@@ -12,7 +12,7 @@ import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
 import { denied as countDenial } from "../telemetry/metrics.ts"
 import { type AdmissionDenied } from "./budget-errors.ts"
-import { BudgetReservations } from "./budget-reservations.ts"
+import { BudgetReservations, type HeldItem } from "./budget-reservations.ts"
 import { type Estimate, estimateOf, fitting, type EstimateTerms } from "./estimates.ts"
 import { type CountableRequest, countingAt, ProviderCounts } from "./provider-counts.ts"
 import { textsOf } from "./request-texts.ts"
@@ -54,6 +54,11 @@ export class Admission extends Context.Service<
       terms: EstimateTerms,
       request: AdmissionRequest
     ): Effect.Effect<Estimate, GatewayError>
+    /**
+     * Holds what the calls of a batch may cost together, of which each was estimated before; `most` is what a call of the
+     * caller may cost whatever the caps leave. Where it fails, some of it may be held.
+     */
+    hold(items: ReadonlyArray<HeldItem>, most: bigint | null): Effect.Effect<void, GatewayError>
   }
 >()("app/gateway/Admission") {
   static readonly layer = Layer.effect(
@@ -188,6 +193,15 @@ export class Admission extends Context.Service<
         )
 
       return Admission.of({
+        hold: (items, most) => {
+          const amountNanoUsd = items.reduce((sum, item) => sum + item.amountNanoUsd, 0n)
+          const [first] = items
+          return first !== undefined && most !== null && amountNanoUsd > most
+            ? deny(tooLarge({ amountNanoUsd }, most, undefined, first.subject))
+            : Effect.forEach(items, (item) => Effect.catch(reservations.hold(item), ({ error }) => deny(error)), {
+                discard: true
+              })
+        },
         admit: (meter, subject, target, terms, request) => {
           const most = least(request.perTurnNanoUsd ?? null, request.reservation?.amountNanoUsd ?? null)
           const attempt: Attempt = { meter, most, request, subject, target }
@@ -214,7 +228,7 @@ const least = (one: bigint | null, other: bigint | null): bigint | null =>
   one === null ? other : other === null || one < other ? one : other
 
 const tooLarge = (
-  { amountNanoUsd }: Estimate,
+  { amountNanoUsd }: Pick<Estimate, "amountNanoUsd">,
   most: bigint,
   reservation: ExistingReservation | undefined,
   { dimensions, tenantId }: BudgetSubject

@@ -71,6 +71,16 @@ export interface CapConstraints {
   readonly books?: CapIndexesByTenant
 }
 
+/** What is held for longer than the process that asks for it may live. */
+export interface HeldItem {
+  readonly id: ReservationId
+  readonly subject: BudgetSubject
+  readonly amountNanoUsd: bigint
+  readonly tokens: number
+  readonly ttlSeconds: number
+  readonly metadata?: Readonly<Record<string, string>> | undefined
+}
+
 /** A reservation may miss this many renewals, less one, before its call is considered dead. */
 const renewalsPerHold = 3
 const maxTogether = 1000
@@ -127,6 +137,8 @@ export class BudgetReservations extends Context.Service<
       mayWait: boolean,
       metadata?: Readonly<Record<string, string>>
     ): Effect.Effect<BudgetReservation, AdmissionDenied>
+    /** Holds what the calls of a batch may cost, under an id that is stored before; the hold is not renewed. */
+    hold(item: HeldItem): Effect.Effect<void, AdmissionDenied>
     /** Uses an existing reservation of the same caller. */
     transfer(
       subject: BudgetSubject,
@@ -221,31 +233,25 @@ export class BudgetReservations extends Context.Service<
         }
       }
 
-      const reserve = Effect.fnUntraced(function* (
-        subject: BudgetSubject,
-        amount: bigint,
-        tokens: number,
-        mayWait: boolean,
-        metadata?: Readonly<Record<string, string>>
+      /** What the caps leave beside a reservation that was made. */
+      const open = Effect.fnUntraced(function* (
+        { amountNanoUsd: amount, subject, ...item }: HeldItem,
+        mayWait: boolean
       ) {
+        const { id, tokens } = item
         const principal = yield* CurrentPrincipal
         const who = { principal: principal.name }
-        const id = (yield* newId) as ReservationId
-        const chargeId = (yield* newId) as ChargeId
         const result = yield* ledger
           .reserve({
             ...who,
+            ...item,
             kind: "reserve",
             mayWait,
-            id,
             tenantId: subject.tenantId,
             origin: "gateway",
             dimensions: subject.dimensions,
             plan: subject.plan,
-            amount,
-            tokens,
-            ttlSeconds,
-            metadata
+            amount
           })
           .pipe(
             // A connection may break after a commit and before its answer.
@@ -256,18 +262,36 @@ export class BudgetReservations extends Context.Service<
           )
         if (result.verdict === "open") {
           budgetLeft(result.available)
-          return {
-            id,
-            amountNanoUsd: amount,
-            tokens,
-            remainingNanoUsd: leastAvailable(result.available, principal, "usd"),
-            ...closing(id, subject.tenantId, who, amount, chargeId)
-          }
+          return { who, remainingNanoUsd: leastAvailable(result.available, principal, "usd") }
         }
         const now = yield* Clock.currentTimeMillis
         const asked = { id, amounts: { usd: amount, tokens: BigInt(tokens), requests: 1n } }
         return yield* Effect.fail(admissionDenied(result, principal, subject, asked, now))
       })
+
+      const reserve = Effect.fnUntraced(function* (
+        subject: BudgetSubject,
+        amountNanoUsd: bigint,
+        tokens: number,
+        mayWait: boolean,
+        metadata?: Readonly<Record<string, string>>
+      ) {
+        const id = (yield* newId) as ReservationId
+        const chargeId = (yield* newId) as ChargeId
+        const { remainingNanoUsd, who } = yield* open(
+          { id, subject, amountNanoUsd, tokens, ttlSeconds, metadata },
+          mayWait
+        )
+        return {
+          id,
+          amountNanoUsd,
+          tokens,
+          remainingNanoUsd,
+          ...closing(id, subject.tenantId, who, amountNanoUsd, chargeId)
+        }
+      })
+
+      const hold = (item: HeldItem) => Effect.asVoid(open(item, false))
 
       /** Gives the reservation to an attempt. */
       const adopt = (
@@ -377,7 +401,14 @@ export class BudgetReservations extends Context.Service<
         return taken({ principal }, subject, held, chargeId, next, figures, "return")
       })
 
-      return BudgetReservations.of({ constraintsOf, areCurrent, reserve, transfer, returned: ledger.flushSettlements })
+      return BudgetReservations.of({
+        constraintsOf,
+        areCurrent,
+        reserve,
+        hold,
+        transfer,
+        returned: ledger.flushSettlements
+      })
     })
   )
 }

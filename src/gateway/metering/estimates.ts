@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { anyService, costBound, isPriced, type MaybeServed } from "../catalog/cost.ts"
+import { type RateTable } from "../catalog/rate-domain.ts"
 import { CostUnbounded, ModelUnpriced, TurnBudgetExceeded } from "../configuration/domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
@@ -45,6 +46,8 @@ export interface EstimateTerms {
   readonly defaultOutputTokens: number
   readonly defaultToolUses: number
   readonly hasOutput: boolean
+  /** The tier that the call is served at whatever it asks for, where that is not the vendor's choice. */
+  readonly tier?: string | undefined
 }
 
 const pricedAmong = (targets: ReadonlyArray<ModelTarget>) =>
@@ -81,7 +84,7 @@ const usualInputTokens = (
 }
 
 const estimateWith = (
-  { bound, contextTokens, constraints, defaultToolUses, hasOutput, model, targets }: EstimateTerms,
+  { bound, contextTokens, constraints, defaultToolUses, hasOutput, model, targets, tier }: EstimateTerms,
   outputTokens: number
 ): Estimate => {
   const tools = bound.tools === undefined ? undefined : toolLimits(bound.tools, defaultToolUses)
@@ -91,7 +94,7 @@ const estimateWith = (
     ? maxInputTokens(bound, tools, contextTokens, targets)
     : usualInputTokens(bound, tools, model, contextTokens)
   const priced = pricedAmong(targets)
-  const pinsService = constraints.byHardMoney
+  const pinsService = constraints.byHardMoney && tier === undefined
   const steps = isBounded && tools !== undefined ? stepsWithTools(tools) : 1
   const all = hasOutput ? steps * (outputTokens * bound.choices + bound.extraOutputTokens) : 0
   return {
@@ -107,7 +110,10 @@ const estimateWith = (
       {
         maxFees: tools?.maxFees,
         maxUnits: bound.units,
-        servedAt: (index) => maybeServed(bound.asksFor, priced[index]?.vendor, pinsService),
+        servedAt: (index) => {
+          const served = maybeServed(bound.asksFor, priced[index]?.vendor, pinsService)
+          return tier === undefined ? served : { ...served, tier: [tierAt(priced[index]?.rates ?? null, tier)] }
+        },
         readsText: bound.mediaTokens === 0 && bound.elsewhere === undefined && tools === undefined,
         writesText: bound.writesText === true
       }
@@ -116,6 +122,10 @@ const estimateWith = (
     pinsService
   }
 }
+
+/** The tier that a batch's requests are charged at; the usual one where theirs has no price, since it costs no more. */
+export const tierAt = (rates: RateTable | null, tier: string): string | undefined =>
+  rates !== null && isPriced(rates, { tier }) ? tier : undefined
 
 /** What an answer may name of its service. */
 const maybeServed = (asksFor: ServedNames | undefined, vendor: string | undefined, isPinned: boolean): MaybeServed => ({

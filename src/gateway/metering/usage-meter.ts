@@ -603,7 +603,7 @@ const noTexts: RequestTexts = { texts: [], tokens: 0, bytes: 0 }
 const noProgress = (): Progress => ({ usage: undefined, finished: false, textBytes: 0, texts: [] })
 
 /** The rates that a usage was charged at. */
-const ratesText = (table: RateTable, usage: TokenUsage | undefined): string => {
+export const ratesText = (table: RateTable, usage: TokenUsage | undefined): string => {
   const rates = ratesFor(ratesAt(table, usage?.served), usage?.inputTokens ?? 0)
   if (usage?.toolUses === undefined) return basicRatesText(rates)
   return JSON.stringify({ ...rates, ...table.toolFees }, (_, rate: unknown) =>
@@ -612,7 +612,7 @@ const ratesText = (table: RateTable, usage: TokenUsage | undefined): string => {
 }
 
 /** What the charge of a usage was made by besides its rates and tokens of text; undefined where there is nothing. */
-const priceTermsOf = (table: RateTable | null, usage: TokenUsage, tableOf: TableOf): PriceTerms | undefined => {
+export const priceTermsOf = (table: RateTable | null, usage: TokenUsage, tableOf: TableOf): PriceTerms | undefined => {
   const { media, otherModels, reportedCost, served } = usage
   const units = table === null || reportedCost?.nanoUsd !== undefined ? [] : unitCharges(usage.units, table)
   if (units.length === 0 && (served ?? media ?? otherModels ?? reportedCost) === undefined) return undefined

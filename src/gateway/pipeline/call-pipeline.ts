@@ -18,7 +18,7 @@ import { gatewayError, GatewayError, providerError, retryAfter } from "../errors
 import { Omissions } from "../formats/omissions.ts"
 import { imageTokensOf, type TokenUpperBound, writtenBytes } from "../formats/token-upper-bound.ts"
 import { Admission } from "../metering/admission.ts"
-import { BudgetReservations } from "../metering/budget-reservations.ts"
+import { BudgetReservations, type CapConstraints } from "../metering/budget-reservations.ts"
 import { type Estimate, estimateOf, type EstimateTerms } from "../metering/estimates.ts"
 import { TokenCounts } from "../metering/token-counts.ts"
 import { UsageMeter } from "../metering/usage-meter.ts"
@@ -61,6 +61,17 @@ export interface EstimatedCall extends Estimate {
   readonly caps: ReadonlyArray<AvailableBudget>
 }
 
+/** A request as it is sent with others in a batch, and what it may cost at most. */
+export interface PreparedCall {
+  readonly model: ServedModel
+  readonly target: ModelTarget
+  readonly estimate: Estimate
+  readonly body: string | Uint8Array
+  /** The betas that are sent, and those that are not because the cost of a call with them has no bound. */
+  readonly betas: Betas
+  readonly constraints: CapConstraints
+}
+
 /** Processes a call from its request to its response. */
 export class CallPipeline extends Context.Service<
   CallPipeline,
@@ -69,6 +80,12 @@ export class CallPipeline extends Context.Service<
     call(call: Call): Effect.Effect<CallAnswer, GatewayError, Scope.Scope>
     /** The maximum cost of a call, and what the applicable caps leave; no provider is called. */
     estimate(call: Call): Effect.Effect<EstimatedCall, GatewayError>
+    /** The request of a batch for the candidate that is chosen, served at a tier of its own; nothing is reserved or sent. */
+    prepare(
+      call: Call,
+      tier: string,
+      choose: (candidates: ReadonlyArray<Candidate>) => Candidate | GatewayError
+    ): Effect.Effect<PreparedCall, GatewayError>
   }
 >()("app/gateway/CallPipeline") {
   static readonly layer = Layer.effect(
@@ -333,6 +350,24 @@ export class CallPipeline extends Context.Service<
         return { ...bound, model: model.id, caps: [...caps.values()] }
       }, inTime)
 
+      const prepare = Effect.fnUntraced(function* (
+        given: Call,
+        tier: string,
+        choose: (candidates: ReadonlyArray<Candidate>) => Candidate | GatewayError
+      ) {
+        const call = yield* ids.opened(given, given.format.idScope(noMembers))
+        const resolved = resolve(call)
+        if (resolved instanceof GatewayError) return yield* resolved
+        const { betas, candidates, terms } = resolved
+        const chosen = choose(candidates)
+        if (chosen instanceof GatewayError) return yield* chosen
+        const { model, target } = chosen
+        const constraints = yield* constraintsOf(subjectAt(call.caller.subject, chosen), call.caller)
+        const estimate = yield* estimateOf({ ...terms, model, targets: [target], constraints, tier })
+        const body = yield* providerRequest(call, target, estimate)
+        return { model, target, estimate, body, betas, constraints }
+      })
+
       const answer = Effect.fnUntraced(function* (call: Call, claimed: ClaimedCall, info: RequestInfo | undefined) {
         const resolved = resolve(call)
         if (resolved instanceof GatewayError) return yield* resolved
@@ -400,7 +435,8 @@ export class CallPipeline extends Context.Service<
             )
           })
         ),
-        estimate
+        estimate,
+        prepare
       })
     })
   )
@@ -430,7 +466,13 @@ const boundOf = (
   })
 
 /** The subject of a call at a candidate: caps may name the model, or its provider. */
-const subjectAt = (subject: BudgetSubject, { model, target }: Candidate): BudgetSubject => ({
+export const subjectAt = (
+  subject: BudgetSubject,
+  {
+    model,
+    target
+  }: { readonly model: Pick<ServedModel, "id">; readonly target: { readonly provider: { readonly id: string } } }
+): BudgetSubject => ({
   ...subject,
   dimensions: { ...subject.dimensions, model: model.id, provider: target.provider.id }
 })

@@ -1,5 +1,6 @@
 import { type Dispatcher } from "@effect/platform-node/Undici"
 import { Cause, Clock, Effect, Schedule, Scope } from "effect"
+import { Readable } from "node:stream"
 import * as zlib from "node:zlib"
 import { lookupTable } from "../../kernel/lookup-table.ts"
 import { type Slotted, Slots } from "../../kernel/slots.ts"
@@ -90,7 +91,10 @@ export interface ExchangeRequest {
   readonly origin: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string | Uint8Array
+  /** Parts that are sent as they come have no declared length. */
+  readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>
+  /** Whether a successful response is passed on as it arrives, whatever its type; of events it always is. */
+  readonly streams?: boolean
   /** Maximum seconds until the first byte of a response, and between two of them. */
   readonly timeoutSeconds: number
   /** When the complete response must have arrived, in milliseconds since 1970. */
@@ -145,11 +149,13 @@ class Exchange implements Dispatcher.DispatchHandler, Limited {
   private length = 0
   private controller: Dispatcher.DispatchController | undefined
   private readonly maxBytes: number
+  private readonly anyStreams: boolean
   private readonly deadlines: Deadlines
 
-  constructor({ deadline = Infinity, maxBytes = Infinity }: ExchangeRequest, deadlines: Deadlines) {
+  constructor({ deadline = Infinity, maxBytes = Infinity, streams = false }: ExchangeRequest, deadlines: Deadlines) {
     this.deadline = deadline
     this.maxBytes = maxBytes
+    this.anyStreams = streams
     this.deadlines = deadlines
     deadlines.add(this)
   }
@@ -167,7 +173,8 @@ class Exchange implements Dispatcher.DispatchHandler, Limited {
     if (status < 200) return
     this.status = status
     this.headers = headersOf(headers)
-    this.streams = isSuccess(status) && /^text\/event-stream\b/i.test(this.headers["content-type"] ?? "")
+    this.streams =
+      isSuccess(status) && (this.anyStreams || /^text\/event-stream\b/i.test(this.headers["content-type"] ?? ""))
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
@@ -236,6 +243,11 @@ const next = (exchange: Exchange): Bytes =>
     })
   })
 
+const sendable = (body: NonNullable<ExchangeRequest["body"]> | null) =>
+  body === null || typeof body === "string" || body instanceof Uint8Array
+    ? body
+    : Readable.from(body, { objectMode: false })
+
 /**
  * Sends a request; returns the complete response, or a stream with its first bytes, which closing the scope cancels.
  * Redirects are not followed.
@@ -252,7 +264,7 @@ export const exchange = (
     const { body = null, headers, method, origin, path } = request
     try {
       dispatcher.dispatch(
-        { method, origin, path, headers, body, headersTimeout: patience, bodyTimeout: patience },
+        { method, origin, path, headers, body: sendable(body), headersTimeout: patience, bodyTimeout: patience },
         made
       )
     } catch (error) {

@@ -144,7 +144,16 @@ export const makeHttpProvider = (
       : ({ method, path }) =>
           answered({ method, path: base + storedPath + path, headers: { ...dialect.headers, ...fixed } })
 
-  return { id, send, ...(stored === undefined ? {} : { stored }), listModels }
+  const kept: Provider["kept"] = ({ body, headers: own, method, path, streams = false }) =>
+    answered({
+      method,
+      path: base + path,
+      headers: { ...dialect.headers, ...own, ...fixed },
+      ...(body === undefined ? {} : { body }),
+      streams
+    })
+
+  return { id, send, ...(stored === undefined ? {} : { stored }), kept, listModels }
 }
 
 const unservedThere = failure(

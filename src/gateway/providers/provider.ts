@@ -23,6 +23,17 @@ export interface StoredRequest {
   readonly path: string
 }
 
+/** A request about files or batches that a provider keeps. */
+export interface KeptRequest {
+  readonly method: "GET" | "POST" | "DELETE"
+  /** Below the base URL, which ends as the vendor's SDK has it. */
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>
+  /** Whether the answer is read as it arrives. */
+  readonly streams?: boolean
+}
+
 /** The bytes of a streamed response; the stream ends or fails. */
 export type Bytes = Pull.Pull<Array.NonEmptyReadonlyArray<Uint8Array>, ProviderFailure>
 
@@ -72,6 +83,8 @@ export interface Provider {
   send(request: ProviderRequest): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
   /** Reads or changes a response that the provider stores, which is free; undefined where it stores none. */
   readonly stored?: (request: StoredRequest) => Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
+  /** A request about what the provider keeps; undefined within this process. */
+  readonly kept?: (request: KeptRequest) => Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
   /** Requests the list of models, which is free. */
   listModels: Effect.Effect<ReadonlyArray<ProviderModel>, ProviderFailure>
 }

@@ -198,6 +198,16 @@ const settings = {
     "Uses of tools that a provider runs, for calls that set no limit where a hard cap applies"
   ),
   "Llm:Gateway:MaxBodyBytes": setting(integer(1024, 2 ** 30), "33554432", "Largest body of a gateway call in bytes"),
+  "Llm:Gateway:MaxBatchBytes": setting(
+    integer(1024, 2 ** 30),
+    "67108864",
+    "Largest input of a batch in bytes; the provider's own limit holds besides"
+  ),
+  "Llm:Gateway:BatchPollSeconds": setting(
+    integer(1, 3600),
+    "60",
+    "Seconds after which a provider is asked again how a batch stands"
+  ),
   "Llm:Gateway:LogContent": setting(flag, "false", "Store prompts and completions, encrypted, for administrators"),
   "Llm:Gateway:LogContentRetentionDays": setting(integer(1, 3650), "30", "Days that prompts and completions are kept"),
   "Llm:Gateway:StoreResponses": setting(

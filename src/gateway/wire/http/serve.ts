@@ -12,7 +12,7 @@ import {
   tookTooLong
 } from "../../../platform/http/request.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
-import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
+import { type DeclaredCall, GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
 import { TurnStates } from "../../conversations/turn-states.ts"
 import {
   GatewayError,
@@ -37,7 +37,9 @@ type Request = HttpServerRequest.HttpServerRequest
  */
 const passedHeaders = ["accept", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta"]
 
-const forwardedRequestHeaders = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
+export const forwardedRequestHeaders = (
+  headers: Readonly<Record<string, string>>
+): Readonly<Record<string, string>> => {
   const forwarded: Record<string, string> = {}
   for (const name of passedHeaders) {
     const value = headers[name]
@@ -148,6 +150,17 @@ export interface AskedRoute {
 
 const noSwitch = invalidMember("x-cache", "x-cache: Expected true or false")
 
+/** What the headers of a request declare of its attribution. */
+export const declaredIn = (headers: Readonly<Record<string, string | undefined>>): DeclaredCall => {
+  const { "x-task-type": taskType } = headers
+  return {
+    agentId: headers["x-agent-id"],
+    planId: headers["x-plan-id"],
+    reservationId: headers["x-reservation-id"],
+    taskType: taskType === undefined ? undefined : textOfHeader(taskType)
+  }
+}
+
 /** Reads calls from requests: who is charged, the body, and what the headers ask for. */
 export const makeCallReader = Effect.gen(function* () {
   const authentication = yield* GatewayAuthentication
@@ -165,15 +178,9 @@ export const makeCallReader = Effect.gen(function* () {
     Effect.withFiber((fiber) => {
       const headers = headersOf(request)
       const principal = Context.get(fiber.context, CurrentPrincipal)
-      const { "idempotency-key": key, "x-cache": cache, "x-task-type": taskType } = headers
+      const { "idempotency-key": key, "x-cache": cache } = headers
       if (cache !== undefined && cache !== "true" && cache !== "false") return Effect.fail(noSwitch)
-      const declared = {
-        agentId: headers["x-agent-id"],
-        planId: headers["x-plan-id"],
-        reservationId: headers["x-reservation-id"],
-        taskType: taskType === undefined ? undefined : textOfHeader(taskType)
-      }
-      return Effect.flatMapEager(authentication.attribute(declared), (caller) => {
+      return Effect.flatMapEager(authentication.attribute(declaredIn(headers)), (caller) => {
         // A body takes as long as its sender.
         return Effect.flatMap(withoutDeadline(parseRequest(request, maxBodyBytes)), ({ body, bytes }) => {
           const { tenantId } = caller.subject

@@ -4,6 +4,7 @@ import { type MethodNotAllowed, RouteNotFound } from "../../../kernel/problems/p
 import { Settings } from "../../../platform/settings/settings.ts"
 import { gatewayError, type GatewayError, invalidMember } from "../../errors/gateway-error.ts"
 import { dialectOf, dialects, routedFormats } from "../../formats/registry/formats.ts"
+import { BatchesLayer, batchPaths } from "../batches/routes.ts"
 import { GeminiLayer, modelsAllow } from "../gemini/routes.ts"
 import { makeCallRoutes, methodNotServed, vendorRoute } from "../http/serve.ts"
 import { OpenAiResponsesLayer, responsesPaths } from "../openai-responses/routes.ts"
@@ -14,7 +15,14 @@ export const gatewayRoutes = routedFormats.flatMap(({ operation, route }) =>
 )
 
 /** The paths that the gateway serves, as an error lists them. */
-const served = [...gatewayRoutes.map(({ path }) => path), "/v1/responses", "/v1/models"].join(", ")
+const served = [
+  ...gatewayRoutes.map(({ path }) => path),
+  "/v1/responses",
+  "/v1/files",
+  "/v1/batches",
+  "/v1/messages/batches",
+  "/v1/models"
+].join(", ")
 
 /** Paths of the vendors that a client finds when its base URL has no `/v1`. */
 const withoutVersion = [
@@ -24,6 +32,8 @@ const withoutVersion = [
   "/moderations",
   "/rerank",
   "/responses",
+  "/files",
+  "/batches",
   "/models/*",
   "/messages"
 ] as const
@@ -35,16 +45,14 @@ const unknownPath = (url: string, publicUrl: string): GatewayError<RouteNotFound
     ? `The base URL contains /v1 twice: ${bases}.`
     : !/^\/v[12](?:\/|$)/.test(path)
       ? `The base URL lacks /v1: ${bases}.`
-      : /^\/v1\/(?:batches|files|messages\/batches)(?:\/|$)/.test(path)
-        ? "The gateway serves no batches and no files: send each request by itself."
-        : `The gateway serves nothing at this path. It serves ${served}.`
+      : `The gateway serves nothing at this path. It serves ${served}.`
   return gatewayError(new RouteNotFound({ detail }))
 }
 
 const allowedAt = (url: string): string | undefined => {
   const [path = ""] = url.split("?")
   if (path === "/v1" || path === "/v1/") return "GET, HEAD"
-  const methods = responsesPaths.find(([form]) => form.test(path))?.[1]
+  const methods = [...responsesPaths, ...batchPaths].find(([form]) => form.test(path))?.[1]
   if (methods !== undefined) return `${methods}, OPTIONS`
   if (gatewayRoutes.some((route) => route.path === path)) return "POST, OPTIONS"
   return modelsAllow(path)
@@ -105,6 +113,7 @@ const FormatsLayer = Layer.unwrap(
 export const VendorRoutesLayer = Layer.mergeAll(
   FormatsLayer,
   OpenAiResponsesLayer,
+  BatchesLayer,
   GeminiLayer,
   ModelsLayer,
   UnknownPathsLayer

@@ -1,0 +1,108 @@
+import { type Cause, Effect, Pull, type Scope, Stream } from "effect"
+import { type HttpServerRequest, Multipart } from "effect/http"
+import { PayloadTooLarge } from "../../kernel/problems/problems.ts"
+import { gatewayError, type GatewayError, type GatewayProblem, invalidMember } from "../errors/gateway-error.ts"
+
+type Failure = GatewayError<GatewayProblem>
+
+/** A form with one file, whose fields before the file are known when the file begins, and the others when it ends. */
+export interface Upload {
+  readonly fields: ReadonlyMap<string, string>
+  readonly filename: string
+  readonly contentType: string
+  readonly content: Stream.Stream<Uint8Array, Failure>
+  /** Reads what comes after the file. */
+  readonly finish: Effect.Effect<void, Failure>
+}
+
+const maxFields = 32
+const maxFieldBytes = 65_536
+
+const tooLarge = gatewayError(
+  new PayloadTooLarge({ detail: "The file is larger than the gateway takes (Llm:Gateway:MaxBatchBytes)." })
+)
+const noForm = invalidMember(undefined, "The body cannot be read as a form: send it as multipart/form-data")
+
+const faultOf = ({ reason: { _tag } }: Multipart.MultipartError): Failure =>
+  _tag === "BodyTooLarge" || _tag === "FileTooLarge" ? tooLarge : noForm
+
+/** A form of a request, read as it arrives up to its file; `maxBytes` bounds the file. */
+export const readUpload = Effect.fnUntraced(function* (
+  request: HttpServerRequest.HttpServerRequest,
+  maxBytes: number
+): Effect.fn.Return<Upload, Failure, Scope.Scope> {
+  const limits = Multipart.limitsServices({
+    maxParts: maxFields,
+    maxFieldSize: maxFieldBytes,
+    maxFileSize: maxBytes,
+    maxTotalSize: maxBytes + maxFields * maxFieldBytes,
+    // A file of JSON is a file.
+    fieldMimeTypes: []
+  })
+  const parts = yield* Effect.provideContext(Stream.toPull(request.multipartStream), limits)
+  const fields = new Map<string, string>()
+  const files: Array<Multipart.File> = []
+
+  /** Reads parts until there is a file or none is left. */
+  const read: Effect.Effect<void, Failure | Cause.Done> = Effect.suspend(() =>
+    Effect.flatMap(Effect.mapError(parts, faultUnlessDone), (some) => {
+      for (const part of some) {
+        if (part._tag === "Field") fields.set(part.key, part.value)
+        else files.push(part)
+      }
+      return files.length > 0 ? Effect.void : read
+    })
+  )
+  yield* Pull.catchDone(read, () => Effect.void)
+  const file = files.shift()
+  if (file?.key !== "file") return yield* invalidMember("file", "file: Expected a file")
+  return {
+    fields,
+    filename: file.name,
+    contentType: file.contentType,
+    content: Stream.mapError(file.content, faultOf),
+    finish: Effect.gen(function* () {
+      yield* Pull.catchDone(read, () => Effect.void)
+      if (files.length > 0) return yield* invalidMember("file", "file: Expected one file")
+    })
+  }
+})
+
+const faultUnlessDone = (error: Multipart.MultipartError | Cause.Done): Failure | Cause.Done =>
+  Multipart.isMultipartError(error) ? faultOf(error) : error
+
+const utf8 = new TextEncoder()
+
+const escaped = (name: string): string =>
+  name.replaceAll(/[\r\n"]/g, (char) => (char === '"' ? "%22" : char === "\r" ? "%0D" : "%0A"))
+
+/** Writes a form with one file, which is sent as it is made (RFC 7578). */
+export class FormWriter {
+  readonly contentType: string
+  private readonly boundary: string
+
+  constructor(boundary: string) {
+    this.boundary = boundary
+    this.contentType = `multipart/form-data; boundary=${boundary}`
+  }
+
+  field(name: string, value: string): Uint8Array {
+    return utf8.encode(
+      `--${this.boundary}\r\nContent-Disposition: form-data; name="${escaped(name)}"\r\n\r\n${value}\r\n`
+    )
+  }
+
+  /** What stands before the content of the file. */
+  file(filename: string, contentType: string): Uint8Array {
+    return utf8.encode(
+      `--${this.boundary}\r\nContent-Disposition: form-data; name="file"; filename="${escaped(filename)}"\r\nContent-Type: ${contentType.replaceAll(/[\r\n]/g, "")}\r\n\r\n`
+    )
+  }
+
+  /** What ends the file. */
+  readonly afterFile: Uint8Array = utf8.encode("\r\n")
+
+  get end(): Uint8Array {
+    return utf8.encode(`--${this.boundary}--\r\n`)
+  }
+}

@@ -1,0 +1,187 @@
+import { Effect, Layer, type Scope, Stream } from "effect"
+import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { type TenantId } from "../../../kernel/identifier.ts"
+import { type Json } from "../../../kernel/json/parsed-json.ts"
+import { RouteNotFound } from "../../../kernel/problems/problems.ts"
+import { withoutDeadline } from "../../../platform/http/deadline.ts"
+import { headersOf } from "../../../platform/http/request.ts"
+import { GatewayAuthentication, type VendorPath } from "../../authentication/gateway-authentication.ts"
+import { type BatchCaller } from "../../batches/batch-input.ts"
+import { OpenAiFileBatches } from "../../batches/file-batches.ts"
+import { KeptFiles, type KeptPage } from "../../batches/files.ts"
+import { MessageBatches } from "../../batches/message-batches.ts"
+import { Batches } from "../../batches/service.ts"
+import { gatewayError, type GatewayError, type GatewayProblem } from "../../errors/gateway-error.ts"
+import { anthropicBatches } from "../../formats/anthropic-batches/batches.ts"
+import { type BatchApi } from "../../formats/batches.ts"
+import { openAiBatches } from "../../formats/openai-batches/batches.ts"
+import { dialectOf } from "../../formats/registry/formats.ts"
+import { type ProviderAnswer } from "../../providers/provider.ts"
+import { declaredIn, forwardedRequestHeaders, vendorRoute } from "../http/serve.ts"
+
+type Request = HttpServerRequest.HttpServerRequest
+type Response = HttpServerResponse.HttpServerResponse
+type Failure = GatewayError<GatewayProblem>
+
+const capabilities = ["llm:complete", "llm:embed"] as const
+
+/** The paths of files and batches, each with its methods. */
+export const batchPaths: ReadonlyArray<readonly [path: RegExp, methods: string]> = [
+  [/^\/v1\/(?:files|batches|messages\/batches)$/, "GET, HEAD, POST"],
+  [/^\/v1\/files\/[^/]+$/, "GET, HEAD, DELETE"],
+  [/^\/v1\/files\/[^/]+\/content$/, "GET, HEAD"],
+  [/^\/v1\/(?:batches|messages\/batches)\/[^/]+$/, "GET, HEAD"],
+  [/^\/v1\/(?:batches|messages\/batches)\/[^/]+\/cancel$/, "POST"],
+  [/^\/v1\/messages\/batches\/[^/]+\/results$/, "GET, HEAD"]
+]
+
+const defaultLimit = 20
+
+/** What a list is asked for: the newest first unless asked otherwise. */
+const pageIn = (asked: URLSearchParams, after: string, most: number): KeptPage => ({
+  after: asked.get(after) ?? undefined,
+  limit: Math.min(most, Math.max(1, Math.trunc(Number(asked.get("limit") ?? defaultLimit)) || defaultLimit)),
+  isUp: asked.get("order") === "asc"
+})
+
+const listed = ({ hasMore, items }: { readonly items: ReadonlyArray<Json>; readonly hasMore: boolean }) => ({
+  data: items,
+  first_id: items[0]?.id ?? null,
+  last_id: items.at(-1)?.id ?? null,
+  has_more: hasMore
+})
+
+const noAnthropicFiles = gatewayError(
+  new RouteNotFound({
+    detail: "The gateway serves files of OpenAI's API alone; send Anthropic's documents within the messages."
+  })
+)
+
+/** Lines of JSON, as a provider sends them. */
+const linesOf = ({ body }: ProviderAnswer, headers: Readonly<Record<string, string>>): Response => {
+  const options = { contentType: "application/octet-stream", headers }
+  return body instanceof Uint8Array
+    ? HttpServerResponse.uint8Array(body, options)
+    : HttpServerResponse.stream(
+        Stream.concat(Stream.fromIterable(body.first), Stream.fromPull(Effect.succeed(body.rest))),
+        options
+      )
+}
+
+/** `/v1/files`, `/v1/batches` and `/v1/messages/batches`, as the SDKs of OpenAI and Anthropic call them. */
+export const BatchesLayer = Layer.unwrap(
+  Effect.gen(function* () {
+    const { attribute, authenticated } = yield* GatewayAuthentication
+    const batches = yield* Batches
+    const files = yield* KeptFiles
+    const fileBatches = yield* OpenAiFileBatches
+    const messageBatches = yield* MessageBatches
+
+    /** A path whose caller is charged, by what the headers of the request declare. */
+    const called = (
+      api: BatchApi,
+      path: `/${string}`,
+      limitedBy: VendorPath["limitedBy"],
+      work: (request: Request, of: BatchCaller) => Effect.Effect<Json, Failure, Scope.Scope>,
+      status = 200
+    ) =>
+      vendorRoute(
+        "POST",
+        path,
+        (request) => dialectOf(request).errors,
+        (request, requestId) =>
+          authenticated(
+            request,
+            { capabilities, limitedBy },
+            Effect.gen(function* () {
+              const headers = headersOf(request)
+              const caller = yield* attribute(declaredIn(headers))
+              const { accept: _, ...forwarded } = forwardedRequestHeaders(headers)
+              const answer = yield* work(request, { api, caller, headers: forwarded })
+              return HttpServerResponse.jsonUnsafe(answer, { status, headers: { "request-id": requestId } })
+            })
+          )
+      )
+
+    /** A path about what is there. */
+    const kept = <A>(
+      method: "GET" | "POST" | "DELETE",
+      path: `/${string}`,
+      work: (tenantId: TenantId, id: string, asked: URLSearchParams) => Effect.Effect<A, Failure, Scope.Scope>,
+      write: (answer: A, headers: Readonly<Record<string, string>>) => Response
+    ) =>
+      vendorRoute(
+        method,
+        path,
+        (request) => dialectOf(request).errors,
+        (request, requestId) =>
+          authenticated(
+            request,
+            { capabilities, limitedBy: "rate" },
+            Effect.gen(function* () {
+              if (path.startsWith("/v1/files") && dialectOf(request).dialect === "anthropic")
+                return yield* noAnthropicFiles
+              const { subject } = yield* attribute({})
+              const { id = "" } = yield* HttpRouter.params
+              const asked = new URL(request.url, "http://localhost").searchParams
+              return write(yield* work(subject.tenantId, id, asked), { "request-id": requestId })
+            })
+          )
+      )
+    const asJson = (answer: object, headers: Readonly<Record<string, string>>) =>
+      HttpServerResponse.jsonUnsafe(answer, { headers })
+
+    const about = (
+      api: BatchApi,
+      path: `/${string}`,
+      list: (tenantId: TenantId, asked: URLSearchParams) => Effect.Effect<object, Failure>
+    ) =>
+      Layer.mergeAll(
+        kept("GET", path, (tenantId, _, asked) => list(tenantId, asked), asJson),
+        kept("GET", `${path}/:id`, (tenantId, id) => batches.retrieve(tenantId, api, id), asJson),
+        kept("POST", `${path}/:id/cancel`, (tenantId, id) => batches.cancel(tenantId, api, id), asJson)
+      )
+
+    return Layer.mergeAll(
+      called(openAiBatches, "/v1/files", "rate", (request, of) =>
+        dialectOf(request).dialect === "anthropic" ? Effect.fail(noAnthropicFiles) : files.upload(request, of)
+      ),
+      kept(
+        "GET",
+        "/v1/files",
+        (tenantId, _, asked) =>
+          Effect.map(files.list(tenantId, asked.get("purpose") ?? undefined, pageIn(asked, "after", 1000)), (page) => ({
+            object: "list",
+            ...listed(page)
+          })),
+        asJson
+      ),
+      kept("GET", "/v1/files/:id", (tenantId, id) => files.retrieve(tenantId, id), asJson),
+      kept("DELETE", "/v1/files/:id", (tenantId, id) => files.remove(tenantId, id), asJson),
+      kept("GET", "/v1/files/:id/content", (tenantId, id) => files.content(tenantId, id), linesOf),
+      called(openAiBatches, "/v1/batches", "caps", (request, of) => withoutDeadline(fileBatches.create(request, of))),
+      about(openAiBatches, "/v1/batches", (tenantId, asked) =>
+        Effect.map(batches.list(tenantId, openAiBatches, pageIn(asked, "after", 100)), (page) => ({
+          object: "list",
+          ...listed(page)
+        }))
+      ),
+      called(anthropicBatches, "/v1/messages/batches", "caps", (request, of) =>
+        withoutDeadline(messageBatches.create(request, of))
+      ),
+      about(anthropicBatches, "/v1/messages/batches", (tenantId, asked) => {
+        const isBefore = asked.has("before_id")
+        const page = { ...pageIn(asked, isBefore ? "before_id" : "after_id", 1000), isUp: isBefore }
+        return Effect.map(batches.list(tenantId, anthropicBatches, page), ({ hasMore, items }) =>
+          listed({ hasMore, items: isBefore ? items.toReversed() : items })
+        )
+      }),
+      kept(
+        "GET",
+        "/v1/messages/batches/:id/results",
+        (tenantId, id) => batches.results(tenantId, anthropicBatches, id),
+        linesOf
+      )
+    )
+  })
+)
