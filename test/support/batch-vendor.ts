@@ -97,7 +97,6 @@ export const startBatchVendor = (dialect: "openai" | "anthropic") =>
             const method = request.method ?? ""
             const path = request.url ?? ""
             vendor.log.push(`${method} ${path}`)
-            if (process.env.DBG) process.stderr.write(`${method} ${path} ${body.length}\n`)
             const taken = vendor.interfere({ method, path }, response)
             if (taken === "handled") return
             try {
@@ -167,7 +166,13 @@ const addFile = (vendor: BatchVendor, purpose: string, filename: string, content
   return file
 }
 
-const endpoints = ["/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/v1/completions", "/v1/moderations"]
+const endpoints = new Set([
+  "/v1/chat/completions",
+  "/v1/responses",
+  "/v1/embeddings",
+  "/v1/completions",
+  "/v1/moderations"
+])
 
 const linesOf = (content: string): ReadonlyArray<RequestLine> => {
   const lines = content
@@ -177,7 +182,7 @@ const linesOf = (content: string): ReadonlyArray<RequestLine> => {
   const ids = new Set<string>()
   for (const { body, custom_id: id, method, url } of lines) {
     refuseUnless(typeof id === "string" && !ids.has(id), `custom_id ${id}`)
-    refuseUnless(method === "POST" && endpoints.includes(url) && url === lines[0]?.url, `url ${url}`)
+    refuseUnless(method === "POST" && endpoints.has(url) && url === lines[0]?.url, `url ${url}`)
     refuseUnless(typeof body.model === "string" && body.model.startsWith("up-"), `model ${String(body.model)}`)
     refuseUnless(body.stream === undefined, "stream")
     ids.add(id)

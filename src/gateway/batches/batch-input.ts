@@ -149,7 +149,7 @@ export class BatchInput {
 
   /** The headers that the whole batch is sent with, and the betas that are left out because caps ask for a bound. */
   get sent(): { readonly headers: Readonly<Record<string, string>>; readonly omitted: ReadonlyArray<string> } {
-    const [one] = [...this.models.values()].filter(({ kinds }) => kinds.byHard)
+    const one = [...this.models.values()].find(({ kinds }) => kinds.byHard)
     return one === undefined || one.first.betas.unbounded.length === 0
       ? { headers: this.of.headers, omitted: [] }
       : { headers: one.first.betas.bounded, omitted: one.first.betas.unbounded }

@@ -40,6 +40,15 @@ export const notKept = (what: string, id: string, param: string): Failure =>
     param
   })
 
+/** What a provider answers with. */
+const send = (
+  { id, provider }: ConnectedProvider,
+  request: KeptRequest
+): Effect.Effect<ProviderAnswer, Failure, Scope.Scope> =>
+  provider.kept === undefined
+    ? Effect.fail(unreadableAnswer(id))
+    : Effect.mapError(withoutDeadline(provider.kept(request)), (failure) => providerError(failure, id))
+
 /** Files and batches that providers keep for callers, under ids that are sealed for them. */
 export class KeptThings extends Context.Service<KeptThings>()("app/gateway/KeptThings", {
   make: Effect.gen(function* () {
@@ -60,14 +69,6 @@ export class KeptThings extends Context.Service<KeptThings>()("app/gateway/KeptT
       }
       return { provider, id: opened.id }
     })
-
-    const send = (
-      { id, provider }: ConnectedProvider,
-      request: KeptRequest
-    ): Effect.Effect<ProviderAnswer, Failure, Scope.Scope> =>
-      provider.kept === undefined
-        ? Effect.fail(unreadableAnswer(id))
-        : Effect.mapError(withoutDeadline(provider.kept(request)), (failure) => providerError(failure, id))
 
     return {
       /** The thing that an id of the caller's names. */

@@ -68,6 +68,9 @@ const linesOf = ({ body }: ProviderAnswer, headers: Readonly<Record<string, stri
       )
 }
 
+const asJson = (answer: object, headers: Readonly<Record<string, string>>): Response =>
+  HttpServerResponse.jsonUnsafe(answer, { headers })
+
 /** `/v1/files`, `/v1/batches` and `/v1/messages/batches`, as the SDKs of OpenAI and Anthropic call them. */
 export const BatchesLayer = Layer.unwrap(
   Effect.gen(function* () {
@@ -128,8 +131,6 @@ export const BatchesLayer = Layer.unwrap(
             })
           )
       )
-    const asJson = (answer: object, headers: Readonly<Record<string, string>>) =>
-      HttpServerResponse.jsonUnsafe(answer, { headers })
 
     const about = (
       api: BatchApi,
