@@ -90,7 +90,13 @@ class ModelCharge {
       this.unreported++
       return
     }
-    const terms = new ChargeTerms({ tools: undefined, format: this.format, headers: {}, costPath: undefined })
+    const terms = new ChargeTerms({
+      tools: undefined,
+      request: {},
+      format: this.format,
+      headers: {},
+      costPath: undefined
+    })
     terms.read(answer)
     const read = terms.complete(reported)
     const usage = { ...read, served: this.servedOf(read.served) }

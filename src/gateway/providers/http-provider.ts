@@ -65,7 +65,7 @@ export const makeHttpProvider = (
               method: request.method,
               url: new URL(origin + request.path),
               headers: request.headers,
-              body: request.body ?? ""
+              body: typeof request.body === "string" || request.body instanceof Uint8Array ? request.body : ""
             }),
             (added) =>
               Effect.flatMap(sent({ ...request, headers: { ...request.headers, ...added } }), (answer) =>
