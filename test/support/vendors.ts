@@ -1,5 +1,6 @@
 import { type Answerer, json, type ReceivedRequest, sse } from "./provider.ts"
 import { rerankVendor } from "./rerank-vendor.ts"
+import { speechVendor } from "./speech-vendor.ts"
 import { chatFault, messageFault } from "./vendor-rules.ts"
 
 /** What the stand-ins say and use, whatever they are asked. */
@@ -87,6 +88,7 @@ export const openAiVendor: Answerer = (request, response) => {
     return json(response, 200, { id: "modr-1", model: body.model, results: [body.input].flat().map(() => result) })
   }
   if (path.endsWith("/rerank")) return rerankVendor("jina")(request, response)
+  if (path.endsWith("/audio/speech")) return speechVendor()(request, response)
   if (path.endsWith("/v1/completions")) return textCompletion(request, response)
   const fault = chatFault(request)
   if (fault !== undefined) {

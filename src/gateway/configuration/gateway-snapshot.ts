@@ -147,7 +147,7 @@ const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
   maxTokensPerSecond: defaultMaxTokensPerSecond,
   maxTokensPerToolUse: defaultMaxTokensPerToolUse,
   prices: loopbackPrices,
-  capabilities: ["tools", "json-schema", "embeddings", "moderations", "rerank"],
+  capabilities: ["tools", "json-schema", "embeddings", "moderations", "rerank", "speech"],
   cached: false
 })
 

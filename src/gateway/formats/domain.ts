@@ -108,7 +108,7 @@ export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter"
 export const maxMessages = 100_000
 
 /** What a model does. */
-export const modelKinds = ["chat", "embedding", "moderation", "rerank"] as const
+export const modelKinds = ["chat", "embedding", "moderation", "rerank", "speech"] as const
 export type ModelKind = (typeof modelKinds)[number]
 
 /** What a call does: usage rows, transcripts and spans name it. */
@@ -121,7 +121,8 @@ export const operations = [
   "compact",
   "completions",
   "moderate",
-  "rerank"
+  "rerank",
+  "speech"
 ] as const
 export type Operation = (typeof operations)[number]
 
@@ -132,7 +133,8 @@ export const ProviderApi = Schema.Literals([
   "completions",
   "embeddings",
   "moderations",
-  "rerank"
+  "rerank",
+  "speech"
 ]).annotate({ examples: ["responses"] })
 export type ProviderApi = typeof ProviderApi.Type
 
@@ -141,5 +143,6 @@ export const ownApis = {
   chat: undefined,
   embedding: "embeddings",
   moderation: "moderations",
-  rerank: "rerank"
+  rerank: "rerank",
+  speech: "speech"
 } as const satisfies Readonly<Record<ModelKind, ProviderApi | undefined>>

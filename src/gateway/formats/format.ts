@@ -15,7 +15,7 @@ import { type ErrorWriter } from "./error-writer.ts"
 import { type DialectError, type ProviderError } from "./errors.ts"
 import { type ServerEvent } from "./event-reader.ts"
 import { type MemberNames, type Omissions } from "./omissions.ts"
-import { type ToolTerms } from "./provider-tools.ts"
+import { type TargetRates, type ToolTerms } from "./provider-tools.ts"
 import { type ServedNames } from "./served-domain.ts"
 import { type TokenUpperBound } from "./token-upper-bound.ts"
 import { type ModelTraits } from "./traits-domain.ts"
@@ -42,12 +42,7 @@ export interface FormatTarget {
     readonly costPath?: ReadonlyArray<string> | undefined
   }
   readonly traits: ModelTraits
-  /** Nano-dollars per million tokens. */
-  readonly rates?: {
-    readonly basic: { readonly input: bigint; readonly output: bigint }
-    readonly toolFees: { readonly webSearch?: bigint; readonly webSearchUnit?: "use" | "request" }
-    readonly unitRates?: { readonly requestUsd?: bigint } | undefined
-  } | null
+  readonly rates?: TargetRates | null
   /** Which marks requests get for a cache that needs them; the format's default if undefined. */
   readonly promptCache?: PromptCache | undefined
 }
@@ -133,6 +128,8 @@ export interface Translation {
 export interface StreamProgress {
   /** What the model wrote. */
   say(words: ReadonlyArray<string>): void
+  /** Output of so many bytes that is no text. */
+  hear(bytes: number): void
   /** A choice that has ended, with the provider's reason. */
   finish(reason: string, choice: number): void
   describe(of: { readonly id?: unknown; readonly model?: unknown }): void
@@ -145,6 +142,15 @@ export interface StreamProgress {
   readonly holdsAnything: boolean
   /** The usage that was reported so far. */
   readonly usage: TokenUsage | undefined
+}
+
+/** How events become the bytes that a caller asked for. */
+export interface Unframing {
+  readonly contentType: string
+  /** The bytes that an event has; undefined if it has none. */
+  bytesIn(value: unknown): Uint8Array | undefined
+  /** Whether an event is an error, which the bytes have no place for. */
+  hasFailed(value: unknown): boolean
 }
 
 /** How a stream is passed on to a caller of its own format. */
@@ -233,6 +239,8 @@ export interface WireFormat {
   /** Whether tokens are estimated where no provider counts them. */
   readonly estimates?: boolean
   readonly hasOutput: boolean
+  /** Whether answers are bytes of any kind, or events, and are passed on as they arrive whatever a request says. */
+  readonly answersBytes?: boolean
   /** The output of a request without a limit, where the API has a usual one. */
   readonly usualOutputTokens?: number
   /** What ids of answers begin with. */
@@ -290,6 +298,8 @@ export interface WireFormat {
   /** A whole answer for a caller of the same format. */
   pass(given: Uint8Array, answer: Json, request: Json, rename: Renaming | undefined): Uint8Array
   reader(progress: StreamProgress, terms: StreamTerms): StreamReader
+  /** How events become bytes, where a request asks for bytes. */
+  unframed?(request: Json): Unframing | undefined
   gathering(): Gathering
   /** The stream of a whole answer; `usage` where the caller asked for it. Undefined if it cannot be read. */
   streamed(answer: string, usage: TokenUsage | undefined): string | undefined

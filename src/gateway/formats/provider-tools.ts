@@ -53,8 +53,16 @@ export interface ProviderTools {
   readonly searchesOnce?: boolean
 }
 
+/** Nano-dollars per million tokens, and of a tool or a request. */
+export interface TargetRates {
+  readonly basic: { readonly input: bigint; readonly output: bigint; readonly audioOutput?: bigint }
+  readonly toolFees: { readonly webSearch?: bigint; readonly webSearchUnit?: "use" | "request" }
+  readonly unitRates?: { readonly requestUsd?: bigint } | undefined
+}
+
 /** What is known of where a call may go. */
 export interface BoundTarget {
+  readonly rates?: TargetRates | null
   /** Whether the configuration or the catalogue has the model; else a caller chose its name. */
   readonly isListed: boolean
   readonly traits: ModelTraits
@@ -77,7 +85,11 @@ export interface ToolTerms {
   /** The servers that each of them allows; a call may use what all of them do. */
   readonly mcpServers: ReadonlyArray<ReadonlyArray<AllowedMcpServer>>
   /** The models by their providers' names. */
-  readonly models: ReadonlyArray<{ readonly model: string; readonly traits: ModelTraits }>
+  readonly models: ReadonlyArray<{
+    readonly model: string
+    readonly traits: ModelTraits
+    readonly rates?: TargetRates | null
+  }>
 }
 
 export const noTerms: ToolTerms = { mcpServers: [], models: [] }

@@ -395,13 +395,14 @@ export class CallPipeline extends Context.Service<
         const answered = yield* returning(call, meter, relayResponse(call, routed.target, routed.answer, meter))
         const relayed = { ...answered, headers: { ...answered.headers, ...routed.omitted } }
         const { bytes: request, format } = call
-        const { dialect, operation } = format
-        const recorded = transcripts.isRecording
-          ? {
-              ...relayed,
-              body: yield* transcripts.record({ dialect, operation, request, reservationId, tenantId }, relayed.body)
-            }
-          : relayed
+        const { answersBytes, dialect, operation } = format
+        const spoken = { dialect, operation, request, reservationId, tenantId }
+        // Audio is no text that could be read again.
+        if (transcripts.isRecording && answersBytes === true) yield* transcripts.record(spoken, noBytes)
+        const recorded =
+          transcripts.isRecording && answersBytes !== true
+            ? { ...relayed, body: yield* transcripts.record(spoken, relayed.body) }
+            : relayed
         const kept = slot === undefined ? recorded : yield* slot.keep(recorded, meter)
         if (kept.body instanceof Uint8Array) return kept
         rest = yield* Scope.provide(Stream.toPull(kept.body), exchange)
@@ -441,6 +442,8 @@ export class CallPipeline extends Context.Service<
     })
   )
 }
+
+const noBytes = new Uint8Array()
 
 /** The header that names what a request went without. */
 const omission = (header: string, names: ReadonlyArray<string>): Readonly<Record<string, string>> =>

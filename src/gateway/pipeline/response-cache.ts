@@ -136,7 +136,7 @@ export class ResponseCache extends Context.Service<
 
     return ResponseCache.of({
       slot: (call, model, tenantId, gateway) =>
-        (call.cache ?? model.cached) ? slot(call, tenantId, gateway) : undefined
+        (call.cache ?? model.cached) && call.format.answersBytes !== true ? slot(call, tenantId, gateway) : undefined
     })
   })
 }

@@ -17,6 +17,7 @@ import { type WireFormat } from "../formats/format.ts"
 import { renaming, renamingBoth } from "../json/kept-ids.ts"
 import { type ChargeTerms } from "../metering/charge-terms.ts"
 import { type UsageMeter, type Progress } from "../metering/usage-meter.ts"
+import { isEventStream } from "../providers/exchange.ts"
 import { type Bytes, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts"
 import { answeredNothing, answerJson } from "../providers/readable-answers.ts"
 import { formatAt } from "../routing/resolve-model.ts"
@@ -24,6 +25,7 @@ import { type Attempt } from "../routing/router.ts"
 import { WholeFacts } from "../telemetry/answer-facts.ts"
 import { type Call } from "./call-request.ts"
 import { GatheredStream } from "./gathered-stream.ts"
+import { passedBytes, unframedBytes } from "./passed-bytes.ts"
 import { brokenOff, maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
 
 const utf8 = new TextEncoder()
@@ -241,34 +243,63 @@ const answerOptions = (call: Call, target: ModelTarget, meter: UsageMeter) => {
   }
 }
 
+/** The headers of an answer that has not ended. */
+const startedHeaders = (
+  { headers }: ProviderAnswer,
+  contentType: string,
+  reservationId: string,
+  meter: UsageMeter
+): Readonly<Record<string, string>> => {
+  const remaining = meter.remaining(undefined)
+  return {
+    ...forwardedResponseHeaders(headers),
+    "x-reservation-id": reservationId,
+    "content-type": contentType,
+    "x-accel-buffering": "no",
+    ...(remaining === null ? {} : { "x-budget-remaining-usd": usdText(remaining) })
+  }
+}
+
 const streamOf = (
   call: Call,
   target: ModelTarget,
-  { headers, status }: ProviderAnswer,
+  answer: ProviderAnswer,
   { first, rest }: Exclude<ProviderAnswer["body"], Uint8Array>,
   meter: UsageMeter
 ): CallAnswer => {
   const { includeUsage, options, report } = answerOptions(call, target, meter)
-  const chargeTerms = meter.makeChargeTerms(options.from, headers)
+  const chargeTerms = meter.makeChargeTerms(options.from, answer.headers)
   const whole = { ...options, includeUsage, keepsWords: meter.countsTokens, chargeTerms }
-  const body = streamedAnswer(first, rest, whole, meter)
-  const remaining = meter.remaining(undefined)
+  const events = streamedAnswer(first, rest, whole, meter)
+  const unframing = call.format.unframed?.(call.body)
   return {
-    status,
-    headers: {
-      ...forwardedResponseHeaders(headers),
-      "x-reservation-id": report.reservationId,
-      "content-type": "text/event-stream",
-      "x-accel-buffering": "no",
-      ...(remaining === null ? {} : { "x-budget-remaining-usd": usdText(remaining) })
-    },
-    body,
+    status: answer.status,
+    headers: startedHeaders(answer, unframing?.contentType ?? "text/event-stream", report.reservationId, meter),
+    body: unframing === undefined ? events : unframedBytes(events, unframing),
     report: {
       ...report,
       costOf: (usage) => meter.cost(chargeTerms.complete(usage)),
       usage: noUsage,
       costNanoUsd: 0n
     }
+  }
+}
+
+const bytesOf = (
+  call: Call,
+  target: ModelTarget,
+  answer: ProviderAnswer,
+  { first, rest }: Exclude<ProviderAnswer["body"], Uint8Array>,
+  meter: UsageMeter
+): CallAnswer => {
+  const { report } = answerOptions(call, target, meter)
+  const contentType = answer.headers["content-type"] ?? "application/octet-stream"
+  const body = passedBytes(first, rest, meter)
+  return {
+    status: answer.status,
+    headers: startedHeaders(answer, contentType, report.reservationId, meter),
+    body,
+    report: { ...report, usage: noUsage, costNanoUsd: 0n }
   }
 }
 
@@ -353,7 +384,8 @@ export const relayResponse = (
     return wholeOf(call, target, answer, body, answer.value ?? answerJson(body, format), undefined, meter)
   }
   if (call.streams) {
-    return Effect.succeed(streamOf(call, target, answer, body, meter))
+    const isOfBytes = format.answersBytes === true && !isEventStream(answer.headers)
+    return Effect.succeed((isOfBytes ? bytesOf : streamOf)(call, target, answer, body, meter))
   }
   return Effect.flatMap(withoutDeadline(gatheredAnswer(body, format, meter)), ({ failure, value }) => {
     if (failure === undefined && !format.holdsAnything(value)) {

@@ -146,6 +146,10 @@ export class StreamTransformer implements StreamProgress {
     for (const word of words) if (word !== "") this.texts.push(word)
   }
 
+  hear(bytes: number): void {
+    this.textBytes += bytes
+  }
+
   finish(reason: string, choice: number): void {
     this.hasEnded = true
     this.facts.finished(choice, reason)

@@ -93,8 +93,8 @@ export interface ExchangeRequest {
   readonly headers: Readonly<Record<string, string>>
   /** Parts that are sent as they come have no declared length. */
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>
-  /** Whether a successful response is passed on as it arrives, whatever its type; of events it always is. */
-  readonly streams?: boolean
+  /** Whether a successful response is passed on as it arrives, or if it is `bytes` and no text; of events it always is. */
+  readonly streams?: boolean | "bytes"
   /** Maximum seconds until the first byte of a response, and between two of them. */
   readonly timeoutSeconds: number
   /** When the complete response must have arrived, in milliseconds since 1970. */
@@ -118,6 +118,14 @@ const enough = transportError("More than is read", "ERR_ENOUGH")
 const tooLarge = transportError("The answer is larger than any", "ERR_TOO_LARGE")
 
 const isSuccess = (status: number) => status >= 200 && status < 300
+
+/** Whether a response is of Server-Sent Events. */
+export const isEventStream = (headers: Readonly<Record<string, string>>): boolean =>
+  /^text\/event-stream\b/i.test(headers["content-type"] ?? "")
+
+/** A text, such as an error, is read as a whole. */
+const isText = (headers: Readonly<Record<string, string>>): boolean =>
+  /^\s*(?:text\/|application\/(?:[a-z0-9.+-]+\+)?(?:json|xml)\b)/i.test(headers["content-type"] ?? "")
 
 type IncomingHeaders = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
 
@@ -149,13 +157,13 @@ class Exchange implements Dispatcher.DispatchHandler, Limited {
   private length = 0
   private controller: Dispatcher.DispatchController | undefined
   private readonly maxBytes: number
-  private readonly anyStreams: boolean
+  private readonly passing: ExchangeRequest["streams"]
   private readonly deadlines: Deadlines
 
-  constructor({ deadline = Infinity, maxBytes = Infinity, streams = false }: ExchangeRequest, deadlines: Deadlines) {
+  constructor({ deadline = Infinity, maxBytes = Infinity, streams }: ExchangeRequest, deadlines: Deadlines) {
     this.deadline = deadline
     this.maxBytes = maxBytes
-    this.anyStreams = streams
+    this.passing = streams
     this.deadlines = deadlines
     deadlines.add(this)
   }
@@ -173,8 +181,9 @@ class Exchange implements Dispatcher.DispatchHandler, Limited {
     if (status < 200) return
     this.status = status
     this.headers = headersOf(headers)
-    this.streams =
-      isSuccess(status) && (this.anyStreams || /^text\/event-stream\b/i.test(this.headers["content-type"] ?? ""))
+    const { passing } = this
+    const passes = passing === true || (passing === "bytes" && !isText(this.headers)) || isEventStream(this.headers)
+    this.streams = isSuccess(status) && passes
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {

@@ -6,7 +6,7 @@ import { errorAlone, type ProviderError, readErrorIn } from "../formats/errors.t
 import { type VendorDialect, type WireFormat } from "../formats/format.ts"
 import { type ProviderClient } from "./clients.ts"
 import { type Credential } from "./credential.ts"
-import { type ExchangeRequest } from "./exchange.ts"
+import { type ExchangeRequest, isEventStream } from "./exchange.ts"
 import { type Platform } from "./platform.ts"
 import { type Provider, type ProviderAnswer, providerCredentials, type ProviderFailure } from "./provider.ts"
 import { answeredNothing, answerJson, untilItSays } from "./readable-answers.ts"
@@ -100,7 +100,8 @@ export const makeHttpProvider = (
     if (request === undefined) return Effect.fail(unservedThere)
     const headers = { ...dialect.headers, ...request.headers, ...fixed, "content-type": "application/json" }
     const path = (format.baseOf?.(base) ?? base) + request.path
-    const made = answered({ method: "POST", path, headers, body: request.body, deadline }, format)
+    const passing = format.answersBytes === true ? ("bytes" as const) : false
+    const made = answered({ method: "POST", path, headers, body: request.body, deadline, streams: passing }, format)
     return format.isCount ? made : Effect.flatMap(made, (answer) => holding(answer, format))
   }
 
@@ -108,11 +109,13 @@ export const makeHttpProvider = (
   const holding = (answer: ProviderAnswer, format: WireFormat): Effect.Effect<ProviderAnswer, ProviderFailure> => {
     const { body } = answer
     if (!(body instanceof Uint8Array)) {
+      if (!isEventStream(answer.headers)) return Effect.succeed(answer)
       return untilItSays(answer, body, format, (error) => refused(asRefusal(answer, error), format))
     }
     const value = answerJson(body, format)
     // What cannot be parsed may hold anything, but for white space.
-    if (value === undefined ? !isBlank(body) : format.holdsAnything(value)) {
+    const mayHold = format.answersBytes !== true && !isBlank(body)
+    if (value === undefined ? mayHold : format.holdsAnything(value)) {
       return Effect.succeed({ ...answer, value })
     }
     if (!isJson(value) || !value.error) return Effect.fail(answeredNothing(format.usageIn(value)))

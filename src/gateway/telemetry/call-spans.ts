@@ -18,7 +18,8 @@ export const operationNames: Readonly<Record<Operation, string>> = {
   compact: "chat",
   completions: "text_completion",
   moderate: "moderations",
-  rerank: "rerank"
+  rerank: "rerank",
+  speech: "speech"
 }
 
 /** Names in the conventions for vendors that the catalogue names differently. */

@@ -53,18 +53,23 @@ const operation = (
 })
 
 /**
- * What a caller gets: a response that may be streamed, as events or as events or an array, or comes whole, each charged, or a
- * count, which is not.
+ * What a caller gets: a response that may be streamed, as events or as events or an array, or comes whole, or is audio, each charged, or
+ * a count, which is not.
  */
-type Answer = "streamed" | "framed" | "whole" | "count"
+type Answer = "streamed" | "framed" | "whole" | "audio" | "count"
 
 const anyResponse = vendorObject("The vendor's response")
 
+const events = { "text/event-stream": { schema: { type: "string", description: "The vendor's events, if asked for" } } }
+
 const answerContent = (answer: Answer): Json => ({
-  "application/json": { schema: answer === "framed" ? { type: "array", items: anyResponse } : anyResponse },
-  ...((answer === "streamed" || answer === "framed") && {
-    "text/event-stream": { schema: { type: "string", description: "The vendor's events, if asked for" } }
-  })
+  ...(answer === "audio" && { "audio/*": { schema: { type: "string", format: "binary" } }, ...events }),
+  ...(answer !== "audio" && wholeContent(answer)),
+  ...((answer === "streamed" || answer === "framed") && events)
+})
+
+const wholeContent = (answer: Answer): Json => ({
+  "application/json": { schema: answer === "framed" ? { type: "array", items: anyResponse } : anyResponse }
 })
 
 interface Posted extends Described {
@@ -296,6 +301,26 @@ const paths: Json = {
   }),
   "/v1/rerank": posted(reranked("rerank", "Jina's format", "As Jina, Voyage and Cohere's first version have it")),
   "/v2/rerank": posted(reranked("rerankV2", "Cohere's format", "As Cohere's second version has it")),
+  "/v1/audio/speech": posted({
+    operationId: "speech",
+    summary: "Speak a text in OpenAI's format",
+    description:
+      "OpenAI's speech, as bytes of audio that arrive as they are made, or as events if `stream_format` is `sse`. A failure after the first bytes breaks the connection.",
+    schema: vendorObject(
+      "OpenAI's request",
+      {
+        model: modelMember,
+        input: { type: "string", minLength: 1, description: "The text" },
+        voice: { description: "The voice", anyOf: [{ type: "string" }, { type: "object" }] }
+      },
+      {
+        response_format: { type: "string", description: "`mp3` unless given" },
+        stream_format: { enum: ["sse", "audio"] }
+      }
+    ),
+    example: { ...hello, voice: "alloy" },
+    answer: "audio"
+  }),
   "/v1/moderations": posted({
     operationId: "moderations",
     summary: "Classify texts and images in OpenAI's format",

@@ -280,11 +280,52 @@ const reranking = ({ documents, query, top_n: most }: Json, unique: string): Jso
   }
 }
 
+/** Samples a second, and for each token of a text: eight kilohertz of sixteen bits, a quarter of a second long. */
+const sampleRate = 8000
+const samplesPerToken = 2000
+
+/** A silent WAV file (RIFF, "Multimedia Programming Interface") that is the longer the more tokens the text has. */
+const silence = (tokens: number): Buffer => {
+  const samples = 2 * samplesPerToken * tokens
+  const head = Buffer.alloc(44)
+  head.write("RIFF", 0)
+  head.writeUInt32LE(36 + samples, 4)
+  head.write("WAVEfmt ", 8)
+  head.writeUInt32LE(16, 16)
+  head.writeUInt16LE(1, 20)
+  head.writeUInt16LE(1, 22)
+  head.writeUInt32LE(sampleRate, 24)
+  head.writeUInt32LE(2 * sampleRate, 28)
+  head.writeUInt16LE(2, 32)
+  head.writeUInt16LE(16, 34)
+  head.write("data", 36)
+  head.writeUInt32LE(samples, 40)
+  return Buffer.concat([head, Buffer.alloc(samples)])
+}
+
+/** Silence in the place of a text, of a token for each of its own. */
+const speech = ({ input, stream_format: format }: Json): ProviderAnswer => {
+  const tokens = Math.min(maxSpokenTokens, Math.max(1, tokensOf(String(input)).length))
+  const audio = silence(tokens)
+  if (format !== "sse") {
+    return { status: 200, headers: { "content-type": "audio/wav" }, body: { first: [audio], rest: Cause.done() } }
+  }
+  const usage = { input_tokens: tokens, output_tokens: tokens, total_tokens: 2 * tokens }
+  const first = [
+    { type: "speech.audio.delta", audio: audio.toString("base64") },
+    { type: "speech.audio.done", usage }
+  ].map((one) => event(JSON.stringify(one)))
+  return { status: 200, headers: eventStream, body: { first, rest: Cause.done() } }
+}
+
+const maxSpokenTokens = 1000
+
 /** How each operation is answered. */
 const answers: Readonly<Record<Operation, (asked: Asked) => Effect.Effect<ProviderAnswer, ProviderFailure>>> = {
   embed: ({ body }) => Effect.succeed(json(embeddings(body))),
   moderate: ({ body, unique }) => Effect.succeed(json(moderation(body, unique))),
   rerank: ({ body, unique }) => Effect.succeed(json(reranking(body, unique))),
+  speech: ({ body }) => Effect.succeed(speech(body)),
   "count-responses": ({ body, responses }) => Effect.map(responses.count(body), json),
   "count-tokens": () => Effect.fail(noSuchOperation),
   completions: ({ body, created, unique }) => Effect.succeed(textCompletion(body, unique, created)),

@@ -56,6 +56,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
             "POST /v1/embeddings",
             "POST /v1/rerank",
             "POST /v2/rerank",
+            "POST /v1/audio/speech",
             "POST /v1/moderations",
             "POST /v1/messages",
             "POST /v1/messages/count_tokens",

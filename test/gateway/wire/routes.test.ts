@@ -52,7 +52,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       yield* configure(
         service,
         [
-          provider("oa", openai, { apis: ["chat", "responses", "completions", "embeddings", "moderations", "rerank"] }),
+          provider("oa", openai, {
+            apis: ["chat", "responses", "completions", "embeddings", "moderations", "rerank", "speech"]
+          }),
           { id: "an", dialect: "anthropic", baseUrl: anthropic.url }
         ],
         [
@@ -60,7 +62,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           model("claude", ["an"]),
           model("vectors", ["oa"], { kind: "embedding" }),
           model("judge", ["oa"], { kind: "moderation" }),
-          model("ranker", ["oa"], { kind: "rerank" })
+          model("ranker", ["oa"], { kind: "rerank" }),
+          model("voice", ["oa"], { kind: "speech", maxOutputTokens: 99 })
         ]
       )
       const messages = [{ role: "user", content: "Hi" }]
@@ -82,6 +85,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         if (operation === "embed") yield* walk(route, { model: "vectors", input: "a" }, true)
         else if (operation === "moderate") yield* walk(route, { model: "judge", input: "a" }, true)
         else if (operation === "rerank") yield* walk(route, { model: "ranker", query: "a", documents: ["a"] }, true)
+        else if (operation === "speech") yield* walk(route, { model: "voice", input: "a", voice: "alloy" }, true)
         else if (operation === "completions") yield* walk(route, { model: "gpt", prompt: "a" }, true)
         else {
           for (const name of operation === "chat" ? ["gpt", "claude"] : ["claude"]) {

@@ -11,7 +11,8 @@ const methods: Readonly<Record<ShownModel["kind"], ReadonlyArray<string>>> = {
   chat: ["generateContent", "countTokens"],
   embedding: ["embedContent"],
   moderation: [],
-  rerank: []
+  rerank: [],
+  speech: []
 }
 
 /** A model as Google's clients see it; limits that are not configured are left out. */

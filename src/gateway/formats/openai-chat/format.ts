@@ -74,8 +74,8 @@ export const openAiChat: WireFormat = {
 export const openAiDialect: VendorDialect = {
   dialect: "openai",
   chat: openAiChat,
-  apis: new Set(["chat", "responses", "completions", "embeddings", "moderations", "rerank"]),
-  usualApis: new Set(["chat", "completions", "embeddings", "moderations", "rerank"]),
+  apis: new Set(["chat", "responses", "completions", "embeddings", "moderations", "rerank", "speech"]),
+  usualApis: new Set(["chat", "completions", "embeddings", "moderations", "rerank", "speech"]),
   storedPath: "/responses",
   modelsPath: "/models",
   modelsIn: modelsInData,

@@ -8,6 +8,7 @@ import { openAiCompletions } from "../openai-completions/format.ts"
 import { openAiEmbeddings } from "../openai-embeddings/format.ts"
 import { openAiModerations } from "../openai-moderations/format.ts"
 import { responsesAlone } from "../openai-responses/provider/format.ts"
+import { openAiSpeech } from "../openai-speech/format.ts"
 import { rerank, rerankV2 } from "../rerank/format.ts"
 
 /** The formats that have a path of their own; a service of its own serves the Responses API. */
@@ -17,6 +18,7 @@ export const routedFormats: ReadonlyArray<WireFormat> = [
   openAiModerations,
   rerank,
   rerankV2,
+  openAiSpeech,
   openAiCompletions,
   anthropicMessages,
   anthropicCount

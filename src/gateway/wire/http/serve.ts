@@ -189,7 +189,7 @@ export const makeCallReader = Effect.gen(function* () {
           const call = withoutBetaMembers<Call>({
             format,
             model: route.model ?? body.model ?? format.usualModel,
-            streams: route.streams ?? body.stream === true,
+            streams: route.streams ?? (format.answersBytes === true || body.stream === true),
             body,
             bytes,
             caller,

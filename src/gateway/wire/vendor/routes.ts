@@ -31,6 +31,7 @@ const withoutVersion = [
   "/embeddings",
   "/moderations",
   "/rerank",
+  "/audio/speech",
   "/responses",
   "/files",
   "/batches",
