@@ -1,4 +1,4 @@
-import { Cause, Data, Effect, Pull, Stream } from "effect"
+import { Cause, Data, Effect, type Pull, Stream } from "effect"
 import { parsedJson } from "../../kernel/json/parsed-json.ts"
 import { EventReader } from "../formats/event-reader.ts"
 import { type Unframing } from "../formats/format.ts"

@@ -146,13 +146,28 @@ describe("the catalogue", () => {
   })
 
   it("leaves out what is sold by more than tokens of text", () => {
-    const names = ["openai", "google", "perplexity-ai"].flatMap((vendor) => modelsOf(vendor).map(({ model }) => model))
+    const names = ["openai", "google", "perplexity-ai"].flatMap((vendor) =>
+      modelsOf(vendor).flatMap(({ kind, model }) => (kind === "chat" ? [model] : []))
+    )
     assert.isNotEmpty(names)
     for (const name of names) assert.notMatch(name, /realtime|tts|image|search|sonar/)
     // What has a price for its audio is sold by tokens alone.
     for (const { model, prices } of modelsOf("openai")) {
       if (model.includes("audio")) assert.isDefined(prices?.audioOutputUsdPerMTok, model)
     }
+  })
+
+  it("has the prices of what is sold by other units, and of what speaks by tokens", () => {
+    const unit = (vendor: string, model: string) => {
+      const { kind, prices } = factsOf(vendor, model) ?? {}
+      return [kind, prices?.inputUsdPerMTok, prices?.searchUnitUsd ?? prices?.characterUsd ?? prices?.outputUsdPerMTok]
+    }
+    assert.deepStrictEqual(unit("cohere", "rerank-v3.5"), ["rerank", 0n, 2_000_000n])
+    assert.deepStrictEqual(unit("cohere", "rerank-v4.0-pro"), ["rerank", 0n, 2_500_000n])
+    assert.deepStrictEqual(unit("voyage", "rerank-2.5"), ["rerank", 50_000_000n, undefined])
+    assert.deepStrictEqual(unit("openai", "tts-1"), ["speech", 0n, 15_000n])
+    assert.deepStrictEqual(unit("openai", "tts-1-hd"), ["speech", 0n, 30_000n])
+    assert.deepStrictEqual(unit("openai", "gpt-4o-mini-tts"), ["speech", 600_000_000n, 12_000_000_000n])
   })
 
   it("joins the two prices of Google's long requests", () => {
