@@ -2,7 +2,7 @@ import { type ProviderApi } from "../../formats/domain.ts"
 import { type Platform } from "../platform.ts"
 
 /** What it serves by deployment. */
-const byDeployment: ReadonlySet<ProviderApi> = new Set(["chat", "completions", "embeddings"])
+const byDeployment: ReadonlySet<ProviderApi> = new Set(["chat", "completions", "embeddings", "speech"])
 
 const keyHeader = (apiKey: string) => ({ "api-key": apiKey })
 
