@@ -18,7 +18,7 @@ export interface ChargeTermsOptions {
   /** The tools of the request. */
   readonly tools: ProviderTools | undefined
   readonly format: Pick<WireFormat, "servedIn" | "unitsIn">
-  readonly request: Json
+  readonly request?: Json
   readonly headers: Readonly<Record<string, string>>
   /** The path of the cost that the provider reports, if it is to. */
   readonly costPath: ReadonlyArray<string> | undefined
@@ -41,7 +41,7 @@ export class ChargeTerms {
 
   read(value: unknown): void {
     this.tools.read(value)
-    const { costPath, format, headers, request } = this.options
+    const { costPath, format, headers, request = {} } = this.options
     const names = format.servedIn(value, headers)
     if (names !== undefined) {
       // The last is what the answer was served with; earlier ones may repeat what was asked for.

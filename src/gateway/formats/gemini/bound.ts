@@ -215,6 +215,7 @@ export const embedBound = (given: Json, bodyBytes: number): TokenUpperBound => {
   return {
     mediaTokens: 0,
     inputTokens: bodyBytes + perRequest + requests.length,
+    readsApart: requests.length > 1,
     extraOutputTokens: 0,
     choices: 1,
     askedOutputTokens: undefined,

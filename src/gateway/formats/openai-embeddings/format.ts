@@ -29,6 +29,7 @@ const bound = (body: Json, terms: BoundTerms): TokenUpperBound => {
   return {
     mediaTokens: 0,
     inputTokens: terms.bodyBytes + perRequest + (Array.isArray(body.input) ? inputs.length : 1),
+    readsApart: inputs.length > 1,
     extraOutputTokens: 0,
     choices: 1,
     askedOutputTokens: undefined,

@@ -19,6 +19,7 @@ const bound = (body: Json, terms: BoundTerms): TokenUpperBound => {
   return {
     mediaTokens: inputs.filter(isImage).length * terms.imageTokens,
     inputTokens: terms.bodyBytes + perRequest + Math.max(1, inputs.length),
+    readsApart: inputs.length > 1,
     extraOutputTokens: 0,
     choices: 1,
     askedOutputTokens: undefined,
