@@ -132,6 +132,12 @@ describe("the bound of a cost", () => {
   })
 })
 
+/** What a model does, and its prices of tokens and of another unit, or of its output. */
+const unit = (vendor: string, model: string) => {
+  const { kind, prices } = factsOf(vendor, model) ?? {}
+  return [kind, prices?.inputUsdPerMTok, prices?.searchUnitUsd ?? prices?.characterUsd ?? prices?.outputUsdPerMTok]
+}
+
 describe("the catalogue", () => {
   it("knows the models that people use most, with their prices", () => {
     const known = factsOf("openai", "gpt-4o")
@@ -158,10 +164,6 @@ describe("the catalogue", () => {
   })
 
   it("has the prices of what is sold by other units, and of what speaks by tokens", () => {
-    const unit = (vendor: string, model: string) => {
-      const { kind, prices } = factsOf(vendor, model) ?? {}
-      return [kind, prices?.inputUsdPerMTok, prices?.searchUnitUsd ?? prices?.characterUsd ?? prices?.outputUsdPerMTok]
-    }
     assert.deepStrictEqual(unit("cohere", "rerank-v3.5"), ["rerank", 0n, 2_000_000n])
     assert.deepStrictEqual(unit("cohere", "rerank-v4.0-pro"), ["rerank", 0n, 2_500_000n])
     assert.deepStrictEqual(unit("voyage", "rerank-2.5"), ["rerank", 50_000_000n, undefined])

@@ -67,21 +67,36 @@ layer(serviceLayer({ Llm__Gateway__LogContent: "true" }), { excludeTestServices:
         })
         assert.isAtMost(found.upstreamLatencyMs, found.latencyMs)
         assert.match(found.traceId, /^[\da-f]{32}$/)
+        const byTokens = { units: null, usdPerUnit: null }
         assert.deepStrictEqual(found.charges, [
           {
+            ...byTokens,
             meter: "input",
             tokens: used.input - used.cached,
             usdPerMTok: 2,
             costUsd: usdOf((used.input - used.cached) * 2000)
           },
-          { meter: "cached-input", tokens: used.cached, usdPerMTok: 0.5, costUsd: usdOf(used.cached * 500) },
           {
+            ...byTokens,
+            meter: "cached-input",
+            tokens: used.cached,
+            usdPerMTok: 0.5,
+            costUsd: usdOf(used.cached * 500)
+          },
+          {
+            ...byTokens,
             meter: "output",
             tokens: used.output - used.reasoning,
             usdPerMTok: 10,
             costUsd: usdOf((used.output - used.reasoning) * 10_000)
           },
-          { meter: "reasoning", tokens: used.reasoning, usdPerMTok: 10, costUsd: usdOf(used.reasoning * 10_000) }
+          {
+            ...byTokens,
+            meter: "reasoning",
+            tokens: used.reasoning,
+            usdPerMTok: 10,
+            costUsd: usdOf(used.reasoning * 10_000)
+          }
         ])
         assert.lengthOf(found.attempts, 1)
         assert.deepInclude(found.attempts[0], { provider: "oa", model: "gpt", status: 200 })
@@ -118,7 +133,7 @@ layer(serviceLayer({ Llm__Gateway__LogContent: "true" }), { excludeTestServices:
           attempts: [],
           error: null,
           hasTranscript: false,
-          charges: [{ meter: "spend", tokens: null, usdPerMTok: null, costUsd: 0.5 }]
+          charges: [{ meter: "spend", tokens: null, usdPerMTok: null, units: null, usdPerUnit: null, costUsd: 0.5 }]
         })
       }).pipe(Effect.scoped)
     )
