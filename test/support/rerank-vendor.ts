@@ -37,14 +37,13 @@ const totalTokens = ({ documents, query }: ReceivedRequest["body"]): number =>
   )
 
 /** Documents count once for each 500 tokens of theirs with the query, and a hundred of them are a search unit. */
-export const searchUnitsOf = ({
-  documents,
-  max_tokens_per_doc: cut = 4096,
-  query
-}: ReceivedRequest["body"]): number => {
-  const perChunk = 500 - Math.min(tokensOf(query), 250)
+export const searchUnitsOf = (
+  { documents, max_tokens_per_doc: cut = 4096, query }: ReceivedRequest["body"],
+  tokensIn = tokensOf
+): number => {
+  const perChunk = 500 - Math.min(tokensIn(query), 250)
   const chunks = documents.reduce(
-    (sum: number, document: string) => sum + Math.max(1, Math.ceil(Math.min(cut, tokensOf(document)) / perChunk)),
+    (sum: number, document: string) => sum + Math.max(1, Math.ceil(Math.min(cut, tokensIn(document)) / perChunk)),
     0
   )
   return Math.ceil(chunks / 100)

@@ -280,13 +280,12 @@ const reranking = ({ documents, query, top_n: most }: Json, unique: string): Jso
   }
 }
 
-/** Samples a second, and for each token of a text: eight kilohertz of sixteen bits, a quarter of a second long. */
+/** A quarter of a second for each token, of sixteen bits at eight kilohertz. */
 const sampleRate = 8000
-const samplesPerToken = 2000
+const bytesPerToken = 4000
 
-/** A silent WAV file (RIFF, "Multimedia Programming Interface") that is the longer the more tokens the text has. */
-const silence = (tokens: number): Buffer => {
-  const samples = 2 * samplesPerToken * tokens
+/** The head of a WAV file (RIFF, "Multimedia Programming Interface") with so many bytes of samples. */
+const wavHead = (samples: number): Buffer => {
   const head = Buffer.alloc(44)
   head.write("RIFF", 0)
   head.writeUInt32LE(36 + samples, 4)
@@ -300,22 +299,42 @@ const silence = (tokens: number): Buffer => {
   head.writeUInt16LE(16, 34)
   head.write("data", 36)
   head.writeUInt32LE(samples, 40)
-  return Buffer.concat([head, Buffer.alloc(samples)])
+  return head
 }
 
+/** A silent frame of MP3 (ISO/IEC 11172-3): layer III, 128 kbit/s, 44.1 kHz; ten of them take a quarter of a second. */
+const mp3Frame = Buffer.concat([Buffer.from([0xff, 0xfb, 0x90, 0x44]), Buffer.alloc(413)])
+const framesPerToken = 10
+
+/** Silence in each format that is made here, by its tokens. */
+const silences: ReadonlyMap<unknown, (tokens: number) => Buffer> = new Map([
+  ["mp3", (tokens) => Buffer.concat(Array.from({ length: framesPerToken * tokens }, () => mp3Frame))],
+  ["wav", (tokens) => Buffer.concat([wavHead(bytesPerToken * tokens), Buffer.alloc(bytesPerToken * tokens)])],
+  ["pcm", (tokens) => Buffer.alloc(bytesPerToken * tokens)]
+])
+
+const noSuchAudio = new ProviderFailure({
+  reason: "status",
+  sent: false,
+  error: { status: 400, message: `The model ${loopbackModel} speaks mp3, wav and pcm.`, code: "unsupported" }
+})
+
 /** Silence in the place of a text, of a token for each of its own. */
-const speech = ({ input, stream_format: format }: Json): ProviderAnswer => {
+const speech = ({ input, response_format: kind, stream_format: format }: Json) => {
+  const silence = silences.get(kind ?? "mp3")
+  if (silence === undefined) return Effect.fail(noSuchAudio)
   const tokens = Math.min(maxSpokenTokens, Math.max(1, tokensOf(String(input)).length))
   const audio = silence(tokens)
   if (format !== "sse") {
-    return { status: 200, headers: { "content-type": "audio/wav" }, body: { first: [audio], rest: Cause.done() } }
+    const headers = { "content-type": "application/octet-stream" }
+    return Effect.succeed({ status: 200, headers, body: { first: [audio], rest: Cause.done() } })
   }
   const usage = { input_tokens: tokens, output_tokens: tokens, total_tokens: 2 * tokens }
   const first = [
     { type: "speech.audio.delta", audio: audio.toString("base64") },
     { type: "speech.audio.done", usage }
   ].map((one) => event(JSON.stringify(one)))
-  return { status: 200, headers: eventStream, body: { first, rest: Cause.done() } }
+  return Effect.succeed({ status: 200, headers: eventStream, body: { first, rest: Cause.done() } })
 }
 
 const maxSpokenTokens = 1000
@@ -325,7 +344,7 @@ const answers: Readonly<Record<Operation, (asked: Asked) => Effect.Effect<Provid
   embed: ({ body }) => Effect.succeed(json(embeddings(body))),
   moderate: ({ body, unique }) => Effect.succeed(json(moderation(body, unique))),
   rerank: ({ body, unique }) => Effect.succeed(json(reranking(body, unique))),
-  speech: ({ body }) => Effect.succeed(speech(body)),
+  speech: ({ body }) => speech(body),
   "count-responses": ({ body, responses }) => Effect.map(responses.count(body), json),
   "count-tokens": () => Effect.fail(noSuchOperation),
   completions: ({ body, created, unique }) => Effect.succeed(textCompletion(body, unique, created)),

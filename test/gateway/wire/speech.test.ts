@@ -322,7 +322,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "120 seconds" })
     Effect.gen(function* () {
       const { client, row } = yield* setting([{ limit: 1 }])
       const spoken = yield* Effect.promise(() =>
-        client.audio.speech.create({ ...asked, model: "loopback-1" }, { headers: { "x-cache": "true" } })
+        client.audio.speech.create(
+          { ...asked, model: "loopback-1", response_format: "wav" },
+          { headers: { "x-cache": "true" } }
+        )
       )
       assert.strictEqual((yield* bytesOf(spoken)).subarray(0, 4).toString("latin1"), "RIFF")
       assert.isNull(spoken.headers.get("x-cache"))

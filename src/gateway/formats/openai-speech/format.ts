@@ -8,11 +8,10 @@ import { openAiChat } from "../openai-chat/format.ts"
 import { usageOfResponse } from "../openai-responses/usage.ts"
 import { unboundedModels } from "../provider-tools.ts"
 import { Faults, usualMetered } from "../request-faults.ts"
-import { serviceChanges } from "../sent-changes.ts"
 import { askedIn } from "../served-domain.ts"
 import { boundMembers, BoundWalk, perRequest, type TokenUpperBound } from "../token-upper-bound.ts"
 import { plausibleUsage } from "../usage.ts"
-import { audioIn, SpeechReader } from "./stream.ts"
+import { audioIn, hasAudio, SpeechReader } from "./stream.ts"
 
 /** Members of a request that are bounded. */
 const speechMembers = boundMembers(
@@ -96,9 +95,8 @@ export const openAiSpeech: WireFormat = {
       .found,
   metered: new Set([...usualMetered, "stream_format"]),
   bound,
-  edit: ({ body, bytes }, target, limits) => {
+  edit: ({ body, bytes }, target) => {
     const changes = {
-      ...serviceChanges(body, target, limits, false),
       ...(hasAudioTokens(target) && !asksForEvents(body) ? { stream_format: "sse" } : {}),
       ...(body.model === target.model ? {} : { model: target.model })
     }
@@ -109,7 +107,7 @@ export const openAiSpeech: WireFormat = {
   usageIn,
   hasContent: () => false,
   holdsAnything: () => false,
-  tells: (value) => audioIn(value) !== undefined || isDone(value) || errorInEvent(value) !== undefined,
+  tells: (value) => hasAudio(value) || isDone(value) || errorInEvent(value) !== undefined,
   isLast: isDone,
   wordsIn: () => [],
   pass: (given) => given,

@@ -3,11 +3,17 @@ import { type TokenUsage } from "../domain.ts"
 import { errorInEvent } from "../errors.ts"
 import { type StreamProgress, type StreamReader } from "../format.ts"
 
+/** The audio in an event, in base64; undefined if it has none. */
+const encodedIn = (value: unknown): string | undefined =>
+  isJson(value) && value.type === "speech.audio.delta" && typeof value.audio === "string" ? value.audio : undefined
+
+export const hasAudio = (value: unknown): boolean => encodedIn(value) !== undefined
+
 /** The audio in an event; undefined if it has none. */
-export const audioIn = (value: unknown): Uint8Array | undefined =>
-  isJson(value) && value.type === "speech.audio.delta" && typeof value.audio === "string"
-    ? Buffer.from(value.audio, "base64")
-    : undefined
+export const audioIn = (value: unknown): Uint8Array | undefined => {
+  const encoded = encodedIn(value)
+  return encoded === undefined ? undefined : Buffer.from(encoded, "base64")
+}
 
 /** Reads the events of speech, which pass as they are. */
 export class SpeechReader implements StreamReader {
@@ -26,9 +32,9 @@ export class SpeechReader implements StreamReader {
   take(value: unknown): string {
     const { progress } = this
     const failure = errorInEvent(value)
-    const audio = audioIn(value)
+    const audio = encodedIn(value)
     const usage = this.usageIn(value)
-    if (audio !== undefined) progress.hear(audio.length)
+    if (audio !== undefined) progress.hear(Buffer.byteLength(audio, "base64"))
     if (usage !== undefined) progress.report(usage, true)
     if (failure !== undefined) progress.failed(failure)
     return ""
