@@ -67,8 +67,14 @@ const targetOf = (data: FormData, dialect: Dialect) => {
   }
 }
 
-/** What of a model's name says that it embeds, where the catalogue does not know it. */
-const kindOf = ({ id, kind }: Listed): Offered["kind"] => kind ?? (/embed/i.test(id) ? "embedding" : "chat")
+/** What of a model's name says what it does, where the catalogue does not know it. */
+const kindsByName: ReadonlyArray<readonly [RegExp, Offered["kind"]]> = [
+  [/rerank/i, "rerank"],
+  [/embed/i, "embedding"],
+  [/\btts\b/i, "speech"]
+]
+const kindOf = ({ id, kind }: Listed): Offered["kind"] =>
+  kind ?? kindsByName.find(([name]) => name.test(id))?.[1] ?? "chat"
 
 interface Choosing {
   readonly chosen: ReadonlySet<string>
