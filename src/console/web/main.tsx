@@ -11,7 +11,7 @@ import { Claim } from "./pages/system/claim.tsx"
 import { Invitation } from "./pages/system/invitation.tsx"
 import { Login } from "./pages/system/login.tsx"
 import { routes } from "./shell/routes.tsx"
-import { CallerProvider, forgetSession, sessionKey, useRefusal, useSession } from "./shell/session.tsx"
+import { CallerProvider, forgetSession, sessionKey, useCaller, useRefusal, useSession } from "./shell/session.tsx"
 import { Shell } from "./shell/shell.tsx"
 import { applyTheme, chosenTheme } from "./shell/theme.ts"
 
@@ -36,12 +36,15 @@ class Boundary extends Component<
 
 interface Guarding {
   readonly children: ReactNode
+  readonly isOfInstallation: boolean | undefined
   readonly needs: string | undefined
   readonly title: string
 }
 
-const Guarded = ({ children, needs, title }: Guarding) => {
-  const refusal = useRefusal()(needs ?? "")
+const Guarded = ({ children, isOfInstallation = false, needs, title }: Guarding) => {
+  const { tenant } = useCaller()
+  const refused = useRefusal()(needs ?? "")
+  const refusal = isOfInstallation && tenant !== null ? "installation-only" : refused
   if (needs === undefined || refusal === undefined) return children
   return (
     <Page title={title}>
@@ -57,9 +60,9 @@ const Pages = () => {
       <Boundary at={path}>
         <DialogHost>
           <Switch>
-            {routes.map(({ Page, needs, path, title }) => (
+            {routes.map(({ Page, isOfInstallation, needs, path, title }) => (
               <Route key={path} path={path}>
-                <Guarded needs={needs} title={title}>
+                <Guarded needs={needs} isOfInstallation={isOfInstallation} title={title}>
                   <Page />
                 </Guarded>
               </Route>

@@ -12,6 +12,8 @@ export interface Route {
   readonly icon: IconName
   /** The capability that its content needs. */
   readonly needs: string | undefined
+  /** Whether it is about the whole installation, whatever the capability. */
+  readonly isOfInstallation?: boolean
   /** The heading in the navigation; pages without one are reached from others. */
   readonly group: string | undefined
   readonly Page: ComponentType
@@ -66,6 +68,8 @@ const page = (path: string, title: string, icon: IconName, needs: string | undef
   ...lazily(load)
 })
 
+const ofInstallation = (page: Page): Page => ({ ...page, isOfInstallation: true })
+
 /** A page that is reached from the one above it in the path, and needs the same. */
 const part = (path: string, title: string, load: Loaded): Part => ({ path, title, ...lazily(load) })
 
@@ -83,6 +87,15 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
     part("/requests/:id", "Request", requests),
     page("/anomalies", "Anomalies", "warning", "insights:read", () => import("../pages/usage/anomalies.tsx")),
     page("/billing", "Billing report", "receipt", "insights:read", () => import("../pages/usage/billing.tsx")),
+    ofInstallation(
+      page(
+        "/reconciliation",
+        "Provider bills",
+        "check",
+        "insights:read",
+        () => import("../pages/usage/reconciliation.tsx")
+      )
+    ),
     page(
       "/subscriptions",
       "Provider subscriptions",

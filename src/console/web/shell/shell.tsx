@@ -147,7 +147,11 @@ export const Shell = ({ children }: { readonly children: ReactNode }) => {
   const search = useSearch()
   const [overlay, setOverlay] = useState<Overlay>()
   const close = () => setOverlay(undefined)
-  const pages = routes.filter(({ group, needs }) => group !== undefined && (needs === undefined || may(needs)))
+  const { tenant } = useCaller()
+  const pages = routes.filter(
+    ({ group, isOfInstallation = false, needs }) =>
+      group !== undefined && (needs === undefined || may(needs)) && !(isOfInstallation && tenant !== null)
+  )
 
   const isLeading = useRef(false)
   useEffect(() => {

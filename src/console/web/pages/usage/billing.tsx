@@ -5,19 +5,29 @@ import { useCall } from "../../api/hooks.ts"
 import { useTenantScope } from "../../api/tenant-scope.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
 import { save } from "../../kit/download.ts"
-import { count, Usd } from "../../kit/format.tsx"
+import { count, usd, Usd } from "../../kit/format.tsx"
 import { CheckField, Form, SelectField, textOf } from "../../kit/forms/form.tsx"
 import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { Table } from "../../kit/lists/table.tsx"
 import { TenantName, useTenants } from "../../kit/names/tenants.tsx"
 import { Page } from "../../kit/page.tsx"
-import { Answered, Card, PercentChange, Tile } from "../../kit/parts.tsx"
+import { Answered, Card, Note, PercentChange, Tile } from "../../kit/parts.tsx"
 import { announce } from "../../kit/toast.tsx"
+import { boundsOfMonth, lastMonths, nameOfMonth } from "./months.ts"
 
 type Line = Readonly<Record<string, string | number | null>>
 interface Report {
   readonly lines: ReadonlyArray<Line>
   readonly totals: { readonly costUsd: number }
+  readonly providers?: ReadonlyArray<{
+    readonly provider: string
+    readonly days: number
+    readonly settledDays: number
+    readonly billedUsd: number
+    readonly chargedUsd: number
+    readonly differenceUsd: number
+    readonly unexplainedUsd: number
+  }>
 }
 
 const groupings = [
@@ -33,26 +43,6 @@ const groupings = [
 ] as const
 const formats = { csv: "CSV", json: "JSON", focus: "FOCUS (CSV)" }
 const shownLines = 200
-
-/** The bounds of a calendar month of UTC, as billing counts them: "2026-01". */
-const boundsOf = (month: string) => {
-  const [year = 0, number = 1] = month.split("-").map(Number)
-  return {
-    from: new Date(Date.UTC(year, number - 1, 1)).toISOString(),
-    to: new Date(Date.UTC(year, number, 1)).toISOString()
-  }
-}
-
-const lastMonths = (): ReadonlyArray<string> => {
-  const now = new Date()
-  return Array.from({ length: 25 }, (_, back) =>
-    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back, 1)).toISOString().slice(0, 7)
-  )
-}
-
-const monthName = new Intl.DateTimeFormat("en-GB", { month: "long", year: "numeric", timeZone: "UTC" })
-
-const nameOf = (month: string) => monthName.format(new Date(`${month}-01T00:00:00Z`))
 
 const fetchReport = async (body: object, name: string, isSigned: boolean): Promise<void> => {
   const [method, path] = addressOf("billing.report", {})
@@ -158,7 +148,7 @@ export default function Billing() {
       const isSigned = data.has("sign")
       const groupBy = groupings.filter((name) => data.has(`by-${name}`))
       const body = {
-        ...boundsOf(month),
+        ...boundsOfMonth(month),
         format,
         ...ofTenant,
         ...(format === "focus" || groupBy.length === 0 ? {} : { groupBy }),
@@ -171,26 +161,28 @@ export default function Billing() {
     onSuccess: () => announce("The report is downloaded")
   })
   const groupBy = ["tenant", "provider", "model"] as const
-  const body = { ...boundsOf(month), format: "json", groupBy, ...ofTenant } as const
+  const body = { ...boundsOfMonth(month), format: "json", groupBy, ...ofTenant } as const
   const report = useCall("billing.report", { body })
   const monthBefore = months[months.indexOf(month) + 1]
   const before = useCall(
     "billing.report",
-    { body: { ...boundsOf(monthBefore ?? month), format: "json", groupBy: ["tenant"], ...ofTenant } },
+    { body: { ...boundsOfMonth(monthBefore ?? month), format: "json", groupBy: ["tenant"], ...ofTenant } },
     { enabled: monthBefore !== undefined }
   ).data as Report | undefined
   return (
     <Page
       title="Billing report"
       lead="What was charged and refunded in a calendar month (UTC). It matches the ledger to the nano-dollar."
-      actions={<CopyCurl name="billing.report" input={{ body: { ...boundsOf(month), format: "csv", ...ofTenant } }} />}
+      actions={
+        <CopyCurl name="billing.report" input={{ body: { ...boundsOfMonth(month), format: "csv", ...ofTenant } }} />
+      }
     >
       <div className="filters">
         <Choice
           isRequired
           label="Month"
           value={month}
-          options={months.map((name) => [name, nameOf(name)])}
+          options={months.map((name) => [name, nameOfMonth(name)])}
           onChange={(name) => set("month", name)}
         />
         {isChosen ? (
@@ -201,14 +193,14 @@ export default function Billing() {
         {(answer) => (
           <div className="grid">
             <Tile
-              label={`Charged in ${nameOf(month)}${month === months[0] ? " so far" : ""}`}
+              label={`Charged in ${nameOfMonth(month)}${month === months[0] ? " so far" : ""}`}
               value={<Usd amount={(answer as Report).totals.costUsd} />}
               detail={
                 before === undefined || monthBefore === undefined ? (
                   "net of refunds"
                 ) : (
                   <>
-                    net of refunds; <Usd amount={before.totals.costUsd} /> in {nameOf(monthBefore)}
+                    net of refunds; <Usd amount={before.totals.costUsd} /> in {nameOfMonth(monthBefore)}
                   </>
                 )
               }
@@ -216,6 +208,19 @@ export default function Billing() {
           </div>
         )}
       </Answered>
+      {(report.data as Report | undefined)?.providers?.map(
+        ({ billedUsd, chargedUsd, days, differenceUsd, provider, settledDays, unexplainedUsd }) => (
+          <Note
+            key={provider}
+            tag={`bill of ${provider}`}
+            link={[`/reconciliation?${new URLSearchParams({ month, provider })}`, "Compare"]}
+          >
+            The provider says {usd(billedUsd)} for {count(days)} days ({count(settledDays)} settled), and{" "}
+            {usd(chargedUsd)} was charged: the difference is {usd(differenceUsd)}, of which {usd(unexplainedUsd)} is
+            unexplained.
+          </Note>
+        )
+      )}
       <section className="card">
         <Form
           cause={download.error}
@@ -265,9 +270,9 @@ export default function Billing() {
       monthBefore === undefined ||
       !isChosen ||
       tenantId !== undefined ? null : (
-        <Tenants now={report.data as Report} before={before} titles={[nameOf(month), nameOf(monthBefore)]} />
+        <Tenants now={report.data as Report} before={before} titles={[nameOfMonth(month), nameOfMonth(monthBefore)]} />
       )}
-      {report.data === undefined ? null : <Lines title={nameOf(month)} lines={(report.data as Report).lines} />}
+      {report.data === undefined ? null : <Lines title={nameOfMonth(month)} lines={(report.data as Report).lines} />}
     </Page>
   )
 }
