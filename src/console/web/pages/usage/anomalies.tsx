@@ -52,7 +52,7 @@ const Decide = ({ anomaly, status }: { readonly anomaly: Anomaly; readonly statu
   const [verb, meaning] = decisions[status]
   return (
     <DialogAct
-      title={`${verb}: ${usd(anomaly.impactUsd)} above the usual`}
+      title={`${verb}: ${usd(anomaly.impactUsd)} ${anomaly.kind === "bill" ? "more billed than charged" : "above the usual"}`}
       action={verb}
       done={`The anomaly is ${status}`}
       needs="insights:write"

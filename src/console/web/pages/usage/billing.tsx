@@ -5,7 +5,7 @@ import { useCall } from "../../api/hooks.ts"
 import { useTenantScope } from "../../api/tenant-scope.ts"
 import { CopyCurl } from "../../kit/actions.tsx"
 import { save } from "../../kit/download.ts"
-import { count, usd, Usd } from "../../kit/format.tsx"
+import { count, quantity, usd, Usd } from "../../kit/format.tsx"
 import { CheckField, Form, SelectField, textOf } from "../../kit/forms/form.tsx"
 import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { Table } from "../../kit/lists/table.tsx"
@@ -215,7 +215,7 @@ export default function Billing() {
             tag={`bill of ${provider}`}
             link={[`/reconciliation?${new URLSearchParams({ month, provider })}`, "Compare"]}
           >
-            The provider says {usd(billedUsd)} for {count(days)} days ({count(settledDays)} settled), and{" "}
+            The provider says {usd(billedUsd)} for {quantity(days, "days")} ({count(settledDays)} settled), and{" "}
             {usd(chargedUsd)} was charged: the difference is {usd(differenceUsd)}, of which {usd(unexplainedUsd)} is
             unexplained.
           </Note>

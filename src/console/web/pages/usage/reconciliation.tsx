@@ -1,7 +1,7 @@
 import { useCall, useChange } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
 import { Act, ButtonLink, CopyCurl } from "../../kit/actions.tsx"
-import { count, Moment, usd, Usd, words } from "../../kit/format.tsx"
+import { count, Moment, quantity, usd, Usd, words } from "../../kit/format.tsx"
 import { Choice, useFilters } from "../../kit/lists/filters.tsx"
 import { List } from "../../kit/lists/list.tsx"
 import { Table } from "../../kit/lists/table.tsx"
@@ -68,7 +68,7 @@ const Totals = ({
     <Tile
       label="Unexplained"
       value={<Usd amount={unexplainedUsd} />}
-      detail={findings === 0 ? "no finding" : `${count(findings)} ${findings === 1 ? "finding" : "findings"}`}
+      detail={findings === 0 ? "no finding" : quantity(findings, "findings")}
     />
   </div>
 )
@@ -159,7 +159,6 @@ export default function Reconciliation() {
                 input={{ query }}
                 label="Days of bills"
                 keyOf={({ day, model, provider }) => JSON.stringify([day, provider, model])}
-                rowClass={({ isSettled }) => (isSettled ? undefined : "gone")}
                 empty={[
                   "Nothing is known of this month yet",
                   "Complete days are read every six hours, the last 31 at first."
@@ -190,14 +189,18 @@ export default function Reconciliation() {
                     title: "Billed",
                     isNumber: true,
                     cell: ({ billedUsd, requests }) => (
-                      <Noted isBelow value={<Usd amount={billedUsd} />} note={`${count(requests.billed)} requests`} />
+                      <Noted isBelow value={<Usd amount={billedUsd} />} note={quantity(requests.billed, "requests")} />
                     )
                   },
                   {
                     title: "Charged",
                     isNumber: true,
                     cell: ({ chargedUsd, requests }) => (
-                      <Noted isBelow value={<Usd amount={chargedUsd} />} note={`${count(requests.charged)} requests`} />
+                      <Noted
+                        isBelow
+                        value={<Usd amount={chargedUsd} />}
+                        note={quantity(requests.charged, "requests")}
+                      />
                     )
                   },
                   {
