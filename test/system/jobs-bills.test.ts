@@ -4,7 +4,6 @@ import { type Locator, type Page } from "playwright-core"
 import { checkLooks, checkShown } from "../console/pages.ts"
 import { makeTenant } from "../support/authority.ts"
 import { assertQuiet, Browser, executablePath, openConsole, settled, step } from "../support/browser.ts"
-import { configure } from "../support/gateway.ts"
 import { writeUsage } from "../support/insights.ts"
 import { doJob } from "../support/jobs.ts"
 import { openAiAdminKey, startVendorBills } from "../support/provider-bills.ts"
@@ -57,11 +56,30 @@ describe.skipIf(executablePath === undefined)("jobs about providers' bills", () 
         yield* checkLooks(window, "/reconciliation", looks)
         yield* step(() => page.setViewportSize({ width: 1280, height: 800 }))
 
-        yield* configure(
-          service,
-          [{ id: "openai", dialect: "openai", baseUrl: `${vendor.url}/v1`, billing: { adminKey: openAiAdminKey } }],
-          []
+        // The key is given where the empty page leads to.
+        yield* step(() => page.getByRole("link", { name: "Providers" }).last().click())
+        yield* settled(page)
+        yield* step(() => button(page, "Add a provider").click())
+        const form = page.getByRole("dialog", { name: "Add a provider" })
+        yield* step(() => form.getByLabel("Vendor").selectOption({ label: "OpenAI" }))
+        yield* step(() => form.getByLabel("Base URL").fill(`${vendor.url}/v1`))
+        yield* step(() => form.getByLabel("Admin key").fill(openAiAdminKey))
+        yield* step(() => form.getByRole("button", { name: "Add the provider" }).click())
+        yield* step(() => form.waitFor({ state: "detached" }))
+        const stored = yield* service.call("GET", "/api/llm/admin/config")
+        assert.match(stored.text, /"adminKey":"secret:/)
+        yield* step(() =>
+          page
+            .getByRole("row", { name: /openai/ })
+            .getByRole("button", { name: "Change" })
+            .click()
         )
+        const change = page.getByRole("dialog", { name: "Change openai" })
+        yield* step(() => change.getByLabel("Another admin key").waitFor())
+        yield* step(() => change.getByRole("button", { name: "Save" }).click())
+        yield* step(() => change.waitFor({ state: "detached" }))
+        const kept = yield* service.call("GET", "/api/llm/admin/config")
+        assert.deepStrictEqual(kept.body.providers[0].billing, stored.body.providers[0].billing)
         vendor.openAiCosts = [{ day, item: "gpt-5-2025-08-07, input", amount: "3.5", key: "key_1" }]
         vendor.openAiUsage = [
           { day, model: "gpt-5-2025-08-07", input: 1_000_000, output: 0, requests: 1, key: "key_1" }

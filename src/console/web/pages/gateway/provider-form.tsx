@@ -222,16 +222,21 @@ const offeredIn = (
 /** The provider that a form says; what it does not ask for stays as it is. */
 const providerIn = (data: FormData, dialect: Dialect, isOpen: boolean, of: Provider | undefined): Provider => {
   const apiKey = textOf(data, "apiKey") ?? of?.apiKey
-  const { apiKey: _key, catalogue: _catalogue, ...kept } = of ?? {}
+  const { apiKey: _key, billing: _billing, catalogue: _catalogue, ...kept } = of ?? {}
+  const adminKey = textOf(data, "adminKey") ?? of?.billing?.adminKey
   return {
     ...kept,
     id: of?.id ?? textOf(data, "id") ?? "",
     dialect,
     baseUrl: textOf(data, "baseUrl") ?? "",
     ...(apiKey === undefined ? {} : { apiKey }),
+    ...(adminKey === undefined ? {} : { billing: { ...of?.billing, adminKey } }),
     ...(isOpen ? {} : { catalogue: false })
   }
 }
+
+/** The vendors that report what they billed. */
+const reportsBills: ReadonlySet<string> = new Set(["openai", "anthropic"])
 
 interface OfForm {
   readonly document: Document
@@ -345,6 +350,20 @@ const ProviderForm = ({ document, of }: OfForm) => {
           title="Small letters, digits, dots and dashes"
           hint={of === undefined ? "The name in reports, caps and routes" : "The name in reports, caps and routes"}
         />
+        {reportsBills.has(preset?.id ?? "") || of?.billing !== undefined ? (
+          <TextField
+            label={of?.billing === undefined ? "Admin key, to compare its bills" : "Another admin key"}
+            name="adminKey"
+            type="password"
+            autoComplete="off"
+            member={at("billing.adminKey")}
+            hint={
+              of?.billing === undefined
+                ? "Optional: reads usage and costs of the account. Encrypted when it is saved"
+                : "Empty: the stored key stays"
+            }
+          />
+        ) : null}
       </div>
       <Fault cause={test.error} />
       {test.data && <TestResult result={test.data.tested} />}
