@@ -135,7 +135,7 @@ interface Class {
   quantity: bigint
   cost: bigint
 }
-type Classes = ReadonlyMap<string, ReadonlyMap<BillMeter, Class>>
+type Classes = ReadonlyMap<string, Map<BillMeter, Class>>
 
 const classesOf = (lines: ReadonlyArray<DayLine>): Classes => {
   const tiers = new Map<string, Map<BillMeter, Class>>()
@@ -185,6 +185,8 @@ export interface DayOptions {
   readonly ownKeys: OwnKeys
   /** Whether the figures of the day change no more. */
   readonly isSettled: boolean
+  /** Whether batches were charged on that day or close to it: a batch is charged when it ends, and billed while it runs. */
+  readonly hasBatches?: boolean
 }
 
 const keysOf = (lines: ReadonlyArray<DayLine>, isOther: (line: DayLine) => boolean): ReadonlyArray<KeyBill> => {
@@ -201,11 +203,19 @@ const keysOf = (lines: ReadonlyArray<DayLine>, isOther: (line: DayLine) => boole
   )
 }
 
+/** Takes tokens out of a class of batches, with what they cost; that, or undefined where their cost is not known. */
+const takeBatches = (classes: Classes, meter: BillMeter, tokens: bigint): bigint | undefined => {
+  const known = classAt(classes, "batch", meter)
+  const cost = known.cost === 0n ? undefined : priced(tokens, known)
+  classes.get("batch")?.set(meter, { quantity: known.quantity - tokens, cost: known.cost - (cost ?? 0n) })
+  return cost
+}
+
 const compareModel = (
   model: string,
   billedLines: ReadonlyArray<DayLine>,
   chargedLines: ReadonlyArray<DayLine>,
-  { isSettled, ownKeys }: DayOptions
+  { hasBatches = false, isSettled, ownKeys }: DayOptions
 ): Compared => {
   const isOther = ({ keyId }: DayLine): boolean => ownKeys !== undefined && keyId !== "" && !ownKeys.has(keyId)
   const billed = sumOf(billedLines, ({ cost }) => cost)
@@ -236,6 +246,22 @@ const compareModel = (
 
   const [theirs, ours] = [classesOf(own), classesOf(chargedLines)]
   const meters = new Set<BillMeter>([...theirs.values(), ...ours.values()].flatMap((classes) => [...classes.keys()]))
+  if (hasBatches) {
+    let value = 0n
+    for (const meter of meters) {
+      const more = everyTier(theirs, meter).quantity - everyTier(ours, meter).quantity
+      const moved = classAt(theirs, "batch", meter).quantity - classAt(ours, "batch", meter).quantity
+      if (more > 0n && moved > 0n) {
+        const tokens = moved < more ? moved : more
+        value += takeBatches(theirs, meter, tokens) ?? priced(tokens, everyTier(theirs, meter)) ?? 0n
+      } else if (more < 0n && moved < 0n) {
+        const tokens = moved > more ? -moved : -more
+        value -= takeBatches(ours, meter, tokens) ?? 0n
+      }
+    }
+    explain("batch", value, "A batch is charged when it ends, and billed on the days on which it runs.")
+  }
+
   /** Tiers whose tokens are reported, and whose cost is within that of the usual service. */
   const blended: Array<readonly [kind: ExplanationKind, atUsual: bigint, detail: string]> = []
   for (const tier of new Set([...theirs.keys(), ...ours.keys()])) {

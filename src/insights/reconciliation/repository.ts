@@ -147,7 +147,7 @@ export class ReconciliationRepository extends Context.Service<ReconciliationRepo
               l.list_cost, l.quantity
             FROM json_to_recordset(${encodeLines(given)}::text::json) AS l(day date, project_id text, key_id text, model text,
               tier text, meter text, item text, cost bigint, list_cost bigint, quantity bigint)`
-          // Requests have no cost of their own; fees are what the classes of tokens of a call do not explain.
+          // A batch has one row for all of its requests. Requests have no cost of their own; fees are what the classes of tokens of a call do not explain.
           yield* sql`
             INSERT INTO provider_bill_lines (provider, day, source, project_id, key_id, model, tier, meter, item, cost, quantity)
             SELECT ${provider}, c.day, 'gateway', '', '', c.model, c.tier, c.meter, c.item, sum(c.cost)::bigint,
@@ -168,7 +168,9 @@ export class ReconciliationRepository extends Context.Service<ReconciliationRepo
                 AND u.occurred_at < ${before}::timestamp AT TIME ZONE 'UTC'
               UNION ALL
               SELECT (u.occurred_at AT TIME ZONE 'UTC')::date, coalesce(u.model_served, u.model, ''),
-                coalesce(u.price_terms->>'speed', u.price_terms->>'tier', ''), 'requests', '', 0, 1
+                coalesce(u.price_terms->>'speed', u.price_terms->>'tier', ''), 'requests', '', 0,
+                CASE WHEN u.operation = 'batch' AND u.metadata->>'completed' ~ '^[0-9]{1,9}$'
+                  THEN (u.metadata->>'completed')::bigint ELSE 1 END
               FROM usage_rows u
               WHERE u.provider = ${provider} AND u.operation IS NOT NULL
                 AND u.method IN ('provider_usage', 'aborted', 'estimated', 'unanswered', 'expired')

@@ -28,6 +28,9 @@ const longestReading = "10 minutes"
 const claimSeconds = 660
 const contributors = 5
 
+/** For how many days a batch may run until it is charged. */
+const batchDays = 2
+
 /** A provider that is asked what it billed. */
 interface Billed {
   readonly provider: ConfiguredProvider
@@ -65,6 +68,8 @@ const pauseAfter = ({ reason, retryAfterSeconds }: BillFailure): number =>
 const isDayUp = (day: string, readAt: DateTime.Utc): boolean =>
   readAt.epochMilliseconds >= Date.parse(`${day}T00:00:00Z`) + dayMillis + settleSeconds * 1000
 
+const dayAfter = (day: string, days: number): string => dayOf(Date.parse(`${day}T00:00:00Z`) + days * dayMillis)
+
 const daysOf = ({ from, to }: { readonly from: number; readonly to: number }): Days => ({
   first: dayOf(from),
   before: dayOf(Math.ceil(to / dayMillis) * dayMillis)
@@ -90,8 +95,15 @@ export class Reconciliations extends Context.Service<Reconciliations>()("app/ins
         keys.set(provider.id, billing.apiKeyIds === undefined ? undefined : new Set(billing.apiKeyIds))
       }
       const lines = new Map<string, Array<StoredLine>>()
-      for (const line of yield* repository.lines(days, provider)) {
+      const batches = new Set<string>()
+      const around = { first: dayAfter(days.first, -batchDays), before: dayAfter(days.before, batchDays) }
+      for (const line of yield* repository.lines(around, provider)) {
         const name = `${line.provider} ${line.day}`
+        if (line.source === "gateway" && line.tier === "batch") {
+          for (let away = -batchDays; away <= batchDays; away++) {
+            batches.add(`${line.provider} ${dayAfter(line.day, away)}`)
+          }
+        }
         const known = lines.get(name)
         if (known === undefined) lines.set(name, [line])
         else known.push(line)
@@ -99,7 +111,8 @@ export class Reconciliations extends Context.Service<Reconciliations>()("app/ins
       const read = yield* repository.days(days, provider)
       return read.flatMap(({ day, provider, readAt }): ReadonlyArray<ComparedDay> => {
         const isSettled = isDayUp(day, readAt)
-        const options = { ownKeys: keys.get(provider), isSettled }
+        const hasBatches = batches.has(`${provider} ${day}`)
+        const options = { ownKeys: keys.get(provider), isSettled, hasBatches }
         return compareDay(lines.get(`${provider} ${day}`) ?? [], options).map((one) =>
           Object.assign(one, { day, provider, readAt, isSettled })
         )

@@ -65,6 +65,16 @@ describe("a day of a bill", () => {
     assert.deepStrictEqual(kinds(one), [])
   })
 
+  it("with a batch that was charged on another day says so, on both days", () => {
+    const options = { ownKeys: undefined, isSettled: true, hasBatches: true }
+    const ran = only([...billed(6n, 2n), ...billed(4n, 1n, { tier: "batch" }), charged(6n, 2n)], options)
+    assert.deepStrictEqual(kinds(ran), [["batch", 4n * usd]])
+    const ended = only([...billed(6n, 2n), charged(6n, 2n), charged(4n, 1n, { tier: "batch" })], options)
+    assert.deepStrictEqual(kinds(ended), [["batch", -4n * usd]])
+    const elsewhere = only([...billed(6n, 2n), ...billed(4n, 1n, { tier: "batch" }), charged(6n, 2n)])
+    assert.isTrue(elsewhere.isFinding)
+  })
+
   it("with a tier whose cost is not reported apart says so within bounds", () => {
     const one = only([
       line({ quantity: 6n * million }),
