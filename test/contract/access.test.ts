@@ -71,7 +71,9 @@ const systemOperations = new Set([
   "llmAdmin.putCatalogue",
   "llmAdmin.catalogueVersions",
   "llmAdmin.reload",
-  "gatewayContents.get"
+  "gatewayContents.get",
+  "reconciliation.list",
+  "reconciliation.refresh"
 ])
 
 describe("a capability", () => {

@@ -449,6 +449,10 @@ export const withoutEntry: Readonly<
     reason: "it changes nothing",
     request: (service) => Effect.map(makeIdentityProvider(service), ({ id }) => ({ parameters: { id } }))
   },
+  "reconciliation.refresh": {
+    reason: "what it reads is the provider's, and what it finds has an entry of its own",
+    request: () => Effect.succeed({ body: {} })
+  },
   ...gatewayWithoutEntry,
   ...spendWithoutEntry,
   ...plansWithoutEntry,

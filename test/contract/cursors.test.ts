@@ -14,6 +14,7 @@ const places = [
   7,
   [uuid, uuid],
   ["1", "key"],
+  ["2026-11-24", "openai", "gpt-5"],
   ["2024-02-29 00:00:00.000001+00", uuid],
   { kind: "agent", id: uuid },
   { kind: "api-key", id: uuid },

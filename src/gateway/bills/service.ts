@@ -1,16 +1,26 @@
 import { Clock, Context, Effect, Layer, Redacted } from "effect"
 import { parseExact } from "../../kernel/json/canonical-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
-import { type ConfiguredBilling, type ConfiguredProvider } from "../configuration/configuration-domain.ts"
+import {
+  type ConfiguredBilling,
+  type ConfiguredProvider,
+  type ProviderDialect
+} from "../configuration/configuration-domain.ts"
 import { ProviderKeys } from "../configuration/provider-keys.ts"
 import { billingBaseUrl } from "../configuration/validate.ts"
-import { dialects } from "../formats/registry/formats.ts"
+import { spoken } from "../formats/registry/formats.ts"
 import { type ProviderClient, ProviderClients } from "../providers/clients.ts"
 import { retryAfterSeconds } from "../providers/http-provider.ts"
 import { type ProviderAnswer } from "../providers/provider.ts"
 import { anthropicReports } from "./anthropic.ts"
 import { type BilledLine, BillFailure, BillSheet, type Report, unexpected } from "./domain.ts"
 import { openAiReports } from "./openai.ts"
+
+/** The reports of the vendors that have some. */
+const reportsOf: Partial<Record<ProviderDialect, typeof openAiReports>> = {
+  openai: openAiReports,
+  anthropic: anthropicReports
+}
 
 const timeoutSeconds = 60
 const maxPageBytes = 33_554_432
@@ -126,9 +136,10 @@ export class ProviderBills extends Context.Service<
             return yield* new BillFailure({ reason: "no-key", detail })
           }
           const baseUrl = URL.parse(address)
-          if (baseUrl === null || dialect === "loopback") return yield* unexpected("the provider has no such reports")
-          const authorization = { ...dialects[dialect].headers, ...dialects[dialect].authorize(Redacted.value(key)) }
-          const reports = dialect === "anthropic" ? anthropicReports : openAiReports
+          const reports = reportsOf[dialect]
+          if (baseUrl === null || reports === undefined) return yield* unexpected("the provider has no such reports")
+          const { authorize, headers } = spoken[dialect]
+          const authorization = { ...headers, ...authorize(Redacted.value(key)) }
           const client = yield* clients.configured(tlsCa)
           const sheet = new BillSheet(opens, closes)
           for (const report of reports(opens, closes, billing.projectIds ?? [], authorization)) {
