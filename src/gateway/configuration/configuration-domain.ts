@@ -14,7 +14,7 @@ export type SecretId = typeof SecretId.Type
 export const ProviderDialect = Schema.Literals([...Dialect.literals, "loopback"]).annotate({ examples: ["openai"] })
 export type ProviderDialect = typeof ProviderDialect.Type
 
-export const ProviderPlatform = Schema.Literals(["direct", "azure"]).annotate({ examples: ["direct"] })
+export const ProviderPlatform = Schema.Literals(["direct", "azure", "vertex"]).annotate({ examples: ["direct"] })
 export type ProviderPlatform = typeof ProviderPlatform.Type
 
 const Apis = Schema.Array(ProviderApi).pipe(
@@ -103,7 +103,23 @@ export const ConfiguredProvider = Schema.Struct({
   ),
   apiVersion: member(
     optional(text(1, 40)).annotate({ examples: ["2024-10-21"] }),
-    "Of Azure's addresses by deployment, which models are then called by: `api-version`; the addresses of `/openai/v1` unless given"
+    "Of Azure's addresses by deployment, which models are then called by: `api-version`; the addresses of `/openai/v1` unless given. Of Vertex AI the version of its API, `v1` unless given"
+  ),
+  project: member(
+    optional(
+      Schema.String.pipe(
+        Schema.check(Schema.isPattern(/^[a-z0-9][a-z0-9.:-]{0,99}$/u, { expected: "the id of a project" }))
+      ).annotate({ examples: ["my-project"] })
+    ),
+    "The project of Google Cloud that Vertex AI is used in, which the platform `vertex` needs"
+  ),
+  region: member(
+    optional(
+      Schema.String.pipe(
+        Schema.check(Schema.isPattern(/^[a-z][a-z0-9-]{1,39}$/u, { expected: "the name of a region" }))
+      ).annotate({ examples: ["us-central1"] })
+    ),
+    "The location of Vertex AI: `global`, `us`, `eu`, or a region; as the host's name says unless given"
   ),
   headers: member(
     optional(Schema.Record(HeaderName, HeaderValue).annotate({ examples: [{ "openai-project": "main" }] })),

@@ -5,7 +5,9 @@ import { dialects, spoken } from "../formats/registry/formats.ts"
 import { ProviderClients } from "../providers/clients.ts"
 import { makeHttpProvider } from "../providers/http-provider.ts"
 import { LoopbackProvider } from "../providers/loopback.ts"
+import { type Platform } from "../providers/platform.ts"
 import { azurePlatform } from "../providers/platforms/azure.ts"
+import { vertexLocation, vertexPlatform } from "../providers/platforms/vertex.ts"
 import { type Provider } from "../providers/provider.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { loopbackProvider, type ConnectedProvider } from "./gateway-snapshot.ts"
@@ -23,6 +25,21 @@ const testTimeoutSeconds = 15
 const apisOf = ({ apis, dialect }: ConfiguredProvider, vendor: string | undefined): ReadonlySet<ProviderApi> => {
   const speaks = spoken[dialect]
   return apis === undefined ? (vendor === speaks.dialect ? speaks.apis : speaks.usualApis) : new Set(apis)
+}
+
+/** The form in which the cloud of a provider serves its dialect. */
+const platformOf = (
+  { apiVersion, baseUrl, platform, project = "", region = vertexLocation(baseUrl) ?? "" }: ConfiguredProvider,
+  dialect: Dialect
+): Platform | undefined => {
+  switch (platform) {
+    case "azure":
+      return azurePlatform(apiVersion)
+    case "vertex":
+      return vertexPlatform(dialect, { apiVersion: apiVersion ?? "v1", location: region, project })
+    default:
+      return undefined
+  }
 }
 
 const defaultPorts: Readonly<Record<string, number>> = { "http:": 80, "https:": 443 }
@@ -84,7 +101,7 @@ export class Connections extends Context.Service<
           changing &&
           (yield* credentials.open(
             { id, baseUrl: configured.baseUrl, credential: changing, isDeployment: apiVersion !== undefined },
-            (secret) => keys.read(secret, configured.baseUrl)
+            (secret, holds) => keys.read(secret, configured.baseUrl, holds)
           ))
         const headers: Record<string, string> = {}
         const warnings = read !== undefined && read.key === undefined ? [`Provider ${id}: ${read.warning}`] : []
@@ -105,7 +122,7 @@ export class Connections extends Context.Service<
           baseUrl: configured.baseUrl,
           apiKey: read?.key,
           credential,
-          platform: configured.platform === "azure" ? azurePlatform(apiVersion) : undefined,
+          platform: platformOf(configured, dialect),
           headers,
           timeoutSeconds: configured.timeoutSeconds ?? timeoutSecondsDefault
         })

@@ -20,8 +20,11 @@ const missing = (warning: string): ReadKey => ({ key: undefined, warning })
 export class ProviderKeys extends Context.Service<
   ProviderKeys,
   {
-    /** Reads the key that a reference in the configuration points to, for a provider at `baseUrl`. */
-    read(apiKey: string, baseUrl: string): Effect.Effect<ReadKey>
+    /**
+     * Reads the key that a reference in the configuration points to, for a provider at `baseUrl`; of a file also a document, whose
+     * text may have blanks and lines.
+     */
+    read(apiKey: string, baseUrl: string, holds?: "document"): Effect.Effect<ReadKey>
     /** Stores a key within the current transaction, for the origin of `baseUrl` alone; returns its reference. */
     keep(key: string, baseUrl: string): Effect.Effect<string, never, Change>
   }
@@ -35,7 +38,7 @@ export class ProviderKeys extends Context.Service<
       const sealing = yield* Sealing
       const { llm } = yield* Settings
 
-      const inFile = Effect.fnUntraced(function* (name: string) {
+      const inFile = Effect.fnUntraced(function* (name: string, holds: "document" | undefined) {
         if (Option.isNone(llm.secretsDirectory)) return missing("Llm:SecretsDirectory is not set.")
         const directory = yield* files.realPath(llm.secretsDirectory.value)
         const file = yield* files.realPath(path.join(directory, name))
@@ -43,7 +46,9 @@ export class ProviderKeys extends Context.Service<
         if (!file.startsWith(`${directory}${path.sep}`))
           return missing(`The file ${name} lies outside Llm:SecretsDirectory.`)
         const text = (yield* files.readFileString(file)).trim()
-        return /^[\x21-\x7e]+$/.test(text) ? { key: Redacted.make(text) } : missing(`The file ${name} holds no key.`)
+        return holds === "document" || /^[\x21-\x7e]+$/.test(text)
+          ? { key: Redacted.make(text) }
+          : missing(`The file ${name} holds no key.`)
       })
 
       // The origin is part of what a key is sealed under, so that at another one it cannot be opened.
@@ -54,7 +59,7 @@ export class ProviderKeys extends Context.Service<
         return { key: Redacted.make(new TextDecoder().decode(Redacted.value(opened))) }
       })
 
-      const resolve = (reference: KeyReference, baseUrl: string): Effect.Effect<ReadKey> => {
+      const resolve = (reference: KeyReference, baseUrl: string, holds?: "document"): Effect.Effect<ReadKey> => {
         switch (reference.kind) {
           case "environment": {
             if (!llm.environmentKeys.includes(reference.name)) {
@@ -70,7 +75,7 @@ export class ProviderKeys extends Context.Service<
             )
           }
           case "file":
-            return inFile(reference.name).pipe(
+            return inFile(reference.name, holds).pipe(
               Effect.catch(({ reason }) =>
                 Effect.succeed(missing(`The file ${reference.name} cannot be read (${reason._tag}).`))
               )
@@ -93,7 +98,7 @@ export class ProviderKeys extends Context.Service<
       }
 
       return ProviderKeys.of({
-        read: (apiKey, baseUrl) => resolve(referenceOf(apiKey), baseUrl),
+        read: (apiKey, baseUrl, holds) => resolve(referenceOf(apiKey), baseUrl, holds),
         keep: Effect.fn("ProviderKeys.keep")(function* (key, baseUrl) {
           const { occurredAt } = yield* Change
           const { name } = yield* CurrentPrincipal

@@ -7,6 +7,7 @@ import { type ConfiguredCredential } from "../credentials/domain.ts"
 import { ownApis, type ProviderApi } from "../formats/domain.ts"
 import { spoken } from "../formats/registry/formats.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
+import { vertexLocation } from "../providers/platforms/vertex.ts"
 import {
   type ConfiguredProvider,
   type GatewayDocument,
@@ -35,7 +36,8 @@ export const bearsCredential = (header: string): boolean => credentials.test(hea
 /** What a platform serves in a way of its own. */
 const platformDialects: Readonly<Record<ProviderPlatform, ReadonlyArray<ProviderDialect>>> = {
   direct: ProviderDialect.literals,
-  azure: ["openai"]
+  azure: ["openai"],
+  vertex: ["gemini", "anthropic", "openai"]
 }
 
 /** What a credential has that is stored like a key, with its path. */
@@ -49,6 +51,7 @@ const secretsOf = (
       return credential.secret === undefined ? [] : [[["credential", "secret"], credential.secret]]
     case "aws":
     case "federation":
+    case "google":
       return []
   }
 }
@@ -116,6 +119,25 @@ const areCertificates = (pem: string): boolean => {
   }
 }
 
+/** What the place of models at Vertex AI lacks, or has elsewhere. */
+const vertexFaults = ({ apiVersion, baseUrl, platform, project, region }: ConfiguredProvider): ReadonlyArray<Fault> => {
+  if (platform !== "vertex") {
+    const given = { project, region }
+    return (["project", "region"] as const).flatMap((name) =>
+      given[name] === undefined ? [] : [{ path: [name], message: 'Only the platform "vertex" has one' }]
+    )
+  }
+  return [
+    ...(project === undefined ? [{ path: ["project"], message: "Expected the id of a project of Google Cloud" }] : []),
+    ...(region === undefined && vertexLocation(baseUrl) === undefined
+      ? [{ path: ["region"], message: "Expected the location, since the host's name says none" }]
+      : []),
+    ...(apiVersion === undefined || /^v\d[a-z0-9]{0,20}$/.test(apiVersion)
+      ? []
+      : [{ path: ["apiVersion"], message: "Expected a version of the API, as v1 or v1beta1" }])
+  ]
+}
+
 const lacks = (apis: ReadonlyArray<ProviderApi>, api: ProviderApi): boolean => apis.length > 0 && !apis.includes(api)
 
 /** Validates a configuration beyond the form of its members; returns every error with its path. */
@@ -150,9 +172,11 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
       const message = `Expected a dialect that the platform serves: ${platformDialects[platform].join(", ")}`
       faults.push({ path: [...at, "dialect"], message })
     }
-    if (apiVersion !== undefined && platform !== "azure") {
-      faults.push({ path: [...at, "apiVersion"], message: 'Only addresses of the platform "azure" have one' })
+    if (apiVersion !== undefined && platform === "direct") {
+      const message = 'Only addresses of the platforms "azure" and "vertex" have one'
+      faults.push({ path: [...at, "apiVersion"], message })
     }
+    faults.push(...vertexFaults(provider).map(({ message, path }) => ({ path: [...at, ...path], message })))
     for (const [path, reference] of credentialsOf(provider)) {
       const fault = referenceFault(referenceOf(reference))
       if (fault !== undefined) faults.push({ path: [...at, ...path], message: fault })

@@ -107,6 +107,43 @@ export const AwsCredential = Schema.Struct({
 }).annotate({ identifier: "AwsCredential" })
 export type AwsCredential = typeof AwsCredential.Type
 
+/** A token of Google Cloud. */
+export const GoogleCredential = Schema.Struct({
+  type: Schema.Literal("google"),
+  keyFile: member(
+    optional(
+      matching(
+        /^file:[A-Za-z0-9_-][A-Za-z0-9._/-]{0,500}$/u,
+        "`file:` and the name of a file below Llm:SecretsDirectory",
+        "file:vertex.json"
+      )
+    ),
+    "A file of credentials below Llm:SecretsDirectory: the key of a service account, or a configuration of workload identity federation (`external_account`); the file that `GOOGLE_APPLICATION_CREDENTIALS` names, or else the service account of the machine, unless given"
+  ),
+  audience: member(
+    optional(
+      matching(
+        /^\/\/iam\.googleapis\.com\/[A-Za-z0-9._~/-]{1,400}$/u,
+        "the full name of a provider of a workload identity pool",
+        "//iam.googleapis.com/projects/123456789/locations/global/workloadIdentityPools/gateways/providers/manager"
+      )
+    ),
+    "The provider of a workload identity pool that takes `assertion`, in the place of a file; none unless given"
+  ),
+  assertion: assertion("with `audience`, `issuer`"),
+  impersonate: member(
+    optional(
+      matching(
+        /^[a-z0-9][a-z0-9.-]{0,99}@[a-z0-9.-]{1,150}\.gserviceaccount\.com$/u,
+        "the e-mail address of a service account",
+        "gateway@my-project.iam.gserviceaccount.com"
+      )
+    ),
+    "The service account whose token is used; as the file says, or the identity itself, unless given"
+  )
+}).annotate({ identifier: "GoogleCredential" })
+export type GoogleCredential = typeof GoogleCredential.Type
+
 const audience = (usual: string) =>
   member(
     optional(matching(/^[\x21-\x7e]{1,500}$/u, "visible ASCII without spaces", usual)),
@@ -142,6 +179,7 @@ export const ConfiguredCredential = Schema.Union([
   KeyCredential,
   AwsCredential,
   EntraCredential,
+  GoogleCredential,
   AnthropicFederation,
   OpenAiFederation
 ]).annotate({

@@ -9,6 +9,7 @@ import { credentialSeen } from "./credential-metrics.ts"
 import { type ConfiguredCredential } from "./domain.ts"
 import { entraToken } from "./entra.ts"
 import { anthropicOauthBeta, anthropicToken, openAiToken } from "./federation.ts"
+import { googleToken } from "./google.ts"
 import { credentialSources, type CredentialSources, type ReadSecret } from "./sources.ts"
 import { CredentialUnavailable, makeTokenSource, type Obtained, type TokenSource } from "./token-source.ts"
 import { makeCredentialHttp } from "./vendor-exchange.ts"
@@ -62,6 +63,8 @@ export class Credentials extends Context.Service<
             const scope = `https://${resource}.azure.com/.default`
             return bearer(yield* sourceOf(id, entraToken(http, sources, credential, scope)))
           }
+          case "google":
+            return bearer(yield* sourceOf(id, googleToken(http, sources, credential)))
           case "federation":
             return credential.vendor === "anthropic"
               ? bearer(yield* sourceOf(id, anthropicToken(http, sources, credential)), anthropicOauthBeta)

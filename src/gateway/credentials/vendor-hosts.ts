@@ -1,6 +1,6 @@
 import { type ConfiguredCredential } from "./domain.ts"
 
-/** Hosts by name, and those below a name that begins with a dot. */
+/** Hosts by name, and by how a name ends that begins with a dot or a hyphen. */
 const hostsOf = (credential: ConfiguredCredential): ReadonlyArray<string> | undefined => {
   switch (credential.type) {
     case "key":
@@ -9,6 +9,14 @@ const hostsOf = (credential: ConfiguredCredential): ReadonlyArray<string> | unde
       return [".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com"]
     case "aws":
       return [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"]
+    case "google":
+      return [
+        "aiplatform.googleapis.com",
+        "-aiplatform.googleapis.com",
+        "aiplatform.us.rep.googleapis.com",
+        "aiplatform.eu.rep.googleapis.com",
+        "claude.googleapis.com"
+      ]
     case "federation":
       return credential.vendor === "anthropic" ? ["api.anthropic.com"] : ["api.openai.com", ".api.openai.com"]
   }
@@ -21,6 +29,6 @@ export const otherThanHosts = (credential: ConfiguredCredential, baseUrl: URL): 
     hosts === undefined ||
     (baseUrl.protocol === "https:" &&
       baseUrl.port === "" &&
-      hosts.some((host) => (host.startsWith(".") ? baseUrl.hostname.endsWith(host) : baseUrl.hostname === host)))
+      hosts.some((host) => (/^[.-]/.test(host) ? baseUrl.hostname.endsWith(host) : baseUrl.hostname === host)))
   return isOne ? undefined : hosts
 }

@@ -43,6 +43,7 @@ export const makeHttpProvider = (
   // In small letters, as those of callers are, so that none is sent twice.
   const configured = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
   const authorize = platform?.authorize ?? dialect.authorize
+  const usual = platform?.headers ?? dialect.headers
   const fixed = { ...configured, ...(apiKey === undefined ? {} : authorize(Redacted.value(apiKey))) }
   const secrets = [...(apiKey === undefined ? [] : [Redacted.value(apiKey)]), ...Object.values(headers)].filter(
     ({ length }) => length >= shortestSecret
@@ -98,7 +99,7 @@ export const makeHttpProvider = (
   const send: Provider["send"] = ({ body, deadline, format, headers: passed, model, streams }) => {
     const request = requestOf(format, model, streams, { headers: passed, body })
     if (request === undefined) return Effect.fail(unservedThere)
-    const headers = { ...dialect.headers, ...request.headers, ...fixed, "content-type": "application/json" }
+    const headers = { ...usual, ...request.headers, ...fixed, "content-type": "application/json" }
     const path = (format.baseOf?.(base) ?? base) + request.path
     const passing = format.answersBytes === true ? ("bytes" as const) : false
     const made = answered({ method: "POST", path, headers, body: request.body, deadline, streams: passing }, format)
@@ -130,7 +131,7 @@ export const makeHttpProvider = (
     const { body } = yield* answered({
       method: "GET",
       path: base + modelsPath,
-      headers: { ...dialect.headers, ...fixed },
+      headers: { ...usual, ...fixed },
       maxBytes: maxModelsBytes
     })
     const listed = body instanceof Uint8Array ? modelsIn(parsedJson(utf8Text(body))) : undefined
@@ -144,14 +145,13 @@ export const makeHttpProvider = (
   const stored: Provider["stored"] =
     storedPath === undefined
       ? undefined
-      : ({ method, path }) =>
-          answered({ method, path: base + storedPath + path, headers: { ...dialect.headers, ...fixed } })
+      : ({ method, path }) => answered({ method, path: base + storedPath + path, headers: { ...usual, ...fixed } })
 
   const kept: Provider["kept"] = ({ body, headers: own, method, path, streams = false }) =>
     answered({
       method,
       path: base + path,
-      headers: { ...dialect.headers, ...own, ...fixed },
+      headers: { ...usual, ...own, ...fixed },
       ...(body === undefined ? {} : { body }),
       streams
     })

@@ -21,6 +21,8 @@ export interface Platform {
   answer?(answer: ProviderAnswer, format: WireFormat): ProviderAnswer
   /** The headers of a key that is given as it is, where they are not the vendor's. */
   authorize?(apiKey: string): Readonly<Record<string, string>>
+  /** Headers of every request, where they are not the vendor's. */
+  readonly headers?: Readonly<Record<string, string>>
   /** The path of its list of models, where it is not the vendor's; null if it has none. */
   readonly modelsPath?: string | null
   /** Its models by its list, where that is not the vendor's. */
