@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import * as jose from "jose"
-import { CredentialAddresses } from "../../src/gateway/credentials/vendor-exchange.ts"
+import { type CredentialAddresses } from "../../src/gateway/credentials/vendor-exchange.ts"
 import { type Answerer, json, type ProviderStandIn, type ReceivedRequest, sse, startProvider } from "./provider.ts"
 import { anthropicVendor, openAiVendor, said } from "./vendors.ts"
 

@@ -22,21 +22,30 @@ const maxConcurrencyDefault = 1000
 const testTimeoutSeconds = 15
 
 /** A dialect is named after the vendor whose own service has all of its APIs. */
-const apisOf = ({ apis, dialect }: ConfiguredProvider, vendor: string | undefined): ReadonlySet<ProviderApi> => {
+const apisOf = (
+  { apis, dialect }: ConfiguredProvider,
+  vendor: string | undefined,
+  platform: Platform | undefined
+): ReadonlySet<ProviderApi> => {
   const speaks = spoken[dialect]
-  return apis === undefined ? (vendor === speaks.dialect ? speaks.apis : speaks.usualApis) : new Set(apis)
+  const usual = vendor === speaks.dialect ? speaks.apis : speaks.usualApis
+  return apis === undefined ? (platform?.apis ?? usual) : new Set(apis)
 }
 
 /** The form in which the cloud of a provider serves its dialect. */
-const platformOf = (
-  { apiVersion, baseUrl, platform, project = "", region = vertexLocation(baseUrl) ?? "" }: ConfiguredProvider,
-  dialect: Dialect
-): Platform | undefined => {
+const platformOf = ({
+  apiVersion,
+  baseUrl,
+  dialect,
+  platform,
+  project = "",
+  region = vertexLocation(baseUrl) ?? ""
+}: ConfiguredProvider): Platform | undefined => {
   switch (platform) {
     case "azure":
       return azurePlatform(apiVersion)
     case "vertex":
-      return vertexPlatform(dialect, { apiVersion: apiVersion ?? "v1", location: region, project })
+      return vertexPlatform(spoken[dialect].dialect, { apiVersion: apiVersion ?? "v1", location: region, project })
     default:
       return undefined
   }
@@ -78,7 +87,8 @@ export class Connections extends Context.Service<
         const { mcpServers = [] } = configured
         const sharedIds = new Set(configured.sharedIds)
         const requestMembers = new Set(configured.requestMembers)
-        const apis = apisOf(configured, vendor)
+        const platform = platformOf(configured)
+        const apis = apisOf(configured, vendor, platform)
         const speaks = spoken[dialect]
         const running = {
           id,
@@ -122,7 +132,7 @@ export class Connections extends Context.Service<
           baseUrl: configured.baseUrl,
           apiKey: read?.key,
           credential,
-          platform: platformOf(configured, dialect),
+          platform,
           headers,
           timeoutSeconds: configured.timeoutSeconds ?? timeoutSecondsDefault
         })

@@ -1,3 +1,4 @@
+import { type ProviderApi } from "../formats/domain.ts"
 import { type VendorDialect, type WireFormat } from "../formats/format.ts"
 import { type ProviderAnswer } from "./provider.ts"
 
@@ -10,6 +11,8 @@ export interface PlatformRequest {
 
 /** How a cloud that serves a vendor's formats differs from the vendor's own service. */
 export interface Platform {
+  /** What it serves of the dialect, where that is less than the vendor does. */
+  readonly apis?: ReadonlySet<ProviderApi>
   /** A request to it, from one to the vendor; undefined if it does not serve the format. */
   request(
     format: WireFormat,

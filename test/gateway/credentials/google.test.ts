@@ -5,7 +5,7 @@ import { mkdtempSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { CredentialAddresses } from "../../../src/gateway/credentials/vendor-exchange.ts"
-import { configure, model, prices, provider, spender } from "../../support/gateway.ts"
+import { configure, model, provider, spender } from "../../support/gateway.ts"
 import {
   accountEmail,
   fileToken,

@@ -1,7 +1,10 @@
 import { isJson, type Json, listIn, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
-import { type Dialect } from "../../formats/domain.ts"
+import { type Dialect, type ProviderApi } from "../../formats/domain.ts"
 import { type ProviderModel, type WireFormat } from "../../formats/format.ts"
+import { geminiEmbed } from "../../formats/gemini-embeddings/format.ts"
+import { camelCasedRequest } from "../../formats/gemini/domain.ts"
+import { count, member } from "../../formats/usage.ts"
 import { edited, editsAt } from "../../json/json-edits.ts"
 import { type Platform, type PlatformRequest } from "../platform.ts"
 import { type ProviderAnswer } from "../provider.ts"
@@ -92,12 +95,69 @@ const countRequest = (body: Given["body"]): string => {
 
 const toGemini: ToPlatform = (place, format, model, streams, { body, headers }) => {
   const at = modelPlace("google", model)
-  if (at === undefined || format.api !== "chat") return undefined
+  if (at === undefined) return undefined
+  if (format.api === "embeddings") {
+    const request = embedRequest(bodyOf(body), model)
+    return request && { headers, path: `${place}/${at}:${request.method}`, body: JSON.stringify(request.body) }
+  }
+  if (format.api !== "chat") return undefined
   const method = format.isCount ? "countTokens" : streams ? "streamGenerateContent?alt=sse" : "generateContent"
   return {
     headers,
     path: `${place}/${at}:${method}`,
     body: format.isCount ? countRequest(body) : replaced(body, ["model"], {})
+  }
+}
+
+/** Models of vectors with Gemini's method, which takes one content; those before take texts by the general method. */
+const embedsContent = /gemini(?!-embedding-001$)|maas/
+
+const textOf = (content: unknown): string | undefined => {
+  const parts = isJson(content) ? listIn(content.parts) : []
+  const texts = parts.map((part) => (isJson(part) && typeof part.text === "string" ? part.text : undefined))
+  return texts.length === 0 || texts.includes(undefined) ? undefined : texts.join("\n")
+}
+
+const withoutUndefined = (given: Json): Json =>
+  Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
+
+/** A request for vectors, of one or several contents; undefined for what the model's method has no form for. */
+const embedRequest = (given: Json, model: string): { readonly method: string; readonly body: Json } | undefined => {
+  const requests = (Array.isArray(given.requests) ? listIn(given.requests) : [given])
+    .map((one) => camelCasedRequest(isJson(one) ? one : {}).body)
+    .map(({ content, outputDimensionality, taskType, title }) => ({ content, outputDimensionality, taskType, title }))
+  const [first = { content: undefined, outputDimensionality: undefined, taskType: undefined, title: undefined }] =
+    requests
+  const { content, ...config } = first
+  if (embedsContent.test(model)) {
+    return requests.length === 1
+      ? { method: "embedContent", body: { content, embedContentConfig: withoutUndefined(config) } }
+      : undefined
+  }
+  const { outputDimensionality } = config
+  const instances = requests.map(({ content, taskType, title }) =>
+    withoutUndefined({ content: textOf(content), task_type: taskType, title })
+  )
+  const isServed = requests.every(
+    (one, index) => one.outputDimensionality === outputDimensionality && instances[index]?.content !== undefined
+  )
+  return isServed
+    ? { method: "predict", body: { instances, parameters: withoutUndefined({ outputDimensionality }) } }
+    : undefined
+}
+
+/** Vectors as Gemini's API answers them, with the tokens that were read. */
+const embedAnswer = (given: Json, format: WireFormat): Json => {
+  const { embedding, predictions, usageMetadata } = given
+  const vectors =
+    predictions === undefined
+      ? [embedding]
+      : listIn(predictions).map((one) => (isJson(one) && isJson(one.embeddings) ? one.embeddings : {}))
+  const read = vectors.reduce((sum: number, one) => sum + count(member(member(one, "statistics"), "token_count")), 0)
+  const values = vectors.map((one) => ({ values: isJson(one) ? one.values : [] }))
+  return {
+    ...(format === geminiEmbed ? { embedding: values[0] } : { embeddings: values }),
+    usageMetadata: predictions === undefined ? usageMetadata : { promptTokenCount: read }
   }
 }
 
@@ -127,15 +187,26 @@ const toOpenAi: ToPlatform = (place, format, model, _, { body, headers }) =>
       }
     : undefined
 
-const dialects: Readonly<Record<string, { readonly publisher: string; readonly to: ToPlatform }>> = {
-  gemini: { publisher: "google", to: toGemini },
-  anthropic: { publisher: "anthropic", to: toAnthropic },
-  openai: { publisher: "google", to: toOpenAi }
+interface Spoken {
+  /** Whose models it lists. */
+  readonly publisher: string
+  readonly apis: ReadonlySet<ProviderApi>
+  readonly to: ToPlatform
 }
 
-/** Google's own errors are in an array where the format is another vendor's. */
-const unlistedError = (answer: ProviderAnswer): ProviderAnswer => {
-  if (answer.status < 400 || !(answer.body instanceof Uint8Array)) return answer
+const dialects: Readonly<Record<Dialect, Spoken>> = {
+  gemini: { publisher: "google", apis: new Set(["chat", "embeddings"]), to: toGemini },
+  anthropic: { publisher: "anthropic", apis: new Set(["chat"]), to: toAnthropic },
+  openai: { publisher: "google", apis: new Set(["chat"]), to: toOpenAi }
+}
+
+/** An answer as the vendor gives it: vectors in its form, and Google's own errors, which may be in an array. */
+const vendorAnswer = (answer: ProviderAnswer, format: WireFormat): ProviderAnswer => {
+  if (!(answer.body instanceof Uint8Array)) return answer
+  if (answer.status < 400) {
+    const value = format.api === "embeddings" ? parsedJson(utf8Text(answer.body)) : undefined
+    return isJson(value) ? { ...answer, body: utf8.encode(JSON.stringify(embedAnswer(value, format))) } : answer
+  }
   const [first, ...more] = listIn(parsedJson(utf8Text(answer.body)))
   return first === undefined || more.length > 0 ? answer : { ...answer, body: utf8.encode(JSON.stringify(first)) }
 }
@@ -154,11 +225,12 @@ const publisherModels = (list: unknown): ReadonlyArray<ProviderModel> | undefine
  * are parts of the paths below a project and a location.
  */
 export const vertexPlatform = (dialect: Dialect, { apiVersion, location, project }: VertexPlace): Platform => {
-  const { publisher = "google", to = toGemini } = dialects[dialect] ?? {}
+  const { apis, publisher, to } = dialects[dialect]
   const place = `/${apiVersion}/projects/${encodeURIComponent(project)}/locations/${location}`
   return {
     request: (format, model, streams, request) => to(place, format, model, streams, request),
-    answer: unlistedError,
+    apis,
+    answer: vendorAnswer,
     headers: {},
     modelsPath: `/v1beta1/publishers/${publisher}/models?pageSize=1000`,
     modelsIn: publisherModels
