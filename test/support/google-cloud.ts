@@ -173,6 +173,16 @@ const generateMembers = [
 const countMembers = ["contents", "systemInstruction", "tools", "generationConfig"]
 
 const gemini = (method: string, { body }: ReceivedRequest, response: Response) => {
+  if (method === "predict") {
+    const unknown =
+      unknownIn(body, ["instances", "parameters"]) ?? unknownIn(body.instances[0], ["content", "task_type", "title"])
+    if (unknown !== undefined) return apiError(response, 400, "INVALID_ARGUMENT", `Unknown name "${unknown}"`)
+    const texts: ReadonlyArray<{ readonly content: string }> = body.instances
+    const predictions = texts.map(({ content: { length } }) => ({
+      embeddings: { values: [0.5, length], statistics: { token_count: length, truncated: false } }
+    }))
+    return json(response, 200, { predictions, metadata: { billableCharacterCount: 3 } })
+  }
   const unknown = unknownIn(body, method === "countTokens" ? countMembers : generateMembers)
   if (unknown !== undefined || !Array.isArray(body.contents)) {
     const message = `Invalid JSON payload received. Unknown name "${unknown}": Cannot find field.`

@@ -99,6 +99,12 @@ export class GatewayConfiguration extends Context.Service<
             const message = `Expected https and one of the hosts that the credential may be sent to: ${hosts.join(", ")}`
             errors.push({ path: ["payload", "providers", index, "baseUrl"], message })
           }
+          const keyFile = changing?.type === "google" ? changing.keyFile : undefined
+          if (keyFile !== undefined) {
+            const read = yield* keys.read(keyFile, provider.baseUrl, "document")
+            const path = ["payload", "providers", index, "credential", "keyFile"]
+            if (read.key === undefined) errors.push({ path, message: read.warning })
+          }
           for (const [place, credential, baseUrl] of credentialsOf(provider)) {
             const reference = referenceOf(credential)
             const path = ["payload", "providers", index, ...place]

@@ -168,6 +168,12 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
         "Expected a host that names its service and region, as bedrock-runtime.eu-central-1.amazonaws.com, or `region`"
       faults.push({ path: [...at, "baseUrl"], message })
     }
+    if (credential?.type === "google" && credential.audience !== undefined && credential.keyFile !== undefined) {
+      faults.push({ path: [...at, "credential", "audience"], message: "Expected this or keyFile, not both" })
+    }
+    if (credential?.type === "google" && credential.audience === undefined && credential.assertion !== undefined) {
+      faults.push({ path: [...at, "credential", "audience"], message: "Expected the provider that takes `assertion`" })
+    }
     if (!platformDialects[platform].includes(dialect)) {
       const message = `Expected a dialect that the platform serves: ${platformDialects[platform].join(", ")}`
       faults.push({ path: [...at, "dialect"], message })

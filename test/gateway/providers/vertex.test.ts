@@ -1,6 +1,7 @@
 import { AnthropicVertex } from "@anthropic-ai/vertex-sdk"
 import { assert, describe, it } from "@effect/vitest"
 import { GoogleGenAI } from "@google/genai"
+import { Effect } from "effect"
 import { otherThanHosts } from "../../../src/gateway/credentials/vendor-hosts.ts"
 import { anthropicCount, anthropicMessages } from "../../../src/gateway/formats/anthropic-messages/format.ts"
 import { type Dialect } from "../../../src/gateway/formats/domain.ts"
@@ -19,7 +20,9 @@ interface Sent {
 }
 
 /** What a vendor's client sends instead of being answered. */
-const sentBy = async (use: (fetch: typeof globalThis.fetch) => Promise<unknown>): Promise<Sent> => {
+const sentBy = (use: (fetch: typeof globalThis.fetch) => Promise<unknown>) => Effect.promise(() => caughtOf(use))
+
+const caughtOf = async (use: (fetch: typeof globalThis.fetch) => Promise<unknown>): Promise<Sent> => {
   let sent: Sent | undefined
   await use(async (url, init) => {
     const request = new Request(url, init)
@@ -86,32 +89,38 @@ const google = (location: string, use: (client: GoogleGenAI) => Promise<unknown>
   })
 
 const messages = [{ role: "user" as const, content: "What time is it?" }]
+const asQuery = { outputDimensionality: 5, taskType: "RETRIEVAL_QUERY" }
+const vectorOf = (text: string) => ({ content: { parts: [{ text }] }, ...asQuery })
 const claude = "claude-opus-4-5@20251101"
 
 describe("requests to Vertex AI", () => {
-  it("of Anthropic's dialect are those of Anthropic's client", async () => {
-    for (const location of locations) {
-      for (const stream of [false, true]) {
-        const body = { model: claude, max_tokens: 10, messages, ...(stream ? { stream: true } : {}) }
-        const theirs = await anthropic(location, (client) => client.messages.create(body))
-        const version = theirs.body.anthropic_version
-        const made = ours("anthropic", location, anthropicMessages, claude, body, {
-          streams: stream,
-          headers: { "anthropic-version": version, "anthropic-beta": "context-1m-2025-08-07" }
-        })
-        assert.deepStrictEqual(
-          [made?.url, made?.body, made?.headers],
-          [theirs.url, theirs.body, { "anthropic-beta": "context-1m-2025-08-07" }]
-        )
-        assert.isUndefined(theirs.headers["anthropic-version"])
-      }
-    }
-    const counted = { model: claude, messages }
-    const theirs = await anthropic("global", (client) => client.messages.countTokens(counted))
-    const headers = { "anthropic-version": theirs.body.anthropic_version }
-    const made = ours("anthropic", "global", anthropicCount, claude, counted, { headers })
-    assert.deepStrictEqual([made?.url, made?.body], [theirs.url, theirs.body])
-  })
+  it.effect("of Anthropic's dialect are those of Anthropic's client", () =>
+    Effect.gen(function* () {
+      yield* Effect.forEach(
+        locations.flatMap((location) => [[location, false] as const, [location, true] as const]),
+        ([location, stream]) =>
+          Effect.gen(function* () {
+            const body = { model: claude, max_tokens: 10, messages, ...(stream ? { stream: true } : {}) }
+            const theirs = yield* anthropic(location, (client) => client.messages.create(body))
+            const version = theirs.body.anthropic_version
+            const made = ours("anthropic", location, anthropicMessages, claude, body, {
+              streams: stream,
+              headers: { "anthropic-version": version, "anthropic-beta": "context-1m-2025-08-07" }
+            })
+            assert.deepStrictEqual(
+              [made?.url, made?.body, made?.headers],
+              [theirs.url, theirs.body, { "anthropic-beta": "context-1m-2025-08-07" }]
+            )
+            assert.isUndefined(theirs.headers["anthropic-version"])
+          })
+      )
+      const counted = { model: claude, messages }
+      const theirs = yield* anthropic("global", (client) => client.messages.countTokens(counted))
+      const headers = { "anthropic-version": theirs.body.anthropic_version }
+      const made = ours("anthropic", "global", anthropicCount, claude, counted, { headers })
+      assert.deepStrictEqual([made?.url, made?.body], [theirs.url, theirs.body])
+    })
+  )
 
   it("name the first version of Anthropic's API as Google does, whatever the body says", () => {
     const body = { model: claude, anthropic_version: "x", max_tokens: 10, messages }
@@ -122,56 +131,61 @@ describe("requests to Vertex AI", () => {
     }
   })
 
-  it("of Gemini's dialect are those of Google's client", async () => {
-    const config = { systemInstruction: "Be short.", maxOutputTokens: 5 }
-    const asked = { model: "gemini-2.5-flash", contents: "What time is it?", config }
-    for (const location of locations) {
-      const whole = await google(location, (client) => client.models.generateContent(asked))
-      const given = { model: "models/gemini-2.5-flash", ...whole.body }
-      assert.deepStrictEqual(ours("gemini", location, geminiGenerate, asked.model, given), {
-        url: whole.url,
-        headers: {},
-        body: whole.body
-      })
-    }
-    const beta = await google("global", (client) => client.models.generateContentStream(asked), "v1beta1")
-    const options = { apiVersion: "v1beta1", streams: true }
-    assert.strictEqual(ours("gemini", "global", geminiGenerate, asked.model, beta.body, options)?.url, beta.url)
-    const counted = await google("global", (client) =>
-      client.models.countTokens({ ...asked, config: { systemInstruction: "Be short.", tools: [{ googleSearch: {} }] } })
-    )
-    const wrapped = { generateContentRequest: { model: "models/gemini-2.5-flash", toolConfig: {}, ...counted.body } }
-    for (const given of [counted.body, wrapped]) {
-      const made = ours("gemini", "global", geminiCount, asked.model, given)
-      assert.deepStrictEqual([made?.url, made?.body], [counted.url, counted.body])
-    }
-  })
+  it.effect("of Gemini's dialect are those of Google's client", () =>
+    Effect.gen(function* () {
+      const config = { systemInstruction: "Be short.", maxOutputTokens: 5 }
+      const asked = { model: "gemini-2.5-flash", contents: "What time is it?", config }
+      yield* Effect.forEach(locations, (location) =>
+        Effect.map(
+          google(location, (client) => client.models.generateContent(asked)),
+          (whole) => {
+            const given = { model: "models/gemini-2.5-flash", ...whole.body }
+            assert.deepStrictEqual(ours("gemini", location, geminiGenerate, asked.model, given), {
+              url: whole.url,
+              headers: {},
+              body: whole.body
+            })
+          }
+        )
+      )
+      const beta = yield* google("global", (client) => client.models.generateContentStream(asked), "v1beta1")
+      const options = { apiVersion: "v1beta1", streams: true }
+      assert.strictEqual(ours("gemini", "global", geminiGenerate, asked.model, beta.body, options)?.url, beta.url)
+      const counted = yield* google("global", (client) =>
+        client.models.countTokens({
+          ...asked,
+          config: { systemInstruction: "Be short.", tools: [{ googleSearch: {} }] }
+        })
+      )
+      const wrapped = { generateContentRequest: { model: "models/gemini-2.5-flash", toolConfig: {}, ...counted.body } }
+      for (const given of [counted.body, wrapped]) {
+        const made = ours("gemini", "global", geminiCount, asked.model, given)
+        assert.deepStrictEqual([made?.url, made?.body], [counted.url, counted.body])
+      }
+    })
+  )
 
-  it("for vectors are those of Google's client, by the method that the model has", async () => {
-    const of = (text: string) => ({
-      content: { parts: [{ text }] },
-      outputDimensionality: 5,
-      taskType: "RETRIEVAL_QUERY"
+  it.effect("for vectors are those of Google's client, by the method that the model has", () =>
+    Effect.gen(function* () {
+      const several = yield* google("us-central1", (client) =>
+        client.models.embedContent({ model: "text-embedding-005", contents: ["a", "b"], config: asQuery })
+      )
+      const batch = { requests: [vectorOf("a"), vectorOf("b")] }
+      const made = ours("gemini", "us-central1", geminiBatchEmbed, "text-embedding-005", batch)
+      assert.deepStrictEqual([made?.url, made?.body], [several.url, several.body])
+      const one = yield* google("us-central1", (client) =>
+        client.models.embedContent({ model: "gemini-embedding-2", contents: ["a"], config: asQuery })
+      )
+      const single = ours("gemini", "us-central1", geminiEmbed, "gemini-embedding-2", {
+        ...vectorOf("a"),
+        content: one.body.content
+      })
+      assert.deepStrictEqual([single?.url, single?.body], [one.url, one.body])
+      assert.isUndefined(ours("gemini", "us-central1", geminiBatchEmbed, "gemini-embedding-2", batch))
+      const image = { content: { parts: [{ inlineData: { mimeType: "image/png", data: "" } }] } }
+      assert.isUndefined(ours("gemini", "us-central1", geminiEmbed, "text-embedding-005", image))
     })
-    const config = { outputDimensionality: 5, taskType: "RETRIEVAL_QUERY" }
-    const several = await google("us-central1", (client) =>
-      client.models.embedContent({ model: "text-embedding-005", contents: ["a", "b"], config })
-    )
-    const batch = { requests: [of("a"), of("b")] }
-    const made = ours("gemini", "us-central1", geminiBatchEmbed, "text-embedding-005", batch)
-    assert.deepStrictEqual([made?.url, made?.body], [several.url, several.body])
-    const one = await google("us-central1", (client) =>
-      client.models.embedContent({ model: "gemini-embedding-2", contents: ["a"], config })
-    )
-    const single = ours("gemini", "us-central1", geminiEmbed, "gemini-embedding-2", {
-      ...of("a"),
-      content: one.body.content
-    })
-    assert.deepStrictEqual([single?.url, single?.body], [one.url, one.body])
-    assert.isUndefined(ours("gemini", "us-central1", geminiBatchEmbed, "gemini-embedding-2", batch))
-    const image = { content: { parts: [{ inlineData: { mimeType: "image/png", data: "" } }] } }
-    assert.isUndefined(ours("gemini", "us-central1", geminiEmbed, "text-embedding-005", image))
-  })
+  )
 
   it("of OpenAI's dialect name Google's models by their publisher", () => {
     const body = { messages, model: "x", temperature: 1 }
