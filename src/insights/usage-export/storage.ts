@@ -78,7 +78,7 @@ export const makeStorage = Effect.fnUntraced(function* ({
       const now = yield* DateTime.now
       const key = [root, path].filter((part) => part !== "").join("/")
       const url = new URL(`${base}/${key.split("/").map(awsEncoded).join("/")}`)
-      const headers = signed(
+      const headers = yield* signed(
         {
           method: "PUT",
           url,
