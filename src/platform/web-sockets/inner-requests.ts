@@ -11,7 +11,7 @@ import { ParentSpan } from "effect/Tracer"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { CurrentRequest } from "../http/request.ts"
 
-/** A request that a message of a connection stands for. */
+/** A request that a message of a connection stands for; its body is JSON. */
 export interface InnerRequest {
   readonly method: "POST"
   readonly path: `/${string}`
@@ -31,6 +31,7 @@ export interface InnerRequests {
 
 /** Headers of a connection rather than of a request, and those that belong to one request alone. */
 const ofConnection = [
+  "accept",
   "accept-encoding",
   "connection",
   "content-encoding",
@@ -75,13 +76,17 @@ export const makeInnerRequests = Effect.gen(function* () {
     const { peerAddress, remoteAddress } = opening
     const base = ofRequest(context)
     return Effect.succeed<InnerRequests>({
-      serve: ({ body, context: own = Context.empty(), headers, method, path }, respond) => {
+      serve: ({ body, context: asked = Context.empty(), headers, method, path }, respond) => {
         const source = new Request(`http://${host}${path}`, { method, body: body as Uint8Array<ArrayBuffer> })
-        const request = HttpServerRequest.fromWeb(source).modify({ headers, remoteAddress, peerAddress })
+        const own = Headers.setAll(headers, {
+          "content-length": String(body.length),
+          "content-type": "application/json"
+        })
+        const request = HttpServerRequest.fromWeb(source).modify({ headers: own, remoteAddress, peerAddress })
         app ??= router.asHttpEffect()
         const handled = HttpEffect.toHandled(app, (_, response) => Effect.interruptible(respond(response)))
         const run = Effect.runForkWith(
-          Context.add(Context.merge(base, own), HttpServerRequest.HttpServerRequest, request)
+          Context.add(Context.merge(base, asked), HttpServerRequest.HttpServerRequest, request)
         )
         return Fiber.runIn(run(handled), scope)
       }

@@ -29,15 +29,34 @@ const slowestBytesPerSecond = 65_536
 
 const sweepEvery = "1 second"
 
+/** More than the frames have that are no messages: what goes on to arrive after it is a message, and has to end. */
+const begunBytes = 65_536
+
 class Entry implements Slotted {
   slot: number | undefined = undefined
   works = 0
-  activeAt: number
+  private activeAt = 0
+  private bytesRead = 0
+  private readonly connection: NetSocket
   readonly end: OpenSocket["end"]
 
-  constructor(activeAt: number, end: OpenSocket["end"]) {
-    this.activeAt = activeAt
+  constructor(connection: NetSocket, end: OpenSocket["end"]) {
+    this.connection = connection
     this.end = end
+  }
+
+  touch(now: number): void {
+    this.activeAt = now
+    this.bytesRead = this.connection.bytesRead
+  }
+
+  isIdleSince(millis: number): boolean {
+    return this.works === 0 && this.activeAt <= millis
+  }
+
+  /** Whether a message has begun that has not ended since then. */
+  isWaitingSince(millis: number): boolean {
+    return this.isIdleSince(millis) && this.connection.bytesRead - this.bytesRead > begunBytes
   }
 }
 
@@ -64,6 +83,7 @@ export class OpenSockets extends Context.Service<
       const clock = yield* Clock.Clock
       const shutdown = yield* Shutdown
       const { api } = yield* Settings
+      const { requestTimeoutSeconds } = api
       const { idleSeconds, maxPerPrincipal, maxPerReplica } = api.webSockets
       const claim = yield* makePlaces("WebSockets", {
         principal: maxPerPrincipal,
@@ -86,17 +106,32 @@ export class OpenSockets extends Context.Service<
         Effect.forkScoped
       )
 
+      /** Why a socket has to end by now; undefined where it may go on. */
+      const overdue = (entry: Entry, now: number): { readonly code: number; readonly reason: string } | undefined => {
+        if (entry.isIdleSince(now - idleSeconds * 1000)) {
+          return { code: closeCodes.idle, reason: `Nothing was asked for in ${idleSeconds} s.` }
+        }
+        return entry.isWaitingSince(now - requestTimeoutSeconds * 1000)
+          ? { code: closeCodes.refused, reason: `A message took longer than ${requestTimeoutSeconds} s.` }
+          : undefined
+      }
+
       yield* Effect.suspend(() => {
-        const since = clock.currentTimeMillisUnsafe() - idleSeconds * 1000
-        const idle = [...entries].filter(({ activeAt, works }) => works === 0 && activeAt <= since)
-        const reason = `Nothing was asked for in ${idleSeconds} s.`
-        return Effect.forEach(idle, ({ end }) => end(closeCodes.idle, reason), { discard: true })
+        const now = clock.currentTimeMillisUnsafe()
+        const ends: Array<Effect.Effect<void>> = []
+        for (const entry of entries) {
+          const why = overdue(entry, now)
+          if (why !== undefined) ends.push(entry.end(why.code, why.reason))
+        }
+        return Effect.all(ends, { discard: true })
       }).pipe(Effect.repeat(Schedule.spaced(sweepEvery)), Effect.forkScoped)
 
       const accept = Effect.fnUntraced(function* (
         request: HttpServerRequest.HttpServerRequest,
         session: (socket: OpenSocket) => Effect.Effect<void, Socket.SocketError>
       ) {
+        const { source } = request
+        if (!(source instanceof IncomingMessage)) return yield* Effect.die(new Error("Only a listener has WebSockets"))
         const place = yield* claim
         const scope = Scope.makeUnsafe()
         const { reader, writer } = yield* Effect.flatMap(request.upgrade, (socket) =>
@@ -105,15 +140,16 @@ export class OpenSockets extends Context.Service<
           Scope.provide(scope),
           Effect.onError(() => Effect.andThen(Scope.close(scope, Exit.void), place.release))
         )
-        const taken = taking(request.source, api.requestTimeoutSeconds)
+        const taken = taking(source.socket, requestTimeoutSeconds)
         let fiber: Fiber.Fiber<void> | undefined
         const end: OpenSocket["end"] = (code, reason) =>
           Effect.andThen(
             Effect.ignore(writer.write(new Socket.CloseEvent(code, reason))),
             Effect.sync(() => fiber?.interruptUnsafe())
           )
-        const entry = new Entry(clock.currentTimeMillisUnsafe(), end)
-        const touch = () => (entry.activeAt = clock.currentTimeMillisUnsafe())
+        const entry = new Entry(source.socket, end)
+        const touch = () => entry.touch(clock.currentTimeMillisUnsafe())
+        touch()
         const socket: OpenSocket = {
           pull: Effect.tap(reader.pull, () => Effect.sync(touch)),
           send: (text) => Effect.andThen(writer.write(text), taken),
@@ -147,9 +183,7 @@ export class OpenSockets extends Context.Service<
 const goAway = ({ end }: Entry) => end(closeCodes.goingAway, "The service shuts down; connect again.")
 
 /** Waits until a client has taken most of what was sent, or cuts it off. */
-const taking = (source: object, patienceSeconds: number): Effect.Effect<void> => {
-  if (!(source instanceof IncomingMessage)) return Effect.void
-  const { socket } = source
+const taking = (socket: NetSocket, patienceSeconds: number): Effect.Effect<void> => {
   const waited = Effect.suspend(() =>
     Effect.timeoutOrElse(drained(socket), {
       duration: Duration.seconds(patienceSeconds + socket.writableLength / slowestBytesPerSecond),

@@ -4,6 +4,7 @@ import { HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { type TenantId } from "../../../kernel/identifier.ts"
 import { type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { usdText } from "../../../kernel/usd.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
 import { faultOptions, faultsOf } from "../../../platform/http/validation.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
@@ -48,8 +49,18 @@ const utf8 = new TextEncoder()
 /** A request as it arrived, and who is charged for it. */
 export type IncomingResponse = Omit<Call, "format">
 
-/** Whether the model is to say nothing to the current request, which prepares for others on its socket. */
-export const WarmsUp = Context.Reference<boolean>("app/gateway/WarmsUp", { defaultValue: () => false })
+/** What a message on a WebSocket asks for that a request by HTTP cannot. */
+export interface SocketMessage {
+  /** Why it cannot be answered, which is found before its request is read. */
+  readonly fault?: GatewayError<GatewayProblem> | undefined
+  /** Whether the model is to say nothing, because the client prepares for its next message. */
+  readonly warmsUp?: boolean
+}
+
+/** The message that the current request stands for; empty for one by HTTP. */
+export const CurrentSocketMessage = Context.Reference<SocketMessage>("app/gateway/CurrentSocketMessage", {
+  defaultValue: () => ({})
+})
 
 /** A request whose conversation is complete. */
 interface Prepared {
@@ -216,14 +227,15 @@ const make = Effect.gen(function* () {
       request: { ...request, store: false }
     }
     const begun = responseAt(head, [], { status: "in_progress" })
+    const response = responseAt(head, [], { status: "completed", usage: noUsage })
     const events = [
-      { type: "response.created", response: begun },
-      { type: "response.in_progress", response: begun },
-      { type: "response.completed", response: responseAt(head, [], { status: "completed", usage: noUsage }) }
+      { type: "response.created", sequence_number: 0, response: begun },
+      { type: "response.in_progress", sequence_number: 1, response: begun },
+      { type: "response.completed", sequence_number: 2, response }
     ]
-    return HttpServerResponse.text(written(events.map((event, place) => ({ ...event, sequence_number: place }))), {
+    return HttpServerResponse.text(written(events), {
       contentType: "text/event-stream",
-      headers: { "request-id": requestId, "x-cost-usd": "0.00" }
+      headers: { "request-id": requestId, "x-cost-usd": usdText(0n) }
     })
   })
 
@@ -232,7 +244,9 @@ const make = Effect.gen(function* () {
     incoming: IncomingResponse,
     requestId: string
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
-    if (yield* WarmsUp) return yield* warmUp(incoming, requestId)
+    const { fault, warmsUp } = yield* CurrentSocketMessage
+    if (fault !== undefined) return yield* fault
+    if (warmsUp === true) return yield* warmUp(incoming, requestId)
     const call = yield* natives.prepare(incoming, openAiResponses)
     if (call === undefined) return yield* bridged(incoming, requestId)
     const passed = Effect.map(pipeline.call(call), (answer) => responseOf(answer, requestId))

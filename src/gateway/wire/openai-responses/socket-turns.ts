@@ -1,3 +1,4 @@
+import { Struct } from "effect"
 import { isJson, type Json, listIn, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
 import { edited, mergePatch, placesIn } from "../../json/json-edits.ts"
@@ -112,7 +113,7 @@ const isUnreadable = (item: unknown): boolean =>
  */
 const outputOf = (output: ReadonlyArray<unknown>): Buffer => {
   const items = output.some(isUnreadable)
-    ? output.filter((item) => !isUnreadable(item)).map((item) => (isJson(item) ? { ...item, id: undefined } : item))
+    ? output.filter((item) => !isUnreadable(item)).map((item) => (isJson(item) ? Struct.omit(item, ["id"]) : item))
     : output
   return Buffer.from(JSON.stringify(items).slice(1, -1))
 }

@@ -1,7 +1,7 @@
 import { Context, Effect, Fiber, Stream } from "effect"
-import { type Headers, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Headers, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { type Socket } from "effect/socket"
-import { isJson, type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { Overloaded } from "../../../kernel/problems/problems.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
 import { Shutdown } from "../../../platform/http/in-flight.ts"
@@ -19,7 +19,8 @@ import { GatewayError, gatewayError, type GatewayProblem, invalidMember } from "
 import { EventReader, isTerminator, type ServerEvent } from "../../formats/event-reader.ts"
 import { openAiErrors } from "../../formats/openai-chat/errors.ts"
 import { methodNotServed, vendorRoute } from "../http/serve.ts"
-import { WarmsUp } from "./service.ts"
+import { CurrentSocketMessage, type SocketMessage } from "./service.ts"
+import { brokenOff, eventFrame, isLast, refusedFrame, type SocketFrame } from "./socket-frames.ts"
 import { LocalTurns, localTurnOf, readTurn, type SocketTurn } from "./socket-turns.ts"
 
 const path = "/v1/responses"
@@ -31,150 +32,144 @@ const refusal = (detail: string): GatewayError<Overloaded> =>
 const asRefusal = (failure: GatewayError<GatewayProblem>): GatewayError<GatewayProblem> =>
   failure.error.status === 401 ? failure : refusal(failure.error.message)
 
-/** The events after which a response has no other. */
-const lastEvents: ReadonlySet<string> = new Set([
-  "response.completed",
-  "response.incomplete",
-  "response.failed",
-  "error"
-])
-
-/** Headers of an answer that clients read in an error. */
-const shownHeaders = /^(?:request-id|retry-after|x-ratelimit-.*|x-should-retry)$/
-
-const errorFrame = (status: number, error: unknown, headers: Readonly<Record<string, string>> = {}): string => {
-  const shown = Object.fromEntries(Object.entries(headers).filter(([name]) => shownHeaders.test(name)))
-  return JSON.stringify({
-    type: "error",
-    status,
-    error,
-    ...(Object.keys(shown).length === 0 ? {} : { headers: shown })
-  })
-}
-
-const refusedFrame = ({ error, headers, quota }: GatewayError<GatewayProblem>, now: number): string => {
-  const written = openAiErrors.answer(error, quota, "", now)
-  return errorFrame(written.status, "error" in written.body ? written.body.error : undefined, headers)
-}
-
 const inProgress = invalidMember(
   "type",
-  "A response is in progress on this WebSocket: wait for its last event, or open another one.",
+  "type: A response is in progress on this WebSocket; wait for its last event, or open another WebSocket",
   "response_in_progress"
 )
 
-const failedFrame = (message: string): string =>
-  errorFrame(502, { message, type: "server_error", param: null, code: "server_error" })
+/** The betas of this transport, which mean nothing to a provider that is called by HTTP. */
+const isOfSockets = (beta: string): boolean => beta.trim().startsWith("responses_websockets=")
 
-/** Codes of errors in a stream, by which their status is known, which was sent before them. */
-const statusOf = ({ code, type }: Json): number =>
-  code === "rate_limit_exceeded" || type === "rate_limit_error" ? 429 : type === "invalid_request_error" ? 400 : 502
-
-/** An event as a text of its own; errors of streams have many shapes, and one on a socket. */
-const frameOf = ({ data, event }: ServerEvent): { readonly type: string; readonly text: string } => {
-  if (event !== "" && event !== "message" && event !== "error") return { type: event, text: data }
-  const value = parsedJson(data)
-  if (!isJson(value)) return { type: event, text: data }
-  const type = typeof value.type === "string" ? value.type : ""
-  if (type !== "error" && !(type === "" && isJson(value.error))) return { type, text: data }
-  const { sequence_number: _, type: __, ...own } = value
-  const error = isJson(value.error) ? value.error : own
-  return { type: "error", text: errorFrame(statusOf(error), error) }
+/** The headers of each request on a socket. */
+const headersOfSocket = (opening: Headers.Headers): Headers.Headers => {
+  const headers = headersOfConnection(opening)
+  const betas = headers["openai-beta"]?.split(",")
+  if (betas?.some(isOfSockets) !== true) return headers
+  const others = betas.filter((beta) => !isOfSockets(beta))
+  return others.length === 0
+    ? Headers.remove(headers, "openai-beta")
+    : Headers.set(headers, "openai-beta", others.join())
 }
 
-/** A response in the making on a socket. */
+const bytesIn = ({ body }: HttpServerResponse.HttpServerResponse): Stream.Stream<Uint8Array> =>
+  body._tag === "Stream"
+    ? Stream.orDie(body.stream)
+    : body._tag === "Uint8Array"
+      ? Stream.make(body.body)
+      : Stream.empty
+
+const noBody = Buffer.from("{}")
+
+/** A response in the making. */
 interface Running {
-  readonly fiber: Fiber.Fiber<unknown, unknown>
-  /** Whether its last event was sent. */
+  readonly turn: SocketTurn
+  /** Whether its last event was sent, after which the client may ask for another. */
   isOver: boolean
 }
 
-/** Serves the messages of one client, one response at a time. */
-const session =
-  (inner: InnerRequests, headers: Headers.Headers, locals: LocalTurns) =>
-  (socket: OpenSocket): Effect.Effect<void, Socket.SocketError> => {
-    let running: Running | undefined
+/** The messages of one client, answered one after the other. */
+class Session {
+  private readonly inner: InnerRequests
+  private readonly headers: Headers.Headers
+  private readonly locals: LocalTurns
+  private readonly socket: OpenSocket
+  private running: Running | undefined
+  private fiber: Fiber.Fiber<unknown, unknown> | undefined
 
-    const sendEvents = (turn: SocketTurn, reader: EventReader, events: ReadonlyArray<ServerEvent>) =>
-      Effect.forEach(
-        events.filter((event) => !isTerminator(event)),
-        (event) => {
-          if (running?.isOver === true) return Effect.void
-          const { text, type } = frameOf(event)
-          if (lastEvents.has(type) && running !== undefined) {
-            running.isOver = true
-            const local = localTurnOf(turn, text)
-            if (local !== undefined) locals.keep(socket, local)
-          }
-          return socket.send(text)
-        },
-        { discard: true }
-      )
+  constructor(inner: InnerRequests, headers: Headers.Headers, locals: LocalTurns, socket: OpenSocket) {
+    this.inner = inner
+    this.headers = headers
+    this.locals = locals
+    this.socket = socket
+  }
 
-    const respond = (turn: SocketTurn) =>
-      Effect.fnUntraced(function* (response: HttpServerResponse.HttpServerResponse) {
-        const { body, headers: shown, status } = response
-        const bytes =
-          body._tag === "Stream"
-            ? Stream.orDie(body.stream)
-            : body._tag === "Uint8Array"
-              ? Stream.make(body.body)
-              : Stream.empty
-        if (status >= 400) {
-          const text = utf8Text(Buffer.concat(yield* Stream.runCollect(bytes)))
-          const value = parsedJson(text)
-          const error = isJson(value) && isJson(value.error) ? value.error : value
-          if (running !== undefined) running.isOver = true
-          yield* socket.send(errorFrame(status, error, shown))
-          if (status === 401) yield* socket.end(closeCodes.refused, "The credential is no longer accepted.")
-          return
-        }
-        const reader = new EventReader()
-        yield* bytes.pipe(
-          Stream.takeUntilEffect((read) =>
-            Effect.as(sendEvents(turn, reader, reader.push(read)), running?.isOver === true)
-          ),
-          Stream.runDrain
-        )
-        yield* sendEvents(turn, reader, reader.end())
-        if (running?.isOver === false) yield* socket.send(failedFrame("The response ended before its last event."))
+  readonly serve: Effect.Effect<void, Socket.SocketError> = Effect.suspend(() => this.socket.pull).pipe(
+    Effect.flatMap((messages) => Effect.forEach(messages, (message) => this.take(message), { discard: true })),
+    Effect.forever,
+    Effect.ensuring(
+      Effect.sync(() => {
+        this.locals.drop(this.socket)
+        if (this.fiber !== undefined) abandon(this.fiber)
       })
+    )
+  )
 
-    const take = Effect.fnUntraced(function* (message: Uint8Array | string) {
-      if (typeof message !== "string") {
-        return yield* socket.end(closeCodes.noText, "Send texts, each a JSON object.")
-      }
-      const turn = readTurn(message, locals.of(socket))
-      if (turn === undefined) return
-      if (turn instanceof GatewayError) return yield* socket.send(refusedFrame(turn, 0))
-      if (running !== undefined) {
-        if (!running.isOver) return yield* socket.send(refusedFrame(inProgress, 0))
-        yield* Fiber.await(running.fiber)
-      }
-      const request = {
-        method: "POST",
-        path,
-        headers,
-        body: turn.body,
-        context: Context.make(WarmsUp, turn.warmsUp)
-      } as const
-      const own: { isOver: boolean; fiber: Fiber.Fiber<unknown, unknown> } = { isOver: false } as never
-      running = own
-      own.fiber = inner.serve(request, (response) => Effect.ignore(respond(turn)(response)))
-      socket.keepFor(own.fiber)
+  private take(message: Uint8Array | string): Effect.Effect<void> {
+    if (typeof message !== "string") return this.socket.end(closeCodes.noText, "Send texts, each a JSON object.")
+    if (this.running?.isOver === false) return this.refuse(inProgress)
+    const turn = readTurn(message, this.locals.of(this.socket))
+    if (turn === undefined) return Effect.void
+    return turn instanceof GatewayError ? this.refuse(turn) : this.begin(turn)
+  }
+
+  /** Refuses a message by a request of its own, which counts as one. */
+  private refuse(fault: GatewayError<GatewayProblem>): Effect.Effect<void> {
+    return Effect.suspend(() => Fiber.await(this.request(noBody, { fault }, undefined)))
+  }
+
+  /** Begins a response. What the request before it does after its last event takes no longer than this may wait. */
+  private begin(turn: SocketTurn): Effect.Effect<void> {
+    const before = this.fiber === undefined ? Effect.void : Fiber.await(this.fiber)
+    return Effect.map(before, () => {
+      const running = (this.running = { turn, isOver: false })
+      this.fiber = this.request(turn.body, { warmsUp: turn.warmsUp }, running)
+      this.socket.keepFor(this.fiber)
     })
+  }
 
-    return socket.pull.pipe(
-      Effect.flatMap((messages) => Effect.forEach(messages, take, { discard: true })),
-      Effect.forever,
-      Effect.ensuring(
-        Effect.sync(() => {
-          locals.drop(socket)
-          if (running !== undefined) abandon(running.fiber)
-        })
+  private request(body: Uint8Array, message: SocketMessage, running: Running | undefined) {
+    const context = Context.make(CurrentSocketMessage, message)
+    return this.inner.serve({ method: "POST", path, headers: this.headers, body, context }, (response) =>
+      Effect.ignore(
+        response.status >= 400 || running === undefined
+          ? this.sendRefusal(response, running)
+          : this.sendEvents(response, running)
       )
     )
   }
+
+  private send(frame: SocketFrame, running: Running | undefined): Effect.Effect<void, Socket.SocketError> {
+    // The client may answer a last event before this goes on.
+    if (running !== undefined && isLast(frame)) running.isOver = true
+    return this.socket.send(frame.text)
+  }
+
+  private sendRefusal(response: HttpServerResponse.HttpServerResponse, running: Running | undefined) {
+    const { headers, status } = response
+    return Stream.runCollect(bytesIn(response)).pipe(
+      Effect.flatMap((pieces) => {
+        const body = parsedJson(utf8Text(Buffer.concat(pieces)))
+        return this.send(refusedFrame(status, body, headers), running)
+      }),
+      Effect.andThen(
+        status === 401 ? this.socket.end(closeCodes.refused, "The credential is no longer accepted.") : Effect.void
+      )
+    )
+  }
+
+  private sendEvents(response: HttpServerResponse.HttpServerResponse, running: Running) {
+    const reader = new EventReader()
+    const sendAll = (events: ReadonlyArray<ServerEvent>) =>
+      Effect.forEach(events, (event) => this.sendEvent(event, running), { discard: true })
+    return bytesIn(response).pipe(
+      Stream.takeUntilEffect((bytes) => Effect.map(sendAll(reader.push(bytes)), () => running.isOver)),
+      Stream.runDrain,
+      Effect.andThen(Effect.suspend(() => sendAll(reader.end()))),
+      Effect.andThen(Effect.suspend(() => (running.isOver ? Effect.void : this.send(brokenOff, running))))
+    )
+  }
+
+  private sendEvent(event: ServerEvent, running: Running): Effect.Effect<void, Socket.SocketError> {
+    if (running.isOver || isTerminator(event)) return Effect.void
+    const frame = eventFrame(event)
+    if (isLast(frame)) {
+      const local = localTurnOf(running.turn, frame.text)
+      if (local !== undefined) this.locals.keep(this.socket, local)
+    }
+    return this.send(frame, running)
+  }
+}
 
 /** The Responses API on a WebSocket: each message of a client is a request of its own by HTTP, but for its connection. */
 export const makeSocketRoute = Effect.gen(function* () {
@@ -191,14 +186,16 @@ export const makeSocketRoute = Effect.gen(function* () {
     const fault = handshakeFault(request, api.cors.allowedOrigins)
     if (fault !== undefined) return yield* refusal(fault)
     const inner = yield* innerRequests
-    const headers = headersOfConnection(request.headers)
-    yield* sockets.accept(request, session(inner, headers, locals)).pipe(
-      Effect.catchTags({
-        RateLimited: ({ detail }) => Effect.fail(refusal(detail)),
-        SocketError: Effect.die,
-        HttpServerError: Effect.die
-      })
-    )
+    const headers = headersOfSocket(request.headers)
+    yield* sockets
+      .accept(request, (socket) => new Session(inner, headers, locals, socket).serve)
+      .pipe(
+        Effect.catchTags({
+          RateLimited: ({ detail }) => Effect.fail(refusal(detail)),
+          SocketError: Effect.die,
+          HttpServerError: Effect.die
+        })
+      )
     return HttpServerResponse.empty({ status: 101 })
   })
 
