@@ -34,7 +34,7 @@ export const model = (id: string, providers: ReadonlyArray<string>, members: obj
   ...members
 })
 export const configure = Effect.fnUntraced(function* (
-  service: Service,
+  service: Pick<Service, "call">,
   providers: ReadonlyArray<object>,
   models: ReadonlyArray<object>,
   routing: object = {}

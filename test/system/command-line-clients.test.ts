@@ -267,6 +267,37 @@ const twoCalls = Array.from({ length: 2 }, () => ({
 
 type Prepared = Effect.Success<ReturnType<typeof setUp>>
 
+const runCodex = ({ home, key, program, service }: Prepared, task: string, members = "") =>
+  Effect.gen(function* () {
+    const settings = `
+model = "gpt-5.5"
+model_provider = "gateway"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+[model_providers.gateway]
+name = "gateway"
+base_url = "${service.url}/v1"
+env_key = "GATEWAY_KEY"
+wire_api = "responses"
+${members}
+`
+    yield* Effect.promise(() => fs.writeFile(path.join(home, "config.toml"), settings))
+    return yield* run(program, ["exec", "--skip-git-repo-check", task], home, {
+      ...clean(home),
+      CODEX_HOME: home,
+      GATEWAY_KEY: key
+    })
+  })
+
+/** How many WebSockets were opened, and how many requests for responses were answered. */
+const answered = (service: TestService["Service"]) =>
+  Effect.map(service.call("GET", "/metrics"), ({ text }) => {
+    const counts = text.matchAll(
+      /^http_server_request_duration_seconds_count\{http_request_method="(\w+)",http_route="\/v1\/responses",http_response_status_code="(\d+)"\} (\d+)$/gm
+    )
+    return Object.fromEntries([...counts].map(([, method, status, count]) => [`${method} ${status}`, Number(count)]))
+  })
+
 /** How each client runs a task, connected as its own documentation says. */
 const tasks: Readonly<
   Record<
@@ -277,29 +308,7 @@ const tasks: Readonly<
     }
   >
 > = {
-  Codex: {
-    package: "codex",
-    run: ({ home, key, program, service }, task) =>
-      Effect.gen(function* () {
-        const settings = `
-model = "gpt-5.5"
-model_provider = "gateway"
-approval_policy = "never"
-sandbox_mode = "danger-full-access"
-[model_providers.gateway]
-name = "gateway"
-base_url = "${service.url}/v1"
-env_key = "GATEWAY_KEY"
-wire_api = "responses"
-`
-        yield* Effect.promise(() => fs.writeFile(path.join(home, "config.toml"), settings))
-        return yield* run(program, ["exec", "--skip-git-repo-check", task], home, {
-          ...clean(home),
-          CODEX_HOME: home,
-          GATEWAY_KEY: key
-        })
-      })
-  },
+  Codex: { package: "codex", run: (prepared, task) => runCodex(prepared, task) },
   "Claude Code": {
     package: "claude",
     run: ({ home, key, program, service }, task) =>
@@ -318,6 +327,21 @@ wire_api = "responses"
 layer(Layer.merge(serviceLayer(), Programs.layer), { excludeTestServices: true, timeout: "240 seconds" })(
   "command-line clients",
   (it) => {
+    for (const way of Record.keys(behind)) {
+      it.effect(`Codex runs a task with a tool on a WebSocket behind ${servedBy[way]}, and is charged exactly`, () =>
+        Effect.gen(function* () {
+          const prepared = yield* behindIt("codex", way)
+          const before = yield* answered(prepared.service)
+          const said = yield* runCodex(prepared, "Print a word.", "supports_websockets = true")
+          assert.include(said, "The tool printed: from-the-tool.")
+          assert.deepStrictEqual(yield* charges(prepared.service, prepared.tenantId), twoCalls)
+          const after = yield* answered(prepared.service)
+          // One socket has all turns, and those that say nothing in advance, which cost nothing.
+          assert.strictEqual((after["GET 101"] ?? 0) - (before["GET 101"] ?? 0), 1)
+          assert.isAtLeast((after["POST 200"] ?? 0) - (before["POST 200"] ?? 0), 3)
+        }).pipe(Effect.scoped)
+      )
+    }
     for (const [name, task] of Record.toEntries(tasks)) {
       for (const [way, api] of Record.toEntries(servedBy)) {
         it.effect(`${name} runs a task with a tool behind ${api}, and is charged exactly`, () =>
@@ -345,3 +369,22 @@ layer(Layer.merge(serviceLayer(), Programs.layer), { excludeTestServices: true, 
     }
   }
 )
+
+layer(Layer.merge(serviceLayer({ Api__WebSockets__Enabled: "false" }), Programs.layer), {
+  excludeTestServices: true,
+  timeout: "240 seconds"
+})("where WebSockets are refused", (it) => {
+  it.effect("Codex goes on by HTTP, and is charged exactly", () =>
+    Effect.gen(function* () {
+      const prepared = yield* behindIt("codex", "gpt")
+      const before = yield* answered(prepared.service)
+      const said = yield* runCodex(prepared, "Print a word.", "supports_websockets = true")
+      assert.include(said, "The tool printed: from-the-tool.")
+      assert.deepStrictEqual(yield* charges(prepared.service, prepared.tenantId), twoCalls)
+      const after = yield* answered(prepared.service)
+      assert.strictEqual(after["GET 101"], before["GET 101"])
+      assert.isAtLeast((after["GET 426"] ?? 0) - (before["GET 426"] ?? 0), 1)
+      assert.strictEqual((after["POST 200"] ?? 0) - (before["POST 200"] ?? 0), 2)
+    }).pipe(Effect.scoped)
+  )
+})

@@ -4,11 +4,15 @@ import { once } from "node:events"
 import * as net from "node:net"
 import { isLinux, processesWith, UsedDirectory } from "../support/embedded-postgres.ts"
 import { listenTo } from "../support/event-source.ts"
+import { configure, model, provider } from "../support/gateway.ts"
+import { startProvider } from "../support/provider.ts"
 import { exchange, requestText } from "../support/raw-http.ts"
+import { makeResponsesVendor } from "../support/responses-vendor.ts"
 import { type ServiceProcess, startProcess, untilDatabaseGone } from "../support/service-process.ts"
 import { serviceKey } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually, untilBlocked } from "../support/waiting.ts"
+import { openSocket, refusedSocket } from "../support/web-socket.ts"
 
 const ipAddress = "203.0.113.7"
 
@@ -159,6 +163,67 @@ layer(UsedDirectory.layer, { excludeTestServices: true, timeout: "60 seconds" })
           assert.strictEqual((yield* Fiber.join(begunLate)).status, 201)
           assert.strictEqual(yield* service.ended, 0, service.output())
           assert.deepStrictEqual(yield* processesWith(directory), [])
+        }).pipe(Effect.scoped),
+      120_000
+    )
+
+    it.effect.runIf(isLinux)(
+      "after it has drained it closes WebSockets with 1001, each after its response, and takes no new ones meanwhile",
+      () =>
+        Effect.gen(function* () {
+          const service = yield* startProcess(yield* UsedDirectory, {
+            Api__DrainSeconds: "1",
+            Api__ShutdownSeconds: "3600"
+          })
+          const vendor = makeResponsesVendor()
+          const held: Array<() => void> = []
+          const standIn = yield* startProvider((request, response) => void held.push(() => vendor(request, response)))
+          yield* configure(service, [provider("re", standIn, { apis: ["responses"] })], [model("gpt", ["re"])])
+          const headers = { authorization: `Bearer ${serviceKey}` }
+          const idle = yield* openSocket(service.url, headers)
+          const busy = yield* openSocket(service.url, headers)
+          busy.send({ type: "response.create", model: "gpt", input: "Hello" })
+          yield* eventually(
+            Effect.sync(() => held.length),
+            (count) => count === 1
+          )
+          yield* service.signal("SIGTERM")
+          yield* eventually(
+            Effect.exit(refusedSocket(service.url, headers)),
+            (exit) => Exit.isSuccess(exit) && exit.value.status === 426
+          )
+          assert.strictEqual((yield* idle.closed).code, 1001)
+          yield* eventually(isRefused(service), (refused) => refused)
+          assert.strictEqual(busy.socket.readyState, busy.socket.OPEN)
+          held[0]!()
+          let last = yield* busy.next
+          while (last.type !== "response.completed") last = yield* busy.next
+          assert.strictEqual((yield* busy.closed).code, 1001)
+          assert.strictEqual(yield* service.ended, 0, service.output())
+        }).pipe(Effect.scoped),
+      120_000
+    )
+
+    it.effect.runIf(isLinux)(
+      "a client that does not answer the end of its WebSocket, or a response without one, does not keep the service from its own",
+      () =>
+        Effect.gen(function* () {
+          const service = yield* startProcess(yield* UsedDirectory, { Api__ShutdownSeconds: "1" })
+          const standIn = yield* startProvider(() => {})
+          yield* configure(service, [provider("re", standIn, { apis: ["responses"] })], [model("gpt", ["re"])])
+          const headers = { authorization: `Bearer ${serviceKey}` }
+          const silent = yield* openSocket(service.url, headers)
+          silent.socket.pause()
+          // One with a response that does not end either.
+          const busy = yield* openSocket(service.url, headers)
+          busy.send({ type: "response.create", model: "gpt", input: "Hello" })
+          yield* eventually(
+            Effect.sync(() => standIn.requests.length),
+            (count) => count === 1
+          )
+          busy.socket.pause()
+          yield* service.signal("SIGTERM")
+          assert.strictEqual(yield* service.ended, 0, service.output())
         }).pipe(Effect.scoped),
       120_000
     )
