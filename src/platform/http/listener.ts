@@ -79,8 +79,12 @@ class SerialServer extends Server<typeof IncomingMessage, typeof SingleWriteResp
   }
 
   override emit(event: string | symbol, ...given: Array<unknown>): boolean {
-    // What is no HTTP any more has limits of its own.
-    if (event === "upgrade" && given[1] instanceof Socket) this.open.delete(given[1])
+    if (event === "upgrade" && given[1] instanceof Socket) {
+      // Node begins it beside the answer before it, with which it would share the connection.
+      if (activeResponse(given[1]) !== undefined) return given[1].destroy().destroyed
+      // What is no HTTP any more has limits of its own.
+      this.open.delete(given[1])
+    }
     if (event !== "request") return super.emit(event, ...given)
     const [request, response] = given as [IncomingMessage, ServerResponse]
     const { socket } = request

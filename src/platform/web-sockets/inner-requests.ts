@@ -68,16 +68,17 @@ export const makeInnerRequests = Effect.gen(function* () {
   const scope = yield* Effect.scope
   // The router is complete once the service has started.
   let app: ReturnType<typeof router.asHttpEffect> | undefined
+  // All requests of the listener have the same services.
+  let services: Context.Context<never> | undefined
 
   /** For the connection that the current request opens. */
   return Effect.contextWith((context: Context.Context<HttpServerRequest.HttpServerRequest>) => {
     const opening = Context.get(context, HttpServerRequest.HttpServerRequest)
-    const { host = "localhost" } = opening.headers
     const { peerAddress, remoteAddress } = opening
-    const base = ofRequest(context)
+    const base = (services ??= ofRequest(context))
     return Effect.succeed<InnerRequests>({
       serve: ({ body, context: asked = Context.empty(), headers, method, path }, respond) => {
-        const source = new Request(`http://${host}${path}`, { method, body: body as Uint8Array<ArrayBuffer> })
+        const source = new Request(`http://localhost${path}`, { method, body: body as Uint8Array<ArrayBuffer> })
         const own = Headers.setAll(headers, {
           "content-length": String(body.length),
           "content-type": "application/json"

@@ -134,7 +134,9 @@ export class OpenSockets extends Context.Service<
         if (!(source instanceof IncomingMessage)) return yield* Effect.die(new Error("Only a listener has WebSockets"))
         const place = yield* claim
         const scope = Scope.makeUnsafe()
-        const { reader, writer } = yield* Effect.flatMap(request.upgrade, (socket) =>
+        // A socket keeps the context in which it is asked for: that of the request would be most of what an idle one holds.
+        const upgrade = Effect.updateContext(request.upgrade, () => Context.empty())
+        const { reader, writer } = yield* Effect.flatMap(upgrade, (socket) =>
           Effect.all({ reader: socket.reader, writer: socket.writer })
         ).pipe(
           Scope.provide(scope),
@@ -164,8 +166,7 @@ export class OpenSockets extends Context.Service<
           end
         }
         entries.add(entry)
-        fiber = yield* FiberSet.run(
-          sessions,
+        fiber = run(
           Effect.ignore(place.use(session(socket))).pipe(
             Effect.onExit((exit) => {
               entries.delete(entry)

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import * as net from "node:net"
 import { configure, model, provider, spender } from "../../support/gateway.ts"
 import { sse, startProvider } from "../../support/provider.ts"
+import { exchange, requestText } from "../../support/raw-http.ts"
 import { makeResponsesVendor } from "../../support/responses-vendor.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
@@ -24,17 +25,23 @@ const setUp = Effect.gen(function* () {
 
 const create = (body: object) => ({ type: "response.create", ...body })
 
+const handshakeText = ({ authorization }: { readonly authorization: string }) =>
+  requestText("GET", "/v1/responses", [
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+    `Authorization: ${authorization}`
+  ])
+
 /** A connection on which a WebSocket is open, for what no client would send. */
-const rawSocket = (url: string, { authorization }: { readonly authorization: string }) =>
+const rawSocket = (url: string, headers: { readonly authorization: string }) =>
   Effect.acquireRelease(
     Effect.callback<net.Socket>((resume) => {
       const { hostname, port } = new URL(url)
       const socket = net.connect(Number(port), hostname)
       socket.on("error", () => {})
-      socket.write(
-        `GET /v1/responses HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n` +
-          `Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nAuthorization: ${authorization}\r\n\r\n`
-      )
+      socket.write(handshakeText(headers))
       socket.once("data", () => resume(Effect.succeed(socket)))
     }),
     (socket) => Effect.sync(() => socket.destroy())
@@ -130,6 +137,19 @@ layer(
         socket.write(bytes)
         yield* untilClosed(socket)
       }
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a WebSocket that is asked for before the answer to another request is there ends the connection", () =>
+    Effect.gen(function* () {
+      const { authorization, native, service } = yield* setUp
+      native.answer = () => {}
+      const lines = [`Authorization: ${authorization.authorization}`, "Content-Type: application/json"]
+      const request = requestText("POST", "/v1/responses", lines, JSON.stringify({ model: "native", input: "One" }))
+      const { answers, closed } = yield* exchange(service.url, request + handshakeText(authorization), {
+        untilClosed: true
+      })
+      assert.deepStrictEqual([answers.length, closed], [0, true])
     }).pipe(Effect.scoped)
   )
 

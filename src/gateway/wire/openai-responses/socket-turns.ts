@@ -118,33 +118,58 @@ const outputOf = (output: ReadonlyArray<unknown>): Buffer => {
   return Buffer.from(JSON.stringify(items).slice(1, -1))
 }
 
-/** What the sockets of a replica keep of their last turns, within a number of bytes: the oldest are dropped. */
+/** What the sockets of one principal keep, the oldest first. */
+interface OwnTurns {
+  readonly turns: Map<object, LocalTurn>
+  bytes: number
+}
+
+/**
+ * What the sockets of a replica keep of their last turns, within a number of bytes: above it, the oldest is dropped of the
+ * principal that has most of them.
+ */
 export class LocalTurns {
-  private readonly turns = new Map<object, LocalTurn>()
+  private readonly owners = new Map<string, OwnTurns>()
   private readonly maxBytes: number
+  private readonly maxTurnBytes: number
   private bytes = 0
 
-  constructor(maxBytes: number) {
+  constructor({ maxBytes, maxTurnBytes }: { readonly maxBytes: number; readonly maxTurnBytes: number }) {
     this.maxBytes = maxBytes
+    this.maxTurnBytes = maxTurnBytes
   }
 
-  of(socket: object): LocalTurn | undefined {
-    return this.turns.get(socket)
+  of(owner: string, socket: object): LocalTurn | undefined {
+    return this.owners.get(owner)?.turns.get(socket)
   }
 
-  keep(socket: object, turn: LocalTurn): void {
-    this.drop(socket)
-    if (turn.items.length > this.maxBytes) return
-    this.turns.set(socket, turn)
-    this.bytes += turn.items.length
-    for (const oldest of this.turns.keys()) {
-      if (this.bytes <= this.maxBytes) return
-      this.drop(oldest)
-    }
+  keep(owner: string, socket: object, turn: LocalTurn): void {
+    this.drop(owner, socket)
+    if (turn.items.length > Math.min(this.maxBytes, this.maxTurnBytes)) return
+    const own = this.owners.get(owner) ?? { turns: new Map(), bytes: 0 }
+    this.owners.set(owner, own)
+    own.turns.set(socket, turn)
+    this.add(own, turn.items.length)
+    while (this.bytes > this.maxBytes) this.dropOldest()
   }
 
-  drop(socket: object): void {
-    this.bytes -= this.turns.get(socket)?.items.length ?? 0
-    this.turns.delete(socket)
+  drop(owner: string, socket: object): void {
+    const own = this.owners.get(owner)
+    const turn = own?.turns.get(socket)
+    if (own === undefined || turn === undefined) return
+    own.turns.delete(socket)
+    this.add(own, -turn.items.length)
+    if (own.turns.size === 0) this.owners.delete(owner)
+  }
+
+  private add(own: OwnTurns, bytes: number): void {
+    own.bytes += bytes
+    this.bytes += bytes
+  }
+
+  private dropOldest(): void {
+    let most: readonly [owner: string, own: OwnTurns] | undefined
+    for (const one of this.owners) if (most === undefined || one[1].bytes > most[1].bytes) most = one
+    for (const socket of most?.[1].turns.keys() ?? []) return this.drop(most![0], socket)
   }
 }

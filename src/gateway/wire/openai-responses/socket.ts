@@ -1,6 +1,7 @@
 import { Context, Effect, Fiber, Stream } from "effect"
 import { Headers, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { type Socket } from "effect/socket"
+import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { Overloaded } from "../../../kernel/problems/problems.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
@@ -73,13 +74,20 @@ class Session {
   private readonly inner: InnerRequests
   private readonly headers: Headers.Headers
   private readonly locals: LocalTurns
+  private readonly owner: string
   private readonly socket: OpenSocket
   private running: Running | undefined
   private fiber: Fiber.Fiber<unknown, unknown> | undefined
 
-  constructor(inner: InnerRequests, headers: Headers.Headers, locals: LocalTurns, socket: OpenSocket) {
+  constructor(
+    inner: InnerRequests,
+    { headers, owner }: { readonly headers: Headers.Headers; readonly owner: string },
+    locals: LocalTurns,
+    socket: OpenSocket
+  ) {
     this.inner = inner
     this.headers = headers
+    this.owner = owner
     this.locals = locals
     this.socket = socket
   }
@@ -89,7 +97,7 @@ class Session {
     Effect.forever,
     Effect.ensuring(
       Effect.sync(() => {
-        this.locals.drop(this.socket)
+        this.locals.drop(this.owner, this.socket)
         if (this.fiber !== undefined) abandon(this.fiber)
       })
     )
@@ -98,7 +106,7 @@ class Session {
   private take(message: Uint8Array | string): Effect.Effect<void> {
     if (typeof message !== "string") return this.socket.end(closeCodes.noText, "Send texts, each a JSON object.")
     if (this.running?.isOver === false) return this.refuse(inProgress)
-    const turn = readTurn(message, this.locals.of(this.socket))
+    const turn = readTurn(message, this.locals.of(this.owner, this.socket))
     if (turn === undefined) return Effect.void
     return turn instanceof GatewayError ? this.refuse(turn) : this.begin(turn)
   }
@@ -165,7 +173,7 @@ class Session {
     const frame = eventFrame(event)
     if (isLast(frame)) {
       const local = localTurnOf(running.turn, frame.text)
-      if (local !== undefined) this.locals.keep(this.socket, local)
+      if (local !== undefined) this.locals.keep(this.owner, this.socket, local)
     }
     return this.send(frame, running)
   }
@@ -178,7 +186,9 @@ export const makeSocketRoute = Effect.gen(function* () {
   const sockets = yield* OpenSockets
   const innerRequests = yield* makeInnerRequests
   const { api, llm } = yield* Settings
-  const locals = new LocalTurns(llm.gateway.maxSocketStateBytes)
+  const { maxBodyBytes, maxSocketStateBytes } = llm.gateway
+  // A longer turn could not be sent.
+  const locals = new LocalTurns({ maxBytes: maxSocketStateBytes, maxTurnBytes: maxBodyBytes })
 
   const accept = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
     if (!api.webSockets.enabled) return yield* refusal("WebSockets are off here (Api:WebSockets:Enabled).")
@@ -186,14 +196,14 @@ export const makeSocketRoute = Effect.gen(function* () {
     const fault = handshakeFault(request, api.cors.allowedOrigins)
     if (fault !== undefined) return yield* refusal(fault)
     const inner = yield* innerRequests
-    const headers = headersOfSocket(request.headers)
+    const client = { headers: headersOfSocket(request.headers), owner: (yield* CurrentPrincipal).name }
     yield* sockets
-      .accept(request, (socket) => new Session(inner, headers, locals, socket).serve)
+      .accept(request, (socket) => new Session(inner, client, locals, socket).serve)
       .pipe(
         Effect.catchTags({
           RateLimited: ({ detail }) => Effect.fail(refusal(detail)),
-          SocketError: Effect.die,
-          HttpServerError: Effect.die
+          SocketError: () => Effect.fail(refusal("The handshake is not one of RFC 6455.")),
+          HttpServerError: () => Effect.fail(refusal("The handshake is not one of RFC 6455."))
         })
       )
     return HttpServerResponse.empty({ status: 101 })
@@ -204,7 +214,7 @@ export const makeSocketRoute = Effect.gen(function* () {
     path,
     () => openAiErrors,
     (request) =>
-      asksForWebSocket(request)
+      request.method === "GET" && asksForWebSocket(request)
         ? Effect.mapError(
             authenticated(request, { capabilities: ["llm:complete"], limitedBy: "rate" }, accept(request)),
             asRefusal
