@@ -135,7 +135,7 @@ export class OpenSockets extends Context.Service<
         const place = yield* claim
         const scope = Scope.makeUnsafe()
         // A socket keeps the context in which it is asked for: that of the request would be most of what an idle one holds.
-        const upgrade = Effect.updateContext(request.upgrade, () => Context.empty())
+        const upgrade = Effect.updateContext(request.upgrade, (_: Context.Context<never>) => Context.empty())
         const { reader, writer } = yield* Effect.flatMap(upgrade, (socket) =>
           Effect.all({ reader: socket.reader, writer: socket.writer })
         ).pipe(

@@ -1,4 +1,4 @@
-import { Context, Effect, Fiber, Stream } from "effect"
+import { Cause, Context, Effect, Fiber, Stream } from "effect"
 import { Headers, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { type Socket } from "effect/socket"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
@@ -60,7 +60,7 @@ const bytesIn = ({ body }: HttpServerResponse.HttpServerResponse): Stream.Stream
       ? Stream.make(body.body)
       : Stream.empty
 
-const noBody = Buffer.from("{}")
+const emptyBody = Buffer.from("{}")
 
 /** A response in the making. */
 interface Running {
@@ -113,7 +113,7 @@ class Session {
 
   /** Refuses a message by a request of its own, which counts as one. */
   private refuse(fault: GatewayError<GatewayProblem>): Effect.Effect<void> {
-    return Effect.suspend(() => Fiber.await(this.request(noBody, { fault }, undefined)))
+    return Effect.suspend(() => Fiber.await(this.request(emptyBody, { fault }, undefined)))
   }
 
   /** Begins a response. What the request before it does after its last event takes no longer than this may wait. */
@@ -121,18 +121,34 @@ class Session {
     const before = this.fiber === undefined ? Effect.void : Fiber.await(this.fiber)
     return Effect.map(before, () => {
       const running = (this.running = { turn, isOver: false })
-      this.fiber = this.request(turn.body, { warmsUp: turn.warmsUp }, running)
-      this.socket.keepFor(this.fiber)
+      const fiber = (this.fiber = this.request(turn.body, { warmsUp: turn.warmsUp }, running))
+      this.socket.keepFor(fiber)
+      // An idle socket does not keep what it was last asked.
+      fiber.addObserver(() => {
+        this.running = undefined
+        this.fiber = undefined
+      })
     })
   }
 
   private request(body: Uint8Array, message: SocketMessage, running: Running | undefined) {
     const context = Context.make(CurrentSocketMessage, message)
     return this.inner.serve({ method: "POST", path, headers: this.headers, body, context }, (response) =>
-      Effect.ignore(
+      Effect.catchCause(
         response.status >= 400 || running === undefined
           ? this.sendRefusal(response, running)
-          : this.sendEvents(response, running)
+          : this.sendEvents(response, running),
+        (cause) => this.breakOff(cause, running)
+      )
+    )
+  }
+
+  /** Ends a response that the service could not go on with. */
+  private breakOff(cause: Cause.Cause<Socket.SocketError>, running: Running | undefined): Effect.Effect<void> {
+    if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause as Cause.Cause<never>)
+    return Effect.logError("A response could not be sent on its WebSocket", cause).pipe(
+      Effect.andThen(
+        Effect.suspend(() => (running?.isOver === false ? Effect.ignore(this.send(brokenOff, running)) : Effect.void))
       )
     )
   }
