@@ -122,6 +122,7 @@ const makeStaged = Effect.gen(function* () {
         model,
         targets: [target],
         bound,
+        timeoutSeconds: 600,
         constraints,
         contextTokens: model.contextTokens,
         defaultOutputTokens: 4096,
@@ -164,7 +165,8 @@ const makeStaged = Effect.gen(function* () {
         model,
         catalogueVersion,
         ratesOf: () => undefined,
-        bound
+        bound,
+        timeoutSeconds: 600
       }
       const meter = new UsageMeter({ ...metered, metadata: undefined, traceId: undefined }, clock, counts)
       const settle = ({ costNanoUsd, tokens: used }: Settlement, details: CallDetails) => {

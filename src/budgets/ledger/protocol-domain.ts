@@ -179,6 +179,8 @@ export interface PriceTerms {
   readonly tokens?: Readonly<Record<string, number>>
   /** What was billed by other units than tokens. */
   readonly units?: ReadonlyArray<UnitTerms>
+  /** Where the time of a GPU is charged: the time of the call at its provider, and how many calls run on one at once. */
+  readonly gpu?: { readonly upstreamMs: number; readonly slots: number }
   /** Of a provider that is to report its cost: whether it did, and the charge is that. */
   readonly cost?: "reported" | "unreported"
   /** The parts of the tokens that other models read and wrote, and what these cost. */

@@ -1,8 +1,8 @@
-import { Schema } from "effect"
+import { Schema, Struct } from "effect"
 import { text } from "../../kernel/text.ts"
 import { ProviderApi } from "../formats/domain.ts"
 import { traitFields } from "../formats/traits-domain.ts"
-import { mediaClasses, PriceFactor, Prices, ToolFees } from "./rate-domain.ts"
+import { mediaClasses, PriceFactor, Prices, ToolFees, UsdPerMTok } from "./rate-domain.ts"
 
 const optional = Schema.optionalKey
 const describe = <S extends Schema.Top>(schema: S, description: string) =>
@@ -20,9 +20,9 @@ const Day = Schema.String.pipe(
 const CatalogueFact = Schema.Struct({
   provider: describe(Vendor, "The vendor, or the id of a configured provider"),
   model: describe(text(1, 200).annotate({ examples: ["gpt-4o"] }), "The provider's own name for the model"),
-  ...Prices.fields,
+  ...Struct.omit(Prices.fields, ["gpuHour"]),
   inputUsdPerMTok: describe(
-    optional(Prices.fields.inputUsdPerMTok),
+    optional(UsdPerMTok),
     "Tokens that are read; the price of the model is not known unless given"
   ),
   apis: describe(

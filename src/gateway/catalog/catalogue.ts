@@ -16,7 +16,10 @@ export interface ModelFacts {
   readonly prices: Prices | null
 }
 
-const pricesOf = (fact: Fact): Prices | null => {
+/** Prices by tokens: a time has none that a vendor could have. */
+type TokenPrices = Prices & { readonly inputUsdPerMTok: bigint }
+
+const pricesOf = (fact: Fact): TokenPrices | null => {
   const {
     apis: _apis,
     contextTokens: _context,
@@ -53,7 +56,7 @@ const gather = (
   traitsOf: TraitsOf
 ): Map<string, ModelFacts> => {
   const gathered = new Map<string, ModelFacts>()
-  const above: Array<{ readonly key: string; readonly aboveTokens: number; readonly prices: Prices }> = []
+  const above: Array<{ readonly key: string; readonly aboveTokens: number; readonly prices: TokenPrices }> = []
   for (const fact of all) {
     const [, base = fact.model, side, thousands] = tiered.exec(fact.model) ?? []
     const key = keyOf(fact.provider, base)

@@ -10,6 +10,7 @@ import {
 } from "../formats/domain.ts"
 import {
   type Ceiling,
+  type GpuHour,
   type PriceFactor,
   type Prices,
   type Rates,
@@ -25,7 +26,7 @@ import { unitCost, unitRatesOf } from "./unit-costs.ts"
 
 const tokensPerRate = 1_000_000n
 
-type Classes = Omit<Prices, "longContext" | "toolUses" | "factors" | keyof UnitRates>
+type Classes = Omit<Prices, "longContext" | "toolUses" | "factors" | "gpuHour" | keyof UnitRates>
 
 /** The classes of media, each with the class of text that contains it. */
 const mediaClasses = media.flatMap((medium) => [
@@ -57,7 +58,7 @@ interface PriceRules {
 }
 
 const ratesOf = (prices: Classes, { writesCostMore }: PriceRules, least?: Rates): Rates => {
-  const input = prices.inputUsdPerMTok
+  const input = prices.inputUsdPerMTok ?? 0n
   const output = prices.outputUsdPerMTok ?? 0n
   const cacheWrite = prices.cacheWriteUsdPerMTok ?? (writesCostMore ? (5n * input + 3n) / 4n : input)
   const isWritePriced = writesCostMore || prices.cacheWriteUsdPerMTok !== undefined
@@ -93,7 +94,7 @@ const ceilingOf = (aboveTokens: number, rates: Rates): Ceiling => {
 type Stages = Pick<RateSet, "basic" | "longContext">
 
 const stagesOf = (
-  { longContext = [], ...prices }: Omit<Prices, "toolUses" | "factors" | keyof UnitRates>,
+  { longContext = [], ...prices }: Omit<Prices, "toolUses" | "factors" | "gpuHour" | keyof UnitRates>,
   rules: PriceRules,
   least?: Rates
 ): Stages => {
@@ -212,7 +213,7 @@ const withName = (served: Served, dimension: keyof Served, name: string | undefi
 })
 
 export const rateTable = (
-  { factors = [], toolUses: toolFees = {}, ...prices }: Prices,
+  { factors = [], gpuHour, toolUses: toolFees = {}, ...prices }: Prices,
   rules: PriceRules = { writesCostMore: false }
 ): RateTable => {
   const usual = stagesOf(prices, rules)
@@ -222,6 +223,7 @@ export const rateTable = (
     ...withCeilings(usual),
     toolFees,
     ...(unitRates === undefined ? {} : { unitRates }),
+    ...(gpuHour === undefined ? {} : { gpuHour }),
     ...(services === undefined ? {} : { services })
   }
 }
@@ -285,6 +287,14 @@ export const pricedMedia = ({ media: given }: TokenUsage, rates: Rates): TokenUs
   return priced.length === 0 ? undefined : Object.fromEntries(priced)
 }
 
+const millisPerHour = 3_600_000n
+
+/** What the time of a call costs in nano-dollars, divided by the calls that run at once, and rounded up once. */
+const gpuCost = (upstreamMs: number, { slots, usd }: GpuHour): bigint => {
+  const calls = millisPerHour * BigInt(slots)
+  return (BigInt(upstreamMs) * usd + calls - 1n) / calls
+}
+
 const countedTokens = [
   "inputTokens",
   "outputTokens",
@@ -312,9 +322,11 @@ const noTable: TableOf = () => undefined
 
 /**
  * What a usage costs in nano-dollars: each token in one class, each class rounded up once, each use of a tool and each other
- * unit. What other models read and wrote is charged by their prices, or where these are not known by the model's own.
+ * unit. What other models read and wrote is charged by their prices, or where these are not known by the model's own. Where the time
+ * of calls is charged, it is that alone.
  */
 export const costOf = (usage: TokenUsage, table: RateTable, tableOf: TableOf = noTable): bigint => {
+  if (table.gpuHour !== undefined) return gpuCost(usage.upstreamMs ?? 0, table.gpuHour)
   const { otherModels, served } = usage
   const units = unitCost(usage.units, table)
   if (otherModels === undefined) return units + costOfModel(usage, table)
@@ -368,6 +380,8 @@ export interface CostTerms {
   /** Whether the model reads no media, and writes none. */
   readonly readsText?: boolean
   readonly writesText?: boolean
+  /** The longest that the call may take at its provider; none unless given, so that only tokens and tools are bounded. */
+  readonly timeoutSeconds?: number
 }
 
 /** Upper bound of the cost of any usage within these limits, for each of the tables and each token class. */
@@ -375,10 +389,15 @@ export const costBound = (
   inputTokens: number,
   outputTokens: number,
   tables: ReadonlyArray<RateTable>,
-  { maxFees, maxUnits, readsText = false, servedAt, writesText = false }: CostTerms = {}
+  { maxFees, maxUnits, readsText = false, servedAt, timeoutSeconds = 0, writesText = false }: CostTerms = {}
 ): bigint => {
   let bound = 0n
   for (const [index, table] of tables.entries()) {
+    if (table.gpuHour !== undefined) {
+      const cost = gpuCost(timeoutSeconds * 1000, table.gpuHour)
+      if (cost > bound) bound = cost
+      continue
+    }
     const fees = (maxFees === undefined ? 0n : maxFees(table.toolFees)) + unitCost(maxUnits, table)
     const sets = table.services === undefined ? [table] : setsAt(table, servedAt?.(index) ?? anyService)
     for (const { ceilings } of sets) {

@@ -161,9 +161,30 @@ export const PriceFactor = Schema.Struct({
   .annotate({ identifier: "PriceFactor" })
 export type PriceFactor = typeof PriceFactor.Type
 
+/** A GPU that an operator pays by the hour, whose time is spread over the calls that it runs at once. */
+export const GpuHour = Schema.Struct({
+  usd: UsdOrZero.annotate({ examples: [4_000_000_000n] }).pipe(
+    Schema.annotateKey({ description: "What an hour of it costs, in US dollars" })
+  ),
+  slots: Schema.Int.pipe(
+    Schema.check(Schema.isBetween({ minimum: 1, maximum: 100_000 })),
+    Schema.annotateKey({ description: "How many calls run on it at once: a call is charged this part of its time" })
+  )
+}).annotate({ identifier: "GpuHour" })
+export type GpuHour = typeof GpuHour.Type
+
 /** Prices of a model as configured; a class of tokens without a price costs as much as the class that contains it. */
 export const Prices = Schema.Struct({
   ...classes,
+  inputUsdPerMTok: Schema.optionalKey(UsdPerMTok).pipe(
+    Schema.annotateKey({ description: "Tokens that are read; needed unless `gpuHour` is given" })
+  ),
+  gpuHour: Schema.optionalKey(GpuHour).pipe(
+    Schema.annotateKey({
+      description:
+        "Of a model of one's own, in the place of all other prices: the time that calls take at the provider, as a part of a GPU's. A call holds that of `routing.timeoutSeconds`"
+    })
+  ),
   ...mediaClasses,
   ...unitPrices,
   toolUses: Schema.optionalKey(ToolFees).pipe(
@@ -192,11 +213,21 @@ export const Prices = Schema.Struct({
         "What other tiers, speeds and geographies cost, by what the answer names. Those that apply multiply, but one that names several of them goes before those of each. As the catalogue knows unless given"
     })
   )
-}).annotate({
-  identifier: "ModelPrices",
-  description:
-    "US dollars per million tokens; a request with more input than `aboveTokens` costs those prices as a whole; `toolUses` are US dollars a use, and what names another unit is US dollars a unit"
 })
+  .pipe(
+    Schema.check(
+      Schema.makeFilter(
+        (prices: { readonly gpuHour?: GpuHour; readonly inputUsdPerMTok?: bigint }) =>
+          prices.gpuHour === undefined ? prices.inputUsdPerMTok !== undefined : Object.keys(prices).length === 1,
+        { expected: "either `inputUsdPerMTok`, with other prices or without, or `gpuHour` alone" }
+      )
+    )
+  )
+  .annotate({
+    identifier: "ModelPrices",
+    description:
+      "US dollars per million tokens; a request with more input than `aboveTokens` costs those prices as a whole; `toolUses` are US dollars a use, what names another unit is US dollars a unit, and `gpuHour` is the time of a GPU"
+  })
 export type Prices = typeof Prices.Type
 
 /** Nano-dollars of each unit that has a price. */
@@ -236,6 +267,8 @@ export interface RateTable extends RateSet {
   readonly toolFees: ToolFees
   /** Undefined where only tokens and tools cost something. */
   readonly unitRates?: UnitRates | undefined
+  /** Where the time of calls is charged, and nothing else. */
+  readonly gpuHour?: GpuHour | undefined
   /** Those of other services, where they have some. */
   readonly services?: ServiceRates | undefined
 }

@@ -161,7 +161,7 @@ const completed = (
   vendor: string | undefined,
   model: string
 ): Prices | null => {
-  if (prices === null || vendor === undefined) return prices
+  if (prices === null || vendor === undefined || prices.gpuHour !== undefined) return prices
   const toolUses = catalogue.toolFeesOf(vendor)
   const factors = prices.factors ?? catalogue.factorsOf(vendor, model)
   return {
@@ -184,7 +184,7 @@ const withImagesOf = (names: ReadonlyArray<string>, traits: ModelTraits, { trait
 }
 /** Prices that are the most that any model costs: what the catalogue knows of one is no part of them. */
 const withoutFactors = (prices: Prices | undefined): Prices | null =>
-  prices === undefined ? null : { factors: [], ...prices }
+  prices === undefined || prices.gpuHour !== undefined ? (prices ?? null) : { factors: [], ...prices }
 
 const configured = (
   { aliases = [], cache, capabilities = [], promptCache, ...model }: ConfiguredModel,

@@ -76,6 +76,8 @@ export interface TokenUsage {
   readonly reportedCost?: ReportedCost
   /** The parts of these tokens that other models read and wrote; absent where the answer names none. */
   readonly otherModels?: ReadonlyArray<OtherModel>
+  /** Milliseconds that the call took at its provider; present where these are charged, and nothing else. */
+  readonly upstreamMs?: number
   /** Whether the report contradicts itself: it is charged by the larger of its numbers. */
   readonly isContradictory?: true
 }

@@ -48,6 +48,8 @@ export interface EstimateTerms {
   readonly hasOutput: boolean
   /** The tier that the call is served at whatever it asks for, where that is not the vendor's choice. */
   readonly tier?: string | undefined
+  /** The longest that the call may take with all its attempts. */
+  readonly timeoutSeconds: number
 }
 
 const pricedAmong = (targets: ReadonlyArray<ModelTarget>) =>
@@ -84,7 +86,7 @@ const usualInputTokens = (
 }
 
 const estimateWith = (
-  { bound, contextTokens, constraints, defaultToolUses, hasOutput, model, targets, tier }: EstimateTerms,
+  { bound, contextTokens, constraints, defaultToolUses, hasOutput, model, targets, tier, timeoutSeconds }: EstimateTerms,
   outputTokens: number
 ): Estimate => {
   const tools = bound.tools === undefined ? undefined : toolLimits(bound.tools, defaultToolUses)
@@ -115,7 +117,8 @@ const estimateWith = (
           return tier === undefined ? served : { ...served, tier: [tierAt(priced[index]?.rates ?? null, tier)] }
         },
         readsText: bound.mediaTokens === 0 && bound.elsewhere === undefined && tools === undefined,
-        writesText: bound.writesText === true
+        writesText: bound.writesText === true,
+        timeoutSeconds
       }
     ),
     tokens: inputTokens + all,
@@ -145,7 +148,8 @@ const isPricedAt = ({ pricedAs }: Unbounded, targets: ReadonlyArray<ModelTarget>
 /** More than any model reads. */
 const maxTokens = 2_147_483_647
 
-const isFree = ({ rates }: ModelTarget): boolean =>
+/** Whether tokens cost nothing at a target: it is free, or the time of calls is charged, which is bounded in any case. */
+const hasFreeTokens = ({ rates }: ModelTarget): boolean =>
   rates !== null && rates.unitRates === undefined && costBound(maxTokens, 1, [rates]) === 0n
 
 /** The maximum usage and cost of a call at the most expensive of its targets; fails if it is unknown but required. */
@@ -157,7 +161,9 @@ export const estimateOf = (terms: EstimateTerms): Effect.Effect<Estimate, Gatewa
   }
   const unknown = constraints.byHardMoney
     ? bound.tools?.tools.find(
-        ({ billed }) => billed !== undefined && targets.some(({ rates }) => rates?.toolFees[billed] === undefined)
+        ({ billed }) =>
+          billed !== undefined &&
+          targets.some(({ rates }) => rates?.gpuHour === undefined && rates?.toolFees[billed] === undefined)
       )
     : undefined
   if (unknown !== undefined) {
@@ -168,8 +174,8 @@ export const estimateOf = (terms: EstimateTerms): Effect.Effect<Estimate, Gatewa
   const unbounded = bound.unbounded.find(
     (one) => !isPricedAt(one, targets) && (one.isBoundedAt === undefined || !targets.every(one.isBoundedAt))
   )
-  // A model that costs nothing is refused by no cap in money.
-  const isBounding = constraints.byHard && !(constraints.byHardTokens === false && targets.every(isFree))
+  // A model whose tokens cost nothing is refused by no cap in money.
+  const isBounding = constraints.byHard && !(constraints.byHardTokens === false && targets.every(hasFreeTokens))
   if (isBounding && unbounded !== undefined) {
     const { message, path } = unbounded
     const at = path.join(".")

@@ -32,9 +32,16 @@ export const CataloguePricesLayer = Layer.effect(
 
     return Prices.of({
       estimate: ({ inputTokens, maxOutputTokens, model }) =>
-        Effect.map(tablesOf(model), (tables) => costBound(inputTokens, maxOutputTokens, tables)),
+        Effect.map(tablesOf(model), (tables) => {
+          const { timeoutSeconds } = configuration.snapshot().routing
+          return costBound(inputTokens, maxOutputTokens, tables, { timeoutSeconds })
+        }),
       charge: (usage) =>
-        Effect.map(tablesOf(usage.model), (tables) => {
+        Effect.flatMap(tablesOf(usage.model), (tables) => {
+          // Tokens do not say how long a call has taken.
+          if (tables.some(({ gpuHour }) => gpuHour !== undefined)) {
+            return Effect.fail(new PriceUnknown({ model: usage.model }))
+          }
           const cachedInputTokens = Math.min(usage.inputTokens, usage.cacheReadTokens ?? 0)
           const counted = {
             inputTokens: usage.inputTokens,
@@ -44,10 +51,11 @@ export const CataloguePricesLayer = Layer.effect(
             cacheWrite1hTokens: 0,
             reasoningTokens: Math.min(usage.outputTokens, usage.reasoningTokens ?? 0)
           }
-          return tables.reduce((dearest: bigint, table: RateTable) => {
+          const dearest = tables.reduce((most: bigint, table: RateTable) => {
             const cost = costOf(counted, table)
-            return cost > dearest ? cost : dearest
+            return cost > most ? cost : most
           }, 0n)
+          return Effect.succeed(dearest)
         })
     })
   })

@@ -54,6 +54,8 @@ export interface MeteredCall {
   /** The prices of a model that the configuration or the catalogue knows, by its provider and that one's name for it. */
   readonly ratesOf: (provider: string, model: string) => RateTable | undefined
   readonly bound: TokenUpperBound
+  /** The longest that it may take with all its attempts. */
+  readonly timeoutSeconds: number
   readonly metadata: Readonly<Record<string, string>> | undefined
   readonly traceId: string | undefined
 }
@@ -124,6 +126,9 @@ export class UsageMeter {
   /** When the last attempt began, and the number of attempts. */
   private triedSince = 0
   private tries = 0
+  /** When the last request left for its provider, and for how long it worked on it, once that is said or charged. */
+  private sentAt = 0
+  private workedMs: number | undefined
   /** When the first bytes of a stream arrived. */
   private streamingSince: number | undefined
   /** Why an answer failed that had begun. */
@@ -189,6 +194,8 @@ export class UsageMeter {
   sent(): void {
     this.step("sent")
     this.progress = noProgress
+    this.sentAt = this.now
+    this.workedMs = undefined
   }
 
   /** sent → answered: the provider responded; the attempt's span ends when the call is settled, with its usage. */
@@ -202,6 +209,7 @@ export class UsageMeter {
   attemptFailed(attempt: Attempt): void {
     this.step("attemptFailed")
     this.attempts.push(attempt)
+    this.workedMs ??= this.timeSinceSent
   }
 
   /** answered → streaming: the first bytes of a stream arrived. */
@@ -264,7 +272,12 @@ export class UsageMeter {
   /** The cost of a usage at the target that served it; 0 if the price is unknown. */
   cost(usage: TokenUsage): bigint {
     const rates = this.target?.rates ?? null
-    return usage.reportedCost?.nanoUsd ?? (rates === null ? 0n : costOf(this.withUnits(usage), rates, this.tableOf))
+    return usage.reportedCost?.nanoUsd ?? (rates === null ? 0n : costOf(this.completed(usage), rates, this.tableOf))
+  }
+
+  /** A usage with what is charged besides what was reported. */
+  private completed(usage: TokenUsage): TokenUsage {
+    return this.withTime(this.withUnits(usage))
   }
 
   /** Whether tokens have a price at the target. */
@@ -278,6 +291,25 @@ export class UsageMeter {
     if (rates === null || usage.reportedCost?.nanoUsd !== undefined) return usage
     const units = completedUnits(usage.units, this.call.bound.units, rates)
     return units === usage.units || units === undefined ? usage : { ...usage, units }
+  }
+
+  /** Whether the time of the call at its target is charged. */
+  get isTimed(): boolean {
+    return this.target?.rates?.gpuHour !== undefined
+  }
+
+  /**
+   * A usage with the time that the last request took, where that is charged: from when it was sent to the end of its answer,
+   * at least a millisecond and at most the time that was held. What a caller was told of it does not change any more.
+   */
+  private withTime(usage: TokenUsage): TokenUsage {
+    if (!this.isTimed) return usage
+    this.workedMs ??= this.timeSinceSent
+    return { ...usage, upstreamMs: this.workedMs }
+  }
+
+  private get timeSinceSent(): number {
+    return Math.min(this.call.timeoutSeconds * 1000, Math.max(1, this.now - this.sentAt))
   }
 
   /** The prices of another model of the target's provider. */
@@ -387,6 +419,13 @@ export class UsageMeter {
     this.step("release").release(details)
     this.endSpan()
     released()
+  }
+
+  /** answered, streaming → ended: an answer that holds nothing costs what it reports, or its time where that is charged. */
+  endEmpty(usage: TokenUsage | undefined, status: number): void {
+    if (usage !== undefined) this.settle(usage, "provider_usage", status)
+    else if (this.isTimed) this.settle(noUsage, "unanswered", status)
+    else this.release(status)
   }
 
   /** reserved → unreserved: releases what an admission reserved that is made again, if it reserved anything. */
@@ -509,7 +548,7 @@ export class UsageMeter {
     status: number,
     settle?: BudgetReservation["settle"]
   ): bigint {
-    const usage = this.withUnits(given)
+    const usage = this.completed(given)
     const costNanoUsd = this.cost(usage)
     const tokens = usage.inputTokens + usage.outputTokens
     this.notice(usage, step === "settle" && lacksUnits(given, usage))
@@ -604,6 +643,7 @@ const noProgress = (): Progress => ({ usage: undefined, finished: false, textByt
 
 /** The rates that a usage was charged at. */
 export const ratesText = (table: RateTable, usage: TokenUsage | undefined): string => {
+  if (table.gpuHour !== undefined) return JSON.stringify({ gpuHour: String(table.gpuHour.usd) })
   const rates = ratesFor(ratesAt(table, usage?.served), usage?.inputTokens ?? 0)
   if (usage?.toolUses === undefined) return basicRatesText(rates)
   return JSON.stringify({ ...rates, ...table.toolFees }, (_, rate: unknown) =>
@@ -613,9 +653,10 @@ export const ratesText = (table: RateTable, usage: TokenUsage | undefined): stri
 
 /** What the charge of a usage was made by besides its rates and tokens of text; undefined where there is nothing. */
 export const priceTermsOf = (table: RateTable | null, usage: TokenUsage, tableOf: TableOf): PriceTerms | undefined => {
-  const { media, otherModels, reportedCost, served } = usage
+  const { media, otherModels, reportedCost, served, upstreamMs } = usage
   const units = table === null || reportedCost?.nanoUsd !== undefined ? [] : unitCharges(usage.units, table)
-  if (units.length === 0 && (served ?? media ?? otherModels ?? reportedCost) === undefined) return undefined
+  if (units.length === 0 && (served ?? media ?? otherModels ?? reportedCost ?? upstreamMs) === undefined)
+    return undefined
   const tokens = table === null ? undefined : pricedMedia(usage, ratesFor(ratesAt(table, served), usage.inputTokens))
   const terms = {
     ...served,
@@ -624,6 +665,9 @@ export const priceTermsOf = (table: RateTable | null, usage: TokenUsage, tableOf
       : {}),
     ...(tokens === undefined ? {} : { tokens }),
     ...(units.length === 0 ? {} : { units: units.map(unitTermsOf) }),
+    ...(upstreamMs === undefined || table?.gpuHour === undefined
+      ? {}
+      : { gpu: { upstreamMs, slots: table.gpuHour.slots } }),
     ...(otherModels === undefined || table === null || reportedCost?.nanoUsd !== undefined
       ? {}
       : { models: otherModels.map((other) => otherTermsOf(other, served, tableOf(other.model) ?? table)) }),

@@ -15,6 +15,7 @@ import { GatewayConfiguration } from "../configuration/service.ts"
 import { RequestIds } from "../conversations/request-ids.ts"
 import { attemptErrorOf } from "../errors/call-error.ts"
 import { gatewayError, GatewayError, providerError, retryAfter } from "../errors/gateway-error.ts"
+import { noUsage } from "../formats/domain.ts"
 import { Omissions } from "../formats/omissions.ts"
 import { imageTokensOf, type TokenUpperBound, writtenBytes } from "../formats/token-upper-bound.ts"
 import { Admission } from "../metering/admission.ts"
@@ -25,7 +26,7 @@ import { UsageMeter } from "../metering/usage-meter.ts"
 import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
 import { PrepaidQuotas } from "../routing/prepaid-quotas.ts"
 import { type Candidate, candidatesOf, formatAt, resolveModel } from "../routing/resolve-model.ts"
-import { isRefusal, mayFailOver, mayRepeat, pauseBefore, ProviderHealth, Router } from "../routing/router.ts"
+import { hasWorked, isRefusal, mayFailOver, mayRepeat, pauseBefore, ProviderHealth, Router } from "../routing/router.ts"
 import { fellBack } from "../routing/routing-metrics.ts"
 import { CacheSavings } from "../savings/service.ts"
 import { describeRequest } from "../telemetry/call-spans.ts"
@@ -153,7 +154,8 @@ export class CallPipeline extends Context.Service<
             contextTokens,
             defaultOutputTokens: format.usualOutputTokens ?? defaultOutputTokens,
             defaultToolUses,
-            hasOutput: format.hasOutput
+            hasOutput: format.hasOutput,
+            timeoutSeconds: gateway.routing.timeoutSeconds
           }
         }
       }
@@ -174,6 +176,7 @@ export class CallPipeline extends Context.Service<
           catalogueVersion,
           ratesOf: gateway.ratesOf,
           bound,
+          timeoutSeconds: terms.timeoutSeconds,
           metadata,
           traceId
         }
@@ -251,9 +254,11 @@ export class CallPipeline extends Context.Service<
             if (made._tag === "Success") return { target, answer: made.success, omitted }
             const { failure } = made
             last = { failure, provider: target.provider.id }
-            if (failure.usage !== undefined) {
+            const used = failure.usage ?? (meter.isTimed && hasWorked(failure) ? noUsage : undefined)
+            if (used !== undefined) {
               const { status } = failure.error
-              charge(yield* inTime(meter.settleAttempt(failure.usage, "provider_usage", status)))
+              const method = failure.usage === undefined ? "unanswered" : "provider_usage"
+              charge(yield* inTime(meter.settleAttempt(used, method, status)))
               // Where nothing could be kept of it, another attempt would need a new reservation.
               if (caller.reservation !== undefined && meter.earlier === undefined) perTurnNanoUsd = 0n
             } else if (failure.sent) charge(meter.chargeFullReservation(failure.error.status))

@@ -109,7 +109,7 @@ const streamedAnswer = (
     if (unanswered !== undefined) {
       relay.fail(unanswered)
       meter.answerFailed(unanswered)
-      meter.release(unanswered.status)
+      meter.endEmpty(undefined, unanswered.status)
       return relay.end(noUsage, unanswered)
     }
     const complete = relay.finished && relay.isCounted
@@ -391,8 +391,7 @@ export const relayResponse = (
     if (failure === undefined && !format.holdsAnything(value)) {
       const { error, usage } = answeredNothing(format.usageIn(value))
       meter.answerFailed(error)
-      if (usage === undefined) meter.release(error.status)
-      else meter.settle(usage, "provider_usage", error.status)
+      meter.endEmpty(usage, error.status)
       return Effect.fail(brokenAnswer(error, target.provider.id))
     }
     return wholeOf(call, target, answer, json(value), value, failure, meter)

@@ -216,6 +216,16 @@ export class Router extends Context.Service<
 const isTransient = ({ error, reason, received }: ProviderFailure): boolean =>
   reason !== "status" || [408, 409, 429].includes(error.status) || (received ?? error.status) >= 500
 
+/** Statuses of a server that is too busy, or not ready, to begin. */
+const notBegun = new Set<number | undefined>([501, 503, 529])
+
+/**
+ * Whether a provider may have worked on a request that failed: it was sent and got no answer, an answer that holds nothing, or
+ * an error of the server itself. What is refused is refused at once.
+ */
+export const hasWorked = ({ reason, received, sent }: ProviderFailure): boolean =>
+  sent || reason === "broken-off" || (reason === "status" && (received ?? 0) >= 500 && !notBegun.has(received))
+
 /** Statuses that concern only this target: its provider does not have the model, or no longer. */
 const ofTarget = new Set<number | undefined>([404, 410])
 

@@ -27,9 +27,9 @@ export const BilledRow = Schema.Struct({
   cachedInputTokens: Schema.optionalKey(Schema.NullOr(Schema.BigInt)),
   /** The class of tokens; `spend` and `refund` are dollars without tokens. */
   meter: Schema.optionalKey(Schema.String),
-  /** Nano-dollars for a million tokens. */
+  /** Nano-dollars for a million tokens, or for an hour of a GPU. */
   rate: Schema.optionalKey(Schema.BigInt),
-  /** Tokens; nano-dollars of what has none. */
+  /** Tokens; 10^-12 hours of `gpu-time`; nano-dollars of what has neither. */
   quantity: Schema.optionalKey(Schema.BigInt),
   cost: Schema.BigInt
 })
@@ -56,6 +56,7 @@ export const decimalText = (value: bigint, decimals: number): string => {
 
 const usdDecimals = 9
 const perMillionDecimals = 6
+const gpuHourDecimals = 12
 const usd = (nanoUsd: bigint): string => decimalText(nanoUsd, usdDecimals)
 
 const meters: Readonly<Record<string, string>> = {
@@ -74,18 +75,51 @@ const meters: Readonly<Record<string, string>> = {
   "video-input": "Video Input Tokens",
   "video-cached-input": "Cached Video Input Tokens",
   "video-output": "Video Output Tokens",
+  "gpu-time": "GPU Time",
   spend: "Spend",
   refund: "Spend"
 }
 
-const hasTokens = ({ meter }: BilledRow): boolean => meter !== "spend" && meter !== "refund"
+/** What a row is priced by. */
+interface PricedUnit {
+  readonly consumedUnit: string
+  readonly pricingUnit: string
+  /** Of the quantity, as it was consumed and as it is priced. */
+  readonly consumedDecimals: number
+  readonly pricedDecimals: number
+}
+
+const ofTokens: PricedUnit = {
+  consumedUnit: "Tokens",
+  pricingUnit: "1000000 Tokens",
+  consumedDecimals: 0,
+  pricedDecimals: perMillionDecimals
+}
+const ofTime: PricedUnit = {
+  consumedUnit: "GPU-Hours",
+  pricingUnit: "GPU-Hours",
+  consumedDecimals: gpuHourDecimals,
+  pricedDecimals: gpuHourDecimals
+}
+const ofDollars: PricedUnit = {
+  consumedUnit: "US Dollars",
+  pricingUnit: "US Dollars",
+  consumedDecimals: usdDecimals,
+  pricedDecimals: usdDecimals
+}
+
+const isPriced = ({ meter }: BilledRow): boolean => meter !== "spend" && meter !== "refund"
+const unitOf = (row: BilledRow): PricedUnit =>
+  !isPriced(row) ? ofDollars : row.meter === "gpu-time" ? ofTime : ofTokens
 const quantityOf = ({ quantity }: BilledRow): bigint => quantity ?? 0n
 const rateOf = ({ rate }: BilledRow): bigint => rate ?? 0n
 const skuOf = (row: BilledRow): string =>
-  hasTokens(row) ? `${row.provider ?? "unknown"}/${row.model ?? "unknown"}` : "spend"
-const priceOf = (row: BilledRow): string => (hasTokens(row) ? usd(rateOf(row)) : "1")
+  isPriced(row) ? `${row.provider ?? "unknown"}/${row.model ?? "unknown"}` : "spend"
+const priceOf = (row: BilledRow): string => (isPriced(row) ? usd(rateOf(row)) : "1")
 const listCost = (row: BilledRow): string =>
-  hasTokens(row) ? decimalText(quantityOf(row) * rateOf(row), usdDecimals + perMillionDecimals) : usd(quantityOf(row))
+  isPriced(row)
+    ? decimalText(quantityOf(row) * rateOf(row), usdDecimals + unitOf(row).pricedDecimals)
+    : usd(quantityOf(row))
 const billedCost = ({ cost }: BilledRow): string => usd(cost)
 const providerOf = ({ provider }: BilledRow, issuer: string): string => provider ?? issuer
 
@@ -99,7 +133,8 @@ const hourMillis = 3_600_000
 
 const describe = (row: BilledRow): string => {
   const what = row.meter === "refund" ? "Refund" : (meters[row.meter ?? ""] ?? "Spend")
-  return row.model == null ? what : `${what} of ${row.model}`
+  const named = row.model == null ? what : `${what} of ${row.model}`
+  return isPriced(row) && row.rate === 0n ? `${named}, free` : named
 }
 
 const focus: ReadonlyArray<ColumnFormat> = ["1.4", "1.2"]
@@ -159,18 +194,16 @@ export const columns: ReadonlyArray<Column> = [
   text("ChargeFrequency", focus, () => "Usage-Based"),
   text("ChargePeriodEnd", focus, (row) => seconds(hourOf(row) + hourMillis)),
   text("ChargePeriodStart", focus, (row) => seconds(hourOf(row))),
-  number("ConsumedQuantity", focus, (row) => (hasTokens(row) ? quantityOf(row).toString() : usd(quantityOf(row)))),
-  text("ConsumedUnit", focus, (row) => (hasTokens(row) ? "Tokens" : "US Dollars")),
+  number("ConsumedQuantity", focus, (row) => decimalText(quantityOf(row), unitOf(row).consumedDecimals)),
+  text("ConsumedUnit", focus, (row) => unitOf(row).consumedUnit),
   number("ContractedCost", focus, billedCost),
   number("EffectiveCost", focus, billedCost),
   text("HostProviderName", ["1.4"], providerOf),
   text("InvoiceIssuerName", focus, (_, issuer) => issuer),
   number("ListCost", focus, listCost),
   number("ListUnitPrice", focus, priceOf),
-  number("PricingQuantity", focus, (row) =>
-    hasTokens(row) ? decimalText(quantityOf(row), perMillionDecimals) : usd(quantityOf(row))
-  ),
-  text("PricingUnit", focus, (row) => (hasTokens(row) ? "1000000 Tokens" : "US Dollars")),
+  number("PricingQuantity", focus, (row) => decimalText(quantityOf(row), unitOf(row).pricedDecimals)),
+  text("PricingUnit", focus, (row) => unitOf(row).pricingUnit),
   text("ProviderName", ["1.2"], providerOf),
   text("PublisherName", ["1.2"], providerOf),
   text("ServiceCategory", focus, () => "AI and Machine Learning"),
@@ -179,8 +212,8 @@ export const columns: ReadonlyArray<Column> = [
   text("ServiceSubcategory", focus, () => "Generative AI"),
   text("SkuId", focus, skuOf),
   text("SkuMeter", focus, ({ meter }) => meters[meter ?? ""] ?? "Spend"),
-  text("SkuPriceDetails", focus, (row) => JSON.stringify({ x_Meter: hasTokens(row) ? row.meter : "spend" })),
-  text("SkuPriceId", focus, (row) => (hasTokens(row) ? `${skuOf(row)}/${row.meter}/${priceOf(row)}` : "spend/1")),
+  text("SkuPriceDetails", focus, (row) => JSON.stringify({ x_Meter: isPriced(row) ? row.meter : "spend" })),
+  text("SkuPriceId", focus, (row) => (isPriced(row) ? `${skuOf(row)}/${row.meter}/${priceOf(row)}` : "spend/1")),
   text("x_AgentId", focus, ({ agentId }) => agentId ?? null),
   text("x_Model", focus, ({ model }) => model ?? null),
   text("x_TaskType", focus, ({ taskType }) => taskType ?? null)

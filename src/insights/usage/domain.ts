@@ -180,6 +180,12 @@ const PriceTerms = Schema.Struct({
     description:
       "What was billed by other units than tokens: `requests`, `searchUnits`, `characters`, `audioSeconds`, `pages`, `images`"
   }),
+  gpu: Schema.optionalKey(
+    Schema.Struct({
+      upstreamMs: Count.annotate({ description: "Milliseconds that the request took at its provider" }),
+      slots: Schema.Int.annotate({ description: "How many calls run on a GPU at once", examples: [8] })
+    })
+  ).annotate({ description: "Where the time of a GPU was charged, in the place of tokens" }),
   cost: Schema.optionalKey(Schema.Literals(["reported", "unreported"])).annotate({
     description: "Of a provider that is to report its cost: whether it did, and that was charged"
   }),
@@ -264,7 +270,7 @@ export type UsageRow = typeof UsageRow.Type
 const UsageCharge = Schema.Struct({
   meter: Name.annotate({
     description:
-      "A class of tokens, such as `input`, `cached-input`, `output` or `reasoning`, or a unit of `priceTerms.units`; `spend` is the rest",
+      "A class of tokens, such as `input`, `cached-input`, `output` or `reasoning`, a unit of `priceTerms.units`, or `gpu-time` in hours of a GPU; `spend` is the rest",
     examples: ["input"]
   }),
   tokens: Schema.NullOr(Count),
@@ -291,6 +297,13 @@ export const UsageReservation = Schema.Struct({
   expiresAt: Instant
 }).annotate({ identifier: "UsageReservation" })
 
+/** How a price was found. */
+export const Pricing = Schema.Literals(["tokens", "units", "gpu-time", "free", "reported", "unknown"]).annotate({
+  description:
+    "`tokens`: by the prices of tokens of its model, and of other units where it has some; `units`: by those alone; `gpu-time`: by the hour of a GPU, spread over the calls that it runs at once; `free`: all prices of its model are zero; `reported`: the cost that the provider reported; `unknown`: the model has no price, or the cost came from elsewhere",
+  examples: ["tokens"]
+})
+
 /** Everything that is stored about a request. */
 export const UsageDetail = Schema.Struct({
   ...UsageRow.fields,
@@ -316,7 +329,10 @@ export const UsageDetail = Schema.Struct({
   ).annotate({
     description: "Every request to a provider, in their order; the last one answered unless it has an error"
   }),
-  charges: Schema.Array(UsageCharge).annotate({ description: "Its cost by class of tokens, with their prices" }),
+  pricing: Pricing,
+  charges: Schema.Array(UsageCharge).annotate({
+    description: "Its cost by class of tokens or unit, with their prices"
+  }),
   caps: Schema.Array(UsageCap).annotate({ description: "The caps that counted it, of those that the caller may see" }),
   reservation: Schema.NullOr(UsageReservation).annotate({ description: "What was reserved for it" }),
   hasTranscript: Schema.Boolean.annotate({

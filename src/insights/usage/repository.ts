@@ -34,13 +34,14 @@ export type ListedRow = typeof ListedRow.Type
 
 /** Everything that is stored about a request. */
 const DetailedRow = Schema.Struct({
-  ...UsageDetail.fields,
+  ...Struct.omit(UsageDetail.fields, ["pricing"]),
   ...Struct.omit(ListedRow.fields, ["place"]),
   cacheWrite1hTokens: Schema.NullOr(Schema.BigInt),
   savedUsd: Schema.BigInt,
   charges: Schema.Array(
-    Schema.Struct({ meter: Schema.String, tokens: Schema.NullOr(Sum), usdPerMTok: Schema.NullOr(Sum), costUsd: Sum })
+    Schema.Struct({ meter: Schema.String, quantity: Schema.NullOr(Sum), rate: Schema.NullOr(Sum), costUsd: Sum })
   ),
+  rates: Schema.NullOr(Schema.Record(Schema.String, Schema.Unknown)),
   reservation: Schema.NullOr(Schema.Struct({ ...UsageReservation.fields, amountUsd: Sum }))
 })
 export type DetailedRow = typeof DetailedRow.Type
@@ -201,10 +202,13 @@ const mediaMeters = mediaNames
     [`${medium}-cached-input`, `${medium}CacheRead`],
     [`${medium}-output`, `${medium}Output`]
   ])
-  .map(([meter, name]) => `('${meter}', ${tokensOf(name ?? "")}, (u.rates->>'${name}')::numeric)`)
+  .map(([meter, name]) => `('${meter}', ${tokensOf(name ?? "")}, (u.rates->>'${name}')::numeric, 1000000)`)
   .join(", ")
 
-/** A charge is split over its classes of tokens at their rates; what these do not explain, such as tools, is dollars. */
+/** The time of a GPU is reported in hours of 12 decimals, and charged by its milliseconds. */
+const gpuTime = (column: "upstreamMs" | "slots") => `(u.price_terms->'gpu'->>'${column}')::numeric`
+
+/** A charge is split over its classes of tokens at their rates, or is the time of a GPU at its rate; what these do not explain, such as tools, is dollars. */
 export const chargeMeters = `
   (SELECT * FROM (
     SELECT w.meter, w.rate,
@@ -214,20 +218,22 @@ export const chargeMeters = `
         u.input_tokens IS NOT NULL AND u.rates IS NOT NULL
           AND coalesce(sum(v.billed) FILTER (WHERE v.rate IS NOT NULL) OVER () <= u.cost, false) AS is_priced
     FROM (
-      SELECT t.meter, t.tokens AS quantity, t.rate, ceil(t.tokens * t.rate / 1000000) AS billed,
+      SELECT t.meter, CASE t.meter WHEN 'gpu-time' THEN round(t.quantity * 1e12 / t.per) ELSE t.quantity END AS quantity,
+        t.rate, ceil(t.quantity * t.rate / t.per) AS billed,
         false AS is_rest
       FROM (VALUES
         ('input', greatest(0, u.input_tokens - coalesce(u.cached_input_tokens, 0) - coalesce(u.cache_write_tokens, 0)
-          - ${mediaOf("Input")}), (u.rates->>'input')::numeric),
-        ('cached-input', coalesce(u.cached_input_tokens, 0) - ${mediaOf("CacheRead")}, (u.rates->>'cacheRead')::numeric),
+          - ${mediaOf("Input")}), (u.rates->>'input')::numeric, 1000000),
+        ('cached-input', coalesce(u.cached_input_tokens, 0) - ${mediaOf("CacheRead")}, (u.rates->>'cacheRead')::numeric, 1000000),
         ('cache-write', coalesce(u.cache_write_tokens, 0) - coalesce(u.cache_write_1h_tokens, 0),
-          (u.rates->>'cacheWrite')::numeric),
-        ('cache-write-1h', coalesce(u.cache_write_1h_tokens, 0), (u.rates->>'cacheWrite1h')::numeric),
+          (u.rates->>'cacheWrite')::numeric, 1000000),
+        ('cache-write-1h', coalesce(u.cache_write_1h_tokens, 0), (u.rates->>'cacheWrite1h')::numeric, 1000000),
         ('output', coalesce(u.output_tokens, 0) - coalesce(u.reasoning_tokens, 0) - ${mediaOf("Output")},
-          (u.rates->>'output')::numeric),
-        ('reasoning', coalesce(u.reasoning_tokens, 0), (u.rates->>'reasoning')::numeric),
-        ${mediaMeters}
-      ) t(meter, tokens, rate)
+          (u.rates->>'output')::numeric, 1000000),
+        ('reasoning', coalesce(u.reasoning_tokens, 0), (u.rates->>'reasoning')::numeric, 1000000),
+        ${mediaMeters},
+        ('gpu-time', coalesce(${gpuTime("upstreamMs")}, 0), (u.rates->>'gpuHour')::numeric, 3600000 * ${gpuTime("slots")})
+      ) t(meter, quantity, rate, per)
       UNION ALL
       SELECT CASE u.method WHEN 'refunded' THEN 'refund' ELSE 'spend' END, u.cost, NULL::numeric, u.cost, true
     ) v
@@ -430,9 +436,9 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
         Effect.map(
           detailed(sql`
             SELECT ${sql.literal(listedColumns)}, u.model_asked, u.dialect, u.cache_write_1h_tokens AS "cacheWrite1hTokens",
-              u.upstream_latency_ms, u.saved AS saved_usd, u.catalogue_version, u.metadata, u.tool_uses, coalesce(u.attempts, '[]') AS attempts,
-              (SELECT coalesce(json_agg(json_build_object('meter', m.meter, 'usdPerMTok', m.rate::text,
-                  'tokens', CASE WHEN m.rate IS NOT NULL THEN m.quantity::text END, 'costUsd', m.billed::text)), '[]')
+              u.upstream_latency_ms, u.saved AS saved_usd, u.catalogue_version, u.metadata, u.tool_uses, u.rates, coalesce(u.attempts, '[]') AS attempts,
+              (SELECT coalesce(json_agg(json_build_object('meter', m.meter, 'rate', m.rate::text,
+                  'quantity', CASE WHEN m.rate IS NOT NULL THEN m.quantity::text END, 'costUsd', m.billed::text)), '[]')
                 FROM ${sql.literal(chargeMeters)} m) AS charges,
               (SELECT coalesce(json_agg(json_build_object('capId', k.id, 'name', k.name, 'unit', k.unit, 'mode', k.mode,
                   'period', k.period) ORDER BY k.name, k.id), '[]')

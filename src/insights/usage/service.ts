@@ -179,10 +179,11 @@ const figuresOf = (row: Omit<ListedRow, "place">) => ({
 const toRow = (row: ListedRow): UsageRow => ({ ...Struct.omit(row, ["place"]), ...figuresOf(row) })
 
 const toDetail = (row: DetailedRow): UsageDetail => ({
-  ...row,
+  ...Struct.omit(row, ["rates"]),
   ...figuresOf(row),
   cacheWrite1hTokens: numberOf(row.cacheWrite1hTokens),
   savedUsd: netUsd(row.savedUsd),
+  pricing: pricingOf(row),
   charges: chargesOf(row)
 })
 
@@ -190,17 +191,9 @@ const toDetail = (row: DetailedRow): UsageDetail => ({
 const chargesOf = ({ charges, priceTerms }: DetailedRow): UsageDetail["charges"] => {
   const units = priceTerms?.units ?? []
   const byUnit = units.reduce((sum, { costUsd }) => sum + costUsd, 0n)
-  return charges.flatMap(({ costUsd, meter, tokens, usdPerMTok }): UsageDetail["charges"] => {
-    const isSplit = meter === "spend" && units.length > 0 && byUnit <= costUsd
-    const rest = {
-      meter,
-      tokens: numberOf(tokens),
-      usdPerMTok: usdPerMTok === null ? null : netUsd(usdPerMTok),
-      units: null,
-      usdPerUnit: null,
-      costUsd: netUsd(isSplit ? costUsd - byUnit : costUsd)
-    }
-    if (!isSplit) return [rest]
+  return charges.flatMap((stored): UsageDetail["charges"] => {
+    const { costUsd, meter } = stored
+    if (meter !== "spend" || units.length === 0 || byUnit > costUsd) return [toCharge(stored)]
     const own = units.map((charge): UsageDetail["charges"][number] => ({
       meter: charge.unit,
       tokens: null,
@@ -209,6 +202,34 @@ const chargesOf = ({ charges, priceTerms }: DetailedRow): UsageDetail["charges"]
       usdPerUnit: netUsd(charge.usdPerUnit),
       costUsd: netUsd(charge.costUsd)
     }))
-    return byUnit === costUsd ? own : own.concat(rest)
+    return byUnit === costUsd ? own : own.concat(toCharge({ ...stored, costUsd: costUsd - byUnit }))
   })
+}
+
+/** Hours of a GPU are counted to 12 decimals. */
+const perGpuHour = 1e12
+
+const toCharge = ({
+  costUsd,
+  meter,
+  quantity,
+  rate
+}: DetailedRow["charges"][number]): UsageDetail["charges"][number] => {
+  const isTime = meter === "gpu-time"
+  const price = rate === null ? null : netUsd(rate)
+  return {
+    meter,
+    tokens: isTime ? null : numberOf(quantity),
+    usdPerMTok: isTime ? null : price,
+    units: isTime && quantity !== null ? Number(quantity) / perGpuHour : null,
+    usdPerUnit: isTime ? price : null,
+    costUsd: netUsd(costUsd)
+  }
+}
+
+const pricingOf = ({ priceTerms, rates }: DetailedRow): UsageDetail["pricing"] => {
+  if (rates === null) return priceTerms?.cost === "reported" ? "reported" : "unknown"
+  if (rates.gpuHour !== undefined) return "gpu-time"
+  if (Object.values(rates).some((rate) => rate !== "0")) return "tokens"
+  return priceTerms?.units === undefined ? "free" : "units"
 }

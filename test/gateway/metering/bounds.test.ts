@@ -282,7 +282,8 @@ const held = Effect.fnUntraced(function* (dice: Dice, bounding: Bounding) {
         contextTokens,
         defaultOutputTokens: 500,
         defaultToolUses: 1 + dice.below(5),
-        hasOutput: true
+        hasOutput: true,
+        timeoutSeconds: 600
       })
     )
   )

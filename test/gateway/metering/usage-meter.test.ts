@@ -50,6 +50,7 @@ const makeMeter = (clock: Clock.Clock) => {
       catalogueVersion: "1",
       ratesOf: () => undefined,
       bound: boundOf(openAiChat, body, 100),
+      timeoutSeconds: 600,
       metadata: undefined,
       traceId: undefined
     },

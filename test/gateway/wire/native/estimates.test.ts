@@ -22,7 +22,8 @@ const terms: EstimateTerms = {
   contextTokens: null,
   defaultOutputTokens: 16_384,
   defaultToolUses: 5,
-  hasOutput: true
+  hasOutput: true,
+  timeoutSeconds: 600
 }
 
 const room = (nanoUsd: bigint | null, tokens: bigint | null = null) => ({ nanoUsd, tokens })

@@ -4,7 +4,7 @@ import { useCall, useChange } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
 import { Act, CopyCurl, type Of } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
-import { count, Cut, milliseconds, Moment, usd } from "../../kit/format.tsx"
+import { count, Cut, milliseconds, Moment } from "../../kit/format.tsx"
 import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { List } from "../../kit/lists/list.tsx"
@@ -17,6 +17,7 @@ import { useCan } from "../../shell/session.tsx"
 import { useConfiguration, type Version } from "./configuration.ts"
 import { type Provider } from "./document.ts"
 import { Edit } from "./edit.tsx"
+import { inputPrice } from "./prices.ts"
 import { ProviderDialog, RemoveDialog, TestResult } from "./provider-form.tsx"
 
 type Health = Answer<"llm.health">["providers"][number]
@@ -83,7 +84,7 @@ const TestProvider = ({ of: providerId }: Of<string>) => {
               {
                 title: "Input, 1 M tokens",
                 isNumber: true,
-                cell: ({ prices }) => prices && usd(prices.inputUsdPerMTok)
+                cell: ({ prices }) => prices && inputPrice(prices)
               },
               { title: "Created", cell: ({ createdAt }) => createdAt && <Moment at={createdAt} style="date" /> }
             ]}

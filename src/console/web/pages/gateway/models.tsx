@@ -1,13 +1,14 @@
 import { useCall } from "../../api/hooks.ts"
 import { type Answer } from "../../api/operations.ts"
 import { ButtonLink, CopyCurl } from "../../kit/actions.tsx"
-import { shortCount, usd } from "../../kit/format.tsx"
+import { shortCount } from "../../kit/format.tsx"
 import { FilterChoices, nothingMatches, useFilters } from "../../kit/lists/filters.tsx"
 import { type Column, Table } from "../../kit/lists/table.tsx"
 import { Page } from "../../kit/page.tsx"
 import { Answered, Noted, Soft, Tag } from "../../kit/parts.tsx"
 import { Empty } from "../../kit/states.tsx"
 import { CapFor } from "../money/cap-form.tsx"
+import { cachedPrice, inputPrice, outputPrice } from "./prices.ts"
 
 type Model = Answer<"llm.models">[number]
 
@@ -28,14 +29,14 @@ const columns: ReadonlyArray<Column<Model>> = [
   {
     title: "Input, 1 M tokens",
     isNumber: true,
-    cell: ({ prices }) => (prices === null ? <Soft>unknown</Soft> : usd(prices.inputUsdPerMTok))
+    cell: ({ prices }) => (prices === null ? <Soft>unknown</Soft> : inputPrice(prices))
   },
   {
     title: "Cached",
     isNumber: true,
-    cell: ({ prices }) => prices && usd(prices.cacheReadUsdPerMTok ?? prices.inputUsdPerMTok)
+    cell: ({ prices }) => prices && cachedPrice(prices)
   },
-  { title: "Output", isNumber: true, cell: ({ prices }) => prices && usd(prices.outputUsdPerMTok ?? 0) },
+  { title: "Output", isNumber: true, cell: ({ prices }) => prices && outputPrice(prices) },
   { title: "Context", isNumber: true, cell: ({ contextTokens }) => contextTokens && shortCount(contextTokens) }
 ]
 

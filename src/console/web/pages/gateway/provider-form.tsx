@@ -5,7 +5,7 @@ import { call } from "../../api/client.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
 import { Act, type Of } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
-import { count, usd } from "../../kit/format.tsx"
+import { count } from "../../kit/format.tsx"
 import { AskDialog } from "../../kit/forms/ask.tsx"
 import { SelectField, textOf, TextField } from "../../kit/forms/form.tsx"
 import { Fault, Soft, Tag } from "../../kit/parts.tsx"
@@ -20,6 +20,7 @@ import {
   withoutProvider,
   withProvider
 } from "./document.ts"
+import { inputPrice, outputPrice } from "./prices.ts"
 
 export type Dialect = (typeof vendors)[number]["dialect"]
 type Listed = Row<"llm.listModels">
@@ -156,8 +157,8 @@ const Models = ({ chosen, isOpen, listed, onChoose, onOpen }: Choosing) => {
               </span>
               {prices !== null ? (
                 <small>
-                  {usd(prices.inputUsdPerMTok)} in
-                  {prices.outputUsdPerMTok === undefined ? "" : `, ${usd(prices.outputUsdPerMTok)} out`}
+                  {inputPrice(prices)}
+                  {outputPrice(prices) === null ? "" : ` in, ${outputPrice(prices)} out`}
                 </small>
               ) : isOn ? (
                 <span className="inline">

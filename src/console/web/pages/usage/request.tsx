@@ -5,7 +5,7 @@ import { call } from "../../api/client.ts"
 import { useCall } from "../../api/hooks.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
 import { Act, ButtonLink, Copy, CopyCurl } from "../../kit/actions.tsx"
-import { count, milliseconds, Moment, Usd, words } from "../../kit/format.tsx"
+import { count, milliseconds, Moment, Usd, usd, words } from "../../kit/format.tsx"
 import { Icon } from "../../kit/icons.tsx"
 import { useKeys } from "../../kit/keys.ts"
 import { withMembers } from "../../kit/lists/filters.tsx"
@@ -127,6 +127,7 @@ const meters: Readonly<Record<string, string>> = {
   searchUnits: "Search units",
   characters: "Characters",
   audioSeconds: "Seconds of audio",
+  "gpu-time": "Hours of a GPU",
   spend: "Not by tokens"
 }
 
@@ -140,60 +141,93 @@ const reasons: Readonly<Record<string, string>> = {
   released: "The providers failed, so nothing is charged."
 }
 
-const Charges = ({ of: { charges, costUsd, inputTokens, method, outputTokens, toolUses } }: OfRequest) => (
-  <Card
-    title="Cost"
-    beside={
-      <strong className="num">
-        <Usd amount={costUsd} />
-      </strong>
-    }
-  >
-    <Table
-      label="Tokens and their prices"
-      rows={charges}
-      keyOf={({ meter }) => meter}
-      empty={[
-        "It cost nothing",
-        inputTokens === null
-          ? "No tokens were counted."
-          : `${count(inputTokens)} input tokens, ${count(outputTokens ?? 0)} output tokens.`
-      ]}
-      columns={[
-        { title: "What", cell: ({ meter }) => meters[meter] ?? words(meter) },
-        { title: "Tokens", isNumber: true, cell: ({ tokens, units }) => count(units ?? tokens) },
-        {
-          title: "Price per million",
-          isNumber: true,
-          cell: ({ units, usdPerMTok, usdPerUnit }) =>
-            units !== null && usdPerUnit !== null ? (
-              <>
-                <Usd amount={usdPerUnit} /> each
-              </>
-            ) : usdPerMTok === null ? null : (
-              <Usd amount={usdPerMTok} />
-            )
-        },
-        { title: "Cost", isNumber: true, cell: ({ costUsd: cost }) => <Usd amount={cost} /> }
-      ]}
-    />
-    {reasons[method] === undefined ? null : (
-      <p className="in">
-        <small>{reasons[method]}</small>
-      </p>
-    )}
-    {toolUses === null ? null : (
-      <p className="in">
-        <small>
-          Tools of the provider:{" "}
-          {Object.entries(toolUses)
-            .map(([tool, uses]) => `${words(tool)} ${count(uses)} times`)
-            .join(", ")}
-        </small>
-      </p>
-    )}
-  </Card>
-)
+/** The same where the time of a GPU is charged: no tokens have to be known. */
+const timeReasons: Readonly<Record<string, string>> = {
+  aborted: "The answer was cut off: the time until then is charged.",
+  unanswered: "No answer arrived. The provider worked on it until it failed, so that time is charged.",
+  expired: "The reservation ended without a report of the time, so the whole of it is charged.",
+  released: "The providers failed before any work, so nothing is charged."
+}
+
+/** Where the price of the model is no price of tokens. */
+const pricingText = ({ charges, operation, priceTerms, pricing }: Request): string | undefined => {
+  if (pricing === "free") return "The prices of this model are all zero: it is free."
+  if (pricing === "unknown" && operation !== null) return "The price of this model is not known."
+  const gpu = priceTerms?.gpu
+  const price = charges.find(({ meter }) => meter === "gpu-time")?.usdPerUnit ?? null
+  if (pricing !== "gpu-time" || gpu === undefined || price === null) return undefined
+  const time = `${milliseconds(gpu.upstreamMs)} at the provider`
+  return `A GPU costs ${usd(price)} an hour and runs ${count(gpu.slots)} calls at once: this call took ${time}, and is charged its part of that time.`
+}
+
+/** A quantity with its digits that matter. */
+const hours = (value: number): string => `${Number(value.toPrecision(3))} h`
+
+const Charges = ({ of }: OfRequest) => {
+  const { charges, costUsd, inputTokens, method, outputTokens, pricing, toolUses } = of
+  const notes = [pricingText(of), (pricing === "gpu-time" ? timeReasons : reasons)[method]]
+  return (
+    <Card
+      title="Cost"
+      beside={
+        <strong className="num">
+          <Usd amount={costUsd} />
+        </strong>
+      }
+    >
+      <Table
+        label="Tokens and their prices"
+        rows={charges}
+        keyOf={({ meter }) => meter}
+        empty={[
+          "It cost nothing",
+          inputTokens === null
+            ? "No tokens were counted."
+            : `${count(inputTokens)} input tokens, ${count(outputTokens ?? 0)} output tokens.`
+        ]}
+        columns={[
+          { title: "What", cell: ({ meter }) => meters[meter] ?? words(meter) },
+          {
+            title: "Tokens",
+            isNumber: true,
+            cell: ({ meter, tokens, units }) =>
+              meter === "gpu-time" && units !== null ? hours(units) : count(units ?? tokens)
+          },
+          {
+            title: "Price per million",
+            isNumber: true,
+            cell: ({ usdPerMTok, usdPerUnit }) =>
+              usdPerUnit !== null ? (
+                <>
+                  <Usd amount={usdPerUnit} /> each
+                </>
+              ) : usdPerMTok === null ? null : (
+                <Usd amount={usdPerMTok} />
+              )
+          },
+          { title: "Cost", isNumber: true, cell: ({ costUsd: cost }) => <Usd amount={cost} /> }
+        ]}
+      />
+      {notes.map((note) =>
+        note === undefined ? null : (
+          <p key={note} className="in">
+            <small>{note}</small>
+          </p>
+        )
+      )}
+      {toolUses === null ? null : (
+        <p className="in">
+          <small>
+            Tools of the provider:{" "}
+            {Object.entries(toolUses)
+              .map(([tool, uses]) => `${words(tool)} ${count(uses)} times`)
+              .join(", ")}
+          </small>
+        </p>
+      )}
+    </Card>
+  )
+}
 
 const Budget = ({ of: { caps, reservation, reservationId } }: OfRequest) => (
   <Card title="Budget" link={[`/reservations?search=${reservationId}`, "Reservation"]}>
