@@ -168,7 +168,11 @@ const makeStaged = Effect.gen(function* () {
         bound,
         timeoutSeconds: 600
       }
-      const meter = new UsageMeter({ ...metered, metadata: undefined, traceId: undefined }, clock, counts)
+      const meter = new UsageMeter(
+        { ...metered, metadata: undefined, traceId: undefined, conventions: "before" },
+        clock,
+        counts
+      )
       const settle = ({ costNanoUsd, tokens: used }: Settlement, details: CallDetails) => {
         if (!isThere(stage, "settle")) return
         const ledgered = isThere(stage, "usage row") ? details : undefined

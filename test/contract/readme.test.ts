@@ -27,6 +27,10 @@ describe("generated tables", () => {
     assert.deepStrictEqual(cells(tableIn("gateway-configuration")), cells(tables["gateway-configuration"]!))
   })
 
+  it("the table of telemetry's names has those that are written", () => {
+    assert.deepStrictEqual(cells(tableIn("gateway-telemetry")), cells(tables["gateway-telemetry"]!))
+  })
+
   it("the table of what RFCs demand is the one that the tests make", () => {
     const stored = fs.readFileSync(path.join(root, "test/contract/musts.md"), "utf8")
     assert.deepStrictEqual(cells(stored), cells(mustsMarkdown))

@@ -4,6 +4,7 @@ import { clientsMarkdown } from "../support/client-features.ts"
 import { familyReference, gatewayReference } from "./gateway-reference.ts"
 import { manuals, root } from "./manuals.ts"
 import { settingsMarkdown } from "./settings-reference.ts"
+import { conventionsTable } from "./telemetry-reference.ts"
 import { usageExportColumns, usageExportTable } from "./usage-export-reference.ts"
 
 /** The tables of the documentation that are made from the source, by the name of their markers. */
@@ -12,6 +13,7 @@ export const tables: Readonly<Record<string, string>> = {
   "gateway-configuration": gatewayReference,
   "gateway-families": familyReference,
   "gateway-clients": clientsMarkdown,
+  "gateway-telemetry": conventionsTable,
   "usage-export-columns": usageExportColumns,
   "usage-export-table": usageExportTable
 }

@@ -1,4 +1,4 @@
-import { Effect, Tracer } from "effect"
+import { Context, Effect, Option, Tracer } from "effect"
 import * as crypto from "node:crypto"
 import { type Answer, type Call, type TestService } from "./service.ts"
 
@@ -27,4 +27,19 @@ export const makeSpans = () => {
   })
 
   return { tracer, workOf }
+}
+
+/** What is recorded in a span that is sampled. */
+export const recordedSpan = (record: (span: Tracer.Span) => void): Readonly<Record<string, unknown>> => {
+  const span = new Tracer.NativeSpan({
+    name: "test",
+    parent: Option.none(),
+    annotations: Context.empty(),
+    links: [],
+    startTime: 0n,
+    kind: "client",
+    sampled: true
+  })
+  record(span)
+  return Object.fromEntries(span.attributes)
 }

@@ -95,6 +95,7 @@ export class Connections extends Context.Service<
           maxConcurrency,
           vendor: vendor ?? id,
           speaks,
+          platform: configured.platform,
           apis,
           mcpServers,
           requestMembers,

@@ -8,7 +8,12 @@ import { type ModelTraits, noTraits } from "../formats/traits-domain.ts"
 import { type Credential } from "../providers/credential.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
 import { type Provider } from "../providers/provider.ts"
-import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./configuration-domain.ts"
+import {
+  type ConfiguredModel,
+  type GatewayDocument,
+  type ProviderPlatform,
+  type Strategy
+} from "./configuration-domain.ts"
 import { type AllowedMcpServer } from "./configuration-domain.ts"
 
 /** A provider that calls can be sent to. */
@@ -27,6 +32,8 @@ export interface ConnectedProvider {
   readonly costPath?: ReadonlyArray<string> | undefined
   /** Ids of what it keeps that every caller may use; none if undefined. */
   readonly sharedIds?: ReadonlySet<string> | undefined
+  /** The cloud that serves it in its own way, if one does. */
+  readonly platform?: ProviderPlatform | undefined
   /** Its address; undefined for the provider within this process. */
   readonly server?: { readonly address: string; readonly port: number } | undefined
   readonly provider: Provider

@@ -30,6 +30,7 @@ import { type Attempt } from "../routing/router.ts"
 import { type AnswerFacts } from "../telemetry/answer-facts.ts"
 import { describeSettlement, exitOf, type SettledCall } from "../telemetry/call-spans.ts"
 import { type ChargeNotice, countNotice, logNotices } from "../telemetry/charge-notices.ts"
+import { type Conventions } from "../telemetry/conventions.ts"
 import { measured, released, type SettleMethod } from "../telemetry/metrics.ts"
 import { type BudgetReservation, type EarlierReservation, type Settlement } from "./budget-reservations.ts"
 import { ChargeTerms } from "./charge-terms.ts"
@@ -58,6 +59,8 @@ export interface MeteredCall {
   readonly timeoutSeconds: number
   readonly metadata: Readonly<Record<string, string>> | undefined
   readonly traceId: string | undefined
+  /** The names of its span and metrics. */
+  readonly conventions: Conventions
 }
 
 /** The output of the model so far. */
@@ -537,7 +540,7 @@ export class UsageMeter {
     const { span } = this
     this.span = undefined
     if (span === undefined) return
-    if (settled !== undefined) describeSettlement(span, settled)
+    if (settled !== undefined) describeSettlement(this.call.conventions, span, settled)
     span.end(this.clock.currentTimeNanosUnsafe(), settled === undefined ? Exit.void : exitOf(settled))
   }
 
@@ -607,6 +610,7 @@ export class UsageMeter {
       errorType
     })
     measured({
+      conventions: this.call.conventions,
       operation: this.call.format.operation,
       target,
       usage,

@@ -30,6 +30,7 @@ import { hasWorked, isRefusal, mayFailOver, mayRepeat, pauseBefore, ProviderHeal
 import { fellBack } from "../routing/routing-metrics.ts"
 import { CacheSavings } from "../savings/service.ts"
 import { describeRequest } from "../telemetry/call-spans.ts"
+import { conventionsOf } from "../telemetry/conventions.ts"
 import { Transcripts } from "../transcripts/service.ts"
 import { CallIdempotency, type ClaimedCall } from "./call-idempotency.ts"
 import { type Call, noMembers, validateRequest } from "./call-request.ts"
@@ -108,6 +109,7 @@ export class CallPipeline extends Context.Service<
       const router = yield* Router
       const transcripts = yield* Transcripts
       const settings = yield* Settings
+      const conventions = conventionsOf(settings.telemetry.semconvStabilityOptIn)
       const { defaultMaxOutputTokens: defaultOutputTokens, defaultMaxToolUses: defaultToolUses } = settings.llm.gateway
       const inTime = yield* databaseDeadline(ledgerLate)
       const quotaOf = yield* PrepaidQuotas
@@ -178,7 +180,8 @@ export class CallPipeline extends Context.Service<
           bound,
           timeoutSeconds: terms.timeoutSeconds,
           metadata,
-          traceId
+          traceId,
+          conventions
         }
         return new UsageMeter(metered, clock, counts)
       }
@@ -326,7 +329,7 @@ export class CallPipeline extends Context.Service<
             {
               sent: (span) => {
                 meter.sent()
-                describeRequest(span, call.format.dialect, call.body)
+                describeRequest(conventions, span, call.format.dialect, call.body)
               },
               answered: (span, { status }) => meter.answered(attempted(status), span),
               failed: (failure) =>

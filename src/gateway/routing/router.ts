@@ -1,6 +1,7 @@
 import { Cause, Clock, Context, Effect, Exit, Layer, Option, References, Scope, type Tracer } from "effect"
 import { type CallError } from "../../budgets/ledger/protocol-domain.ts"
 import { withoutDeadline } from "../../platform/http/deadline.ts"
+import { Settings } from "../../platform/settings/settings.ts"
 import { type ConnectedProvider, type GatewaySnapshot, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import {
   type ProviderAnswer,
@@ -9,6 +10,7 @@ import {
   type ProviderRequest
 } from "../providers/provider.ts"
 import { attemptSpan } from "../telemetry/call-spans.ts"
+import { conventionsOf } from "../telemetry/conventions.ts"
 import { attemptMeasured } from "../telemetry/metrics.ts"
 import { boundedName, rememberAnswered } from "../telemetry/model-names.ts"
 import { Breakers } from "./breakers.ts"
@@ -108,6 +110,7 @@ export class Router extends Context.Service<
       const bulkheads = yield* Bulkheads
       const clock = yield* Clock.Clock
       const health = yield* ProviderHealth
+      const conventions = conventionsOf((yield* Settings).telemetry.semconvStabilityOptIn)
       // When tracing is off, all attempts share one span that is never exported.
       const untraced = yield* Effect.provideService(Effect.makeSpan("attempt"), References.TracerEnabled, false)
 
@@ -156,7 +159,8 @@ export class Router extends Context.Service<
             const errorType = String(failure.received ?? failure.reason)
             attemptFailed(provider.id, errorType)
             if (sentAt !== undefined) {
-              attemptMeasured(request.format.operation, target, errorType, clock.currentTimeMillisUnsafe() - sentAt)
+              const { operation } = request.format
+              attemptMeasured({ conventions, operation, target }, errorType, clock.currentTimeMillisUnsafe() - sentAt)
             }
             span.attribute("error.type", errorType)
           }
@@ -201,7 +205,7 @@ export class Router extends Context.Service<
               if (!Context.get(fiber.context, References.TracerEnabled)) {
                 return attempt(untraced, target, request, routing, observer)
               }
-              const { name, options } = attemptSpan(target, request.format.operation)
+              const { name, options } = attemptSpan(conventions, target, request.format.operation)
               return Effect.flatMap(Effect.makeSpan(name, options), (span) =>
                 attempt(span, target, request, routing, observer)
               )

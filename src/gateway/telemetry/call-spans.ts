@@ -1,56 +1,33 @@
 import { Exit, type Tracer } from "effect"
 import { type Json } from "../../kernel/json/parsed-json.ts"
-import { lookupTable } from "../../kernel/lookup-table.ts"
 import { usdText } from "../../kernel/usd.ts"
-import { type ConnectedProvider, type ModelTarget } from "../configuration/gateway-snapshot.ts"
-import { type TokenUsage } from "../formats/domain.ts"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { media, type TokenUsage } from "../formats/domain.ts"
 import { type Operation } from "../formats/domain.ts"
 import { ProviderFailure } from "../providers/provider.ts"
-import { type AnswerFacts } from "./answer-facts.ts"
-
-/** Operation names of OpenTelemetry's conventions for generative AI. */
-export const operationNames: Readonly<Record<Operation, string>> = {
-  chat: "chat",
-  embed: "embeddings",
-  "count-tokens": "count_tokens",
-  responses: "chat",
-  "count-responses": "count_tokens",
-  compact: "chat",
-  completions: "text_completion",
-  moderate: "moderations",
-  rerank: "rerank",
-  speech: "speech"
-}
-
-/** Names in the conventions for vendors that the catalogue names differently. */
-const conventionalNames = lookupTable<string>({
-  google: "gcp.gemini",
-  "mistral-ai": "mistral_ai",
-  moonshot: "moonshot_ai",
-  "perplexity-ai": "perplexity",
-  "x-ai": "x_ai"
-})
-
-/** The name of a provider's vendor in the conventions; a provider without a known vendor is named by its own id. */
-export const providerName = ({ id, vendor }: Pick<ConnectedProvider, "id" | "vendor">): string =>
-  vendor === undefined ? id : (conventionalNames[vendor] ?? vendor)
+import { type AnswerFacts, nameOf } from "./answer-facts.ts"
+import { conventionNames, type Conventions, operationName, providerName } from "./conventions.ts"
 
 /** The span of an attempt: its target and operation. */
-export const attemptSpan = ({ model, provider }: ModelTarget, operation: Operation) => ({
-  name: `${operationNames[operation]} ${model}`,
-  options: {
-    kind: "client",
-    attributes: {
-      "gen_ai.operation.name": operationNames[operation],
-      "gen_ai.provider.name": providerName(provider),
-      "gen_ai.request.model": model,
-      "app.provider.id": provider.id,
-      ...(provider.server === undefined
-        ? {}
-        : { "server.address": provider.server.address, "server.port": provider.server.port })
-    }
-  } as const
-})
+export const attemptSpan = (conventions: Conventions, target: ModelTarget, operation: Operation) => {
+  const { model, provider } = target
+  const name = operationName(conventions, operation, target)
+  return {
+    name: `${name} ${model}`,
+    options: {
+      kind: "client",
+      attributes: {
+        "gen_ai.operation.name": name,
+        "gen_ai.provider.name": providerName(conventions, provider),
+        "gen_ai.request.model": model,
+        "app.provider.id": provider.id,
+        ...(provider.server === undefined
+          ? {}
+          : { "server.address": provider.server.address, "server.port": provider.server.port })
+      }
+    } as const
+  }
+}
 
 /** Request members of either dialect that spans record: numbers and names, never prompts. */
 const recorded: ReadonlyArray<readonly [member: string, attribute: string, type: "number" | "string" | "boolean"]> = [
@@ -67,6 +44,9 @@ const recorded: ReadonlyArray<readonly [member: string, attribute: string, type:
   ["stream", "gen_ai.request.stream", "boolean"]
 ]
 
+/** Whether the conventions have a whole number, where they had any before. */
+const isWhole = (conventions: Conventions, member: string): boolean => conventions === "since" && member === "top_k"
+
 const memberOf = (value: unknown, name: string): unknown =>
   typeof value === "object" && value !== null ? (value as Json)[name] : undefined
 
@@ -77,13 +57,26 @@ const outputTypeOf = (body: Json): "json" | "text" | undefined => {
   return typeof format === "string" ? (format.startsWith("json") ? "json" : "text") : undefined
 }
 
+/** The effort of reasoning that a request asks for, in the form of any vendor. */
+const reasoningLevelOf = ({ output_config: config, reasoning, reasoning_effort: effort }: Json): string | undefined =>
+  nameOf(effort ?? memberOf(reasoning, "effort") ?? memberOf(config, "effort"))
+
+/** What only the latest conventions have of a request. */
+const describeMore = (span: Tracer.Span, body: Json): void => {
+  const level = reasoningLevelOf(body)
+  const previous = nameOf(body.previous_response_id)
+  if (level !== undefined) span.attribute(conventionNames.reasoningLevel.since, level)
+  if (previous !== undefined) span.attribute(conventionNames.previousResponse.since, previous)
+}
+
 /** Records the request in a span, unless the span is not sampled. */
-export const describeRequest = (span: Tracer.Span, dialect: string, body: Json): void => {
+export const describeRequest = (conventions: Conventions, span: Tracer.Span, dialect: string, body: Json): void => {
   if (!span.sampled) return
   span.attribute("app.dialect", dialect)
   for (const [member, attribute, type] of recorded) {
     const value = body[member]
-    if (typeof value === type) span.attribute(attribute, value)
+    if (typeof value !== type || (isWhole(conventions, member) && !Number.isInteger(value))) continue
+    span.attribute(attribute, value)
   }
   if (typeof body.n === "number" && body.n !== 1) span.attribute("gen_ai.request.choice.count", body.n)
   if (body.encoding_format === "float" || body.encoding_format === "base64") {
@@ -91,6 +84,7 @@ export const describeRequest = (span: Tracer.Span, dialect: string, body: Json):
   }
   const outputType = outputTypeOf(body)
   if (outputType !== undefined) span.attribute("gen_ai.output.type", outputType)
+  if (conventions === "since") describeMore(span, body)
 }
 
 /** The outcome of a call, as its span records it. */
@@ -119,8 +113,47 @@ export const exitOf = ({ errorType }: Pick<SettledCall, "errorType">): Exit.Exit
         })
       )
 
+/** The tokens of each modality that has some, and of text, where the provider reports any; each includes its cached ones. */
+export const modalitiesOf = (usage: TokenUsage) => {
+  const { media: given } = usage
+  if (given === undefined) return undefined
+  const found = media.map((medium) => ({
+    modality: medium as string,
+    input: (given[`${medium}Input`] ?? 0) + (given[`${medium}CacheRead`] ?? 0),
+    cacheRead: given[`${medium}CacheRead`] ?? 0,
+    output: given[`${medium}Output`] ?? 0
+  }))
+  const rest = (whole: number, of: "input" | "cacheRead" | "output") =>
+    found.reduce((left, tokens) => Math.max(0, left - tokens[of]), whole)
+  const text = {
+    modality: "text",
+    input: rest(usage.inputTokens, "input"),
+    cacheRead: rest(usage.cachedInputTokens, "cacheRead"),
+    output: rest(usage.outputTokens, "output")
+  }
+  return [text, ...found].filter(({ input, output }) => input > 0 || output > 0)
+}
+
+const describeModalities = (span: Tracer.Span, usage: TokenUsage): void => {
+  for (const { cacheRead, input, modality, output } of modalitiesOf(usage) ?? []) {
+    span.attribute(`gen_ai.usage.${modality}.input_tokens`, input)
+    if (cacheRead > 0) span.attribute(`gen_ai.usage.${modality}.cache_read.input_tokens`, cacheRead)
+    span.attribute(`gen_ai.usage.${modality}.output_tokens`, output)
+  }
+}
+
+/** The finish reasons; since the first release `error` stands for those that were expected and did not come. */
+const finishReasonsOf = (
+  conventions: Conventions,
+  { errorType, facts, method }: SettledCall
+): ReadonlyArray<string> => {
+  const reasons = facts?.finishReasons ?? []
+  const isMissing = reasons.length === 0 && (errorType !== undefined || method === "aborted")
+  return conventions === "since" && isMissing ? ["error"] : reasons
+}
+
 /** Records the response, its usage and its cost in a span. */
-export const describeSettlement = (span: Tracer.Span, settled: SettledCall): void => {
+export const describeSettlement = (conventions: Conventions, span: Tracer.Span, settled: SettledCall): void => {
   if (!span.sampled) return
   const { costNanoUsd, errorType, facts, firstChunkMs, method, reservationId, timeToFirstTokenMs, usage } = settled
   span.attribute("app.settlement.method", method)
@@ -131,12 +164,13 @@ export const describeSettlement = (span: Tracer.Span, settled: SettledCall): voi
   if (errorType !== undefined) span.attribute("error.type", errorType)
   if (facts?.id !== undefined) span.attribute("gen_ai.response.id", facts.id)
   if (facts?.model !== undefined) span.attribute("gen_ai.response.model", facts.model)
-  const reasons = facts?.finishReasons ?? []
+  const reasons = finishReasonsOf(conventions, settled)
   if (reasons.length > 0) span.attribute("gen_ai.response.finish_reasons", reasons)
   if (usage === undefined) return
   span.attribute("gen_ai.usage.input_tokens", usage.inputTokens)
   span.attribute("gen_ai.usage.output_tokens", usage.outputTokens)
   span.attribute("gen_ai.usage.cache_read.input_tokens", usage.cachedInputTokens)
-  span.attribute("gen_ai.usage.cache_creation.input_tokens", usage.cacheWriteTokens)
+  span.attribute(conventionNames.cacheWriteTokens[conventions], usage.cacheWriteTokens)
   span.attribute("gen_ai.usage.reasoning.output_tokens", usage.reasoningTokens)
+  if (conventions === "since") describeModalities(span, usage)
 }

@@ -3,7 +3,8 @@ import { type AvailableBudget } from "../../budgets/ledger/protocol-domain.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type TokenUsage } from "../formats/domain.ts"
 import { type Operation } from "../formats/domain.ts"
-import { operationNames, providerName } from "./call-spans.ts"
+import { modalitiesOf } from "./call-spans.ts"
+import { conventionNames, type Conventions, kindOf, operationName, providerName } from "./conventions.ts"
 import { boundedName } from "./model-names.ts"
 
 /** How the settled amount was determined. */
@@ -17,22 +18,26 @@ const tokenBoundaries = [
 const firstTokenBoundaries = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
 const overheadBoundaries = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1]
 
-const durationOf = (attributes: Readonly<Record<string, string>>) =>
-  Metric.histogram("gen_ai.client.operation.duration", {
+type Attributes = Readonly<Record<string, string>>
+
+const durationOf = (name: string, attributes: Attributes) =>
+  Metric.histogram(name, {
     description: "Duration of calls of providers",
     boundaries: secondsBoundaries,
     attributes: { ...attributes, unit: "s" }
   })
-const tokensOf = (attributes: Readonly<Record<string, string>>, type: "input" | "output") =>
-  Metric.histogram("gen_ai.client.token.usage", {
+const tokensOf = (name: string, attributes: Attributes) =>
+  Metric.histogram(name, {
     description: "Tokens that calls used",
     boundaries: tokenBoundaries,
-    attributes: { ...attributes, "gen_ai.token.type": type, unit: "{token}" }
+    attributes: { ...attributes, unit: "{token}" }
   })
-const firstTokenOf = (attributes: Readonly<Record<string, string>>) =>
-  Metric.histogram("gen_ai.server.time_to_first_token", {
+const tokenTotalOf = (name: string, description: string, attributes: Attributes) =>
+  Metric.counter(name, { description, attributes: { ...attributes, unit: "{token}" }, incremental: true })
+const firstBytesOf = (name: string, boundaries: ReadonlyArray<number>, attributes: Attributes) =>
+  Metric.histogram(name, {
     description: "Time until the first bytes of streamed answers of providers",
-    boundaries: firstTokenBoundaries,
+    boundaries,
     attributes: { ...attributes, unit: "s" }
   })
 const overhead = Metric.histogram("app.gateway.overhead", {
@@ -60,6 +65,7 @@ const denials = Metric.counter("app.gateway.denials", {
 
 /** A call that ended, as metrics record it. */
 export interface MeasuredCall {
+  readonly conventions: Conventions
   readonly operation: Operation
   readonly target: ModelTarget | undefined
   /** Undefined if the usage cannot be determined. */
@@ -83,30 +89,133 @@ overruns.updateUnsafe(0, defaultRegistry)
 const maxKnown = 1000
 
 /** Metrics by their attributes, cached because `Metric.withAttributes` would create them at every update. */
-const known = new Map<string, ReturnType<typeof seriesOf>>()
+const known = new Map<string, Series>()
 
-const seriesOf = (operation: Operation, { provider }: ModelTarget, model: string, errorType: string) => {
-  const attributes = {
-    "gen_ai.operation.name": operationNames[operation],
-    "gen_ai.provider.name": providerName(provider),
-    "gen_ai.request.model": model,
-    "app.provider.id": provider.id
-  }
+/** The metrics of calls of one kind at one target. */
+interface Series {
+  duration(seconds: number): void
+  firstBytes(seconds: number): void
+  /** The usage is undefined where none is known. */
+  tokens(usage: TokenUsage | undefined): void
+}
+
+const observing =
+  (metric: Metric.Metric<number, unknown>) =>
+  (value: number): void =>
+    metric.updateUnsafe(value, defaultRegistry)
+
+const seriesBefore = (attributes: Attributes, ofDuration: Attributes): Series => {
+  const tokenType = conventionNames.tokenType.before
+  const input = tokensOf(conventionNames.inputTokens.before, { ...attributes, [tokenType]: "input" })
+  const output = tokensOf(conventionNames.outputTokens.before, { ...attributes, [tokenType]: "output" })
   return {
-    duration: durationOf(errorType === "" ? attributes : { ...attributes, "error.type": errorType }),
-    input: tokensOf(attributes, "input"),
-    output: tokensOf(attributes, "output"),
-    firstToken: firstTokenOf(attributes)
+    duration: observing(durationOf(conventionNames.operationDuration.before, ofDuration)),
+    firstBytes: observing(firstBytesOf(conventionNames.firstChunk.before, firstTokenBoundaries, attributes)),
+    tokens: (usage) => {
+      if (usage === undefined) return
+      input.updateUnsafe(usage.inputTokens, defaultRegistry)
+      output.updateUnsafe(usage.outputTokens, defaultRegistry)
+    }
   }
 }
 
-const seriesFor = (operation: Operation, target: ModelTarget, errorType = "") => {
+const unknownModality = "unknown"
+
+/** The totals of tokens of calls of models by modality, each made when it is first needed. */
+const totalsOf = (attributes: Attributes) => {
+  const made = new Map<string, ReturnType<typeof totalsAt>>()
+  return (modality: string) => {
+    let found = made.get(modality)
+    if (found === undefined) made.set(modality, (found = totalsAt(modality, attributes)))
+    return found
+  }
+}
+
+const totalsAt = (modality: string, shared: Attributes) => {
+  const attributes = { ...shared, [conventionNames.tokenModality.since]: modality }
+  const total = (name: string, description: string) => observing(tokenTotalOf(name, description, attributes))
+  return {
+    input: total(conventionNames.inputTotal.since, "Input tokens of calls of models"),
+    output: total(conventionNames.outputTotal.since, "Output tokens of calls of models"),
+    cacheRead: total(conventionNames.cacheReadTotal.since, "Input tokens that providers' caches had"),
+    cacheWrite: total(conventionNames.cacheWriteTotal.since, "Input tokens written into providers' caches"),
+    reasoning: total(conventionNames.reasoningTotal.since, "Output tokens that are reasoning")
+  }
+}
+
+const inferenceSeries = (attributes: Attributes, ofDuration: Attributes): Series => {
+  const input = tokensOf(conventionNames.inputTokens.since, attributes)
+  const output = tokensOf(conventionNames.outputTokens.since, attributes)
+  const totals = totalsOf(attributes)
+  return {
+    duration: observing(durationOf(conventionNames.inferenceDuration.since, ofDuration)),
+    firstBytes: observing(firstBytesOf(conventionNames.firstChunk.since, secondsBoundaries, attributes)),
+    tokens: (usage) => {
+      if (usage === undefined) {
+        // An answer without a usage is counted, too, so that rates of calls and of tokens have the same series.
+        totals(unknownModality).input(0)
+        return totals(unknownModality).output(0)
+      }
+      input.updateUnsafe(usage.inputTokens, defaultRegistry)
+      output.updateUnsafe(usage.outputTokens, defaultRegistry)
+      const whole = { input: usage.inputTokens, cacheRead: usage.cachedInputTokens, output: usage.outputTokens }
+      const parts = modalitiesOf(usage) ?? [{ modality: unknownModality, ...whole }]
+      for (const part of parts) {
+        const of = totals(part.modality)
+        of.input(part.input)
+        of.output(part.output)
+        of.cacheRead(part.cacheRead)
+      }
+      // Reasoning is text, and so is what is written into a cache as far as a provider says.
+      const rest = totals(parts[0]?.modality ?? unknownModality)
+      rest.cacheWrite(usage.cacheWriteTokens)
+      rest.reasoning(usage.reasoningTokens)
+    }
+  }
+}
+
+const embeddingsSeries = (attributes: Attributes, ofDuration: Attributes): Series => {
+  const input = tokensOf(conventionNames.embeddingsTokens.since, attributes)
+  return {
+    duration: observing(durationOf(conventionNames.embeddingsDuration.since, ofDuration)),
+    firstBytes: () => {},
+    tokens: (usage) => {
+      if (usage !== undefined) input.updateUnsafe(usage.inputTokens, defaultRegistry)
+    }
+  }
+}
+
+const otherSeries = (_: Attributes, ofDuration: Attributes): Series => ({
+  duration: observing(durationOf(conventionNames.operationDuration.since, ofDuration)),
+  firstBytes: () => {},
+  tokens: () => {}
+})
+
+const seriesSince = { inference: inferenceSeries, embeddings: embeddingsSeries, operation: otherSeries } as const
+
+/** What a call is, and where it went, as its metrics name it. */
+interface MeasuredAttempt {
+  readonly conventions: Conventions
+  readonly operation: Operation
+  readonly target: ModelTarget
+}
+
+const seriesFor = ({ conventions, operation, target }: MeasuredAttempt, errorType = ""): Series => {
   const model = boundedName(target)
-  const key = `${operation} ${target.provider.id} ${providerName(target.provider)} ${errorType} ${model}`
+  const { provider } = target
+  const key = `${conventions} ${operation} ${provider.id} ${providerName(conventions, provider)} ${errorType} ${model}`
   let found = known.get(key)
   if (found === undefined) {
+    const attributes = {
+      "gen_ai.operation.name": operationName(conventions, operation, target),
+      "gen_ai.provider.name": providerName(conventions, provider),
+      "gen_ai.request.model": model,
+      "app.provider.id": provider.id
+    }
+    const ofDuration = errorType === "" ? attributes : { ...attributes, "error.type": errorType }
+    const make = conventions === "before" ? seriesBefore : seriesSince[kindOf(operation)]
     if (known.size === maxKnown) known.clear()
-    known.set(key, (found = seriesOf(operation, target, model, errorType)))
+    known.set(key, (found = make(attributes, ofDuration)))
   }
   return found
 }
@@ -121,13 +230,13 @@ const settlements: Readonly<Record<SettleMethod | "released", Metric.Counter<num
 
 /** Counts a settled call. An attempt without a response was recorded when it failed. */
 export const measured = (call: MeasuredCall): void => {
-  const { attemptMs, errorType, latencyMs, method, operation, target, timeToFirstTokenMs, upstreamMs, usage } = call
+  const { attemptMs, conventions, errorType, latencyMs, method, operation, target } = call
+  const { timeToFirstTokenMs, upstreamMs, usage } = call
   if (target !== undefined && usage !== undefined) {
-    const { duration, firstToken, input, output } = seriesFor(operation, target, errorType)
-    duration.updateUnsafe(attemptMs / 1000, defaultRegistry)
-    input.updateUnsafe(usage.inputTokens, defaultRegistry)
-    output.updateUnsafe(usage.outputTokens, defaultRegistry)
-    if (timeToFirstTokenMs !== undefined) firstToken.updateUnsafe(timeToFirstTokenMs / 1000, defaultRegistry)
+    const series = seriesFor({ conventions, operation, target }, errorType)
+    series.duration(attemptMs / 1000)
+    series.tokens(usage)
+    if (timeToFirstTokenMs !== undefined) series.firstBytes(timeToFirstTokenMs / 1000)
   }
   overhead.updateUnsafe(Math.max(0, latencyMs - upstreamMs) / 1000, defaultRegistry)
   settlements[method].updateUnsafe(1, defaultRegistry)
@@ -135,12 +244,11 @@ export const measured = (call: MeasuredCall): void => {
 }
 
 /** Records an attempt that was sent and got no response. */
-export const attemptMeasured = (
-  operation: Operation,
-  target: ModelTarget,
-  errorType: string,
-  durationMs: number
-): void => seriesFor(operation, target, errorType).duration.updateUnsafe(durationMs / 1000, defaultRegistry)
+export const attemptMeasured = (attempt: MeasuredAttempt, errorType: string, durationMs: number): void => {
+  const series = seriesFor(attempt, errorType)
+  series.duration(durationMs / 1000)
+  series.tokens(undefined)
+}
 
 /** Counts a reservation that cost nothing. */
 export const released = (): void => settlements.released.updateUnsafe(1, defaultRegistry)

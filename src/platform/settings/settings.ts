@@ -294,6 +294,11 @@ const settings = {
   "Telemetry:ServiceName": setting(text, "application-manager", "Name of the service in telemetry"),
   "Telemetry:Otlp:Endpoint": optional(address, "OpenTelemetry collector (OTLP over HTTP)"),
   "Telemetry:Otlp:Headers": optional(headerListSecret, "Headers for the collector"),
+  "Telemetry:SemconvStabilityOptIn": setting(
+    list(text),
+    [],
+    "Opt-ins of OpenTelemetry's conventions: `gen_ai_latest_experimental` for the names of the gateway's telemetry in the first release of those for generative AI; others have no effect"
+  ),
   "Telemetry:Prometheus:Enabled": setting(flag, inDevelopment, "Serve /metrics"),
   "Logging:Level": setting(
     choice("Trace", "Debug", "Info", "Warn", "Error", "None"),
@@ -314,7 +319,8 @@ export const settingsTable: SettingsTable = settings
 export const settingAliases: Readonly<Record<string, keyof typeof settings>> = {
   APPLICATION_MANAGER_API_KEY: "Api:ApiKey",
   DATABASE_URL: "Database:Url",
-  OTEL_EXPORTER_OTLP_ENDPOINT: "Telemetry:Otlp:Endpoint"
+  OTEL_EXPORTER_OTLP_ENDPOINT: "Telemetry:Otlp:Endpoint",
+  OTEL_SEMCONV_STABILITY_OPT_IN: "Telemetry:SemconvStabilityOptIn"
 }
 
 type Head<Key> = Key extends `${infer Section}:${string}` ? Section : Key

@@ -52,7 +52,8 @@ const makeMeter = (clock: Clock.Clock) => {
       bound: boundOf(openAiChat, body, 100),
       timeoutSeconds: 600,
       metadata: undefined,
-      traceId: undefined
+      traceId: undefined,
+      conventions: "before"
     },
     clock,
     counts

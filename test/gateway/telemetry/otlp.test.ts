@@ -7,6 +7,7 @@ import { makeOtlpReceiver } from "../../support/otlp-receiver.ts"
 import { json, type ProviderStandIn, sse, startProvider } from "../../support/provider.ts"
 import { startService } from "../../support/service.ts"
 import { anthropicVendor, openAiVendor, used } from "../../support/vendors.ts"
+import { conventionNames } from "#src/gateway/telemetry/conventions.ts"
 
 const question = "What was the secret word?"
 const messages = [{ role: "user", content: question }]
@@ -20,7 +21,9 @@ const server = ({ url }: ProviderStandIn) => {
 
 /** A service whose telemetry goes to a collector, used until it has sent everything. */
 const exported = Effect.fnUntraced(function* (
-  standIns: Readonly<Record<"openai" | "anthropic" | "down" | "broken", ProviderStandIn>>
+  standIns: Readonly<Record<"openai" | "anthropic" | "down" | "broken", ProviderStandIn>>,
+  environment: Record<string, string> = {},
+  prefix: string = "otlp"
 ) {
   const receiver = yield* makeOtlpReceiver()
   const telemetry = Telemetry.layer({
@@ -31,21 +34,21 @@ const exported = Effect.fnUntraced(function* (
     environment: "Test"
   })
   yield* Effect.gen(function* () {
-    const service = yield* Effect.flatMap(makeDatabase, startService)
+    const service = yield* startService(yield* makeDatabase, environment)
     yield* configure(
       service,
       [
-        provider("otlp-openai", standIns.openai),
-        provider("otlp-down", standIns.down),
-        provider("otlp-broken", standIns.broken),
-        { id: "otlp-anthropic", dialect: "anthropic", baseUrl: standIns.anthropic.url }
+        provider(`${prefix}-openai`, standIns.openai),
+        provider(`${prefix}-down`, standIns.down),
+        provider(`${prefix}-broken`, standIns.broken),
+        { id: `${prefix}-anthropic`, dialect: "anthropic", baseUrl: standIns.anthropic.url }
       ],
       [
-        model("gpt", ["otlp-openai"]),
-        model("vectors", ["otlp-openai"], { kind: "embedding" }),
-        model("claude", ["otlp-anthropic"]),
-        model("flaky", ["otlp-down", "otlp-openai"]),
-        model("cut", ["otlp-broken"])
+        model("gpt", [`${prefix}-openai`]),
+        model("vectors", [`${prefix}-openai`], { kind: "embedding" }),
+        model("claude", [`${prefix}-anthropic`]),
+        model("flaky", [`${prefix}-down`, `${prefix}-openai`]),
+        model("cut", [`${prefix}-broken`])
       ]
     )
     const { key } = yield* spender(service, [{ limit: 1 }])
@@ -175,5 +178,108 @@ it.live("calls are exported under the names of OpenTelemetry's conventions for g
       ["provider_usage", "estimated", "released"]
     )
     assert.notInclude(receiver.everything(), question)
+  }).pipe(Effect.scoped)
+)
+
+const optedIn = { OTEL_SEMCONV_STABILITY_OPT_IN: "http,gen_ai_latest_experimental" }
+
+/** What only the conventions before their first release have. */
+const earlier = [
+  conventionNames.cacheWriteTokens.before,
+  conventionNames.inputTokens.before,
+  conventionNames.firstChunk.before,
+  "gen_ai.client.operation.duration",
+  "gen_ai.token.type"
+]
+
+it.live("calls are exported under the names of the first release with the opt-in, and under no earlier ones", () =>
+  Effect.gen(function* () {
+    const openai = yield* startProvider(openAiVendor)
+    const anthropic = yield* startProvider(anthropicVendor)
+    const down = yield* startProvider((_, response) => json(response, 503, { error: { message: question } }))
+    const broken = yield* startProvider((_, response) => {
+      sse(response, [{ id: "c", model: "cut-1", choices: [{ index: 0, delta: { content: "It is" } }] }])
+      response.end()
+    })
+    const receiver = yield* exported({ openai, anthropic, down, broken }, optedIn, "later")
+    const spans = receiver.spans().filter(({ attributes }) => "gen_ai.operation.name" in attributes)
+    const named = (name: string) => spans.filter((span) => span.name === name)
+    const [whole] = named("chat gpt")
+    assert.deepInclude(whole?.attributes, {
+      ...server(openai),
+      "gen_ai.operation.name": "chat",
+      "gen_ai.provider.name": "later-openai",
+      "gen_ai.request.model": "gpt",
+      "gen_ai.usage.input_tokens": used.input,
+      "gen_ai.usage.cache_read.input_tokens": used.cached,
+      "gen_ai.usage.cache_write.input_tokens": 0,
+      "gen_ai.usage.reasoning.output_tokens": used.reasoning
+    })
+    const [cut] = named("chat cut")
+    assert.deepInclude(cut?.attributes, {
+      "error.type": "502",
+      "gen_ai.response.finish_reasons": { values: [{ stringValue: "error" }] }
+    })
+
+    // Other services of this process are measured by the earlier names, at providers of other ids.
+    const metrics = receiver.metrics()
+    const pointsOf = (name: string) =>
+      metrics
+        .filter((metric) => metric.name === name)
+        .flatMap(({ points, unit }) => points.map((point): Record<string, unknown> => ({ ...point, unit })))
+        .filter((point) => String(point["app.provider.id"]).startsWith("later-"))
+    const at = (id: string, members: object = {}) => ({
+      "gen_ai.operation.name": "chat",
+      "gen_ai.provider.name": id,
+      "gen_ai.request.model": "gpt",
+      "app.provider.id": id,
+      ...members
+    })
+    const durations = pointsOf("gen_ai.client.inference.duration")
+    assert.deepInclude(durations, at("later-openai", { unit: "s" }))
+    assert.deepInclude(durations, at("later-down", { "gen_ai.request.model": "flaky", "error.type": "503", unit: "s" }))
+    const vectors = { "gen_ai.operation.name": "embeddings", "gen_ai.request.model": "vectors" }
+    assert.deepInclude(pointsOf("gen_ai.client.embeddings.duration"), at("later-openai", { ...vectors, unit: "s" }))
+    assert.deepInclude(
+      pointsOf("gen_ai.client.embeddings.operation.input_tokens"),
+      at("later-openai", { ...vectors, unit: "{token}" })
+    )
+    assert.deepInclude(pointsOf("gen_ai.client.inference.time_to_first_chunk"), at("later-openai", { unit: "s" }))
+    for (const name of [
+      "gen_ai.client.inference.operation.input_tokens",
+      "gen_ai.client.inference.operation.output_tokens"
+    ]) {
+      assert.deepInclude(pointsOf(name), at("later-openai", { unit: "{token}" }))
+    }
+    for (const name of ["input_tokens", "output_tokens", "cache_read.input_tokens", "reasoning.output_tokens"]) {
+      const points = pointsOf(`gen_ai.client.inference.usage.${name}`)
+      assert.deepInclude(points, at("later-openai", { "gen_ai.token.modality": "unknown", unit: "{token}" }), name)
+    }
+    // An attempt without an answer counts as no tokens.
+    assert.isTrue(
+      pointsOf("gen_ai.client.inference.usage.input_tokens").some((point) => point["app.provider.id"] === "later-down")
+    )
+    for (const name of earlier) assert.lengthOf(pointsOf(name), 0, name)
+    const everything = JSON.stringify(spans.map(({ attributes }) => attributes))
+    assert.notInclude(everything, conventionNames.cacheWriteTokens.before)
+    assert.notInclude(receiver.everything(), question)
+  }).pipe(Effect.scoped)
+)
+
+it.live("calls have no names of the first release without the opt-in", () =>
+  Effect.gen(function* () {
+    const openai = yield* startProvider(openAiVendor)
+    const anthropic = yield* startProvider(anthropicVendor)
+    const receiver = yield* exported(
+      { openai, anthropic, down: openai, broken: openai },
+      { OTEL_SEMCONV_STABILITY_OPT_IN: "http" }
+    )
+    const spans = JSON.stringify(receiver.spans())
+    assert.include(spans, conventionNames.cacheWriteTokens.before)
+    for (const { before, since } of Object.values(conventionNames)) {
+      if (since !== null && since !== before) assert.notInclude(spans, `"${since}"`)
+    }
+    const metrics = JSON.stringify(receiver.metrics())
+    for (const name of earlier.slice(1)) assert.include(metrics, `"${name}"`)
   }).pipe(Effect.scoped)
 )

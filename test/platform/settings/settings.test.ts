@@ -231,12 +231,14 @@ describe("environment variables", () => {
       const aliases = {
         DATABASE_URL: "postgres://alias",
         APPLICATION_MANAGER_API_KEY: "alias",
-        OTEL_EXPORTER_OTLP_ENDPOINT: "http://localhost:4318"
+        OTEL_EXPORTER_OTLP_ENDPOINT: "http://localhost:4318",
+        OTEL_SEMCONV_STABILITY_OPT_IN: "http/dup, gen_ai_latest_experimental"
       }
       const aliased = yield* settingsFrom({ environment: aliases })
       assert.strictEqual(Redacted.value(Option.getOrThrow(aliased.database.url)), "postgres://alias")
       assert.strictEqual(Redacted.value(Option.getOrThrow(aliased.api.apiKey)), "alias")
       assert.strictEqual(Option.getOrThrow(aliased.telemetry.otlp.endpoint).host, "localhost:4318")
+      assert.deepStrictEqual(aliased.telemetry.semconvStabilityOptIn, ["http/dup", "gen_ai_latest_experimental"])
       assert.strictEqual(aliased.sources.get("Database:Url"), "environment DATABASE_URL")
 
       const named = yield* settingsFrom({
