@@ -303,7 +303,7 @@ export class UsageMeter {
 
   /**
    * A usage with the time that the last request took, where that is charged: from when it was sent to the end of its answer,
-   * at least a millisecond and at most the time that was held. What a caller was told of it does not change any more.
+   * at least a millisecond and at most the time that was held. What an answer named of it does not change any more.
    */
   private withTime(usage: TokenUsage): TokenUsage {
     if (!this.isTimed) return usage

@@ -5,6 +5,16 @@ import { noUsage, operations } from "#src/gateway/formats/domain.ts"
 import { describeRequest, describeSettlement, modalitiesOf } from "#src/gateway/telemetry/call-spans.ts"
 import { conventionsOf, kindOf, latestOptIn, operationName, providerName } from "#src/gateway/telemetry/conventions.ts"
 
+/** A provider at a host. */
+const at = (address: string, vendor?: string, platform?: "direct" | "azure") => ({
+  id: "own",
+  vendor,
+  platform,
+  server: { address, port: 443 }
+})
+
+const target = (dialect: "openai" | "gemini") => ({ provider: { speaks: spokenDialects[dialect] } }) as never
+
 describe("the conventions of telemetry", () => {
   it("are those of before their first release unless the list of opt-ins has theirs", () => {
     for (const none of [[], ["http", "database/dup"], ["gen_ai"], ["GEN_AI_LATEST_EXPERIMENTAL"]]) {
@@ -14,12 +24,6 @@ describe("the conventions of telemetry", () => {
   })
 
   it("name a provider by its vendor, and since the release by the cloud that serves it", () => {
-    const at = (address: string, vendor?: string, platform?: "direct" | "azure") => ({
-      id: "own",
-      vendor,
-      platform,
-      server: { address, port: 443 }
-    })
     const cases = [
       [at("api.openai.com", "openai"), "openai", "openai"],
       [at("api.anthropic.com", "anthropic"), "anthropic", "anthropic"],
@@ -47,7 +51,6 @@ describe("the conventions of telemetry", () => {
   })
 
   it("name the operation of Google's API as its method since the release, and all others alike", () => {
-    const target = (dialect: "openai" | "gemini") => ({ provider: { speaks: spokenDialects[dialect] } }) as never
     for (const operation of operations) {
       const name = operationName("before", operation, target("openai"))
       assert.strictEqual(operationName("before", operation, target("gemini")), name)

@@ -192,6 +192,15 @@ const earlier = [
   "gen_ai.token.type"
 ]
 
+/** The attributes of a metric of calls of a provider. */
+const at = (id: string, members: object = {}) => ({
+  "gen_ai.operation.name": "chat",
+  "gen_ai.provider.name": id,
+  "gen_ai.request.model": "gpt",
+  "app.provider.id": id,
+  ...members
+})
+
 it.live("calls are exported under the names of the first release with the opt-in, and under no earlier ones", () =>
   Effect.gen(function* () {
     const openai = yield* startProvider(openAiVendor)
@@ -228,13 +237,6 @@ it.live("calls are exported under the names of the first release with the opt-in
         .filter((metric) => metric.name === name)
         .flatMap(({ points, unit }) => points.map((point): Record<string, unknown> => ({ ...point, unit })))
         .filter((point) => String(point["app.provider.id"]).startsWith("later-"))
-    const at = (id: string, members: object = {}) => ({
-      "gen_ai.operation.name": "chat",
-      "gen_ai.provider.name": id,
-      "gen_ai.request.model": "gpt",
-      "app.provider.id": id,
-      ...members
-    })
     const durations = pointsOf("gen_ai.client.inference.duration")
     assert.deepInclude(durations, at("later-openai", { unit: "s" }))
     assert.deepInclude(durations, at("later-down", { "gen_ai.request.model": "flaky", "error.type": "503", unit: "s" }))
