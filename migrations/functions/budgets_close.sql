@@ -45,6 +45,9 @@ BEGIN
       SELECT v.ordinality::integer FROM unnest(verdicts) WITH ORDINALITY v
       WHERE v.verdict NOT IN ('done', 'same', 'replay')));
   END IF;
+  IF EXISTS (SELECT FROM unnest(requests) q WHERE q.price_terms->>'hold' = 'over') THEN
+    PERFORM gateway_break_bounds(moment, requests, verdicts);
+  END IF;
   IF written.earliest IS NOT NULL THEN PERFORM usage_keep_bills(written.batch, written.earliest); END IF;
 
   -- 4. Answer.

@@ -1,3 +1,4 @@
+import { BrokenBoundsApi } from "./broken-bounds/api.ts"
 import { LlmAdminApi } from "./configuration/api.ts"
 import { WorkloadApi } from "./credentials/api.ts"
 import { TranscriptsApi } from "./transcripts/api.ts"
@@ -5,4 +6,4 @@ import { LlmApi, LlmCallsApi } from "./wire/native/api.ts"
 
 export { withCompatibility } from "./wire/document-api.ts"
 
-export const groups = [LlmApi, LlmCallsApi, LlmAdminApi, TranscriptsApi, WorkloadApi] as const
+export const groups = [LlmApi, LlmCallsApi, LlmAdminApi, TranscriptsApi, BrokenBoundsApi, WorkloadApi] as const

@@ -8,6 +8,8 @@ import { MessageBatches } from "./batches/message-batches.ts"
 import { BatchPollerLayer } from "./batches/poller.ts"
 import { BatchesRepository } from "./batches/repository.ts"
 import { Batches } from "./batches/service.ts"
+import { BrokenBoundsHandlers } from "./broken-bounds/handlers.ts"
+import { BrokenBounds } from "./broken-bounds/service.ts"
 import { LlmAdminHandlers } from "./configuration/handlers.ts"
 import { GatewayConfiguration } from "./configuration/service.ts"
 import { RequestIds } from "./conversations/request-ids.ts"
@@ -80,7 +82,7 @@ export const layer = Layer.mergeAll(
       TurnStates.layer
     )
   ),
-  Layer.provideMerge(Bulkheads.layer)
+  Layer.provideMerge(Layer.merge(Bulkheads.layer, BrokenBounds.layer))
 )
 
 export const handlers = Layer.mergeAll(
@@ -88,6 +90,7 @@ export const handlers = Layer.mergeAll(
   LlmCallsHandlers,
   LlmAdminHandlers,
   TranscriptsHandlers,
+  BrokenBoundsHandlers,
   WorkloadHandlers
 )
 

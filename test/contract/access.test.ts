@@ -71,6 +71,9 @@ const systemOperations = new Set([
   "llmAdmin.putCatalogue",
   "llmAdmin.catalogueVersions",
   "llmAdmin.reload",
+  "brokenBounds.list",
+  "brokenBounds.get",
+  "brokenBounds.update",
   "gatewayContents.get",
   "reconciliation.list",
   "reconciliation.refresh"

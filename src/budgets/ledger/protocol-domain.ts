@@ -181,6 +181,8 @@ export interface PriceTerms {
   readonly units?: ReadonlyArray<UnitTerms>
   /** Where the time of a GPU is charged: the time of the call at its provider, and how many calls run on one at once. */
   readonly gpu?: { readonly upstreamMs: number; readonly slots: number }
+  /** Whether more was charged than was held for it under a hard cap. */
+  readonly hold?: "over"
   /** Of a provider that is to report its cost: whether it did, and the charge is that. */
   readonly cost?: "reported" | "unreported"
   /** The parts of the tokens that other models read and wrote, and what these cost. */

@@ -88,6 +88,18 @@ export const ProviderHealthReport = Schema.Struct({
   latencyMs: Milliseconds.annotate({ examples: [412] }),
   lastError: Schema.NullOr(Schema.String).annotate({ examples: [null] }),
   checkedAt: Schema.NullOr(Instant),
+  brokenBounds: Schema.Array(
+    Schema.Struct({
+      id: Uuid,
+      model: Schema.String.annotate({ examples: ["gpt-4o"] }),
+      operation: Schema.String.annotate({ examples: ["chat"] }),
+      since: Instant
+    }).annotate({ identifier: "ProviderBrokenBound" })
+  ).annotate({
+    description:
+      "Kinds of calls that were charged more than was held for them, and are refused under hard caps until an operator acknowledges it",
+    examples: [[]]
+  }),
   credential: Schema.NullOr(CredentialHealth).annotate({
     description: "Null where it has a key, or nothing",
     examples: [null]

@@ -33,6 +33,9 @@ export interface Estimate {
   readonly tokens: number
   /** Whether the usual service is to be asked for where the caller asked for none. */
   readonly pinsService: boolean
+  /** Whether a hard cap in money, or in tokens, relies on it. */
+  readonly isHardMoney: boolean
+  readonly isHardTokens: boolean
 }
 
 /** What the maximum cost of a call depends on. */
@@ -122,7 +125,9 @@ const estimateWith = (
       }
     ),
     tokens: inputTokens + all,
-    pinsService
+    pinsService,
+    isHardMoney: constraints.byHardMoney,
+    isHardTokens: constraints.byHardTokens === true
   }
 }
 

@@ -509,7 +509,8 @@ export class UsageMeter {
     usage: TokenUsage | undefined,
     method: SettleMethod | "released",
     status: number | null,
-    now: number
+    now: number,
+    isOver: boolean = false
   ): CallDetails {
     const { call, target } = this
     const rates = target?.rates ?? null
@@ -522,7 +523,8 @@ export class UsageMeter {
       usage,
       method,
       rates: rates === null || usage?.reportedCost?.nanoUsd !== undefined ? null : ratesText(rates, usage),
-      priceTerms: usage && method !== "released" ? priceTermsOf(rates, usage, this.tableOf) : undefined,
+      priceTerms:
+        usage && method !== "released" ? withHold(priceTermsOf(rates, usage, this.tableOf), isOver) : undefined,
       catalogueVersion: call.catalogueVersion,
       latencyMs: now - this.startedAt,
       upstreamLatencyMs: this.upstreamMs(now),
@@ -534,6 +536,14 @@ export class UsageMeter {
       metadata: call.metadata,
       traceId: call.traceId
     }
+  }
+
+  /** Whether a charge exceeds what a hard cap relies on. */
+  private exceedsHold({ costNanoUsd, tokens }: Settlement): boolean {
+    const { reservation } = this.state
+    const { isHardMoney = false, isHardTokens = false } = this.estimated ?? {}
+    if (reservation === undefined) return false
+    return (isHardMoney && costNanoUsd > reservation.amountNanoUsd) || (isHardTokens && tokens > reservation.tokens)
   }
 
   private endSpan(settled?: SettledCall): void {
@@ -593,7 +603,7 @@ export class UsageMeter {
   ): void {
     const { facts, firstChunkMs, now, target, timeToFirstTokenMs } = this
     const { costNanoUsd } = settlement
-    const details = this.details(usage, method, status, now)
+    const details = this.details(usage, method, status, now, this.exceedsHold(settlement))
     const reservation = this.step(step)
     // Before anything that may fail: nothing else would close it any more.
     if (settle === undefined) reservation.settle(settlement, details)
@@ -654,6 +664,10 @@ export const ratesText = (table: RateTable, usage: TokenUsage | undefined): stri
     typeof rate === "bigint" ? String(rate) : rate
   )
 }
+
+/** The terms of a charge, with whether it exceeds what was held. */
+const withHold = (terms: PriceTerms | undefined, isOver: boolean): PriceTerms | undefined =>
+  isOver ? { ...terms, hold: "over" } : terms
 
 /** What the charge of a usage was made by besides its rates and tokens of text; undefined where there is nothing. */
 export const priceTermsOf = (table: RateTable | null, usage: TokenUsage, tableOf: TableOf): PriceTerms | undefined => {

@@ -8,8 +8,9 @@ import { databaseDeadline, withoutDeadline } from "../../platform/http/deadline.
 import { CurrentRequest, type RequestInfo } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
+import { BrokenBounds } from "../broken-bounds/service.ts"
 import { type Betas, betasOf } from "../catalog/betas.ts"
-import { ProviderTimeout } from "../configuration/domain.ts"
+import { CostUnbounded, ProviderTimeout } from "../configuration/domain.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
 import { RequestIds } from "../conversations/request-ids.ts"
@@ -94,6 +95,7 @@ export class CallPipeline extends Context.Service<
     CallPipeline,
     Effect.gen(function* () {
       const admission = yield* Admission
+      const bounds = yield* BrokenBounds
       const budgets = yield* AvailableBudgets
       const cache = yield* ResponseCache
       const savings = yield* CacheSavings
@@ -217,12 +219,16 @@ export class CallPipeline extends Context.Service<
         let estimate: Estimate | undefined
         let before: Candidate | undefined
         let omitted: RoutedAnswer["omitted"] = {}
-        let untranslatable: GatewayError | undefined
+        let refused: GatewayError | undefined
         for (const candidate of candidates) {
           const { target } = candidate
-          if (before !== undefined) fellBack(before.target.provider.id, target.provider.id)
           const subject = subjectAt(caller.subject, candidate)
           const constraints = yield* constraintsOf(subject, caller)
+          if (constraints.byHard && bounds.isOver(target, call.format.operation)) {
+            refused ??= boundBroken(target)
+            continue
+          }
+          if (before !== undefined) fellBack(before.target.provider.id, target.provider.id)
           // Other caps may apply to another provider, or to another model; an earlier reservation moves there.
           if (before !== undefined && (!meter.isReservedFor(target) || before.model !== candidate.model)) {
             isAdmitted = false
@@ -246,7 +252,7 @@ export class CallPipeline extends Context.Service<
             const written = yield* Effect.result(providerRequest(call, target, estimate, omissions))
             // Another target may have an API that the request can be translated to.
             if (written._tag === "Failure") {
-              untranslatable ??= written.failure
+              refused ??= written.failure
               break
             }
             const omits = betas.unbounded.length > 0 && (yield* constraintsOf(subject, caller)).byHard
@@ -285,7 +291,7 @@ export class CallPipeline extends Context.Service<
           }
         }
         meter.release()
-        if (last === undefined) return yield* untranslatable ?? noTarget(resolved)
+        if (last === undefined) return yield* refused ?? noTarget(resolved)
         return yield* providerError(last.failure, last.provider, omitted)
       })
 
@@ -354,6 +360,8 @@ export class CallPipeline extends Context.Service<
         }
         const { caller } = call
         const constraints = yield* constraintsOf(subjectAt(caller.subject, first), caller)
+        const isOver = ({ target }: Candidate) => bounds.isOver(target, call.format.operation)
+        if (constraints.byHard && candidates.every(isOver)) return yield* boundBroken(first.target)
         const bound = yield* estimateOf({ ...terms, constraints })
         return { ...bound, model: model.id, caps: [...caps.values()] }
       }, inTime)
@@ -519,6 +527,12 @@ const noTarget = ({ gateway, model }: ResolvedCall): GatewayError => {
       ? `The quotas of the subscriptions at ${providers.join(", ")} are used up, and their overage is denied.`
       : "No provider of this model can do this."
   return gatewayError(new Overloaded({ detail }), { code: "provider-unavailable", headers: retryAfter(30) })
+}
+
+/** Why a target takes no call under a hard cap: what was held for one was not enough. */
+const boundBroken = ({ model, provider }: ModelTarget): GatewayError => {
+  const detail = `${provider.id} charged a call of ${model} more than was held for it, and a hard cap applies. An operator has to acknowledge it.`
+  return gatewayError(new CostUnbounded({ detail }))
 }
 
 const outOfTime = gatewayError(new ProviderTimeout({ detail: "The call took longer than the gateway waits." }))

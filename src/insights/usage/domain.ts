@@ -186,6 +186,9 @@ const PriceTerms = Schema.Struct({
       slots: Schema.Int.annotate({ description: "How many calls run on a GPU at once", examples: [8] })
     })
   ).annotate({ description: "Where the time of a GPU was charged, in the place of tokens" }),
+  hold: Schema.optionalKey(Schema.Literal("over")).annotate({
+    description: "Whether more was charged than was held for it under a hard cap, in money or in tokens"
+  }),
   cost: Schema.optionalKey(Schema.Literals(["reported", "unreported"])).annotate({
     description: "Of a provider that is to report its cost: whether it did, and that was charged"
   }),

@@ -1,6 +1,17 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { ask, asks, configure, counters, model, provider, readAll, spender, usageRows } from "../../support/gateway.ts"
+import {
+  acknowledgeBounds,
+  ask,
+  asks,
+  configure,
+  counters,
+  model,
+  provider,
+  readAll,
+  spender,
+  usageRows
+} from "../../support/gateway.ts"
 import { assertNoDrift } from "../../support/plans.ts"
 import { json, type ReceivedRequest, sse, startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
@@ -512,6 +523,8 @@ layer(sharedServiceLayer, options)("the cost that a provider reports", (it) => {
       assert.strictEqual(row.cost, 700_000_000)
       const [counter] = yield* counters(service, tenantId)
       assert.deepStrictEqual(counter, { spent: "700000000", reserved: "0" })
+      assert.strictEqual((yield* ask(service, key, { max_tokens: 100 })).status, 403)
+      yield* acknowledgeBounds(service)
       assert.strictEqual((yield* ask(service, key, { max_tokens: 100 })).status, 200)
       // Once it is charged, nothing is left.
       const [spent] = yield* counters(service, tenantId)

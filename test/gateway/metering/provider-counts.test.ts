@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { ask, asks, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
+import { acknowledgeBounds, ask, asks, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { type Answerer, json, startProvider } from "../../support/provider.ts"
 import { makeResponsesVendor } from "../../support/responses-vendor.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
@@ -136,6 +136,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
         // The provider reports more than the limit of the call, so that nothing is left.
         assert.strictEqual((yield* ask(service, key, { max_tokens: 1 })).status, 200)
         yield* eventually(usageRows(service, tenantId), ({ length }) => length === 1)
+        yield* acknowledgeBounds(service)
         assert.strictEqual((yield* ask(service, key, { max_tokens: 1 })).status, 402)
         const answered = yield* ask(service, key, { model: "free", service_tier: "priority" })
         assert.strictEqual(answered.status, 200, answered.text)

@@ -28,6 +28,8 @@ const estimated: Estimate = {
   limit: undefined,
   toolLimit: undefined,
   pinsService: false,
+  isHardMoney: true,
+  isHardTokens: false,
   amountNanoUsd: 100n,
   tokens: 20
 }

@@ -1,6 +1,8 @@
 import { Clock, Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { CurrentPrincipal, Forbidden } from "../../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../../kernel/problems/problems.ts"
+import { type BrokenBound } from "../../broken-bounds/domain.ts"
+import { BrokenBounds } from "../../broken-bounds/service.ts"
 import { Connections } from "../../configuration/connections.ts"
 import {
   type BreakerState,
@@ -47,6 +49,7 @@ export class Gateway extends Context.Service<
   static readonly layerNoDeps = Layer.effect(
     Gateway,
     Effect.gen(function* () {
+      const bounds = yield* BrokenBounds
       const breakers = yield* Breakers
       const configuration = yield* GatewayConfiguration
       const connections = yield* Connections
@@ -105,6 +108,7 @@ export class Gateway extends Context.Service<
           latencyMs: last?.latencyMs ?? null,
           lastError: last?.error ?? null,
           checkedAt: last === undefined ? null : DateTime.makeUnsafe(last.at),
+          brokenBounds: bounds.overAt(running.id).map(shownBound),
           credential: running.credential === undefined ? null : credentialHealth(running.credential.state(), now)
         }
       })
@@ -200,7 +204,10 @@ const credentialHealth = (state: CredentialState, now: number): CredentialHealth
   }
 }
 
-const isSound = ({ breaker, reachable }: ProviderHealthReport): boolean => reachable === true && breaker === "closed"
+const shownBound = ({ brokenAt: since, id, model, operation }: BrokenBound) => ({ id, model, operation, since })
+
+const isSound = ({ breaker, brokenBounds, reachable }: ProviderHealthReport): boolean =>
+  reachable === true && breaker === "closed" && brokenBounds.length === 0
 
 const worst = (states: ReadonlyArray<BreakerState>): BreakerState =>
   states.find((state) => state === "open") ?? states.find((state) => state === "half-open") ?? "closed"

@@ -1,10 +1,10 @@
 import { useMutation } from "@tanstack/react-query"
 import { call } from "../../api/client.ts"
 import { useCall, useChange } from "../../api/hooks.ts"
-import { type Answer } from "../../api/operations.ts"
-import { Act, CopyCurl, type Of } from "../../kit/actions.tsx"
+import { type Answer, type Row } from "../../api/operations.ts"
+import { Act, ButtonLink, CopyCurl, type Of } from "../../kit/actions.tsx"
 import { Dialog } from "../../kit/dialog.tsx"
-import { count, Cut, milliseconds, Moment } from "../../kit/format.tsx"
+import { count, Cut, milliseconds, Moment, Usd } from "../../kit/format.tsx"
 import { Form, textOf, TextField } from "../../kit/forms/form.tsx"
 import { formOf } from "../../kit/forms/operation.tsx"
 import { List } from "../../kit/lists/list.tsx"
@@ -166,12 +166,71 @@ const Providers = () => {
   )
 }
 
+type BrokenBound = Row<"brokenBounds.list">
+
 const Reachable = ({ provider: { breaker, reachable } }: { readonly provider: Health }) => (
   <Tag tone={reachable === null ? "" : reachable && breaker === "closed" ? "ok" : "bad"}>
     {reachable === null ? "not checked yet" : reachable ? "yes" : "no"}
     {breaker === "closed" ? "" : `, breaker ${breaker}`}
   </Tag>
 )
+
+const acknowledge = formOf("brokenBounds.update")
+
+/** Lets a target take calls under hard caps again. */
+const Acknowledge = ({ of: { chargedUsd, id, model, operation, provider, reservedUsd } }: Of<BrokenBound>) => (
+  <acknowledge.Dialog
+    input={{ params: { id } }}
+    body={{ status: "acknowledged" }}
+    title={`Acknowledge the charge of ${provider}`}
+    action="Acknowledge"
+    done={`${provider} takes calls of ${model} under hard caps again`}
+  >
+    <p>
+      {provider} charged <Usd amount={chargedUsd} /> for a call of {model} ({operation}), of which{" "}
+      <Usd amount={reservedUsd} /> were held. Until it is acknowledged, such calls are refused there under hard caps.
+      Find out first why it was more: a price that is missing, a limit that the provider does not keep.
+    </p>
+    <acknowledge.Field name="reason" label="Reason" hint="The audit log keeps it" />
+  </acknowledge.Dialog>
+)
+
+/** Charges above what was held for them, while they are not acknowledged. */
+const BrokenBounds = () => {
+  const asked = useCall("brokenBounds.list", { query: { status: "over" } }, { everySeconds: 30 })
+  const items = asked.data?.items ?? []
+  if (items.length === 0) return <Fault cause={asked.error} />
+  return (
+    <Card title="Charged more than was held" beside={<Tag tone="bad">refused under hard caps</Tag>}>
+      <Table
+        label="Charges above what was held"
+        rows={items}
+        keyOf={({ id }) => id}
+        columns={[
+          { title: "Provider", cell: ({ provider }) => provider },
+          { title: "Model", cell: ({ model, operation }) => <Noted value={model} note={operation} /> },
+          { title: "Held", isNumber: true, cell: ({ reservedUsd }) => <Usd amount={reservedUsd} /> },
+          {
+            title: "Charged",
+            isNumber: true,
+            cell: ({ chargedUsd, times }) => (
+              <Noted value={<Usd amount={chargedUsd} />} note={times > 1 ? `and ${count(times - 1)} more` : null} />
+            )
+          },
+          { title: "Since", cell: ({ brokenAt }) => <Moment at={brokenAt} style="full" /> }
+        ]}
+        acts={(bound) => (
+          <>
+            <ButtonLink href={`/requests/${bound.reservationId}`}>Request</ButtonLink>
+            <Act needs="llm:admin" opens={<Acknowledge of={bound} />}>
+              Acknowledge
+            </Act>
+          </>
+        )}
+      />
+    </Card>
+  )
+}
 
 /** A version's document, indented. */
 const indented = (content: string): string => {
@@ -313,6 +372,7 @@ export default function Gateway() {
       }
     >
       <Fault cause={reload.error} />
+      {may("llm:admin") ? <BrokenBounds /> : null}
       <Providers />
       {may("llm:admin") ? <Versions /> : null}
     </Page>
