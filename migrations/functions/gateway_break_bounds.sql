@@ -1,6 +1,6 @@
 -- Notes the targets whose charges exceeded what was held for them under a hard cap, each once until it is acknowledged, with
 -- an audit entry in the same transaction, since events are published from the audit log. Replicas are notified at the commit.
--- It comes after all counters are locked, so that whoever waits for a target of another batch holds back no counter that this needs.
+-- It comes after all counters are locked, so that a batch that waits for another one's target needs no counter of that any more.
 CREATE OR REPLACE FUNCTION gateway_break_bounds(
   moment timestamptz, requests budget_closing[], verdicts budget_closing_verdict[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$

@@ -1,4 +1,5 @@
 import { Effect } from "effect"
+import { makeBrokenBound } from "../support/gateway.ts"
 import { type TestService } from "../support/service.ts"
 import { type Change, type ExpectedEntry } from "./changes.ts"
 
@@ -36,7 +37,13 @@ export const gatewayChanges: Readonly<Record<string, (service: Service) => Effec
     Effect.as(service.call("PUT", "/api/llm/admin/catalogue", { body: catalogue }), {
       body: catalogue,
       entries: () => [entry("GatewayCatalogueUpdated", "both", "GatewayCatalogue")]
-    })
+    }),
+  "brokenBounds.update": (service) =>
+    Effect.map(makeBrokenBound(service), (id) => ({
+      parameters: { id },
+      body: { status: "acknowledged", reason: "The price was missing" },
+      entries: () => [{ ...entry("GatewayTargetBoundAcknowledged", "both", "GatewayTarget"), entityId: id }]
+    }))
 }
 
 const loopback = () => Effect.succeed({ body: { providerId: "loopback" } })

@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
+import { makeBrokenBound } from "../support/gateway.ts"
 import { type TestService } from "../support/service.ts"
 
 type Service = TestService["Service"]
@@ -50,9 +51,13 @@ const openSessions = Effect.fnUntraced(function* (service: Service) {
   }
 })
 
+/** Targets that charged more than was held for them. */
+const brokenTargets = (service: Service) => Effect.forEach([1, 2, 3], () => makeBrokenBound(service), { discard: true })
+
 /** The states of things that a group of operations is about, which requests at random never reach together. */
 export const stages: Readonly<Record<string, (service: Service) => Effect.Effect<void>>> = {
   approvals: heldReservations,
+  brokenBounds: brokenTargets,
   plans: withoutCaps,
   sessions: openSessions,
   spend: spending,

@@ -34,6 +34,15 @@ export const model = (id: string, providers: ReadonlyArray<string>, members: obj
   ...members
 })
 
+/** A target that charged more than was held, as the ledger notes it; its id. */
+export const makeBrokenBound = ({ database }: Pick<Service, "database">) =>
+  asSuperuser(
+    database,
+    (sql) => sql<{ readonly id: string }>`
+      INSERT INTO gateway_broken_bounds (provider, model, operation, reservation_id, reserved, charged, broken_at)
+      SELECT 'broken', new_id()::text, 'chat', new_id(), 1, 2, now() RETURNING id`
+  ).pipe(Effect.map(([row]) => row?.id ?? ""))
+
 /** Acknowledges what earlier tests of a shared service were charged above their holds: targets of this one may have the same names. */
 export const acknowledgeBounds = Effect.fnUntraced(function* (service: Service) {
   // Charges that are on their way are written before caps are listed.

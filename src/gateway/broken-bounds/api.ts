@@ -14,8 +14,7 @@ export class BrokenBoundsApi extends HttpApiGroup.make("brokenBounds")
   .add(
     endpoint.get("list", "/", {
       summary: "List targets that charged more than was held",
-      description:
-        "The newest first. While one is `over`, its target takes no calls of this kind under hard caps; a model's other targets do.",
+      description: "The newest first. While one is `over`, its target takes no such calls under hard caps.",
       access: admin,
       query: { status: Schema.optionalKey(BrokenBoundStatus), ...pageQuery(position) },
       success: page(BrokenBound, position)
@@ -31,7 +30,7 @@ export class BrokenBoundsApi extends HttpApiGroup.make("brokenBounds")
     endpoint.patch("update", "/:id", {
       summary: "Acknowledge a charge above what was held",
       description:
-        "With the status `acknowledged` and a reason, which the audit log keeps: the target takes calls of this kind under hard caps again, here at once and on other replicas soon after. The next charge above what is held makes a new one.",
+        "With the status `acknowledged` and a reason: the target takes such calls again, here at once and on other replicas soon after.",
       access: admin,
       params: { id: BrokenBoundId },
       payload: BrokenBoundPatch,

@@ -17,21 +17,22 @@ export const BrokenBoundStatus = Schema.Literals(["over", "acknowledged"]).annot
 export type BrokenBoundStatus = typeof BrokenBoundStatus.Type
 
 const Reason = name(500).annotate({ examples: ["The provider has refunded it."] })
-const Tokens = Schema.NullOr(Schema.Int).annotate({ examples: [1180] })
+const Count = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })))
+const Tokens = Schema.NullOr(Count).annotate({ examples: [1180] })
 
 /** A kind of calls of a target, one of which was charged more than was held for it under a hard cap. */
 export const BrokenBound = Schema.Struct({
   id: BrokenBoundId,
   provider: ProviderId,
-  model: Schema.String.annotate({ description: "The provider's own name for the model", examples: ["gpt-4o"] }),
-  operation: Schema.String.annotate({ description: "The kind of calls", examples: ["chat"] }),
+  model: Schema.String.annotate({ examples: ["gpt-4o"] }),
+  operation: Schema.String.annotate({ examples: ["chat"] }),
   status: BrokenBoundStatus,
   reservationId: ReservationId,
   reservedUsd: UsdOrZero,
   chargedUsd: UsdOrZero,
   reservedTokens: Tokens,
   chargedTokens: Tokens,
-  times: Schema.Int.annotate({ description: "How many charges exceeded what was held until then", examples: [1] }),
+  times: Count.annotate({ description: "How many charges until then", examples: [1] }),
   brokenAt: Instant,
   acknowledgedAt: Schema.NullOr(Instant),
   acknowledgedBy: Schema.NullOr(Schema.String).annotate({ examples: ["service-account"] }),

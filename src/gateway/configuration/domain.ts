@@ -96,8 +96,7 @@ export const ProviderHealthReport = Schema.Struct({
       since: Instant
     }).annotate({ identifier: "ProviderBrokenBound" })
   ).annotate({
-    description:
-      "Kinds of calls that were charged more than was held for them, and are refused under hard caps until an operator acknowledges it",
+    description: "Kinds of calls that are refused under hard caps, since one was charged more than was held",
     examples: [[]]
   }),
   credential: Schema.NullOr(CredentialHealth).annotate({

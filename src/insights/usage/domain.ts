@@ -182,12 +182,12 @@ const PriceTerms = Schema.Struct({
   }),
   gpu: Schema.optionalKey(
     Schema.Struct({
-      upstreamMs: Count.annotate({ description: "Milliseconds that the request took at its provider" }),
-      slots: Schema.Int.annotate({ description: "How many calls run on a GPU at once", examples: [8] })
+      upstreamMs: Count,
+      slots: Count
     })
-  ).annotate({ description: "Where the time of a GPU was charged, in the place of tokens" }),
+  ).annotate({ description: "Of a charge by the time of a GPU" }),
   hold: Schema.optionalKey(Schema.Literal("over")).annotate({
-    description: "Whether more was charged than was held for it under a hard cap, in money or in tokens"
+    description: "More was charged than a hard cap held"
   }),
   cost: Schema.optionalKey(Schema.Literals(["reported", "unreported"])).annotate({
     description: "Of a provider that is to report its cost: whether it did, and that was charged"
@@ -303,7 +303,7 @@ export const UsageReservation = Schema.Struct({
 /** How a price was found. */
 export const Pricing = Schema.Literals(["tokens", "units", "gpu-time", "free", "reported", "unknown"]).annotate({
   description:
-    "`tokens`: by the prices of tokens of its model, and of other units where it has some; `units`: by those alone; `gpu-time`: by the hour of a GPU, spread over the calls that it runs at once; `free`: all prices of its model are zero; `reported`: the cost that the provider reported; `unknown`: the model has no price, or the cost came from elsewhere",
+    "`tokens`: prices of tokens, and of other units where there are some; `units`: of those alone; `gpu-time`: the hour of a GPU; `free`: all prices are zero; `reported`: what the provider reported; `unknown`: no price is known",
   examples: ["tokens"]
 })
 
