@@ -89,7 +89,17 @@ const usualInputTokens = (
 }
 
 const estimateWith = (
-  { bound, contextTokens, constraints, defaultToolUses, hasOutput, model, targets, tier, timeoutSeconds }: EstimateTerms,
+  {
+    bound,
+    contextTokens,
+    constraints,
+    defaultToolUses,
+    hasOutput,
+    model,
+    targets,
+    tier,
+    timeoutSeconds
+  }: EstimateTerms,
   outputTokens: number
 ): Estimate => {
   const tools = bound.tools === undefined ? undefined : toolLimits(bound.tools, defaultToolUses)
