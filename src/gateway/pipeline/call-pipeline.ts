@@ -379,6 +379,9 @@ export class CallPipeline extends Context.Service<
         if (chosen instanceof GatewayError) return yield* chosen
         const { model, target } = chosen
         const constraints = yield* constraintsOf(subjectAt(call.caller.subject, chosen), call.caller)
+        if (constraints.byHard && bounds.isOver(target, call.format.operation)) return yield* boundBroken(target)
+        // How long each request of a batch takes is known to its provider alone.
+        if (target.rates?.gpuHour !== undefined) return yield* timeless(target)
         const estimate = yield* estimateOf({ ...terms, model, targets: [target], constraints, tier })
         const body = yield* providerRequest(call, target, estimate)
         return { model, target, estimate, body, betas, constraints }
@@ -532,6 +535,12 @@ const noTarget = ({ gateway, model }: ResolvedCall): GatewayError => {
 /** Why a target takes no call under a hard cap: what was held for one was not enough. */
 const boundBroken = ({ model, provider }: ModelTarget): GatewayError => {
   const detail = `${provider.id} charged a call of ${model} more than was held for it, and a hard cap applies. An operator has to acknowledge it.`
+  return gatewayError(new CostUnbounded({ detail }))
+}
+
+/** Why a target takes no batches: their requests have no time of their own. */
+const timeless = ({ model, provider }: ModelTarget): GatewayError => {
+  const detail = `${model} of ${provider.id} is charged by the time of a GPU, and a batch does not say how long its requests take.`
   return gatewayError(new CostUnbounded({ detail }))
 }
 
