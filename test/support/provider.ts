@@ -27,6 +27,8 @@ export interface ProviderStandIn {
 const readBody = async (request: http.IncomingMessage) => {
   const chunks: Array<Buffer> = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
+  const { "content-type": type = "" } = request.headers
+  if (type.startsWith("multipart/")) return formOf(type, Buffer.concat(chunks))
   const text = Buffer.concat(chunks).toString("utf8")
   if (text === "") return undefined
   try {
@@ -34,6 +36,29 @@ const readBody = async (request: http.IncomingMessage) => {
   } catch {
     return text
   }
+}
+
+/** A file of a form, as a stand-in received it. */
+export interface ReceivedFile {
+  readonly filename: string
+  readonly type: string
+  readonly bytes: Buffer
+}
+
+/** The fields of a form, and its files, as the platform's own parser reads them; those of a list are in one. */
+const formOf = async (type: string, bytes: Buffer) => {
+  const form = await new Response(new Uint8Array(bytes), { headers: { "content-type": type } }).formData()
+  const parts = await Promise.all(
+    Array.from(form, async ([name, value]) => {
+      if (typeof value === "string") return { name, value }
+      return { name, value: { filename: value.name, type: value.type, bytes: Buffer.from(await value.arrayBuffer()) } }
+    })
+  )
+  const body: Record<string, unknown> = {}
+  for (const { name, value } of parts) {
+    body[name] = name.endsWith("[]") ? [body[name] ?? [], value].flat() : value
+  }
+  return body
 }
 
 export const json = (response: http.ServerResponse, status: number, body: unknown, headers = {}) => {

@@ -1,3 +1,4 @@
+import { imageVendor, transcriptionVendor } from "./media-vendor.ts"
 import { type Answerer, json, type ReceivedRequest, sse } from "./provider.ts"
 import { rerankVendor } from "./rerank-vendor.ts"
 import { speechVendor } from "./speech-vendor.ts"
@@ -89,6 +90,8 @@ export const openAiVendor: Answerer = (request, response) => {
   }
   if (path.endsWith("/rerank")) return rerankVendor("jina")(request, response)
   if (path.endsWith("/audio/speech")) return speechVendor()(request, response)
+  if (path.includes("/images/")) return imageVendor(request, response)
+  if (path.includes("/audio/")) return transcriptionVendor(request, response)
   if (path.endsWith("/v1/completions")) return textCompletion(request, response)
   const fault = chatFault(request)
   if (fault !== undefined) {

@@ -40,6 +40,9 @@ const pricesOf = (fact: Fact): TokenPrices | null => {
 /** Google lists the prices of one model under two names: up to a number of thousand tokens, and above it. */
 const tiered = /^(.*)-(lte|gt)-(\d+)k$/
 
+/** Models whose price is not known as long as that of what they write is not. */
+const writes: ReadonlySet<ModelKind> = new Set(["chat", "image"])
+
 type MediaPrices = Partial<Prices>
 
 /** The prices of media by model. */
@@ -63,7 +66,7 @@ const gather = (
     const { kind = "chat" } = traitsOf(fact.provider, base)
     const own = pricesOf(fact)
     const known = own === null ? null : { ...media.get(key), ...own }
-    const prices = kind === "chat" && known?.outputUsdPerMTok === undefined ? null : known
+    const prices = writes.has(kind) && known?.outputUsdPerMTok === undefined ? null : known
     if (side === "gt") {
       if (prices !== null) above.push({ key, aboveTokens: Number(thousands) * 1000, prices })
       continue

@@ -127,7 +127,7 @@ export const ConfiguredProvider = Schema.Struct({
   ),
   apis: member(
     optional(Apis),
-    "What it speaks of OpenAI's dialect: `chat`, `responses`, `completions`, `embeddings`, `moderations`, `rerank`, `speech`. Each call goes to an API of its own if there is one, and is translated for `chat` or `responses` otherwise. All for OpenAI's own host, and all but `responses` for others unless given"
+    "What it speaks of OpenAI's dialect: `chat`, `responses`, `completions`, `embeddings`, `moderations`, `rerank`, `speech`, `images`, `transcriptions` (and translations of audio). Each call goes to an API of its own if there is one, and is translated for `chat` or `responses` otherwise. All for OpenAI's own host, and all but `responses` for others unless given"
   ),
   mcpServers: member(
     optional(Schema.Array(AllowedMcpServer).pipe(Schema.check(Schema.isMaxLength(100)))),
@@ -226,7 +226,7 @@ export const ConfiguredModel = Schema.Struct({
   ),
   capabilities: member(
     optional(Schema.Array(text(1, 100)).pipe(Schema.check(Schema.isMaxLength(50)))),
-    "Listed by `GET /api/llm/models`; a chat model with `embeddings` embeds too, one with `moderations` moderates, one with `rerank` reranks, one with `speech` speaks; none unless given"
+    "Listed by `GET /api/llm/models`; a chat model with `embeddings` embeds too, one with `moderations` moderates, one with `rerank` reranks, one with `speech` speaks, one with `images` makes images, one with `transcriptions` transcribes; none unless given"
   ),
   promptCache: member(
     optional(PromptCache),

@@ -6,7 +6,7 @@ import { type VendorDialect } from "../formats/format.ts"
 import { openAiDialect } from "../formats/openai-chat/format.ts"
 import { type ModelTraits, noTraits } from "../formats/traits-domain.ts"
 import { type Credential } from "../providers/credential.ts"
-import { loopbackId, loopbackModel } from "../providers/loopback.ts"
+import { loopbackId, loopbackImageTokens, loopbackModel } from "../providers/loopback.ts"
 import { type Provider } from "../providers/provider.ts"
 import {
   type ConfiguredModel,
@@ -142,7 +142,7 @@ const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
       provider,
       model: loopbackModel,
       isListed: true,
-      traits: noTraits,
+      traits: { ...noTraits, outputImages: [{ tokens: loopbackImageTokens }], audioTokensPerSecond: 1 },
       apis: provider.apis,
       weight: 1,
       priority: 0,
@@ -154,7 +154,7 @@ const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
   maxTokensPerSecond: defaultMaxTokensPerSecond,
   maxTokensPerToolUse: defaultMaxTokensPerToolUse,
   prices: loopbackPrices,
-  capabilities: ["tools", "json-schema", "embeddings", "moderations", "rerank", "speech"],
+  capabilities: ["tools", "json-schema", "embeddings", "moderations", "rerank", "speech", "images", "transcriptions"],
   cached: false
 })
 

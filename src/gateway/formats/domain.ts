@@ -110,7 +110,7 @@ export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter"
 export const maxMessages = 100_000
 
 /** What a model does. */
-export const modelKinds = ["chat", "embedding", "moderation", "rerank", "speech"] as const
+export const modelKinds = ["chat", "embedding", "moderation", "rerank", "speech", "image", "transcription"] as const
 export type ModelKind = (typeof modelKinds)[number]
 
 /** What a call does: usage rows, transcripts and spans name it. */
@@ -123,6 +123,10 @@ export const operations = [
   "compact",
   "completions",
   "moderate",
+  "generate-image",
+  "edit-image",
+  "transcribe",
+  "translate",
   "rerank",
   "speech"
 ] as const
@@ -135,6 +139,8 @@ export const ProviderApi = Schema.Literals([
   "completions",
   "embeddings",
   "moderations",
+  "images",
+  "transcriptions",
   "rerank",
   "speech"
 ]).annotate({ examples: ["responses"] })
@@ -146,5 +152,7 @@ export const ownApis = {
   embedding: "embeddings",
   moderation: "moderations",
   rerank: "rerank",
-  speech: "speech"
+  speech: "speech",
+  image: "images",
+  transcription: "transcriptions"
 } as const satisfies Readonly<Record<ModelKind, ProviderApi | undefined>>

@@ -4,6 +4,7 @@ import { type Fault } from "../../kernel/problems/problem.ts"
 import { type IdScope, type Renaming } from "../json/kept-ids.ts"
 import {
   type Dialect,
+  type Medium,
   type ModelKind,
   type Operation,
   type PromptCache,
@@ -14,6 +15,7 @@ import {
 import { type ErrorWriter } from "./error-writer.ts"
 import { type DialectError, type ProviderError } from "./errors.ts"
 import { type ServerEvent } from "./event-reader.ts"
+import { type FormShape, type GivenForm } from "./forms/form.ts"
 import { type MemberNames, type Omissions } from "./omissions.ts"
 import { type TargetRates, type ToolTerms } from "./provider-tools.ts"
 import { type ServedNames } from "./served-domain.ts"
@@ -24,6 +26,8 @@ import { type ModelTraits } from "./traits-domain.ts"
 export interface GivenBody {
   readonly body: Json
   readonly bytes: Uint8Array
+  /** The form that the body was read from, in a format whose requests are forms. */
+  readonly form?: GivenForm
 }
 
 /** A request; the format decides whether its model and `streams` are members of the body or parts of the path. */
@@ -239,6 +243,11 @@ export interface WireFormat {
   /** Whether tokens are estimated where no provider counts them. */
   readonly estimates?: boolean
   readonly hasOutput: boolean
+  /**
+   * Whether an answer costs what it would as a whole however much of it arrives, as where its provider makes it before it sends
+   * it: without a usage it is charged as it was bounded, as tokens of a medium where it has one.
+   */
+  readonly chargesBound?: { readonly medium?: Medium }
   /** Whether answers are bytes of any kind, or events, and are passed on as they arrive whatever a request says. */
   readonly answersBytes?: boolean
   /** The output of a request without a limit, where the API has a usual one. */
@@ -250,6 +259,11 @@ export interface WireFormat {
 
   // Requests.
 
+  /** What the forms have, where requests are forms and no JSON; `edit` writes what `body` has of one. */
+  readonly form?: FormShape & {
+    /** The fields that change for a target: to a text, or to nothing. */
+    changes(body: Json, target: FormatTarget): Readonly<Record<string, string | null>>
+  }
   /** The faults of the members that metering reads. */
   faults(body: Json): ReadonlyArray<Fault>
   unserved?(body: Json): Unserved | undefined
@@ -295,6 +309,8 @@ export interface WireFormat {
   wordsIn(answer: Json): ReadonlyArray<unknown> | undefined
   /** Writes what a provider's answers have that clients of the format do not read; undefined where they pass as they are. */
   rewriting?(target: FormatTarget): Renaming | undefined
+  /** The media type of a whole answer, where it is no JSON. */
+  mediaType?(request: Json): string | undefined
   /** A whole answer for a caller of the same format. */
   pass(given: Uint8Array, answer: Json, request: Json, rename: Renaming | undefined): Uint8Array
   reader(progress: StreamProgress, terms: StreamTerms): StreamReader

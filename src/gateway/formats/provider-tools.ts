@@ -57,7 +57,9 @@ export interface ProviderTools {
 export interface TargetRates {
   readonly basic: { readonly input: bigint; readonly output: bigint; readonly audioOutput?: bigint }
   readonly toolFees: { readonly webSearch?: bigint; readonly webSearchUnit?: "use" | "request" }
-  readonly unitRates?: { readonly requestUsd?: bigint } | undefined
+  readonly unitRates?:
+    | { readonly requestUsd?: bigint; readonly audioSecondUsd?: bigint; readonly image?: ReadonlyArray<object> }
+    | undefined
 }
 
 /** What is known of where a call may go. */

@@ -41,6 +41,31 @@ export const traitFields = {
   searches: describe(Schema.Literals(["once", "unbounded"]), "Searches by itself, once or as often as it decides"),
   takesOnlyImages: describe(Schema.Boolean, "The address of an image is never read as a document"),
   imageTokens: describe(Tokens, "The most that an image costs"),
+  outputImages: describe(
+    Schema.Array(
+      Schema.Struct({
+        size: describe(text(1, 63).annotate({ examples: ["1024x1024"] }), "Any that is not listed unless given"),
+        quality: describe(text(1, 63).annotate({ examples: ["high"] }), "Any unless given"),
+        tokens: Tokens.pipe(Schema.annotateKey({ description: "The most of one image" }))
+      })
+    ).pipe(Schema.check(Schema.isMaxLength(100))),
+    "The tokens of an image that it makes, by its size and quality"
+  ),
+  usualImage: describe(
+    Schema.Struct({
+      size: text(1, 63)
+        .annotate({ examples: ["1024x1024"] })
+        .pipe(Schema.annotateKey({ description: "Its size" })),
+      quality: describe(text(1, 63).annotate({ examples: ["standard"] }), "Its quality")
+    }),
+    "The image that it makes where a request does not say which, if it is always the same"
+  ),
+  audioTokensPerSecond: describe(Tokens, "The tokens of a second of audio that it reads, where it is sold by tokens"),
+  maxAudioSeconds: describe(Tokens, "The longest audio that it takes; its provider refuses a longer one"),
+  writesBesideImages: describe(
+    Schema.Boolean,
+    "Writes and bills a text beside each image; under a hard cap it needs `maxOutputTokens` of the model, which bounds the text"
+  ),
   tokenizer: describe(TokenEncoding, "Its public tokenizer"),
   minCachedTokens: describe(Tokens, "The shortest beginning of a request that is cached"),
   soldOtherwise: describe(Schema.Boolean, "Billed by more than text tokens: not offered as built in")

@@ -44,7 +44,7 @@ export const bytesPerToken = 3
 
 /** What is known of a call at its start. */
 export interface MeteredCall {
-  readonly format: Pick<WireFormat, "dialect" | "operation">
+  readonly format: Pick<WireFormat, "chargesBound" | "dialect" | "operation">
   /** The name that the caller used for the model. */
   readonly asked: unknown
   readonly streams: boolean
@@ -344,6 +344,8 @@ export class UsageMeter {
    */
   estimate({ extras, textBytes, texts, usage }: Progress): Effect.Effect<TokenUsage> {
     const { call, counts, estimated, target } = this
+    const { chargesBound } = call.format
+    if (chargesBound !== undefined && usage === undefined) return Effect.succeed(this.bounded(chargesBound, extras))
     const withResults = (inputTokens: number) => this.withResults(inputTokens, extras?.toolUses, maxInput)
     const { body, bound, tenantId } = call
     const maxInput = estimated?.inputTokens ?? Infinity
@@ -366,6 +368,15 @@ export class UsageMeter {
         outputTokens: Math.max(usage?.outputTokens ?? 0, Math.min(maxOutput, answered))
       }
     })
+  }
+
+  /** What an answer was bounded by, where its cost does not depend on how much of it arrived. */
+  private bounded({ medium }: NonNullable<WireFormat["chargesBound"]>, extras: UsageExtras | undefined): TokenUsage {
+    const { mediaTokens, readings = 1 } = this.call.bound
+    const { allOutputTokens: outputTokens = 0, inputTokens = 0 } = this.estimated ?? {}
+    const read = Math.min(inputTokens, readings * mediaTokens)
+    const media = medium === undefined ? {} : { [`${medium}Input`]: read, [`${medium}Output`]: outputTokens }
+    return { ...noUsage, ...extras, inputTokens, outputTokens, ...(medium === undefined ? {} : { media }) }
   }
 
   /** Input tokens with the results of the tools that were used, which the model read, but no more than was reserved. */

@@ -36,7 +36,7 @@ import { Transcripts } from "../transcripts/service.ts"
 import { CallIdempotency, type ClaimedCall } from "./call-idempotency.ts"
 import { type Call, noMembers, validateRequest } from "./call-request.ts"
 import { type AnswerPull, readFinalEvents } from "./final-events.ts"
-import { countableRequest, providerRequest } from "./provider-request.ts"
+import { countableRequest, providerForm, providerRequest } from "./provider-request.ts"
 import { ResponseCache } from "./response-cache.ts"
 import { type CallAnswer, relayResponse } from "./response-relay.ts"
 
@@ -328,6 +328,7 @@ export class CallPipeline extends Context.Service<
               model: target.model,
               streams: call.streams,
               body,
+              form: providerForm(call, target),
               headers: call.headers,
               deadline
             },

@@ -6,6 +6,7 @@ import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
 import { openedIn } from "../formats/common-form/turn-state.ts"
 import { type SentLimits, type WireFormat } from "../formats/format.ts"
+import { sentForm, type SentForm } from "../formats/forms/form.ts"
 import { namedAs, Omissions } from "../formats/omissions.ts"
 import { type CountableRequest } from "../metering/provider-counts.ts"
 import { formatAt } from "../routing/resolve-model.ts"
@@ -56,6 +57,10 @@ export const providerRequest = (
     ? Effect.succeed(format.edit(request, target, sent))
     : Effect.map(translated(request, to, target, sent, omissions), (body) => JSON.stringify(body))
 }
+
+/** The form for a target, where requests are forms. */
+export const providerForm = ({ body, form, format }: FormatRequest, target: ModelTarget): SentForm | undefined =>
+  form === undefined || format.form === undefined ? undefined : sentForm(form, format.form.changes(body, target))
 
 const noLimits: SentLimits = { limit: undefined, outputTokens: 1, toolLimit: undefined }
 

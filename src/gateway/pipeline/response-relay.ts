@@ -357,7 +357,7 @@ const wholeOf = (
       headers: {
         ...forwardedResponseHeaders(headers),
         "x-reservation-id": report.reservationId,
-        "content-type": streamed === undefined ? "application/json" : "text/event-stream",
+        "content-type": streamed === undefined ? (format.mediaType?.(body) ?? "application/json") : "text/event-stream",
         "x-cost-usd": usdText(cost),
         ...(remaining === null ? {} : { "x-budget-remaining-usd": usdText(remaining) })
       },

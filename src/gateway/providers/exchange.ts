@@ -4,6 +4,7 @@ import { Readable } from "node:stream"
 import * as zlib from "node:zlib"
 import { lookupTable } from "../../kernel/lookup-table.ts"
 import { type Slotted, Slots } from "../../kernel/slots.ts"
+import { SentForm } from "../formats/forms/form.ts"
 import { type Bytes, type ProviderAnswer, type ProviderFailure } from "./provider.ts"
 import { bad, failure, fromTransport, transportError } from "./transport-failures.ts"
 
@@ -91,8 +92,8 @@ export interface ExchangeRequest {
   readonly origin: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  /** Parts that are sent as they come have no declared length. */
-  readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>
+  /** Parts that are sent as they come have no declared length; a form has one among the headers. */
+  readonly body?: string | Uint8Array | AsyncIterable<Uint8Array> | SentForm
   /** Whether a successful response is passed on as it arrives, or if it is `bytes` and no text; of events it always is. */
   readonly streams?: boolean | "bytes"
   /** Maximum seconds until the first byte of a response, and between two of them. */
@@ -255,7 +256,7 @@ const next = (exchange: Exchange): Bytes =>
 const sendable = (body: NonNullable<ExchangeRequest["body"]> | null) =>
   body === null || typeof body === "string" || body instanceof Uint8Array
     ? body
-    : Readable.from(body, { objectMode: false })
+    : Readable.from(body instanceof SentForm ? body.chunks : body, { objectMode: false })
 
 /**
  * Sends a request; returns the complete response, or a stream with its first bytes, which closing the scope cancels.

@@ -4,6 +4,7 @@ import { lookupTable } from "../../kernel/lookup-table.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { errorAlone, type ProviderError, readErrorIn } from "../formats/errors.ts"
 import { type VendorDialect, type WireFormat } from "../formats/format.ts"
+import { type SentForm } from "../formats/forms/form.ts"
 import { type ProviderClient } from "./clients.ts"
 import { type Credential } from "./credential.ts"
 import { type ExchangeRequest, isEventStream } from "./exchange.ts"
@@ -26,6 +27,12 @@ export interface HttpProviderOptions {
   /** Maximum seconds until the first byte of a response, and between two of them. */
   readonly timeoutSeconds: number
 }
+
+/** The headers of a body; the length of a form is not known to its stream. */
+const bodyHeaders = (form: SentForm | undefined): Readonly<Record<string, string>> =>
+  form === undefined
+    ? { "content-type": "application/json" }
+    : { "content-type": form.contentType, "content-length": String(form.length) }
 
 const maxModelsBytes = 4_194_304
 /** Shorter header values, such as a version or a region, are not secret and may occur in any text. */
@@ -96,13 +103,16 @@ export const makeHttpProvider = (
   const requestOf: Platform["request"] =
     platform?.request ?? ((format, model, streams, request) => ({ path: format.pathOf(model, streams), ...request }))
 
-  const send: Provider["send"] = ({ body, deadline, format, headers: passed, model, streams }) => {
+  const send: Provider["send"] = ({ body, deadline, form, format, headers: passed, model, streams }) => {
     const request = requestOf(format, model, streams, { headers: passed, body })
     if (request === undefined) return Effect.fail(unservedThere)
-    const headers = { ...usual, ...request.headers, ...fixed, "content-type": "application/json" }
+    const headers = { ...usual, ...request.headers, ...fixed, ...bodyHeaders(form) }
     const path = (format.baseOf?.(base) ?? base) + request.path
     const passing = format.answersBytes === true ? ("bytes" as const) : false
-    const made = answered({ method: "POST", path, headers, body: request.body, deadline, streams: passing }, format)
+    const made = answered(
+      { method: "POST", path, headers, body: form ?? request.body, deadline, streams: passing },
+      format
+    )
     return format.isCount ? made : Effect.flatMap(made, (answer) => holding(answer, format))
   }
 

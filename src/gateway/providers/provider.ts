@@ -2,14 +2,16 @@ import { type Array, type Effect, Data, type Pull, type Scope } from "effect"
 import { type TokenUsage } from "../formats/domain.ts"
 import { type DialectError } from "../formats/errors.ts"
 import { type ProviderModel, type WireFormat } from "../formats/format.ts"
+import { type SentForm } from "../formats/forms/form.ts"
 
-/** A request to a provider; its body is JSON in the format. */
+/** A request to a provider; its body is JSON in the format, and is sent as the form where there is one. */
 export interface ProviderRequest {
   readonly format: WireFormat
   /** The provider's name of the model. */
   readonly model: string
   readonly streams: boolean
   readonly body: string | Uint8Array
+  readonly form?: SentForm | undefined
   /** Headers of the caller that are forwarded to the provider. */
   readonly headers: Readonly<Record<string, string>>
   /** When the complete response must have arrived, in milliseconds since 1970. */

@@ -85,6 +85,26 @@ const posted = ({ answer, example, parameters = [], schema, ...described }: Post
   })
 })
 
+/** A request with files, which an example has as texts. */
+const uploaded = ({ answer, example, parameters = [], schema, ...described }: Posted): Json => ({
+  post: operation({ ...described, parameters: [...parameters, ...callHeaders] }, callStatuses, answerContent(answer), {
+    headers: answerHeaders,
+    requestBody: { required: true, content: { "multipart/form-data": { schema, example } } }
+  })
+})
+
+const file = { type: "string", contentMediaType: "application/octet-stream" }
+const transcription = vendorObject(
+  "OpenAI's request",
+  { model: modelMember, file: { ...file, description: "The audio" } },
+  {
+    response_format: {
+      type: "string",
+      description: "As in the vendor's reference; text, srt and vtt are written by the gateway"
+    }
+  }
+)
+
 const input = {
   description: "A text, or a list of items",
   anyOf: [{ type: "string" }, { type: "array", items: anyObject }]
@@ -341,6 +361,49 @@ const paths: Json = {
     ),
     example: hello,
     answer: "whole"
+  }),
+  "/v1/images/generations": posted({
+    operationId: "imageGenerations",
+    summary: "Make images in OpenAI's format",
+    description:
+      "OpenAI's generation of images. Streams partial images if `stream` is true. Under a hard cap, for models whose catalogue entry says what an image costs at most.",
+    schema: vendorObject(
+      "OpenAI's request",
+      { model: modelMember, prompt: { type: "string" } },
+      { n: { type: "integer", minimum: 1, maximum: 100 }, stream }
+    ),
+    example: { model: "loopback-1", prompt: "A lighthouse at night" },
+    answer: "streamed"
+  }),
+  "/v1/images/edits": uploaded({
+    operationId: "imageEdits",
+    summary: "Edit images in OpenAI's format",
+    description:
+      "OpenAI's edits of images, as a form with up to 100 images, `image` or `image[]`. Streams if `stream` is true.",
+    schema: vendorObject(
+      "OpenAI's request",
+      { model: modelMember, prompt: { type: "string" } },
+      { image: file, "image[]": { type: "array", items: file }, mask: file, n: { type: "integer", minimum: 1 }, stream }
+    ),
+    example: { model: "loopback-1", prompt: "A hat", image: "an image" },
+    answer: "streamed"
+  }),
+  "/v1/audio/transcriptions": uploaded({
+    operationId: "transcriptions",
+    summary: "Transcribe audio in OpenAI's format",
+    description:
+      "OpenAI's transcriptions, as a form with a file. Streams if `stream` is true. Under a hard cap the bytes of the file bound its length, by the lowest rate of its codec.",
+    schema: transcription,
+    example: { model: "loopback-1", file: "audio" },
+    answer: "streamed"
+  }),
+  "/v1/audio/translations": uploaded({
+    operationId: "translations",
+    summary: "Translate audio into English in OpenAI's format",
+    description: "OpenAI's translations, as a form with a file.",
+    schema: transcription,
+    example: { model: "loopback-1", file: "audio" },
+    answer: "streamed"
   }),
   "/v1/messages": posted({
     operationId: "messages",

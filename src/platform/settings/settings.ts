@@ -198,6 +198,16 @@ const settings = {
     "Uses of tools that a provider runs, for calls that set no limit where a hard cap applies"
   ),
   "Llm:Gateway:MaxBodyBytes": setting(integer(1024, 2 ** 30), "33554432", "Largest body of a gateway call in bytes"),
+  "Llm:Gateway:MaxUploadBytes": setting(
+    integer(1024, 2 ** 30),
+    "33554432",
+    "Largest form with files of a gateway call in bytes"
+  ),
+  "Llm:Gateway:MaxUploadsBytes": setting(
+    integer(1024, 2 ** 34),
+    "268435456",
+    "Bytes of such forms that a replica keeps in memory at once, half of them for one tenant"
+  ),
   "Llm:Gateway:MaxBatchBytes": setting(
     integer(1024, 2 ** 30),
     "67108864",

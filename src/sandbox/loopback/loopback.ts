@@ -10,7 +10,9 @@ import {
 } from "../../gateway/providers/provider.ts"
 import { isJson, type Json, listIn } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
+import { images } from "./images.ts"
 import { LoopbackResponses } from "./responses.ts"
+import { transcript } from "./transcripts.ts"
 
 const dimensions = 8
 
@@ -254,6 +256,7 @@ const moderation = ({ input, model }: Json, unique: string): Json => {
   return { id: `modr-${unique}`, model, results: Array.from({ length: count }, () => result) }
 }
 
+const countOf = (text: string): number => tokensOf(text).length
 const wordsOf = (text: unknown): ReadonlySet<string> =>
   new Set(
     String(isJson(text) ? text.text : text)
@@ -343,6 +346,14 @@ const maxSpokenTokens = 1000
 const answers: Readonly<Record<Operation, (asked: Asked) => Effect.Effect<ProviderAnswer, ProviderFailure>>> = {
   embed: ({ body }) => Effect.succeed(json(embeddings(body))),
   moderate: ({ body, unique }) => Effect.succeed(json(moderation(body, unique))),
+  "generate-image": ({ body, created }) =>
+    Effect.succeed(images(body, "generation", { image: 0, text: tokensOf(String(body.prompt)).length }, created)),
+  "edit-image": ({ body, created }) =>
+    Effect.succeed(
+      images(body, "edit", { image: [body.image].flat().length, text: tokensOf(String(body.prompt)).length }, created)
+    ),
+  transcribe: ({ body }) => Effect.succeed(transcript(body, countOf)),
+  translate: ({ body }) => Effect.succeed(transcript(body, countOf)),
   rerank: ({ body, unique }) => Effect.succeed(json(reranking(body, unique))),
   speech: ({ body }) => speech(body),
   "count-responses": ({ body, responses }) => Effect.map(responses.count(body), json),

@@ -152,11 +152,14 @@ describe("the catalogue", () => {
   })
 
   it("leaves out what is sold by more than tokens of text", () => {
-    const names = ["openai", "google", "perplexity-ai"].flatMap((vendor) =>
-      modelsOf(vendor).flatMap(({ kind, model }) => (kind === "chat" ? [model] : []))
-    )
+    const known = ["openai", "google", "perplexity-ai"].flatMap(modelsOf)
+    const names = known.flatMap(({ kind, model }) => (kind === "chat" ? [model] : []))
     assert.isNotEmpty(names)
     for (const name of names) assert.notMatch(name, /realtime|tts|image|search|sonar/)
+    for (const { kind, model, prices } of known) {
+      if (kind !== "image" || prices?.image !== undefined) continue
+      assert.isAbove(Number(prices?.imageOutputUsdPerMTok), Number(prices?.inputUsdPerMTok), model)
+    }
     // What has a price for its audio is sold by tokens alone.
     for (const { model, prices } of modelsOf("openai")) {
       if (model.includes("audio")) assert.isDefined(prices?.audioOutputUsdPerMTok, model)

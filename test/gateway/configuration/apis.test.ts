@@ -31,7 +31,9 @@ const document = (apis?: ReadonlyArray<ProviderApi>): CatalogueDocument => ({
 })
 
 describe("the APIs of a model", () => {
-  const all = ["chat", "completions", "embeddings", "moderations", "rerank", "responses", "speech"]
+  const all = ["chat", "completions", "embeddings", "images", "moderations", "rerank", "responses", "speech"].concat(
+    "transcriptions"
+  )
 
   it("are the Responses API alone where the catalogue says so, listed or not", () => {
     for (const name of ["gpt-5-codex", "gpt-5-pro", "o3-pro", "codex-mini-latest", "gpt-5.5-pro"]) {

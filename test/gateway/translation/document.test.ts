@@ -6,6 +6,17 @@ import { faultsOf } from "../../contract/validator.ts"
 import { makeKey } from "../../support/authority.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
+/** The example of a form, whose files are texts. */
+const formOf = ({ requestBody }: Operation) => {
+  const form = requestBody?.content["multipart/form-data"]
+  if (form === undefined) return undefined
+  const properties: Json = dereferenced(form.schema).properties
+  const parts = Object.entries(form.example as Record<string, string>).map(([name, value]) => {
+    const filename = properties[name].contentMediaType === undefined ? "" : '; filename="a"'
+    return `--b\r\ncontent-disposition: form-data; name="${name}"${filename}\r\n\r\n${value}\r\n`
+  })
+  return { body: `${parts.join("")}--b--\r\n`, headers: { "content-type": "multipart/form-data; boundary=b" } }
+}
 const bodyOf = ({ requestBody }: Operation) => requestBody?.content["application/json"]?.example
 /** The path of an operation, for a response that is stored if it needs one. */
 const pathFor = Effect.fnUntraced(function* ({ path }: Operation) {
@@ -58,6 +69,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
             "POST /v2/rerank",
             "POST /v1/audio/speech",
             "POST /v1/moderations",
+            "POST /v1/images/generations",
+            "POST /v1/images/edits",
+            "POST /v1/audio/transcriptions",
+            "POST /v1/audio/translations",
             "POST /v1/messages",
             "POST /v1/messages/count_tokens",
             "GET /v1/models",
@@ -110,7 +125,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           const call = (key?: string | null) =>
             service.call(operation.method, path, {
               ...(key === undefined ? {} : { key }),
-              ...(operation.requestBody === undefined ? {} : { body: bodyOf(operation) })
+              ...(operation.requestBody === undefined ? {} : (formOf(operation) ?? { body: bodyOf(operation) }))
             })
           const served = yield* call()
           assert.strictEqual(served.status, refused.has(operation.operationId) ? 400 : 200, served.text)

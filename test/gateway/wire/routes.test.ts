@@ -24,6 +24,14 @@ const ownRoutes = (): ReadonlyArray<string> => {
   return paths
 }
 
+const file = new File(["fLaC"], "a.flac")
+
+const formOf = (fields: Readonly<Record<string, string | Blob>>): FormData => {
+  const form = new FormData()
+  for (const [name, value] of Object.entries(fields)) form.append(name, value)
+  return form
+}
+
 const source = path.resolve(import.meta.dirname, "../../../src")
 const filesWith = (pattern: RegExp): ReadonlyArray<string> =>
   fs
@@ -53,7 +61,17 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         service,
         [
           provider("oa", openai, {
-            apis: ["chat", "responses", "completions", "embeddings", "moderations", "rerank", "speech"]
+            apis: [
+              "chat",
+              "responses",
+              "completions",
+              "embeddings",
+              "moderations",
+              "rerank",
+              "speech",
+              "images",
+              "transcriptions"
+            ]
           }),
           { id: "an", dialect: "anthropic", baseUrl: anthropic.url }
         ],
@@ -62,6 +80,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           model("claude", ["an"]),
           model("vectors", ["oa"], { kind: "embedding" }),
           model("judge", ["oa"], { kind: "moderation" }),
+          model("gpt-image-1", ["oa"], { kind: "image" }),
+          model("whisper-1", ["oa"], { kind: "transcription" }),
           model("ranker", ["oa"], { kind: "rerank" }),
           model("voice", ["oa"], { kind: "speech", maxOutputTokens: 99 })
         ]
@@ -75,7 +95,13 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const walked = new Set<string>()
       const walk = Effect.fnUntraced(function* (route: string, body: object, costs: boolean) {
         const before = { asked: asked(), charged: yield* charged }
-        const answer = yield* service.call("POST", route, { body })
+        const answer = yield* body instanceof FormData
+          ? Effect.promise(async () => {
+              const headers = { "x-api-key": service.serviceKey }
+              const response = await fetch(`${service.url}${route}`, { method: "POST", headers, body })
+              return { status: response.status, text: await response.text() }
+            })
+          : service.call("POST", route, { body })
         assert.strictEqual(answer.status, 200, `${route} ${answer.text}`)
         assert.strictEqual(asked(), before.asked + 1, route)
         assert.strictEqual(yield* charged, before.charged + (costs ? 1 : 0), route)
@@ -84,7 +110,13 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       for (const { operation, path: route } of gatewayRoutes) {
         if (operation === "embed") yield* walk(route, { model: "vectors", input: "a" }, true)
         else if (operation === "moderate") yield* walk(route, { model: "judge", input: "a" }, true)
-        else if (operation === "rerank") yield* walk(route, { model: "ranker", query: "a", documents: ["a"] }, true)
+        else if (operation === "generate-image") {
+          yield* walk(route, { model: "gpt-image-1", prompt: "a" }, true)
+        } else if (operation === "edit-image") {
+          yield* walk(route, formOf({ model: "gpt-image-1", prompt: "a", image: file }), true)
+        } else if (operation === "transcribe" || operation === "translate") {
+          yield* walk(route, formOf({ model: "whisper-1", file }), true)
+        } else if (operation === "rerank") yield* walk(route, { model: "ranker", query: "a", documents: ["a"] }, true)
         else if (operation === "speech") yield* walk(route, { model: "voice", input: "a", voice: "alloy" }, true)
         else if (operation === "completions") yield* walk(route, { model: "gpt", prompt: "a" }, true)
         else {

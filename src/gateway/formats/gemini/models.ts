@@ -11,6 +11,8 @@ const methods: Readonly<Record<ShownModel["kind"], ReadonlyArray<string>>> = {
   chat: ["generateContent", "countTokens"],
   embedding: ["embedContent"],
   moderation: [],
+  image: [],
+  transcription: [],
   rerank: [],
   speech: []
 }

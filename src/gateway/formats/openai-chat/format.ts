@@ -74,8 +74,27 @@ export const openAiChat: WireFormat = {
 export const openAiDialect: VendorDialect = {
   dialect: "openai",
   chat: openAiChat,
-  apis: new Set(["chat", "responses", "completions", "embeddings", "moderations", "rerank", "speech"]),
-  usualApis: new Set(["chat", "completions", "embeddings", "moderations", "rerank", "speech"]),
+  apis: new Set([
+    "chat",
+    "responses",
+    "completions",
+    "embeddings",
+    "moderations",
+    "rerank",
+    "speech",
+    "images",
+    "transcriptions"
+  ]),
+  usualApis: new Set([
+    "chat",
+    "completions",
+    "embeddings",
+    "moderations",
+    "rerank",
+    "speech",
+    "images",
+    "transcriptions"
+  ]),
   storedPath: "/responses",
   modelsPath: "/models",
   modelsIn: modelsInData,

@@ -6,9 +6,12 @@ import { geminiDialect } from "../gemini/format.ts"
 import { openAiChat, openAiDialect } from "../openai-chat/format.ts"
 import { openAiCompletions } from "../openai-completions/format.ts"
 import { openAiEmbeddings } from "../openai-embeddings/format.ts"
+import { openAiImageEdits } from "../openai-images/edits.ts"
+import { openAiImages } from "../openai-images/format.ts"
 import { openAiModerations } from "../openai-moderations/format.ts"
 import { responsesAlone } from "../openai-responses/provider/format.ts"
 import { openAiSpeech } from "../openai-speech/format.ts"
+import { openAiTranscriptions, openAiTranslations } from "../openai-transcriptions/format.ts"
 import { rerank, rerankV2 } from "../rerank/format.ts"
 
 /** The formats that have a path of their own; a service of its own serves the Responses API. */
@@ -16,6 +19,10 @@ export const routedFormats: ReadonlyArray<WireFormat> = [
   openAiChat,
   openAiEmbeddings,
   openAiModerations,
+  openAiImages,
+  openAiImageEdits,
+  openAiTranscriptions,
+  openAiTranslations,
   rerank,
   rerankV2,
   openAiSpeech,

@@ -1,6 +1,7 @@
 import { Cause, Clock, Context, Effect, Option, Result, type Scope } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
+import { type TenantId } from "../../../kernel/identifier.ts"
 import { InternalError, MethodNotAllowed, Overloaded } from "../../../kernel/problems/problems.ts"
 import { withoutDeadline } from "../../../platform/http/deadline.ts"
 import { isClientAbort, problemOf } from "../../../platform/http/failures.ts"
@@ -22,11 +23,13 @@ import {
   overloaded
 } from "../../errors/gateway-error.ts"
 import { type ErrorWriter } from "../../formats/error-writer.ts"
-import { type WireFormat } from "../../formats/format.ts"
+import { type GivenBody, type WireFormat } from "../../formats/format.ts"
 import { CallPipeline } from "../../pipeline/call-pipeline.ts"
 import { type Call, parseRequest, withoutBetaMembers } from "../../pipeline/call-request.ts"
+import { parseForm } from "../../pipeline/form-request.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
+import { UploadMemory } from "../../pipeline/upload-memory.ts"
 import { CallSessions } from "../../routing/sessions.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
@@ -166,7 +169,17 @@ export const makeCallReader = Effect.gen(function* () {
   const authentication = yield* GatewayAuthentication
   const sessions = yield* CallSessions
   const states = yield* TurnStates
-  const { maxBodyBytes } = (yield* Settings).llm.gateway
+  const memory = yield* UploadMemory
+  const { maxBodyBytes, maxUploadBytes } = (yield* Settings).llm.gateway
+
+  const bodyOf = (
+    { form }: WireFormat,
+    request: Request,
+    tenantId: TenantId
+  ): Effect.Effect<GivenBody, GatewayError<GatewayProblem>, Scope.Scope> =>
+    form === undefined
+      ? parseRequest(request, maxBodyBytes)
+      : parseForm(request, form, maxUploadBytes, memory.begin(tenantId))
 
   return (
     format: WireFormat,
@@ -174,7 +187,7 @@ export const makeCallReader = Effect.gen(function* () {
     request: Request,
     requestId: string,
     errors: ErrorWriter
-  ): Effect.Effect<Call, GatewayError<GatewayProblem>> =>
+  ): Effect.Effect<Call, GatewayError<GatewayProblem>, Scope.Scope> =>
     Effect.withFiber((fiber) => {
       const headers = headersOf(request)
       const principal = Context.get(fiber.context, CurrentPrincipal)
@@ -182,8 +195,8 @@ export const makeCallReader = Effect.gen(function* () {
       if (cache !== undefined && cache !== "true" && cache !== "false") return Effect.fail(noSwitch)
       return Effect.flatMapEager(authentication.attribute(declaredIn(headers)), (caller) => {
         // A body takes as long as its sender.
-        return Effect.flatMap(withoutDeadline(parseRequest(request, maxBodyBytes)), ({ body, bytes }) => {
-          const { tenantId } = caller.subject
+        const { tenantId } = caller.subject
+        return Effect.flatMap(withoutDeadline(bodyOf(format, request, tenantId)), ({ body, bytes, form }) => {
           const session = sessions.of(tenantId, principal, headers, body, format)
           if (session instanceof GatewayError) return Effect.fail(session)
           const call = withoutBetaMembers<Call>({
@@ -192,6 +205,7 @@ export const makeCallReader = Effect.gen(function* () {
             streams: route.streams ?? (format.answersBytes === true || body.stream === true),
             body,
             bytes,
+            ...(form === undefined ? {} : { form }),
             caller,
             states: states.of(tenantId),
             session,

@@ -1,0 +1,99 @@
+import { type Json } from "../../../kernel/json/parsed-json.ts"
+
+/** A text of a form (RFC 7578). */
+export interface FormField {
+  readonly name: string
+  readonly value: string
+}
+
+/** A file of a form, with the name and the media type that its sender gives it. */
+export interface FormFile {
+  readonly name: string
+  readonly filename: string
+  readonly contentType: string
+  readonly chunks: ReadonlyArray<Uint8Array>
+  readonly length: number
+}
+
+export type FormPart = FormField | FormFile
+
+/** A form as it was received, in the order of its parts. */
+export interface GivenForm {
+  /** What parts are separated by where the form is sent on; no sender chooses it. */
+  readonly boundary: string
+  readonly parts: ReadonlyArray<FormPart>
+}
+
+/** What a form of an API has, under the names that its lists have without `[]`. */
+export interface FormShape {
+  readonly files: ReadonlySet<string>
+  /** Fields that are numbers, and that are `true` or `false`. */
+  readonly numbers: ReadonlySet<string>
+  readonly switches: ReadonlySet<string>
+  /** What the body says of a file besides its name, type, length and hash. */
+  describe?(file: FormFile): Json
+}
+
+/** What the body of a form has in the place of a file. */
+export interface FileMember {
+  readonly filename: string
+  readonly contentType: string
+  readonly bytes: number
+  /** In hex. */
+  readonly sha256: string
+}
+
+export const isFile = (part: FormPart): part is FormFile => "chunks" in part
+
+const isFileMember = (value: unknown): value is FileMember =>
+  typeof value === "object" && value !== null && "sha256" in value
+
+/** The files of a member: one, or a list. */
+export const filesIn = (body: Json, name: string): ReadonlyArray<FileMember> => [body[name]].flat().filter(isFileMember)
+
+/** A form as it is sent, in chunks that are read as often as it is sent. */
+export class SentForm {
+  readonly contentType: string
+  readonly chunks: ReadonlyArray<Uint8Array>
+  readonly length: number
+
+  constructor(boundary: string, chunks: ReadonlyArray<Uint8Array>) {
+    this.contentType = `multipart/form-data; boundary=${boundary}`
+    this.chunks = chunks
+    this.length = chunks.reduce((sum, { length }) => sum + length, 0)
+  }
+}
+
+const utf8 = new TextEncoder()
+
+const escapes: Readonly<Record<string, string>> = { '"': "%22", "\r": "%0D", "\n": "%0A" }
+
+/** A name in a header of a part, as browsers write it (HTML, "multipart/form-data encoding algorithm"). */
+const quoted = (name: string): string => `"${name.replaceAll(/["\r\n]/g, (character) => escapes[character] ?? "")}"`
+
+const head = (boundary: string, part: FormPart): Uint8Array =>
+  utf8.encode(
+    isFile(part)
+      ? `--${boundary}\r\nContent-Disposition: form-data; name=${quoted(part.name)}; filename=${quoted(part.filename)}\r\nContent-Type: ${part.contentType}\r\n\r\n`
+      : `--${boundary}\r\nContent-Disposition: form-data; name=${quoted(part.name)}\r\n\r\n`
+  )
+
+const lineEnd = utf8.encode("\r\n")
+
+/** A form with other fields: those of a name in `changes` have its value, or are left out where that is null. */
+export const sentForm = (
+  { boundary, parts }: GivenForm,
+  changes: Readonly<Record<string, string | null>>
+): SentForm => {
+  const kept = parts.filter(({ name }) => !Object.hasOwn(changes, name))
+  const added = Object.entries(changes).flatMap(([name, value]) => (value === null ? [] : [{ name, value }]))
+  const chunks: Array<Uint8Array> = []
+  for (const part of [...added, ...kept]) {
+    chunks.push(head(boundary, part))
+    if (isFile(part)) chunks.push(...part.chunks)
+    else chunks.push(utf8.encode(part.value))
+    chunks.push(lineEnd)
+  }
+  chunks.push(utf8.encode(`--${boundary}--\r\n`))
+  return new SentForm(boundary, chunks)
+}

@@ -1,0 +1,90 @@
+import { type FormFile } from "../forms/form.ts"
+
+/**
+ * The fewest bytes that a second of audio takes, by what its data is and not by what its name, its media type or its headers say:
+ * the lowest rates of each codec, and one byte of what may be packed to any length.
+ */
+const bytesPerSecond = { anything: 1, opus: 8, aac: 50, mp3: 1000, pcm: 8000 } as const
+
+const latin1 = (bytes: Uint8Array, from: number, to: number): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1", from, to)
+
+/** How much of a file is looked at to see what it is. */
+const headBytes = 262_144
+
+const headOf = (chunks: ReadonlyArray<Uint8Array>): Uint8Array => {
+  const parts: Array<Uint8Array> = []
+  let length = 0
+  for (const chunk of chunks) {
+    parts.push(chunk)
+    length += chunk.length
+    if (length >= headBytes) break
+  }
+  return Buffer.concat(parts)
+}
+
+/** Whether a file has one of these words anywhere, split between chunks as well. */
+const hasWord = (chunks: ReadonlyArray<Uint8Array>, words: ReadonlyArray<string>): boolean => {
+  const longest = Math.max(...words.map(({ length }) => length))
+  let before = Buffer.alloc(0)
+  for (const chunk of chunks) {
+    const text = Buffer.concat([before, chunk])
+    if (words.some((word) => text.includes(word, 0, "latin1"))) return true
+    before = Buffer.from(text.subarray(Math.max(0, text.length - longest + 1)))
+  }
+  return false
+}
+
+const pcmTags: ReadonlySet<number> = new Set([1, 3])
+
+/** Of uncompressed audio the rate that its header says, unless that is above the lowest: a lower one is believed. */
+const wavRate = (head: Buffer): number => {
+  if (head.length < 44 || latin1(head, 12, 16) !== "fmt ") return bytesPerSecond.anything
+  const tag = head.readUInt16LE(20)
+  const end = 20 + head.readUInt32LE(16)
+  if (!pcmTags.has(tag) || end > 64 || latin1(head, end, end + 4) === "fmt ") return bytesPerSecond.anything
+  const rate = head.readUInt32LE(24) * head.readUInt16LE(22) * Math.ceil(head.readUInt16LE(34) / 8)
+  return Math.max(bytesPerSecond.anything, Math.min(rate, bytesPerSecond.pcm))
+}
+
+/** Where audio begins after tags of ID3 (version 2), of which a file may have several. */
+const afterTags = (head: Uint8Array): number => {
+  let at = 0
+  while (latin1(head, at, at + 3) === "ID3" && at + 10 <= head.length) {
+    const [a = 0, b = 0, c = 0, d = 0] = head.subarray(at + 6, at + 10)
+    at += 10 + ((a & 0x7f) << 21) + ((b & 0x7f) << 14) + ((c & 0x7f) << 7) + (d & 0x7f)
+  }
+  return at
+}
+
+/** Of a stream of frames: MPEG audio whose first frame has a bitrate, or AAC in ADTS. */
+const frameRate = (first: number, second: number, third: number): number => {
+  if (first !== 0xff || (second & 0xe0) !== 0xe0) return bytesPerSecond.anything
+  const layer = (second >> 1) & 3
+  if (layer === 0) return (second & 0xf0) === 0xf0 ? bytesPerSecond.aac : bytesPerSecond.anything
+  const bitrate = third >> 4
+  return bitrate === 0 || bitrate === 15 ? bytesPerSecond.anything : bytesPerSecond.mp3
+}
+
+const rateOf = (chunks: ReadonlyArray<Uint8Array>): number => {
+  const head = Buffer.from(headOf(chunks))
+  if (latin1(head, 0, 4) === "RIFF" && latin1(head, 8, 12) === "WAVE") return wavRate(head)
+  if (latin1(head, 0, 4) === "OggS") {
+    return latin1(head, 28, 36) === "OpusHead" ? bytesPerSecond.opus : bytesPerSecond.anything
+  }
+  if (latin1(head, 4, 8) === "ftyp") {
+    const isAac = hasWord(chunks, ["mp4a"]) && !hasWord(chunks, ["Opus", "alac", "fLaC", "raw "])
+    return isAac ? bytesPerSecond.aac : bytesPerSecond.anything
+  }
+  if (head.length > 4 && head.readUInt32BE(0) === 0x1a45dfa3) {
+    const isOpus =
+      hasWord([head], ["A_OPUS"]) && !hasWord(chunks, ["A_FLAC", "A_VORBIS", "A_PCM", "A_TTA", "A_WAVPACK"])
+    return isOpus ? bytesPerSecond.opus : bytesPerSecond.anything
+  }
+  const at = afterTags(head)
+  return frameRate(head[at] ?? 0, head[at + 1] ?? 0, head[at + 2] ?? 0)
+}
+
+/** The most seconds of audio that a file may have. */
+export const maxSecondsOf = ({ chunks, length }: Pick<FormFile, "chunks" | "length">): number =>
+  Math.ceil(length / rateOf(chunks))

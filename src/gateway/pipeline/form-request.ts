@@ -1,0 +1,155 @@
+import { ByteSize, Effect, type Scope, Stream } from "effect"
+import { type HttpServerRequest, Multipart } from "effect/http"
+import { createHash } from "node:crypto"
+import { type Json } from "../../kernel/json/parsed-json.ts"
+import { PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems/problems.ts"
+import { randomBytes } from "../../platform/crypto/node-crypto.ts"
+import { declaresMoreThan, encoded, isEncoded } from "../../platform/http/request-body.ts"
+import { headersOf } from "../../platform/http/request.ts"
+import { gatewayError, type GatewayError, invalidMember } from "../errors/gateway-error.ts"
+import { type GivenBody } from "../formats/format.ts"
+import { type FileMember, type FormPart, type FormShape } from "../formats/forms/form.ts"
+import { type UploadedBytes } from "./upload-memory.ts"
+
+/** Above what any API takes: 16 images and a mask, with all other fields. */
+const maxParts = 100
+const maxFieldBytes = 1_048_576
+const boundaryBytes = 24
+
+const notPlain = gatewayError(new UnsupportedMediaType({ detail: encoded }))
+const noForm = gatewayError(new UnsupportedMediaType({ detail: "This path takes files: send multipart/form-data." }))
+const malformed = invalidMember(undefined, "The body is no form that can be read to its end.", "invalid_form")
+const tooMany = invalidMember(undefined, `The form has more than ${maxParts} parts.`, "invalid_form")
+const longField = gatewayError(
+  new PayloadTooLarge({ detail: `A field of the form has more than ${maxFieldBytes} bytes.` })
+)
+
+const tooLarge = (maxBytes: number) =>
+  gatewayError(
+    new PayloadTooLarge({
+      detail: `The form has more than ${maxBytes} bytes, the most that Llm:Gateway:MaxUploadBytes lets in.`
+    })
+  )
+
+/** Why a form is not taken. */
+export type FormError = GatewayError | GatewayError<PayloadTooLarge> | GatewayError<UnsupportedMediaType>
+
+const isForm = ({ "content-type": type = "" }: Readonly<Record<string, string | undefined>>): boolean =>
+  /^multipart\/form-data\s*(?:;|$)/i.test(type)
+
+const errorOf = ({ reason }: Multipart.MultipartError, maxBytes: number): FormError => {
+  if (reason._tag === "TooManyParts") return tooMany
+  if (reason._tag === "FieldTooLarge") return longField
+  return reason._tag === "BodyTooLarge" || reason._tag === "FileTooLarge" ? tooLarge(maxBytes) : malformed
+}
+
+const plainType = /^[\w!#$&^.+-]{1,100}\/[\w!#$&^.+-]{1,100}$/
+
+/** A file as it arrives, and what the body of the form says of it. */
+const readFile = Effect.fnUntraced(function* (
+  { content, contentType, key: name, name: filename }: Multipart.File,
+  memory: UploadedBytes
+) {
+  const chunks: Array<Uint8Array> = []
+  const digest = createHash("sha256")
+  let length = 0
+  yield* Stream.runForEach(content, (chunk) => {
+    const full = memory.add(chunk.length)
+    if (full !== undefined) return Effect.fail(full)
+    chunks.push(chunk)
+    digest.update(chunk)
+    length += chunk.length
+    return Effect.void
+  })
+  const type = plainType.test(contentType) ? contentType : "application/octet-stream"
+  const member: FileMember = { filename, contentType: type, bytes: length, sha256: digest.digest("hex") }
+  return { file: { name, filename, contentType: type, chunks, length }, member }
+})
+
+const number = /^-?\d{1,15}(?:\.\d{1,15})?$/
+
+/** A text of a form as JSON has it. */
+const valueOf = (name: string, text: string, { numbers, switches }: FormShape): unknown => {
+  if (numbers.has(name) && number.test(text)) return Number(text)
+  return switches.has(name) && (text === "true" || text === "false") ? text === "true" : text
+}
+
+/** The names of lists end so; all other names are there once. */
+const listed = /\[\]$/
+
+/** Gathers the members of a form. */
+class Members {
+  readonly body: Record<string, unknown> = Object.create(null) as Record<string, unknown>
+  private readonly lists = new Map<string, Array<unknown>>()
+
+  /** Returns the name if there is a member under it already. */
+  add(given: string, value: unknown): string | undefined {
+    const name = given.replace(listed, "")
+    if (!listed.test(given)) {
+      if (name in this.body) return name
+      this.body[name] = value
+      return undefined
+    }
+    const list = this.lists.get(name)
+    if (list !== undefined) {
+      list.push(value)
+      return undefined
+    }
+    if (name in this.body) return name
+    const begun = [value]
+    this.lists.set(name, begun)
+    this.body[name] = begun
+    return undefined
+  }
+}
+
+/**
+ * A form of a request (RFC 7578), in memory. Its body has the fields as members, and what is known of a file in its place; the
+ * `bytes` are those of this body, so that equal forms are equal whatever their boundary is.
+ */
+export const parseForm = Effect.fnUntraced(function* (
+  request: HttpServerRequest.HttpServerRequest,
+  shape: FormShape,
+  maxBytes: number,
+  taken: Effect.Effect<UploadedBytes, never, Scope.Scope>
+): Effect.fn.Return<GivenBody, FormError, Scope.Scope> {
+  const headers = headersOf(request)
+  if (isEncoded(headers)) return yield* notPlain
+  if (!isForm(headers)) return yield* noForm
+  if (declaresMoreThan(headers, maxBytes)) return yield* tooLarge(maxBytes)
+  const memory = yield* taken
+  const parts: Array<FormPart> = []
+  const members = new Members()
+  const add = (name: string, value: unknown, part: FormPart) => {
+    const repeated = members.add(name, value)
+    if (repeated !== undefined) return Effect.fail(invalidMember(repeated, `${repeated}: The member is there twice`))
+    parts.push(part)
+    return Effect.void
+  }
+  const limits = Multipart.limitsServices({
+    maxParts,
+    maxFieldSize: ByteSize.bytes(maxFieldBytes),
+    maxTotalSize: ByteSize.bytes(maxBytes),
+    fieldMimeTypes: []
+  })
+  yield* Stream.runForEach(request.multipartStream, (part) => {
+    const { key } = part
+    const name = key.replace(listed, "")
+    if (Multipart.isField(part)) {
+      const full = memory.add(Buffer.byteLength(part.value))
+      return full === undefined
+        ? add(key, valueOf(name, part.value, shape), { name: key, value: part.value })
+        : Effect.fail(full)
+    }
+    if (!shape.files.has(name)) return Effect.fail(invalidMember(name, `${name}: Expected a text, and no file`))
+    return Effect.flatMap(readFile(part, memory), ({ file, member }) =>
+      add(key, { ...member, ...shape.describe?.(file) }, file)
+    )
+  }).pipe(
+    Effect.provideContext(limits),
+    Effect.catchTag("MultipartError", (error) => Effect.fail(errorOf(error, maxBytes)))
+  )
+  const body: Json = { ...members.body }
+  const boundary = `form-${Buffer.from(randomBytes(boundaryBytes)).toString("hex")}`
+  return { body, bytes: new TextEncoder().encode(JSON.stringify(body)), form: { boundary, parts } }
+})
