@@ -123,12 +123,31 @@ const openAiFault = (url: URL, { headers }: http.IncomingMessage): Refused | und
   return limit >= 1 && limit <= report.mostDays ? undefined : refuse(400, "limit is out of range")
 }
 
+/** The reports that those of the beta replace. */
+const olderReports: Readonly<Record<string, ReadonlyArray<string>>> = {
+  "/v1/organizations/cost_report": ["workspace_id", "description"],
+  "/v1/organizations/usage_report/messages": ["api_key_id", "model", "service_tier", "workspace_id", "context_window"]
+}
+const isOlder = (url: URL): boolean => url.pathname in olderReports
+
+const olderFault = (url: URL): Refused | undefined => {
+  const group = url.searchParams
+    .getAll("group_by[]")
+    .find((name) => olderReports[url.pathname]?.includes(name) !== true)
+  if (group !== undefined) return refuse(400, `Unknown group ${group}`)
+  if (url.pathname.endsWith("/cost_report") && url.searchParams.has("workspace_ids[]"))
+    return refuse(400, "workspace_ids")
+  const limit = Number(url.searchParams.get("limit") ?? 7)
+  return limit >= 1 && limit <= 31 ? undefined : refuse(400, "limit is out of range")
+}
+
 const anthropicFault = (url: URL, { headers }: http.IncomingMessage): Refused | undefined => {
   // The current client of the vendor sends the second.
   const isAdmin = headers["x-api-key"] === anthropicAdminKey || headers.authorization === `Bearer ${anthropicAdminKey}`
   if (!isAdmin) return refuse(401, "Not an admin key")
   if (!["2023-06-01", "2026-10-21"].includes(String(headers["anthropic-version"])))
     return refuse(400, "anthropic-version is missing")
+  if (isOlder(url)) return olderFault(url)
   if (headers["anthropic-beta"] !== "analytics-usage-cost-2026-08-24") return refuse(400, "anthropic-beta is missing")
   const isCost = url.pathname.endsWith("/cost")
   const groups = url.searchParams.getAll("group_by[]")
@@ -270,12 +289,79 @@ const anthropicPage = (bills: VendorBills, url: URL): string => {
   })
 }
 
+/** Buckets of days, of which one without results is left out. */
+const olderPage = (bills: VendorBills, url: URL): string => {
+  const [from = "", to = ""] = ["starting_at", "ending_at"].map(
+    (name) => url.searchParams.get(name)?.slice(0, 10) ?? ""
+  )
+  const isCost = url.pathname.endsWith("/cost_report")
+  const isIn = (one: { readonly day: string; readonly workspace?: string | null }) =>
+    one.day >= from && one.day < to && isChosen(url, "workspace_ids[]", one.workspace)
+  const all: ReadonlyArray<AnthropicCost | AnthropicUsage> = isCost ? bills.anthropicCosts : bills.anthropicUsage
+  const days = [...new Set(all.filter(isIn).map(({ day }) => day))].toSorted()
+  const page = pageOf(url)
+  const size = Math.min(bills.pageSize, Number(url.searchParams.get("limit") ?? 7))
+  const data = days.slice(page * size, (page + 1) * size).map((day) => ({
+    starting_at: `${day}T00:00:00Z`,
+    ending_at: new Date(Date.parse(`${day}T00:00:00Z`) + dayMillis).toISOString(),
+    results: isCost
+      ? bills.anthropicCosts
+          .filter((one) => one.day === day && isIn(one))
+          .map(
+            ({
+              cents,
+              costType = "tokens",
+              currency = "USD",
+              model,
+              tier = "standard",
+              tokenType,
+              workspace = null
+            }) => ({
+              amount: cents,
+              currency,
+              cost_type: costType,
+              description: `${model} ${tokenType}`,
+              context_window: "0-200k",
+              model,
+              service_tier: tier,
+              token_type: tokenType,
+              workspace_id: workspace
+            })
+          )
+      : bills.anthropicUsage
+          .filter((one) => one.day === day && isIn(one))
+          .map(
+            ({
+              cached = 0,
+              input,
+              key = null,
+              model,
+              output,
+              tier = "standard",
+              workspace = null,
+              written = 0,
+              writtenFor1h = 0
+            }) => ({
+              uncached_input_tokens: input,
+              cache_read_input_tokens: cached,
+              cache_creation: { ephemeral_5m_input_tokens: written, ephemeral_1h_input_tokens: writtenFor1h },
+              output_tokens: output,
+              server_tool_use: { web_search_requests: 0 },
+              context_window: null,
+              ...groupBy(url, { api_key_id: key, model, service_tier: tier, workspace_id: workspace })
+            })
+          )
+  }))
+  const hasMore = (page + 1) * size < days.length
+  return JSON.stringify({ data, has_more: hasMore, next_page: hasMore ? `page_${page + 1}` : null })
+}
+
 /** The usage and cost reports of OpenAI and Anthropic, at one address, on a free loopback port until the scope closes. */
 export const startVendorBills = Effect.acquireRelease(
   Effect.promise(async () => {
     const server = http.createServer((request, response) => {
       const url = new URL(request.url ?? "", "http://vendor")
-      const isAnthropic = url.pathname.startsWith("/v1/organizations/analytics/")
+      const isAnthropic = url.pathname.startsWith("/v1/organizations/")
       const fault =
         request.method !== "GET"
           ? refuse(405, "GET alone")
@@ -292,7 +378,8 @@ export const startVendorBills = Effect.acquireRelease(
       bills.requests.push(`${url.pathname}${url.search}`)
       if (bills.answer?.(url, response) === true) return
       response.writeHead(200, { "content-type": "application/json" })
-      response.end(isAnthropic ? anthropicPage(bills, url) : openAiPage(bills, url))
+      const page = isOlder(url) ? olderPage : isAnthropic ? anthropicPage : openAiPage
+      response.end(page(bills, url))
     })
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
     const bills: VendorBills = {

@@ -12,15 +12,17 @@ import { spoken } from "../formats/registry/formats.ts"
 import { type ProviderClient, ProviderClients } from "../providers/clients.ts"
 import { retryAfterSeconds } from "../providers/http-provider.ts"
 import { type ProviderAnswer } from "../providers/provider.ts"
-import { anthropicReports } from "./anthropic.ts"
+import { anthropicReports, olderAnthropicReports } from "./anthropic.ts"
 import { type BilledLine, BillFailure, BillSheet, type Report, unexpected } from "./domain.ts"
 import { openAiReports } from "./openai.ts"
 
-/** The reports of the vendors that have some. */
-const reportsOf: Partial<Record<ProviderDialect, typeof openAiReports>> = {
-  openai: openAiReports,
-  anthropic: anthropicReports
+/** The reports of the vendors that have some; the next where an account does not have those before. */
+const reportsOf: Partial<Record<ProviderDialect, ReadonlyArray<typeof openAiReports>>> = {
+  openai: [openAiReports],
+  anthropic: [anthropicReports, olderAnthropicReports]
 }
+
+const isLacking = ({ reason }: BillFailure): boolean => reason === "not-found" || reason === "forbidden"
 
 const timeoutSeconds = 60
 const maxPageBytes = 33_554_432
@@ -136,16 +138,23 @@ export class ProviderBills extends Context.Service<
             return yield* new BillFailure({ reason: "no-key", detail })
           }
           const baseUrl = URL.parse(address)
-          const reports = reportsOf[dialect]
-          if (baseUrl === null || reports === undefined) return yield* unexpected("the provider has no such reports")
+          const [first, ...others] = reportsOf[dialect] ?? []
+          if (baseUrl === null || first === undefined) return yield* unexpected("the provider has no such reports")
           const { authorize, headers } = spoken[dialect]
           const authorization = { ...headers, ...authorize(Redacted.value(key)) }
           const client = yield* clients.configured(tlsCa)
-          const sheet = new BillSheet(opens, closes)
-          for (const report of reports(opens, closes, billing.projectIds ?? [], authorization)) {
-            yield* addReport(client, baseUrl, report, sheet)
-          }
-          return sheet.lines
+          const readAll = Effect.fnUntraced(function* (reports: typeof openAiReports) {
+            const sheet = new BillSheet(opens, closes)
+            for (const report of reports(opens, closes, billing.projectIds ?? [], authorization)) {
+              yield* addReport(client, baseUrl, report, sheet)
+            }
+            return sheet.lines
+          })
+          return yield* others.reduce(
+            (read, reports) =>
+              Effect.catch(read, (failure) => (isLacking(failure) ? readAll(reports) : Effect.fail(failure))),
+            readAll(first)
+          )
         })
       })
     })

@@ -309,7 +309,9 @@ const compareModel = (
     const said = `The provider counts ${requests.billed} requests, and the gateway ${requests.charged}.`
     // What was estimated stands for tokens that the gateway could not count.
     const unseen = volume > 0n ? (volume < estimated ? volume : estimated) : 0n
-    if (isSettled && requests.billed > requests.charged && volume - unseen > 0n) {
+    // Some reports have no count of requests.
+    const hasOthers = requests.billed > requests.charged || requests.billed === 0n
+    if (isSettled && hasOthers && volume - unseen > 0n) {
       explain("other-clients", volume - unseen, `Others use the keys, too. ${said}`)
     } else if (!isSettled) explain("late", volume - unseen, `${soFar} ${said}`)
     else if (volume - unseen !== 0n) explain("unknown", volume - unseen, `The tokens differ. ${said}`)

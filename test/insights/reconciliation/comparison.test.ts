@@ -71,7 +71,8 @@ describe("a day of a bill", () => {
     assert.deepStrictEqual(kinds(ran), [["batch", 4n * usd]])
     const ended = only([...billed(6n, 2n), charged(6n, 2n), charged(4n, 1n, { tier: "batch" })], options)
     assert.deepStrictEqual(kinds(ended), [["batch", -4n * usd]])
-    const elsewhere = only([...billed(6n, 2n), ...billed(4n, 1n, { tier: "batch" }), charged(6n, 2n)])
+    const counts = [requests("provider", 3n), requests("gateway", 3n)]
+    const elsewhere = only([...billed(6n, 2n), ...billed(4n, 1n, { tier: "batch" }), charged(6n, 2n), ...counts])
     assert.isTrue(elsewhere.isFinding)
   })
 

@@ -263,6 +263,57 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })(path, (
     }).pipe(Effect.scoped)
   )
 
+  it.effect("reads Anthropic's older reports where an account has no others", () =>
+    Effect.gen(function* () {
+      const { anthropic, list, refresh, service, vendor } = yield* withServer
+      const billing = { apiKeyIds: ["apikey_own"], projectIds: ["wrkspc_1"] }
+      yield* configure(service, [anthropic(billing)], [])
+      const day = dayAgo(4)
+      const tokens = { input: 2_000_000, cached: 0, output: 500_000 }
+      yield* writeCalls(service, [
+        { at: `${day}T10:00:00Z`, provider: "anthropic", model: "claude-opus-5", ...tokens, cost: costOf(tokens) }
+      ])
+      const of = (key: string) => ({ day, model: "claude-opus-5", workspace: "wrkspc_1", key })
+      vendor.pageSize = 1
+      vendor.anthropicCosts = [
+        { ...of("unknown"), tokenType: "uncached_input_tokens", cents: "600.0000001" },
+        { ...of("unknown"), tokenType: "output_tokens", cents: "400" },
+        { ...of("unknown"), workspace: "wrkspc_2", tokenType: "output_tokens", cents: "999" },
+        { ...of("unknown"), day: dayAgo(5), tokenType: "output_tokens", cents: "7" }
+      ]
+      vendor.anthropicUsage = [
+        { ...of("apikey_own"), ...tokens, requests: 1 },
+        { ...of("apikey_other"), input: 1_000_000, output: 0, requests: 1 }
+      ]
+      for (const status of [404, 403]) {
+        vendor.requests.length = 0
+        vendor.answer = (url, response) => {
+          if (!url.pathname.includes("/analytics/")) return false
+          response.writeHead(status, { "content-type": "application/json" }).end("{}")
+          return true
+        }
+        assert.deepInclude((yield* refresh).providers[0], { state: "read", reason: null })
+        assert.deepStrictEqual(
+          vendor.requests.map((path) => path.split("?")[0]),
+          [
+            "/v1/organizations/analytics/cost",
+            "/v1/organizations/cost_report",
+            "/v1/organizations/cost_report",
+            "/v1/organizations/usage_report/messages"
+          ]
+        )
+        const { items } = yield* list(`?from=${day}T00:00:00Z`)
+        assert.deepInclude(items[0], { billedUsd: 10.000000001, chargedUsd: 8, isFinding: false })
+        assert.deepInclude(items[0].explanations[0], { kind: "other-keys", amountUsd: 2 })
+      }
+      vendor.answer = (_, response) => {
+        response.writeHead(403, { "content-type": "application/json" }).end("{}")
+        return true
+      }
+      assert.deepInclude((yield* refresh).providers[0], { state: "failed", reason: "forbidden" })
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("what nothing explains is an anomaly of the installation, once, and in the billing report", () =>
     Effect.gen(function* () {
       const { list, openai, refresh, service, vendor } = yield* withServer
