@@ -80,7 +80,7 @@ interface Refused {
 }
 
 /** Names of parameters that each report takes, by the vendors' references. */
-const common = [
+const common = new Set([
   "start_time",
   "end_time",
   "bucket_width",
@@ -89,7 +89,7 @@ const common = [
   "group_by[]",
   "project_ids[]",
   "api_key_ids[]"
-]
+])
 const openAiReports: Readonly<Record<string, { readonly groups: ReadonlyArray<string>; readonly mostDays: number }>> = {
   "/v1/organization/costs": { groups: ["project_id", "line_item", "api_key_id"], mostDays: 180 },
   "/v1/organization/usage/completions": {
@@ -98,7 +98,7 @@ const openAiReports: Readonly<Record<string, { readonly groups: ReadonlyArray<st
   },
   "/v1/organization/usage/embeddings": { groups: ["project_id", "user_id", "api_key_id", "model"], mostDays: 31 }
 }
-const anthropicGroups = [
+const anthropicGroups = new Set([
   "api_key_id",
   "model",
   "service_tier",
@@ -106,7 +106,7 @@ const anthropicGroups = [
   "workspace_id",
   "inference_geo",
   "context_window"
-]
+])
 
 const refuse = (status: number, message: string): Refused => ({ status, message })
 
@@ -114,7 +114,7 @@ const openAiFault = (url: URL, { headers }: http.IncomingMessage): Refused | und
   const report = openAiReports[url.pathname]
   if (report === undefined) return refuse(404, "No such report")
   if (headers.authorization !== `Bearer ${openAiAdminKey}`) return refuse(401, "Not an admin key")
-  const unknown = [...url.searchParams.keys()].find((name) => !common.includes(name))
+  const unknown = [...url.searchParams.keys()].find((name) => !common.has(name))
   if (unknown !== undefined) return refuse(400, `Unknown parameter ${unknown}`)
   const group = url.searchParams.getAll("group_by[]").find((name) => !report.groups.includes(name))
   if (group !== undefined) return refuse(400, `Unknown group ${group}`)
@@ -153,7 +153,7 @@ const anthropicFault = (url: URL, { headers }: http.IncomingMessage): Refused | 
   const groups = url.searchParams.getAll("group_by[]")
   const counted = groups.filter((name) => name !== "cost_type" && name !== "token_type")
   if (!isCost && counted.length < groups.length) return refuse(400, "Usage has no types of cost")
-  if (counted.length > 5 || counted.some((name) => !anthropicGroups.includes(name))) return refuse(400, "group_by")
+  if (counted.length > 5 || counted.some((name) => !anthropicGroups.has(name))) return refuse(400, "group_by")
   const [from, to] = ["starting_at", "ending_at"].map((name) => Date.parse(url.searchParams.get(name) ?? ""))
   if (!(from! < to!) || to! - from! > 31 * dayMillis) return refuse(400, "The range is wrong")
   const limit = Number(url.searchParams.get("limit") ?? 20)
@@ -219,65 +219,68 @@ const openAiPage = (bills: VendorBills, url: URL): string => {
   return `{"object":"page","data":[${data.join(",")}],"has_more":${hasMore},"next_page":${hasMore ? `"page_${page + 1}"` : null}}`
 }
 
+const bounds = (day: string) => ({
+  starting_at: `${day}T00:00:00Z`,
+  ending_at: new Date(Date.parse(`${day}T00:00:00Z`) + dayMillis).toISOString()
+})
+
 const anthropicPage = (bills: VendorBills, url: URL): string => {
   const isCost = url.pathname.endsWith("/cost")
   const [from = "", to = ""] = ["starting_at", "ending_at"].map(
     (name) => url.searchParams.get(name)?.slice(0, 10) ?? ""
   )
-  const bounds = (day: string) => ({
-    starting_at: `${day}T00:00:00Z`,
-    ending_at: new Date(Date.parse(`${day}T00:00:00Z`) + dayMillis).toISOString()
-  })
   const mine = (one: { readonly day: string; readonly workspace?: string | null }) =>
     one.day >= from && one.day < to && isChosen(url, "workspace_ids[]", one.workspace)
   const others = { actor: null, actor_type: null, product: null, inference_geo: null, context_window: null }
   const rows = isCost
-    ? bills.anthropicCosts.filter(mine).map((one) => ({
-        ...bounds(one.day),
-        group: {
-          ...others,
-          ...groupBy(url, {
-            model: one.model,
-            api_key_id: one.key ?? null,
-            workspace_id: one.workspace ?? null,
-            service_tier: one.tier ?? "standard",
-            speed: "standard",
-            cost_type: one.costType ?? "tokens",
-            token_type: one.tokenType
-          })
-        },
-        cost: {
-          amount: one.cents,
-          list_amount: one.listCents ?? one.cents,
-          currency: one.currency ?? "USD",
-          requests: null
-        }
-      }))
-    : bills.anthropicUsage.filter(mine).map((one) => ({
-        ...bounds(one.day),
-        group: {
-          ...others,
-          ...groupBy(url, {
-            model: one.model,
-            api_key_id: one.key ?? null,
-            workspace_id: one.workspace ?? null,
-            service_tier: one.tier ?? "standard",
-            speed: "standard"
-          })
-        },
-        usage: {
-          uncached_input_tokens: one.input,
-          cache_read_input_tokens: one.cached ?? 0,
-          cache_creation: {
-            ephemeral_5m_input_tokens: one.written ?? 0,
-            ephemeral_1h_input_tokens: one.writtenFor1h ?? 0
+    ? bills.anthropicCosts.filter(mine).map((one) =>
+        Object.assign(bounds(one.day), {
+          group: {
+            ...others,
+            ...groupBy(url, {
+              model: one.model,
+              api_key_id: one.key ?? null,
+              workspace_id: one.workspace ?? null,
+              service_tier: one.tier ?? "standard",
+              speed: "standard",
+              cost_type: one.costType ?? "tokens",
+              token_type: one.tokenType
+            })
           },
-          output_tokens: one.output,
-          total_tokens: one.input + one.output,
-          server_tool_use: { web_search_requests: 0 },
-          requests: one.requests
-        }
-      }))
+          cost: {
+            amount: one.cents,
+            list_amount: one.listCents ?? one.cents,
+            currency: one.currency ?? "USD",
+            requests: null
+          }
+        })
+      )
+    : bills.anthropicUsage.filter(mine).map((one) =>
+        Object.assign(bounds(one.day), {
+          group: {
+            ...others,
+            ...groupBy(url, {
+              model: one.model,
+              api_key_id: one.key ?? null,
+              workspace_id: one.workspace ?? null,
+              service_tier: one.tier ?? "standard",
+              speed: "standard"
+            })
+          },
+          usage: {
+            uncached_input_tokens: one.input,
+            cache_read_input_tokens: one.cached ?? 0,
+            cache_creation: {
+              ephemeral_5m_input_tokens: one.written ?? 0,
+              ephemeral_1h_input_tokens: one.writtenFor1h ?? 0
+            },
+            output_tokens: one.output,
+            total_tokens: one.input + one.output,
+            server_tool_use: { web_search_requests: 0 },
+            requests: one.requests
+          }
+        })
+      )
   const page = pageOf(url)
   const size = Math.min(bills.pageSize, Number(url.searchParams.get("limit") ?? 20))
   const hasMore = (page + 1) * size < rows.length
@@ -341,15 +344,15 @@ const olderPage = (bills: VendorBills, url: URL): string => {
               workspace = null,
               written = 0,
               writtenFor1h = 0
-            }) => ({
-              uncached_input_tokens: input,
-              cache_read_input_tokens: cached,
-              cache_creation: { ephemeral_5m_input_tokens: written, ephemeral_1h_input_tokens: writtenFor1h },
-              output_tokens: output,
-              server_tool_use: { web_search_requests: 0 },
-              context_window: null,
-              ...groupBy(url, { api_key_id: key, model, service_tier: tier, workspace_id: workspace })
-            })
+            }) =>
+              Object.assign(groupBy(url, { api_key_id: key, model, service_tier: tier, workspace_id: workspace }), {
+                uncached_input_tokens: input,
+                cache_read_input_tokens: cached,
+                cache_creation: { ephemeral_5m_input_tokens: written, ephemeral_1h_input_tokens: writtenFor1h },
+                output_tokens: output,
+                server_tool_use: { web_search_requests: 0 },
+                context_window: null
+              })
           )
   }))
   const hasMore = (page + 1) * size < days.length

@@ -245,7 +245,8 @@ const compareModel = (
   )
 
   const [theirs, ours] = [classesOf(own), classesOf(chargedLines)]
-  const meters = new Set<BillMeter>([...theirs.values(), ...ours.values()].flatMap((classes) => [...classes.keys()]))
+  const meters = new Set<BillMeter>()
+  for (const classes of [...theirs.values(), ...ours.values()]) for (const meter of classes.keys()) meters.add(meter)
   if (hasBatches) {
     let value = 0n
     for (const meter of meters) {

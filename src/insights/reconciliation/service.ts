@@ -253,12 +253,8 @@ export class Reconciliations extends Context.Service<Reconciliations>()("app/ins
         return [...new Set(all.map(({ provider }) => provider))].toSorted().map((provider): ProviderTotals => {
           const own = all.filter((one) => one.provider === provider)
           const settled = new Set(own.filter(({ isSettled }) => isSettled).map(({ day }) => day))
-          return {
-            provider,
-            days: new Set(own.map(({ day }) => day)).size,
-            settledDays: settled.size,
-            ...totalsOf(own)
-          }
+          const days = new Set(own.map(({ day }) => day)).size
+          return Object.assign(totalsOf(own), { provider, days, settledDays: settled.size })
         })
       })
     }

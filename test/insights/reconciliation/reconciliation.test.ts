@@ -78,6 +78,32 @@ const withServer = Effect.gen(function* () {
   return { anthropic, list, openai, refresh, service, vendor }
 })
 
+const normal = (path: string) => {
+  const url = new URL(path, "http://vendor")
+  url.searchParams.delete("beta")
+  url.searchParams.sort()
+  return `${url.pathname}?${url.searchParams}`
+}
+
+const twoCosts = (day: string) => [
+  { day, item: "gpt-5, input", amount: "2" },
+  { day, item: "gpt-5, output", amount: "9.5" }
+]
+
+const costs =
+  (results: string, more = '"has_more":false,"next_page":null') =>
+  (url: URL) => {
+    const start = url.searchParams.get("start_time")
+    return `{"object":"page","data":[{"object":"bucket","start_time":${start},"results":[${results}]}],${more}}`
+  }
+const amount = (value: string, currency = "usd") =>
+  costs(`{"amount":{"value":${value},"currency":"${currency}"},"line_item":"gpt-5, input"}`)
+const text = (body: string) => () => body
+
+const provider = (members: object) => ({
+  providers: [{ id: "p", dialect: "openai", baseUrl: "https://api.openai.com/v1", ...members }]
+})
+
 layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })(path, (it) => {
   it.effect("has what OpenAI billed in a day beside what was charged, to the nano-dollar", () =>
     Effect.gen(function* () {
@@ -192,12 +218,6 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })(path, (
         amounts,
         days.map(() => "150.00")
       )
-      const normal = (path: string) => {
-        const url = new URL(path, "http://vendor")
-        url.searchParams.delete("beta")
-        url.searchParams.sort()
-        return `${url.pathname}?${url.searchParams}`
-      }
       const own = new Set(asked.map(normal))
       for (const path of vendor.requests) assert.isTrue(own.has(normal(path)), path)
       assert.isTrue(asked.some((path) => path.includes("page=page_10")))
@@ -326,12 +346,12 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })(path, (
         { at: `${day}T10:00:00Z`, ...call },
         { at: `${unsettled}T10:00:00Z`, ...call }
       ])
-      const costs = (day: string) => [
-        { day, item: "gpt-5, input", amount: "2" },
-        { day, item: "gpt-5, output", amount: "9.5" }
+      vendor.openAiCosts = [...twoCosts(day), ...twoCosts(unsettled)]
+      const used = { model: "gpt-5", ...tokens, requests: 1 }
+      vendor.openAiUsage = [
+        { day, ...used },
+        { day: unsettled, ...used }
       ]
-      vendor.openAiCosts = [...costs(day), ...costs(unsettled)]
-      vendor.openAiUsage = [day, unsettled].map((day) => ({ day, model: "gpt-5", ...tokens, requests: 1 }))
       yield* refresh
       yield* refresh
       const { items, totals } = yield* list(`?from=${dayAgo(10)}T00:00:00Z`)
@@ -410,15 +430,6 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })(path, (
       const day = dayAgo(5)
       vendor.openAiCosts = [{ day, item: "gpt-5, input", amount: "1.25" }]
       yield* refresh
-      const costs =
-        (results: string, more = '"has_more":false,"next_page":null') =>
-        (url: URL) => {
-          const start = url.searchParams.get("start_time")
-          return `{"object":"page","data":[{"object":"bucket","start_time":${start},"results":[${results}]}],${more}}`
-        }
-      const amount = (value: string, currency = "usd") =>
-        costs(`{"amount":{"value":${value},"currency":"${currency}"},"line_item":"gpt-5, input"}`)
-      const text = (body: string) => () => body
       const hostile: ReadonlyArray<readonly [string, string, number, (url: URL) => string, Record<string, string>?]> = [
         ["a rejected key", "unauthorized", 401, text(`{"error":{"message":"${openAiAdminKey} is wrong"}}`)],
         ["a key without the right", "forbidden", 403, text("{}")],
@@ -532,9 +543,6 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })(path, (
         404,
         "provider-billing-not-found"
       )
-      const provider = (members: object) => ({
-        providers: [{ id: "p", dialect: "openai", baseUrl: "https://api.openai.com/v1", ...members }]
-      })
       const put = (members: object) => service.call("PUT", "/api/llm/admin/config", { body: provider(members) })
       assert.deepStrictEqual(faultPaths(yield* put({ dialect: "gemini", billing: { adminKey: "k" } })), [
         "payload.providers.0.billing"
