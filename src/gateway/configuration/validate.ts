@@ -189,6 +189,11 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
     }
     if (provider.billing !== undefined && !reportingDialects.has(dialect)) {
       faults.push({ path: [...at, "billing"], message: "Expected only with the dialects openai and anthropic" })
+    } else if (provider.billing !== undefined && (provider.platform ?? "direct") !== "direct") {
+      faults.push({
+        path: [...at, "billing"],
+        message: "Expected only with the platform direct: others have bills of their own"
+      })
     }
     if (provider.apis !== undefined && spoken[dialect].apis.size === 1) {
       faults.push({ path: [...at, "apis"], message: "Providers of this dialect have one API, which needs no list" })

@@ -108,6 +108,15 @@ export class ReconciliationRepository extends Context.Service<ReconciliationRepo
             )
         ),
 
+        /** Gives a claim back whose reading was given up. */
+        release: Effect.fn("ReconciliationRepository.release")((provider: string, attempt: bigint) =>
+          Effect.asVoid(
+            Effect.orDie(sql`
+              UPDATE provider_bill_readings SET claimed_until = '-infinity'
+              WHERE provider = ${provider} AND attempt = ${attempt}`)
+          )
+        ),
+
         /** Ends a reading that failed. */
         fail: Effect.fn("ReconciliationRepository.fail")(
           (
@@ -156,7 +165,8 @@ export class ReconciliationRepository extends Context.Service<ReconciliationRepo
               SELECT (u.occurred_at AT TIME ZONE 'UTC')::date AS day, coalesce(u.model_served, u.model, '') AS model,
                 coalesce(u.price_terms->>'speed', u.price_terms->>'tier', '') AS tier,
                 CASE WHEN ${sql.literal(isEstimated)} OR m.meter = 'spend' THEN 'other'
-                  WHEN m.meter = 'reasoning' THEN 'output' ELSE m.meter END AS meter,
+                  WHEN m.meter = 'reasoning' THEN 'output'
+                  WHEN m.meter = ANY(${BillMeter.literals}::text[]) THEN m.meter ELSE 'other' END AS meter,
                 CASE WHEN ${sql.literal(isEstimated)} THEN ${estimatedItem}
                   WHEN m.meter = 'spend' THEN ${feesItem} ELSE '' END AS item,
                 m.billed AS cost,

@@ -192,11 +192,15 @@ export class Reconciliations extends Context.Service<Reconciliations>()("app/ins
                 store(id, attempt, { first: dayOf(due.opens), before: dayOf(due.closes) }, lines)
               )
             )
-      yield* Effect.catchTag(reading, "BillFailure", (failure) =>
-        Effect.andThen(
-          Effect.logWarning(`The bill of the provider ${id} cannot be read: ${failure.detail}`),
-          database.transaction("all", repository.fail(id, attempt, failure, pauseAfter(failure)))
-        )
+      yield* reading.pipe(
+        Effect.catchTag("BillFailure", (failure) =>
+          Effect.andThen(
+            Effect.logWarning(`The bill of the provider ${id} cannot be read: ${failure.detail}`),
+            database.transaction("all", repository.fail(id, attempt, failure, pauseAfter(failure)))
+          )
+        ),
+        // A caller that leaves, a replica that stops, or a defect.
+        Effect.onError(() => database.transaction("all", repository.release(id, attempt)))
       )
     })
 

@@ -532,6 +532,40 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })(path, (
     }).pipe(Effect.scoped)
   )
 
+  it.effect("can be read again at once when a caller left while it was read", () =>
+    Effect.gen(function* () {
+      const { openai, service, vendor } = yield* withServer
+      yield* configure(service, [openai()], [])
+      let asked = 0
+      vendor.answer = () => {
+        asked += 1
+        return true
+      }
+      const left = new AbortController()
+      const reading = yield* Effect.forkChild(
+        Effect.promise(() =>
+          fetch(`${service.url}${path}/refresh`, {
+            method: "POST",
+            headers: { "x-api-key": service.serviceKey, "content-type": "application/json" },
+            body: "{}",
+            signal: left.signal
+          }).catch(() => undefined)
+        )
+      )
+      yield* eventually(
+        Effect.sync(() => asked),
+        (count) => count > 0
+      )
+      left.abort()
+      yield* Fiber.join(reading)
+      vendor.answer = undefined
+      const read = yield* eventually(service.call("POST", `${path}/refresh`, { body: {} }), ({ body }) =>
+        body.providers.every(({ state }: { readonly state: string }) => state === "read")
+      )
+      assert.strictEqual(read.status, 200)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("needs an admin key of a vendor that reports what it billed", () =>
     Effect.gen(function* () {
       const { list, service } = yield* withServer
@@ -547,6 +581,8 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })(path, (
       assert.deepStrictEqual(faultPaths(yield* put({ dialect: "gemini", billing: { adminKey: "k" } })), [
         "payload.providers.0.billing"
       ])
+      const azure = { platform: "azure", apiVersion: "2024-10-21", apiKey: "k", billing: { adminKey: "k" } }
+      assert.include(faultPaths(yield* put(azure)), "payload.providers.0.billing")
       assert.deepStrictEqual(faultPaths(yield* put({ billing: { adminKey: "env:NOT_LISTED" } })), [
         "payload.providers.0.billing.adminKey"
       ])
