@@ -14,7 +14,7 @@ export type SecretId = typeof SecretId.Type
 export const ProviderDialect = Schema.Literals([...Dialect.literals, "loopback"]).annotate({ examples: ["openai"] })
 export type ProviderDialect = typeof ProviderDialect.Type
 
-export const ProviderPlatform = Schema.Literals(["direct", "azure", "vertex"]).annotate({ examples: ["direct"] })
+export const ProviderPlatform = Schema.Literals(["direct", "azure", "bedrock", "vertex"]).annotate({ examples: ["direct"] })
 export type ProviderPlatform = typeof ProviderPlatform.Type
 
 const Apis = Schema.Array(ProviderApi).pipe(
@@ -120,6 +120,10 @@ export const ConfiguredProvider = Schema.Struct({
       ).annotate({ examples: ["us-central1"] })
     ),
     "The location of Vertex AI: `global`, `us`, `eu`, or a region; as the host's name says unless given"
+  ),
+  surface: member(
+    optional(Schema.Literal("invoke")).annotate({ examples: ["invoke"] }),
+    "With `invoke`, Bedrock is called by InvokeModel for Anthropic's dialect; by its paths in the vendor's own form unless given"
   ),
   headers: member(
     optional(Schema.Record(HeaderName, HeaderValue).annotate({ examples: [{ "openai-project": "main" }] })),

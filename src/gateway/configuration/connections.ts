@@ -8,6 +8,7 @@ import { LoopbackProvider } from "../providers/loopback.ts"
 import { type Platform } from "../providers/platform.ts"
 import { azurePlatform } from "../providers/platforms/azure.ts"
 import { vertexLocation, vertexPlatform } from "../providers/platforms/vertex.ts"
+import { bedrockPlatform } from "../providers/platforms/bedrock.ts"
 import { type Provider } from "../providers/provider.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { loopbackProvider, type ConnectedProvider } from "./gateway-snapshot.ts"
@@ -39,11 +40,14 @@ const platformOf = ({
   dialect,
   platform,
   project = "",
-  region = vertexLocation(baseUrl) ?? ""
+  region = vertexLocation(baseUrl) ?? "",
+  surface
 }: ConfiguredProvider): Platform | undefined => {
   switch (platform) {
     case "azure":
       return azurePlatform(apiVersion)
+    case "bedrock":
+      return bedrockPlatform(baseUrl, surface, dialect)
     case "vertex":
       return vertexPlatform(spoken[dialect].dialect, { apiVersion: apiVersion ?? "v1", location: region, project })
     default:
@@ -106,7 +110,7 @@ export class Connections extends Context.Service<
           return { running: { ...running, provider: loopback }, warnings: [] }
         }
         const read = reference === undefined ? undefined : yield* keys.read(reference, configured.baseUrl)
-        const { apiVersion, credential: given } = configured
+        const { credential: given } = configured
         const changing = given === undefined || given.type === "key" ? undefined : given
         const credential =
           changing &&

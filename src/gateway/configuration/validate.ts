@@ -2,7 +2,7 @@ import { Record, Struct } from "effect"
 import { X509Certificate } from "node:crypto"
 import { uuidIn } from "../../kernel/identifier.ts"
 import { type Fault } from "../../kernel/problems/problem.ts"
-import { awsScopeOf } from "../credentials/aws.ts"
+import { awsServiceOf } from "../credentials/aws-hosts.ts"
 import { type ConfiguredCredential } from "../credentials/domain.ts"
 import { ownApis, type ProviderApi } from "../formats/domain.ts"
 import { spoken } from "../formats/registry/formats.ts"
@@ -37,6 +37,7 @@ export const bearsCredential = (header: string): boolean => credentials.test(hea
 const platformDialects: Readonly<Record<ProviderPlatform, ReadonlyArray<ProviderDialect>>> = {
   direct: ProviderDialect.literals,
   azure: ["openai"],
+  bedrock: ["openai", "anthropic"],
   vertex: ["gemini", "anthropic", "openai"]
 }
 
@@ -153,7 +154,7 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
     )
   const withoutOwn = Record.map(Struct.omit(ownApis, ["chat"]), without)
   for (const [index, provider] of providers.entries()) {
-    const { apiKey, apiVersion, credential, dialect, id, platform = "direct", tlsCa } = provider
+    const { apiKey, apiVersion, credential, dialect, id, platform = "direct", surface, tlsCa } = provider
     const at = ["payload", "providers", index]
     if (id === loopbackId) {
       if (dialect !== "loopback") faults.push({ path: [...at, "id"], message: "This id is the loopback provider's" })
@@ -163,7 +164,7 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
       const message = dialect === "loopback" ? "The loopback needs no credential" : "Expected this or apiKey, not both"
       faults.push({ path: [...at, "credential"], message })
     }
-    if (credential?.type === "aws" && awsScopeOf(provider.baseUrl, credential) === undefined) {
+    if (credential?.type === "aws" && awsServiceOf(provider.baseUrl, credential) === undefined) {
       const message =
         "Expected a host that names its service and region, as bedrock-runtime.eu-central-1.amazonaws.com, or `region`"
       faults.push({ path: [...at, "baseUrl"], message })
@@ -183,6 +184,15 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
       faults.push({ path: [...at, "apiVersion"], message })
     }
     faults.push(...vertexFaults(provider).map(({ message, path }) => ({ path: [...at, ...path], message })))
+    if (surface !== undefined && (platform !== "bedrock" || dialect !== "anthropic")) {
+      const message = 'Only the platform "bedrock" has it, for the dialect "anthropic"'
+      faults.push({ path: [...at, "surface"], message })
+    }
+    if (credential?.type === "aws" && credential.externalId !== undefined) {
+      const isUnused = credential.roleArn === undefined || credential.assertion !== undefined
+      const message = "It belongs to a role that is assumed by other credentials than an assertion"
+      if (isUnused) faults.push({ path: [...at, "credential", "externalId"], message })
+    }
     for (const [path, reference] of credentialsOf(provider)) {
       const fault = referenceFault(referenceOf(reference))
       if (fault !== undefined) faults.push({ path: [...at, ...path], message: fault })

@@ -1,10 +1,9 @@
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
-import { Context, Effect, Exit, FileSystem, Layer, Redacted, Scope } from "effect"
-import { type Credential } from "../providers/credential.ts"
-import { providerCredentials } from "../providers/provider.ts"
-import { bad, failure } from "../providers/transport-failures.ts"
-import { awsSigner } from "./aws-signer.ts"
-import { awsKeys, awsScopeOf } from "./aws.ts"
+import { Clock, Context, Effect, Exit, FileSystem, Layer, Redacted, Scope } from "effect"
+import { type Credential, noCredential } from "../providers/credential.ts"
+import { awsServiceOf } from "./aws-hosts.ts"
+import { awsKeys } from "./aws-keys.ts"
+import { awsSigner, makeAwsClock } from "./aws-signer.ts"
 import { credentialSeen } from "./credential-metrics.ts"
 import { type ConfiguredCredential } from "./domain.ts"
 import { entraToken } from "./entra.ts"
@@ -54,9 +53,13 @@ export class Credentials extends Context.Service<
       ): Effect.fn.Return<Credential, never, Scope.Scope> {
         switch (credential.type) {
           case "aws": {
-            const scope = awsScopeOf(baseUrl, credential)
-            const keys = scope === undefined ? Effect.fail(noScope) : awsKeys(http, sources, credential, scope)
-            return awsSigner(yield* sourceOf(id, keys), scope ?? nowhere, noCredential)
+            const service = awsServiceOf(baseUrl, credential)
+            const clock = makeAwsClock(yield* Clock.Clock)
+            const keys =
+              service === undefined
+                ? Effect.fail(noService)
+                : awsKeys(http, sources, credential, { region: service.region, clock })
+            return awsSigner(yield* sourceOf(id, keys), service ?? nowhere, clock)
           }
           case "entra": {
             const resource = isDeployment ? "cognitiveservices" : "ai"
@@ -115,14 +118,7 @@ const sourceOf = <A>(id: string, obtain: Effect.Effect<Obtained<A>, CredentialUn
   )
 
 const nowhere = { service: "", region: "" }
-const noScope = new CredentialUnavailable({ detail: "The host names no region, and no other is given" })
-
-/** What callers get in the place of an answer: why there is no credential concerns operators alone. */
-export const noCredential = failure(
-  "status",
-  bad(502, "The gateway has no valid credential for the provider.", providerCredentials),
-  false
-)
+const noService = new CredentialUnavailable({ detail: "The host names no region, and no other is given" })
 
 const authorizationOf = (token: Redacted.Redacted) => `Bearer ${Redacted.value(token)}`
 

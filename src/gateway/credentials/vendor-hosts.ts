@@ -1,14 +1,15 @@
+import { awsModelHosts, awsServiceAt } from "./aws-hosts.ts"
 import { type ConfiguredCredential } from "./domain.ts"
 
-/** Hosts by name, and by how a name ends that begins with a dot or a hyphen. */
+/** Hosts by name, by how a name ends that begins with a dot or a hyphen, and AWS's of any region. */
 const hostsOf = (credential: ConfiguredCredential): ReadonlyArray<string> | undefined => {
   switch (credential.type) {
     case "key":
       return undefined
+    case "aws":
+      return awsModelHosts
     case "entra":
       return [".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com"]
-    case "aws":
-      return [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"]
     case "google":
       return [
         "aiplatform.googleapis.com",
@@ -22,13 +23,15 @@ const hostsOf = (credential: ConfiguredCredential): ReadonlyArray<string> | unde
   }
 }
 
+const isOneOf = (hosts: ReadonlyArray<string>, hostname: string): boolean =>
+  hosts === awsModelHosts
+    ? awsServiceAt(hostname) !== undefined
+    : hosts.some((host) => (/^[.-]/.test(host) ? hostname.endsWith(host) : hostname === host))
+
 /** The hosts that a credential may be sent to, where an address is none of them; undefined for one that is. */
 export const otherThanHosts = (credential: ConfiguredCredential, baseUrl: URL): ReadonlyArray<string> | undefined => {
   const hosts = hostsOf(credential)
   const isOne =
-    hosts === undefined ||
-    (baseUrl.protocol === "https:" &&
-      baseUrl.port === "" &&
-      hosts.some((host) => (/^[.-]/.test(host) ? baseUrl.hostname.endsWith(host) : baseUrl.hostname === host)))
+    hosts === undefined || (baseUrl.protocol === "https:" && baseUrl.port === "" && isOneOf(hosts, baseUrl.hostname))
   return isOne ? undefined : hosts
 }

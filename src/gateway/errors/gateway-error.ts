@@ -207,6 +207,9 @@ const limitHeaders = new Set(
   )
 )
 
+/** What vendors call the id of a request. */
+const requestIds: ReadonlySet<string> = new Set(["x-request-id", "request-id", "x-amzn-requestid"])
+
 /**
  * The provider's headers that callers receive: its limits, and its request id. Others name the operator's organization,
  * project or workspace, or say how its subscription stands.
@@ -218,7 +221,7 @@ export const forwardedResponseHeaders = (
   for (const name in headers) {
     const value = headers[name]!
     if (limitHeaders.has(name)) forwarded[name] = value
-    if (name === "x-request-id" || name === "request-id") forwarded["x-upstream-request-id"] = value
+    if (requestIds.has(name)) forwarded["x-upstream-request-id"] = value
   }
   return forwarded
 }

@@ -1,5 +1,6 @@
 import { type Effect } from "effect"
-import { type ProviderAnswer, type ProviderFailure } from "./provider.ts"
+import { type ProviderAnswer, providerCredentials, type ProviderFailure } from "./provider.ts"
+import { bad, failure } from "./transport-failures.ts"
 
 /** A request as it leaves, which a credential authorizes: a signature covers all of it. */
 export interface LeavingRequest {
@@ -34,3 +35,10 @@ export interface Credential {
   readonly secrets: () => ReadonlyArray<string>
   readonly state: () => CredentialState
 }
+
+/** What callers get in the place of an answer: why there is no credential concerns operators alone. */
+export const noCredential = failure(
+  "status",
+  bad(502, "The gateway has no valid credential for the provider.", providerCredentials),
+  false
+)

@@ -120,9 +120,9 @@ const tooLarge = transportError("The answer is larger than any", "ERR_TOO_LARGE"
 
 const isSuccess = (status: number) => status >= 200 && status < 300
 
-/** Whether a response is of Server-Sent Events. */
+/** Whether a response is of Server-Sent Events, or of AWS's frames of events. */
 export const isEventStream = (headers: Readonly<Record<string, string>>): boolean =>
-  /^text\/event-stream\b/i.test(headers["content-type"] ?? "")
+  /^(?:text\/event-stream|application\/vnd\.amazon\.eventstream)\b/i.test(headers["content-type"] ?? "")
 
 /** A text, such as an error, is read as a whole. */
 const isText = (headers: Readonly<Record<string, string>>): boolean =>

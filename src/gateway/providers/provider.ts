@@ -43,7 +43,7 @@ export type Bytes = Pull.Pull<Array.NonEmptyReadonlyArray<Uint8Array>, ProviderF
 export interface ProviderAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** Complete, or a stream of Server-Sent Events, or of other bytes, whose first bytes have arrived. */
+  /** Complete, or a stream of Server-Sent Events (a platform may have others), or of other bytes, whose first bytes have arrived. */
   readonly body: Uint8Array | { readonly first: ReadonlyArray<Uint8Array>; readonly rest: Bytes }
   /** The JSON of a complete body, where it was parsed already. */
   readonly value?: unknown
