@@ -9,6 +9,8 @@ export interface ReceivedRequest {
   readonly headers: http.IncomingHttpHeaders
   // oxlint-disable-next-line typescript/no-explicit-any -- tests look into requests of every shape
   readonly body: any
+  /** The body as it arrived. */
+  readonly bytes: Buffer
 }
 
 /** Answers a request; what it does with the response is all that a provider may do. */
@@ -23,13 +25,16 @@ export interface ProviderStandIn {
   answer: Answerer
 }
 
-/** A body as JSON, or as text where it is none. */
-const readBody = async (request: http.IncomingMessage) => {
+const readBytes = async (request: http.IncomingMessage) => {
   const chunks: Array<Buffer> = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
-  const { "content-type": type = "" } = request.headers
-  if (type.startsWith("multipart/")) return formOf(type, Buffer.concat(chunks))
-  const text = Buffer.concat(chunks).toString("utf8")
+  return Buffer.concat(chunks)
+}
+
+/** A body as JSON, as a form, or as text where it is neither. */
+const bodyIn = (bytes: Buffer, type = "") => {
+  if (type.startsWith("multipart/")) return formOf(type, bytes)
+  const text = bytes.toString("utf8")
   if (text === "") return undefined
   try {
     return JSON.parse(text)
@@ -79,9 +84,10 @@ export const startProvider = (answer: Answerer) =>
         response.on("close", () => {
           if (!response.writableFinished) standIn.aborted++
         })
-        void readBody(incoming).then(
-          (body) => {
-            const request = { method: incoming.method ?? "", path: incoming.url ?? "", headers: incoming.headers, body }
+        void readBytes(incoming).then(
+          (bytes) => {
+            const { headers, method = "", url: path = "" } = incoming
+            const request = { method, path, headers, body: bodyIn(bytes, incoming.headers["content-type"]), bytes }
             standIn.requests.push(request)
             standIn.answer(request, response)
           },

@@ -8,6 +8,7 @@ import { ProviderCounts } from "../metering/provider-counts.ts"
 import { textsOf } from "../metering/request-texts.ts"
 import { TokenCounts } from "../metering/token-counts.ts"
 import { bytesPerToken } from "../metering/usage-meter.ts"
+import { unsupportedApi } from "../providers/provider.ts"
 import { resolveModel } from "../routing/resolve-model.ts"
 import { Router } from "../routing/router.ts"
 import { type Call, noMembers, validateRequest } from "./call-request.ts"
@@ -57,18 +58,23 @@ export class MessageCounts extends Context.Service<
         }
         const limits = { limit: undefined, outputTokens: 1, toolLimit: undefined }
         const body = yield* providerRequest(call, counting, limits)
-        const answer = yield* Effect.mapError(
-          router.send(
+        return yield* router
+          .send(
             counting,
             { format: call.format, model: counting.model, streams: false, body, headers: call.headers },
             gateway.routing
-          ),
-          (failure) => providerError(failure, counting.provider.id)
-        )
-        return {
-          headers: forwardedResponseHeaders(answer.headers),
-          bytes: answer.body instanceof Uint8Array ? answer.body : new Uint8Array()
-        }
+          )
+          .pipe(
+            Effect.map((answer) => ({
+              headers: forwardedResponseHeaders(answer.headers),
+              bytes: answer.body instanceof Uint8Array ? answer.body : new Uint8Array()
+            })),
+            Effect.catch((failure) =>
+              failure.error.code === unsupportedApi
+                ? Effect.succeed({ headers: {}, bytes: counted(call, estimated(call)) })
+                : Effect.fail(providerError(failure, counting.provider.id))
+            )
+          )
       })
 
       const countOwn = Effect.fn("MessageCounts.countOwn")(function* (given: Call) {

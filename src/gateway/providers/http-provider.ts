@@ -9,7 +9,13 @@ import { type ProviderClient } from "./clients.ts"
 import { type Credential } from "./credential.ts"
 import { type ExchangeRequest, isEventStream } from "./exchange.ts"
 import { type Platform } from "./platform.ts"
-import { type Provider, type ProviderAnswer, providerCredentials, type ProviderFailure } from "./provider.ts"
+import {
+  type Provider,
+  type ProviderAnswer,
+  providerCredentials,
+  type ProviderFailure,
+  unsupportedApi
+} from "./provider.ts"
 import { answeredNothing, answerJson, untilItSays } from "./readable-answers.ts"
 import { bad, failure } from "./transport-failures.ts"
 
@@ -171,7 +177,7 @@ export const makeHttpProvider = (
 
 const unservedThere = failure(
   "status",
-  bad(404, "The provider's platform does not serve this API.", "unsupported-api"),
+  bad(404, "The provider's platform does not serve this API.", unsupportedApi),
   false,
   { received: 404 }
 )

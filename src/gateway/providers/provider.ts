@@ -52,6 +52,9 @@ export interface ProviderAnswer {
 /** The code of a failure between the gateway and its provider: the key is rejected, or the account is not paid for. */
 export const providerCredentials = "provider-credentials"
 
+/** The code of a failure where a provider's platform does not serve a format. */
+export const unsupportedApi = "unsupported-api"
+
 /**
  * Why a provider gave no response. `sent` means that the request may have reached the model and incurred an unknown cost.
  */
