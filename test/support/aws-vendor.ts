@@ -235,7 +235,7 @@ const invoke = (
   if (!/^(?:[a-z]{2,6}\.)?anthropic\.claude|^arn:aws:bedrock:/.test(model)) {
     return invalid("The provided model identifier is invalid.")
   }
-  if (version !== "bedrock-2023-05-31") return invalid("#: required key [anthropic_version] not found")
+  if (!knownVersions.has(version)) return invalid("#: required key [anthropic_version] not found")
   if (body.model !== undefined || body.stream !== undefined) {
     return invalid("#: extraneous key [model] is not permitted, please reformat your input and try again.")
   }
@@ -255,6 +255,9 @@ const invoke = (
   if (streams !== undefined) return stream(response, state, made.text)
   json(response, 200, JSON.parse(made.text), { "x-amzn-requestid": "request-1" })
 }
+
+/** The first, and the one that Anthropic's own client sends. */
+const knownVersions = new Set(["bedrock-2023-05-31", "2026-10-21"])
 
 const invocation = /^\/model\/([^/]+)\/invoke(-with-response-stream)?$/
 

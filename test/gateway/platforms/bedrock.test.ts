@@ -1,8 +1,9 @@
 import Anthropic from "@anthropic-ai/sdk"
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import * as jose from "jose"
 import { CredentialAddresses } from "../../../src/gateway/credentials/vendor-exchange.ts"
-import { bearerKey, environmentKeys, exceptionFrame, startAws } from "../../support/aws-vendor.ts"
+import { bearerKey, role, environmentKeys, exceptionFrame, startAws } from "../../support/aws-vendor.ts"
 import { withCredentialVendors } from "../../support/credential-vendors.ts"
 import { asks, configure, costNanoUsd, model, readAll, spender } from "../../support/gateway.ts"
 import { type ProviderStandIn } from "../../support/provider.ts"
@@ -66,7 +67,12 @@ const setting = Effect.fnUntraced(function* (
 ) {
   yield* withEnvironment(environment)
   const service = yield* TestService
-  const vendor = yield* startAws()
+  const { body: found } = yield* service.call("GET", "/workload/.well-known/openid-configuration", { key: null })
+  const vendor = yield* startAws({
+    keys: jose.createRemoteJWKSet(new URL(`${service.url}/workload/jwks.json`)),
+    issuer: found.issuer,
+    subject: "provider:aws"
+  })
   const { standIn } = vendor
   current = standIn
   // Another document first, so that nothing is held of an earlier test.
@@ -107,8 +113,12 @@ layer(serviceWithAws, { excludeTestServices: true, timeout: "60 seconds" })("Bed
       )
       for (const { body, headers } of calls()) {
         assert.hasAllKeys(body, ["anthropic_version", "max_tokens", "messages"])
+        assert.strictEqual(body.anthropic_version, "2026-10-21")
         assert.notProperty(headers, "anthropic-version")
       }
+      const first = yield* asks(service, key, "/v1/chat/completions", chat)
+      assert.strictEqual(first.status, 200, first.text)
+      assert.strictEqual(calls().at(-1)?.body.anthropic_version, "bedrock-2023-05-31")
     }).pipe(Effect.scoped)
   )
 
@@ -151,6 +161,20 @@ layer(serviceWithAws, { excludeTestServices: true, timeout: "60 seconds" })("Bed
       )
       assert.deepStrictEqual(sent.body.anthropic_beta, ["context-1m-2025-08-07", "interleaved-thinking-2025-05-14"])
       assert.notProperty(sent.headers, "anthropic-beta")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("takes keys of a role for an assertion of the gateway's own issuer, once for all calls", () =>
+    Effect.gen(function* () {
+      const credential = { type: "aws", roleArn: role, assertion: "issuer" }
+      const { calls, key, service, state } = yield* setting({ ...invoke, credential }, {})
+      const answers = yield* Effect.all(
+        Array.from({ length: 3 }, () => asks(service, key, "/v1/messages", message)),
+        { concurrency: "unbounded" }
+      )
+      for (const { status, text } of answers) assert.strictEqual(status, 200, text)
+      assert.strictEqual(state.issued, 1)
+      assert.lengthOf(calls(), 3)
     }).pipe(Effect.scoped)
   )
 

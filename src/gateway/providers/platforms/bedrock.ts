@@ -4,8 +4,13 @@ import { type Platform } from "../platform.ts"
 import { withVendorStatus } from "./bedrock-errors.ts"
 import { asServerEvents } from "./bedrock-stream.ts"
 
-/** The version of Anthropic's messages that Bedrock has (Amazon Bedrock User Guide, "Anthropic Claude Messages API"). */
-const messagesVersion = "bedrock-2023-05-31"
+/**
+ * What Bedrock calls Anthropic's first version (Amazon Bedrock User Guide, "Anthropic Claude Messages API"). Later ones have
+ * their own names there, as Anthropic's client for Bedrock sends them.
+ */
+const firstVersion = "bedrock-2023-05-31"
+const versionIn = (header: string | undefined) =>
+  header === undefined || header === "2023-06-01" ? firstVersion : header
 
 const authorize = (apiKey: string) => ({ authorization: `Bearer ${apiKey}` })
 
@@ -23,14 +28,18 @@ const bedrockNative = (counts: boolean): Platform => ({
 const utf8 = new TextEncoder()
 
 /** A message's body for a model of the path. */
-const invocationBody = (given: string | Uint8Array, betas: string | undefined): Uint8Array => {
+const invocationBody = (
+  given: string | Uint8Array,
+  version: string | undefined,
+  betas: string | undefined
+): Uint8Array => {
   const json = typeof given === "string" ? utf8.encode(given) : given
   const members = Object.fromEntries(placesIn(json).flatMap(({ name }) => (name === undefined ? [] : [[name, true]])))
   const named = betas?.split(",").flatMap((beta) => (beta.trim() === "" ? [] : [beta.trim()])) ?? []
   const changes = {
     model: null,
     stream: null,
-    anthropic_version: messagesVersion,
+    anthropic_version: versionIn(version),
     ...(named.length === 0 ? {} : { anthropic_beta: named })
   }
   return edited(json, mergePatch(json, members, changes))
@@ -40,11 +49,11 @@ const invocationBody = (given: string | Uint8Array, betas: string | undefined): 
 const bedrockInvocation: Platform = {
   request: (format, model, streams, { body, headers }) => {
     if (format.dialect !== "anthropic" || format.isCount) return undefined
-    const { "anthropic-beta": betas, "anthropic-version": _, ...rest } = headers
+    const { "anthropic-beta": betas, "anthropic-version": version, ...rest } = headers
     return {
       path: `/model/${awsEncoded(model)}/${streams ? "invoke-with-response-stream" : "invoke"}`,
       headers: { ...rest, accept: streams ? "application/vnd.amazon.eventstream" : "application/json" },
-      body: invocationBody(body, betas)
+      body: invocationBody(body, version, betas)
     }
   },
   headers: {},
