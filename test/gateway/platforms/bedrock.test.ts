@@ -23,7 +23,7 @@ const serviceWithAws = serviceLayer().pipe(
 
 const claude = "us.anthropic.claude-sonnet-5-v1:0"
 const arn = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2c3"
-const aws = { type: "aws" }
+const aws = { type: "aws", region: "us-east-1" }
 const invoke = { dialect: "anthropic", surface: "invoke", credential: aws }
 const native = { dialect: "anthropic", credential: aws, path: "/anthropic" }
 const openAi = { dialect: "openai", credential: aws, path: "/openai/v1" }
@@ -166,7 +166,7 @@ layer(serviceWithAws, { excludeTestServices: true, timeout: "60 seconds" })("Bed
 
   it.effect("takes keys of a role for an assertion of the gateway's own issuer, once for all calls", () =>
     Effect.gen(function* () {
-      const credential = { type: "aws", roleArn: role, assertion: "issuer" }
+      const credential = { ...aws, roleArn: role, assertion: "issuer" }
       const { calls, key, service, state } = yield* setting({ ...invoke, credential }, {})
       const answers = yield* Effect.all(
         Array.from({ length: 3 }, () => asks(service, key, "/v1/messages", message)),
@@ -338,7 +338,6 @@ layer(serviceWithAws, { excludeTestServices: true, timeout: "60 seconds" })("Bed
       const baseUrl = hosts[0]
       const faults = [
         [{ credential: { type: "aws", externalId: "gateway-1" } }, ["credential", "externalId"]],
-        [{ platform: "direct" }, ["credential", "type"]],
         [{ surface: "invoke", dialect: "openai" }, ["surface"]],
         [{ credential: { type: "aws", roleArn: "bedrock" } }, ["credential", "roleArn"]]
       ] as const
