@@ -70,6 +70,7 @@ export const awsSigner = (
   { region, service }: AwsService,
   clock: AwsClock
 ): Credential => ({
+  signs: true,
   authorize: ({ body, headers, method, url }) =>
     source.get.pipe(
       Effect.mapError(() => noCredential),

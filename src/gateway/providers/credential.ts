@@ -24,6 +24,8 @@ export interface CredentialState {
 
 /** What authorizes requests to a provider, and changes while the provider is connected. */
 export interface Credential {
+  /** Whether it covers the body, which then has to be whole before it leaves. */
+  readonly signs?: true
   /** The headers that the request gets. */
   authorize(request: LeavingRequest): Effect.Effect<Readonly<Record<string, string>>, ProviderFailure>
   /**

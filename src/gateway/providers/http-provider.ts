@@ -172,7 +172,15 @@ export const makeHttpProvider = (
       streams
     })
 
-  return { id, send, ...(stored === undefined ? {} : { stored }), kept, listModels }
+  // A file is sent on as it comes, which no signature covers.
+  const keeps = platform?.keeps !== false && credential?.signs !== true
+  return {
+    id,
+    send,
+    ...(stored === undefined ? {} : { stored }),
+    ...(keeps ? { kept } : {}),
+    listModels
+  }
 }
 
 const unservedThere = failure(
@@ -181,7 +189,7 @@ const unservedThere = failure(
   false,
   { received: 404 }
 )
-const unlisted = failure("status", bad(502, "The provider's platform lists no models.", "provider-error"), false)
+const unlisted = failure("status", bad(502, "The provider's platform lists no models.", unsupportedApi), false)
 
 /** Parses an unsuccessful response. */
 const parseProviderError = (

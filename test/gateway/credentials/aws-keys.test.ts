@@ -1,8 +1,9 @@
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
-import { assert, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Clock, Effect, Fiber, FileSystem, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import * as jose from "jose"
+import { awsServiceOf } from "../../../src/gateway/credentials/aws-hosts.ts"
 import { awsKeys } from "../../../src/gateway/credentials/aws-keys.ts"
 import { awsSigner, makeAwsClock } from "../../../src/gateway/credentials/aws-signer.ts"
 import { type AwsCredential } from "../../../src/gateway/credentials/domain.ts"
@@ -244,6 +245,37 @@ layer(layers)("the keys of AWS", (it) => {
       yield* asked
     }).pipe(Effect.scoped)
   )
+})
+
+describe("a host of AWS", () => {
+  it.each([
+    ["bedrock-runtime.eu-central-1.amazonaws.com", "bedrock", "eu-central-1"],
+    ["bedrock-runtime-fips.us-gov-west-1.amazonaws.com", "bedrock", "us-gov-west-1"],
+    ["bedrock-runtime.us-east-1.api.aws", "bedrock", "us-east-1"],
+    ["bedrock-agent-runtime.us-west-2.amazonaws.com", "bedrock", "us-west-2"],
+    ["bedrock-runtime.cn-northwest-1.amazonaws.com.cn", "bedrock", "cn-northwest-1"],
+    ["vpce-0a1b-2c3d-eu-central-1a.bedrock-runtime.eu-central-1.vpce.amazonaws.com", "bedrock", "eu-central-1"],
+    ["bedrock-mantle.ap-southeast-2.api.aws", "bedrock-mantle", "ap-southeast-2"],
+    ["aws-external-anthropic.us-west-2.api.aws", "aws-external-anthropic", "us-west-2"]
+  ])("is signed for as what it is: %s", (host, service, region) => {
+    assert.deepStrictEqual(awsServiceOf(`https://${host}/openai/v1`, { type: "aws" }), { service, region })
+  })
+
+  it("of another kind is signed for in the region that is given alone", () => {
+    const others = [
+      "https://abc.execute-api.us-east-1.amazonaws.com",
+      "https://example.com",
+      "http://127.0.0.1:1"
+    ].concat([
+      "https://bedrock-runtime.us-east-1.amazonaws.com.example.com",
+      "https://x-bedrock-runtime.us-east-1.amazonaws.com",
+      "https://constructor.us-east-1.amazonaws.com"
+    ])
+    for (const other of others) {
+      assert.isUndefined(awsServiceOf(other, { type: "aws" }), other)
+      assert.strictEqual(awsServiceOf(other, { type: "aws", region: "us-east-1" })?.region, "us-east-1")
+    }
+  })
 })
 
 layer(layers)("the signer of AWS", (it) => {

@@ -304,6 +304,23 @@ layer(serviceWithAws, { excludeTestServices: true, timeout: "60 seconds" })("Bed
     }).pipe(Effect.scoped)
   )
 
+  it.effect("lists models for OpenAI's dialect; for Anthropic's it is not asked, and not known to be away", () =>
+    Effect.gen(function* () {
+      for (const [surface, reachable] of [
+        [openAi, true],
+        [invoke, null],
+        [native, null]
+      ] as const) {
+        const { service, standIn } = yield* setting(surface)
+        const { body } = yield* service.call("GET", "/api/llm/health")
+        const { reachable: found } = body.providers.find(({ id }: { readonly id: string }) => id === "aws")
+        assert.strictEqual(found, reachable)
+        assert.strictEqual(body.status, "healthy")
+        assert.lengthOf(standIn.requests, reachable === true ? 1 : 0)
+      }
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("is signed for at AWS's own hosts of models alone", () =>
     Effect.gen(function* () {
       const { service } = yield* setting(invoke)

@@ -22,7 +22,8 @@ const bedrockNative = (counts: boolean): Platform => ({
   request: (format, model, streams, request) =>
     format.isCount && !counts ? undefined : { ...request, path: format.pathOf(model, streams) },
   answer: withVendorStatus,
-  authorize
+  authorize,
+  keeps: false
 })
 
 const utf8 = new TextEncoder()
@@ -59,6 +60,7 @@ const bedrockInvocation: Platform = {
   headers: {},
   answer: (answer) => withVendorStatus(asServerEvents(answer)),
   authorize,
+  keeps: false,
   modelsPath: null
 }
 

@@ -22,7 +22,7 @@ import { GatewayConfiguration } from "../../configuration/service.ts"
 import { referenceOf } from "../../configuration/validate.ts"
 import { vendorAt } from "../../configuration/vendors-domain.ts"
 import { type CredentialState } from "../../providers/credential.ts"
-import { type Provider, type ProviderFailure } from "../../providers/provider.ts"
+import { type Provider, type ProviderFailure, unsupportedApi } from "../../providers/provider.ts"
 import { Breakers } from "../../routing/breakers.ts"
 import { ProviderHealth } from "../../routing/router.ts"
 
@@ -85,6 +85,8 @@ export class Gateway extends Context.Service<
         const now = yield* Clock.currentTimeMillis
         if (last !== undefined && now - last.at < longestUnseen) return
         const { asked, latencyMs } = yield* ask(running.provider)
+        // Where no models are listed, calls alone show whether it is there.
+        if (asked._tag === "Failure" && asked.failure.error.code === unsupportedApi) return
         statuses.record(
           running,
           asked._tag === "Success"
@@ -207,7 +209,7 @@ const credentialHealth = (state: CredentialState, now: number): CredentialHealth
 const shownBound = ({ brokenAt: since, id, model, operation }: BrokenBound) => ({ id, model, operation, since })
 
 const isSound = ({ breaker, brokenBounds, reachable }: ProviderHealthReport): boolean =>
-  reachable === true && breaker === "closed" && brokenBounds.length === 0
+  reachable !== false && breaker === "closed" && brokenBounds.length === 0
 
 const worst = (states: ReadonlyArray<BreakerState>): BreakerState =>
   states.find((state) => state === "open") ?? states.find((state) => state === "half-open") ?? "closed"
