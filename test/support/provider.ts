@@ -32,7 +32,7 @@ const readBytes = async (request: http.IncomingMessage) => {
 }
 
 /** A body as JSON, as a form, or as text where it is neither. */
-const bodyIn = (bytes: Buffer, type = "") => {
+const bodyIn = async (bytes: Buffer, type = "") => {
   if (type.startsWith("multipart/")) return formOf(type, bytes)
   const text = bytes.toString("utf8")
   if (text === "") return undefined
@@ -85,9 +85,10 @@ export const startProvider = (answer: Answerer) =>
           if (!response.writableFinished) standIn.aborted++
         })
         void readBytes(incoming).then(
-          (bytes) => {
+          async (bytes) => {
             const { headers, method = "", url: path = "" } = incoming
-            const request = { method, path, headers, body: bodyIn(bytes, incoming.headers["content-type"]), bytes }
+            const body = await bodyIn(bytes, headers["content-type"])
+            const request = { method, path, headers, body, bytes }
             standIn.requests.push(request)
             standIn.answer(request, response)
           },
