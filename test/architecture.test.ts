@@ -143,6 +143,7 @@ const writesWithoutEntry = [
   "access/capability-uses-",
   "audit/",
   "platform/idempotency/",
+  "gateway/batches/",
   "gateway/conversations/",
   "gateway/transcripts/",
   "events/deliveries/repository.ts",

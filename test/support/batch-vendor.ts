@@ -35,11 +35,14 @@ export interface VendorBatch {
 /** What becomes of a request: an answer with this usage, or none. */
 export type Outcome = { readonly usage: object } | "errored" | "canceled" | "expired"
 
-/** How a request to the vendor is handled before it does what it is asked for; undefined goes on. */
+/**
+ * How a request to the vendor is handled before it does what it is asked for: not at all by itself, or done without an answer,
+ * whose connection breaks or stays; undefined goes on.
+ */
 export type Interference = (
   request: { readonly method: string; readonly path: string },
   response: http.ServerResponse
-) => "handled" | "lost" | undefined
+) => "handled" | "lost" | "silent" | undefined
 
 /** A stand-in for the batches and files of OpenAI or Anthropic, which verifies what they verify. */
 export interface BatchVendor {
@@ -103,6 +106,7 @@ export const startBatchVendor = (dialect: "openai" | "anthropic") =>
               const key = dialect === "openai" ? request.headers.authorization : request.headers["x-api-key"]
               refuseUnless(key === (dialect === "openai" ? `Bearer ${vendorKey}` : vendorKey), "the key is missing")
               const made = answer(vendor, request, body)
+              if (taken === "silent") return
               if (taken === "lost") response.destroy()
               else if (typeof made === "string")
                 response.writeHead(200, { "content-type": "application/x-ndjson" }).end(made)
@@ -302,7 +306,7 @@ const endOpenAi: (
 const answerAnthropic = (vendor: BatchVendor, request: http.IncomingMessage, body: Buffer): unknown => {
   const [path = ""] = (request.url ?? "").split("?")
   const [, id = "", below] = /^\/v1\/messages\/batches\/([^/]+)(\/.*)?$/.exec(path) ?? []
-  refuseUnless(request.headers["anthropic-version"] === "2023-06-01", "anthropic-version")
+  refuseUnless(/^[0-9-]{10}$/.test(String(request.headers["anthropic-version"])), "anthropic-version")
   if (path === "/v1/messages/batches" && request.method === "POST") {
     const { requests, ...others } = JSON.parse(body.toString("utf8"))
     refuseUnless(Object.keys(others).length === 0 && Array.isArray(requests) && requests.length > 0, "requests")

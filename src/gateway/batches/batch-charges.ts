@@ -3,7 +3,7 @@ import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { costOf } from "../catalog/cost.ts"
 import { type RateTable } from "../catalog/rate-domain.ts"
-import { type BatchApi } from "../formats/batches.ts"
+import { type BatchApi } from "../formats/batches/batches.ts"
 import {
   billedTools,
   media,

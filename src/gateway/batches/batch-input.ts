@@ -7,12 +7,12 @@ import { type ConnectedProvider } from "../configuration/gateway-snapshot.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
 import { TurnStates } from "../conversations/turn-states.ts"
 import { gatewayError, GatewayError, type GatewayProblem, invalidMember } from "../errors/gateway-error.ts"
-import { type BatchApi } from "../formats/batches.ts"
+import { type BatchApi } from "../formats/batches/batches.ts"
 import { type GivenBody, type WireFormat } from "../formats/format.ts"
 import { betaMembers } from "../formats/request-faults.ts"
 import { servedName } from "../formats/served-domain.ts"
 import { CallPipeline, type PreparedCall } from "../pipeline/call-pipeline.ts"
-import { type Call } from "../pipeline/call-request.ts"
+import { type Call, type CallKey } from "../pipeline/call-request.ts"
 import { type Candidate, formatAt } from "../routing/resolve-model.ts"
 import { unsupported } from "../wire/openai-responses/native.ts"
 import { batchTier, boundKinds, type BoundKinds, type InputTerms } from "./domain.ts"
@@ -26,6 +26,7 @@ export interface BatchCaller {
   readonly api: BatchApi
   readonly caller: GatewayCaller
   readonly headers: Readonly<Record<string, string>>
+  readonly idempotency: CallKey | undefined
 }
 
 /** A request of a batch: its id, where it goes, and its body. */

@@ -5,7 +5,7 @@ import { type GatewayError, type GatewayProblem, invalidMember } from "../errors
 import { parseRequest } from "../pipeline/call-request.ts"
 import { type BatchCaller } from "./batch-input.ts"
 import { KeptFiles } from "./files.ts"
-import { Batches } from "./service.ts"
+import { Batches, type MadeThing } from "./service.ts"
 
 type Failure = GatewayError<GatewayProblem>
 
@@ -36,8 +36,8 @@ export class OpenAiFileBatches extends Context.Service<OpenAiFileBatches>()("app
       create: Effect.fn("OpenAiFileBatches.create")(function* (
         request: HttpServerRequest.HttpServerRequest,
         of: BatchCaller
-      ): Effect.fn.Return<Json, Failure> {
-        const { body } = yield* parseRequest(request, maxBodyBytes)
+      ): Effect.fn.Return<MadeThing, Failure> {
+        const { body, bytes } = yield* parseRequest(request, maxBodyBytes)
         const fault = faultIn(body)
         if (fault !== undefined) return yield* fault
         const param = "input_file_id"
@@ -55,6 +55,7 @@ export class OpenAiFileBatches extends Context.Service<OpenAiFileBatches>()("app
           provider: thing.provider,
           terms,
           places,
+          bytes,
           body: (mark) => JSON.stringify(of.api.marked?.({ ...body, [param]: thing.id }, mark))
         })
       })

@@ -113,14 +113,12 @@ export class KeptFiles extends Context.Service<KeptFiles>()("app/gateway/KeptFil
       if (provider === undefined) return yield* noRequests
       const writer = new FormWriter(`gateway-${yield* newId}`)
       const rest = Stream.fromPull(Effect.succeed(pull))
-      const fields = Stream.unwrap(
-        Effect.gen(function* () {
-          yield* form.finish
-          if (form.fields.get("purpose") !== purpose) return yield* otherPurpose(form.fields.get("purpose"))
-          const parts = Array.from(form.fields, ([name, value]) => writer.field(name, value))
-          return Stream.fromIterable([writer.afterFile, ...parts, writer.end])
-        })
-      )
+      const fields = Stream.suspend(() => {
+        const found = form.fields.get("purpose")
+        if (found !== purpose) return Stream.fail(otherPurpose(found))
+        const parts = Array.from(form.fields, ([name, value]) => writer.field(name, value))
+        return Stream.fromIterable([writer.afterFile, ...parts, writer.end])
+      })
       let failure: Failure | undefined
       const body = Stream.make(writer.file(form.filename, form.contentType)).pipe(
         Stream.concat(

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { isBlank } from "../../kernel/json/json-scanner.ts"
-import { type Json, isJson } from "../../kernel/json/parsed-json.ts"
+import { isJson } from "../../kernel/json/parsed-json.ts"
 import { MalformedJson, PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { bytesOf, declaresMoreThan, encoded, isEncoded } from "../../platform/http/request-body.ts"
 import { headersOf } from "../../platform/http/request.ts"
@@ -10,7 +10,7 @@ import { gatewayError, GatewayError, type GatewayProblem, invalidMember } from "
 import { edited, placesIn } from "../json/json-edits.ts"
 import { givenBody } from "../pipeline/call-request.ts"
 import { type BatchCaller, type BatchInput, BatchInputs, failureAt } from "./batch-input.ts"
-import { Batches } from "./service.ts"
+import { Batches, type MadeThing } from "./service.ts"
 
 type Failure = GatewayError<GatewayProblem>
 
@@ -72,12 +72,13 @@ export class MessageBatches extends Context.Service<MessageBatches>()("app/gatew
       create: Effect.fn("MessageBatches.create")(function* (
         request: HttpServerRequest.HttpServerRequest,
         of: BatchCaller
-      ): Effect.fn.Return<Json, Failure> {
+      ): Effect.fn.Return<MadeThing, Failure> {
         const headers = headersOf(request)
         const maxBytes = Math.min(maxBatchBytes, of.api.maxBytes)
         if (isEncoded(headers)) return yield* notPlain
         if (declaresMoreThan(headers, maxBytes)) return yield* tooLarge
-        const requests = requestsIn(yield* Effect.mapError(bytesOf(request, maxBytes), () => tooLarge))
+        const bytes = yield* Effect.mapError(bytesOf(request, maxBytes), () => tooLarge)
+        const requests = requestsIn(bytes)
         if (requests instanceof GatewayError) return yield* requests
         const input = inputs.begin(of)
         const parts: Array<Uint8Array> = []
@@ -90,14 +91,19 @@ export class MessageBatches extends Context.Service<MessageBatches>()("app/gatew
         const { provider } = input
         if (provider === undefined) return yield* noRequests
         const body = Buffer.concat([...parts, utf8.encode("]}")])
-        const submission = {
+        const { headers: sent, omitted } = input.sent
+        const made = yield* batches.submit({
           ...of,
-          headers: input.sent.headers,
+          headers: sent,
           provider,
           terms: input.terms,
-          places: input.modelPlaces
-        }
-        return yield* batches.submit({ ...submission, body: () => body })
+          places: input.modelPlaces,
+          bytes,
+          body: () => body
+        })
+        return omitted.length === 0
+          ? made
+          : { ...made, headers: { ...made.headers, "x-omitted-betas": omitted.join(", ") } }
       })
     }
   })

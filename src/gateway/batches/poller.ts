@@ -1,4 +1,5 @@
 import { DateTime, Effect, Layer, Stream } from "effect"
+import { type CloseResult } from "../../budgets/ledger/protocol-domain.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
 import { type Json, isJson, listIn } from "../../kernel/json/parsed-json.ts"
 import { Database } from "../../platform/database/database.ts"
@@ -7,7 +8,7 @@ import { Settings } from "../../platform/settings/settings.ts"
 import { type ConnectedProvider } from "../configuration/gateway-snapshot.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
 import { unreadableAnswer } from "../errors/gateway-error.ts"
-import { type BatchApi } from "../formats/batches.ts"
+import { type BatchApi } from "../formats/batches/batches.ts"
 import { batchApis } from "../formats/registry/batches.ts"
 import { BatchCharges } from "./batch-charges.ts"
 import { type StoredBatch } from "./domain.ts"
@@ -15,6 +16,8 @@ import { KeptThings } from "./kept-things.ts"
 import { linesIn } from "./line-splitter.ts"
 import { BatchesRepository } from "./repository.ts"
 import { Batches, releasesOf } from "./service.ts"
+
+const isClosed: ReadonlySet<CloseResult["verdict"]> = new Set(["done", "same", "conflict"])
 
 /** How many batches a replica takes up at once. */
 const atOnce = 8
@@ -41,11 +44,6 @@ export const BatchPollerLayer = Layer.effectDiscard(
     const repository = yield* BatchesRepository
     const things = yield* KeptThings
     const { batchPollSeconds } = (yield* Settings).llm.gateway
-
-    const keeps = Effect.fnUntraced(function* ({ id, tenantId }: StoredBatch, minutes: number) {
-      const dueAt = DateTime.add(yield* DateTime.now, { minutes })
-      yield* database.transaction(tenantId, repository.postpone({ tenantId, id, dueAt }))
-    })
 
     /** A batch of a provider with the mark of one that was submitted without an answer. */
     const marked = Effect.fnUntraced(function* (provider: ConnectedProvider, api: BatchApi, mark: string) {
@@ -74,7 +72,11 @@ export const BatchPollerLayer = Layer.effectDiscard(
       api: BatchApi,
       answer: Json
     ) {
-      yield* keeps(batch, readingMinutes)
+      yield* batches.move(batch, ["running"], "running", {
+        answer,
+        dueInSeconds: readingMinutes * 60,
+        failures: batch.failures
+      })
       const charges = new BatchCharges(batch, api)
       const unreadable = unreadableAnswer(provider.id)
       for (const path of api.resultPaths(answer)) {
@@ -91,7 +93,9 @@ export const BatchPollerLayer = Layer.effectDiscard(
           })
         )
       }
-      yield* ledger.closeBatch(charges.items)
+      const closed = yield* ledger.closeBatch(charges.items)
+      // A reservation that is closed already was closed by a replica before, or at the end of its time.
+      if (closed.some(({ verdict }) => !isClosed.has(verdict))) return yield* unreadable
       yield* batches.move(batch, ["running"], charges.completed > 0 ? "settled" : "released", { answer })
     })
 

@@ -127,12 +127,6 @@ const make = Effect.gen(function* () {
       ) due
       WHERE b.tenant_id = due.tenant_id AND b.id = due.id RETURNING ${ofBatch}`
   })
-  const postpone = SqlSchema.void({
-    Request: Schema.Struct({ tenantId: TenantId, id: Uuid, dueAt: InstantFromDate }),
-    execute: ({ dueAt, id, tenantId }) => sql`
-      UPDATE gateway_batches SET due_at = ${dueAt}
-      WHERE tenant_id = ${tenantId} AND id = ${id} AND closed_at IS NULL`
-  })
   const purge = Schema.Struct({ before: InstantFromDate })
   const purgeFiles = SqlSchema.void({
     Request: purge,
@@ -161,9 +155,6 @@ const make = Effect.gen(function* () {
     batches: Effect.fn("BatchesRepository.batches")((page: typeof Page.Type) => Effect.orDie(selectBatches(page))),
     /** Takes batches that are due, which no other replica gets until then. */
     take: Effect.fn("BatchesRepository.take")((due: Parameters<typeof takeDue>[0]) => Effect.orDie(takeDue(due))),
-    postpone: Effect.fn("BatchesRepository.postpone")((at: Parameters<typeof postpone>[0]) =>
-      Effect.orDie(postpone(at))
-    ),
     /** Removes what ended, and what was uploaded, before a moment. */
     purge: (before: DateTime.Utc) => Effect.orDie(Effect.andThen(purgeFiles({ before }), purgeBatches({ before })))
   }

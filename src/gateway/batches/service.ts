@@ -1,11 +1,12 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { ChargeId, ReservationId } from "../../budgets/ledger/domain.ts"
-import { type CloseItem, releaseOf } from "../../budgets/ledger/protocol-domain.ts"
+import { type BudgetSubject, type CloseItem, releaseOf } from "../../budgets/ledger/protocol-domain.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Json } from "../../kernel/json/parsed-json.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { Database } from "../../platform/database/database.ts"
 import { databaseDeadline, withoutDeadline } from "../../platform/http/deadline.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
@@ -21,11 +22,12 @@ import {
   providerError,
   unreadableAnswer
 } from "../errors/gateway-error.ts"
-import { type BatchApi } from "../formats/batches.ts"
+import { type BatchApi } from "../formats/batches/batches.ts"
 import { Admission } from "../metering/admission.ts"
-import { BudgetReservations, type HeldItem } from "../metering/budget-reservations.ts"
+import { BudgetReservations, type CapConstraints, type HeldItem } from "../metering/budget-reservations.ts"
+import { CallIdempotency, type ClaimedCall } from "../pipeline/call-idempotency.ts"
 import { subjectAt } from "../pipeline/call-pipeline.ts"
-import { type ProviderFailure } from "../providers/provider.ts"
+import { type KeptRequest, type ProviderFailure } from "../providers/provider.ts"
 import { type BatchCaller } from "./batch-input.ts"
 import { boundKinds, type BatchPart, type BatchState, type InputTerms, type StoredBatch } from "./domain.ts"
 import { type KeptPage } from "./files.ts"
@@ -40,8 +42,16 @@ export interface Submission extends BatchCaller {
   readonly provider: ConnectedProvider
   readonly terms: InputTerms
   readonly places: Uint8Array | null
+  /** The request as the caller sent it. */
+  readonly bytes: Uint8Array
   /** The request, with the mark by which the batch is found again. */
   readonly body: (mark: string) => string | Uint8Array
+}
+
+/** A thing that was made, and headers of the response. */
+export interface MadeThing {
+  readonly answer: Json
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** The longest that a batch holds budget: its provider gives it a day. */
@@ -65,6 +75,9 @@ const unknownOutcome = (failure: ProviderFailure, provider: string): Failure => 
   return new GatewayError({ ...known, error: { ...known.error, message } })
 }
 
+const stricter = (model: string): Failure =>
+  changed(`The caps on the model ${model}, or on the agent, plan or task type, have become stricter`)
+
 const noReservation = invalidMember("x-reservation-id", "x-reservation-id: A batch reserves its budget itself")
 
 /** The closings that give back what a batch holds. */
@@ -84,6 +97,7 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
     const admission = yield* Admission
     const configuration = yield* GatewayConfiguration
     const database = yield* Database
+    const idempotency = yield* CallIdempotency
     const ledger = yield* Ledger
     const repository = yield* BatchesRepository
     const reservations = yield* BudgetReservations
@@ -139,8 +153,9 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
       caller,
       provider,
       terms
-    }: Submission): Effect.fn.Return<void, Failure> {
+    }: Submission): Effect.fn.Return<ReadonlyArray<readonly [BudgetSubject, CapConstraints]>, Failure> {
       const gateway = configuration.snapshot()
+      const known: Array<readonly [BudgetSubject, CapConstraints]> = []
       for (const { kinds, model, rates, target } of terms.models) {
         const found = gateway
           .modelNamed(model)
@@ -149,11 +164,14 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
           return yield* changed(`The model ${model} or its price has changed`)
         }
         const subject = subjectAt(caller.subject, { model: { id: model }, target: { provider } })
-        const now = yield* inTime(reservations.constraintsOf(subject))
+        const constraints = yield* inTime(reservations.constraintsOf(subject))
         const isTurn = caller.perTurnNanoUsd !== null
-        const isStricter = boundKinds.some((kind) => (isTurn || now[kind] === true) && !kinds[kind])
-        if (isStricter) return yield* changed(`The caps that apply to the model ${model} have changed`)
+        if (boundKinds.some((kind) => (isTurn || constraints[kind] === true) && !kinds[kind])) {
+          return yield* stricter(model)
+        }
+        known.push([subject, constraints])
       }
+      return known
     })
 
     const release = (batch: Pick<StoredBatch, "createdBy" | "id" | "tenantId" | "terms">, from: BatchState) =>
@@ -163,14 +181,31 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
     const submitted = Effect.fnUntraced(function* (
       submission: Submission,
       batch: StoredBatch,
-      held: ReadonlyArray<HeldItem>
+      held: ReadonlyArray<HeldItem>,
+      known: ReadonlyArray<readonly [BudgetSubject, CapConstraints]>,
+      claimed: ClaimedCall
     ) {
       const { api, caller, headers, provider } = submission
-      yield* Effect.onError(inTime(admission.hold(held, caller.perTurnNanoUsd)), () =>
-        Effect.ignoreCause(release(batch, "holding"))
+      yield* Effect.onError(
+        inTime(
+          Effect.andThen(
+            admission.hold(held, caller.perTurnNanoUsd),
+            // Copies of caps may be old; the ledger alone knows.
+            Effect.forEach(
+              known,
+              ([subject, constraints]) =>
+                Effect.flatMap(reservations.areCurrent(subject, constraints), (areCurrent) =>
+                  areCurrent ? Effect.void : Effect.fail(stricter(String(subject.dimensions.model)))
+                ),
+              { discard: true }
+            )
+          )
+        ),
+        () => Effect.ignoreCause(release(batch, "holding"))
       )
       const request = yield* CurrentRequest
       if (request !== undefined) request.isCounted = true
+      yield* Effect.onError(claimed.reserved(held[0]?.id), () => Effect.ignoreCause(release(batch, "holding")))
       if (!(yield* inTime(move(batch, ["holding"], "submitting", { dueInSeconds: submissionMinutes * 60 })))) {
         yield* ledger.closeBatch(releasesOf(batch))
         return yield* overloaded("The batch could not be submitted in time.", 2)
@@ -197,14 +232,15 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
         return yield* unreadableAnswer(provider.id)
       }
       yield* inTime(move(batch, ["submitting"], "running", { providerId: answer.id, answer }))
-      return shown(api, { ...batch, answer })
+      const ids = batch.terms.parts.map(({ reservationId }) => reservationId)
+      return { answer: shown(api, { ...batch, answer }), headers: { "x-reservation-id": ids.join(", ") } }
     })
 
-    const submit = Effect.fn("Batches.submit")(function* (submission: Submission) {
+    const submitOnce = Effect.fnUntraced(function* (submission: Submission, claimed: ClaimedCall) {
       const { api, caller, places, provider, terms } = submission
       const { subject } = caller
       if (caller.reservation !== undefined) return yield* noReservation
-      yield* requireCurrent(submission)
+      const known = yield* requireCurrent(submission)
       const { name } = yield* CurrentPrincipal
       const request = yield* CurrentRequest
       const parts: Array<BatchPart> = []
@@ -240,10 +276,14 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
       return yield* Effect.uninterruptible(
         Effect.andThen(
           inTime(database.transaction(batch.tenantId, repository.insert({ ...batch, answer: null, dueAt }))),
-          submitted(submission, batch, held)
+          submitted(submission, batch, held, known, claimed)
         )
       )
     })
+
+    const submit = withSpan("Batches.submit", (submission: Submission) =>
+      idempotency.once(submission, (claimed) => submitOnce(submission, claimed))
+    )
 
     /** The batch that an id of the caller's names. */
     const find = Effect.fnUntraced(function* (tenantId: TenantId, api: BatchApi, id: string, param = "batch_id") {
@@ -256,12 +296,16 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
 
     /** Asks the provider about a batch; one that has ended is charged as soon as a replica takes it up. */
     const asked = (method: "GET" | "POST", below: (api: BatchApi) => string) =>
-      Effect.fnUntraced(function* (tenantId: TenantId, api: BatchApi, id: string) {
+      Effect.fnUntraced(function* (tenantId: TenantId, api: BatchApi, id: string, headers: KeptRequest["headers"]) {
         const { batch, thing } = yield* find(tenantId, api, id)
         const path = `${api.path}/${encodeURIComponent(thing.id)}${below(api)}`
-        const answer = yield* things.ask(thing.provider, { method, path })
-        const dueInSeconds = api.isEnded(answer) ? 0 : batchPollSeconds
-        yield* inTime(move(batch, ["running"], "running", { answer, dueInSeconds, failures: batch.failures }))
+        const answer = yield* things.ask(thing.provider, { method, path, headers })
+        // A replica that has seen the end is at work on it.
+        if (batch.answer === null || !api.isEnded(batch.answer)) {
+          const dueInSeconds = api.isEnded(answer) ? 0 : batchPollSeconds
+          const seen = api.isEnded(answer) ? undefined : answer
+          yield* inTime(move(batch, ["running"], "running", { answer: seen, dueInSeconds, failures: batch.failures }))
+        }
         return shown(api, { ...batch, answer })
       })
 
@@ -272,11 +316,17 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
       retrieve: asked("GET", () => ""),
       cancel: asked("POST", ({ cancelPath }) => cancelPath),
       /** The results as the provider sends them. */
-      results: Effect.fn("Batches.results")(function* (tenantId: TenantId, api: BatchApi, id: string) {
+      results: Effect.fn("Batches.results")(function* (
+        tenantId: TenantId,
+        api: BatchApi,
+        id: string,
+        headers: KeptRequest["headers"]
+      ) {
         const { thing } = yield* find(tenantId, api, id)
         return yield* things.send(thing.provider, {
           method: "GET",
           path: `${api.path}/${encodeURIComponent(thing.id)}/results`,
+          headers,
           streams: true
         })
       }),

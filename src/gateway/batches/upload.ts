@@ -5,14 +5,13 @@ import { gatewayError, type GatewayError, type GatewayProblem, invalidMember } f
 
 type Failure = GatewayError<GatewayProblem>
 
-/** A form with one file, whose fields before the file are known when the file begins, and the others when it ends. */
+/** A form with one file, of which the fields before the file are known when it begins, and the others when it has ended. */
 export interface Upload {
   readonly fields: ReadonlyMap<string, string>
   readonly filename: string
   readonly contentType: string
+  /** At its end, what comes after the file has been read. */
   readonly content: Stream.Stream<Uint8Array, Failure>
-  /** Reads what comes after the file. */
-  readonly finish: Effect.Effect<void, Failure>
 }
 
 const maxFields = 32
@@ -56,15 +55,16 @@ export const readUpload = Effect.fnUntraced(function* (
   yield* Pull.catchDone(read, () => Effect.void)
   const file = files.shift()
   if (file?.key !== "file") return yield* invalidMember("file", "file: Expected a file")
+  const rest = Effect.gen(function* () {
+    yield* Pull.catchDone(read, () => Effect.void)
+    if (files.length > 0) return yield* invalidMember("file", "file: Expected one file")
+  })
   return {
     fields,
     filename: file.name,
     contentType: file.contentType,
-    content: Stream.mapError(file.content, faultOf),
-    finish: Effect.gen(function* () {
-      yield* Pull.catchDone(read, () => Effect.void)
-      if (files.length > 0) return yield* invalidMember("file", "file: Expected one file")
-    })
+    // A form that is too large, or breaks off, ends its file before it fails.
+    content: Stream.concat(Stream.mapError(file.content, faultOf), Stream.fromEffectDrain(rest))
   }
 })
 

@@ -25,6 +25,9 @@ import {
 } from "../errors/gateway-error.ts"
 import { type Call, type CallKey } from "./call-request.ts"
 
+/** What a call may be repeated under, and what a repetition must have in common with it. */
+export type KeyedCall = Pick<Call, "bytes" | "caller" | "fallbacks" | "idempotency">
+
 /** The idempotency key of a call in progress. */
 export interface ClaimedCall {
   /** Links the key to the call's reservation, from which the ledger knows how the call ends. */
@@ -57,10 +60,10 @@ export class CallIdempotency extends Context.Service<
   CallIdempotency,
   {
     /** Makes a call, under its key if it has one; a failure releases the key. */
-    once<A, R>(
-      call: Call,
-      make: (claimed: ClaimedCall) => Effect.Effect<A, GatewayError, R>
-    ): Effect.Effect<A, GatewayError, R>
+    once<A, E, R>(
+      call: KeyedCall,
+      make: (claimed: ClaimedCall) => Effect.Effect<A, E, R>
+    ): Effect.Effect<A, E | GatewayError, R>
   }
 >()("app/gateway/CallIdempotency") {
   static readonly layerNoDeps = Layer.effect(
@@ -132,7 +135,7 @@ export class CallIdempotency extends Context.Service<
 const keysUnreachable = ledgerUnreachable("The keys of calls")
 
 /** Everything that distinguishes a call from another one under the same key. */
-const fingerprint = ({ bytes, caller, fallbacks }: Call): Uint8Array => {
+const fingerprint = ({ bytes, caller, fallbacks }: KeyedCall): Uint8Array => {
   const { agentId, taskType } = caller.subject.dimensions
   return Buffer.concat([Buffer.from(`${JSON.stringify([agentId, taskType, fallbacks])}\n`), bytes])
 }

@@ -44,6 +44,10 @@ const maxModelsBytes = 4_194_304
 /** Shorter header values, such as a version or a region, are not secret and may occur in any text. */
 const shortestSecret = 8
 
+/** The body of a request, where it can be sent again; undefined for one that is made as it is sent. */
+const repeatable = ({ body = "" }: Pick<ExchangeRequest, "body">): string | Uint8Array | undefined =>
+  typeof body === "string" || body instanceof Uint8Array ? body : undefined
+
 /** A vendor's service, called over HTTP. Redirects are not followed. */
 export const makeHttpProvider = (
   client: ProviderClient,
@@ -79,11 +83,11 @@ export const makeHttpProvider = (
               method: request.method,
               url: new URL(origin + request.path),
               headers: request.headers,
-              body: typeof request.body === "string" || request.body instanceof Uint8Array ? request.body : ""
+              body: repeatable(request) ?? ""
             }),
             (added) =>
               Effect.flatMap(sent({ ...request, headers: { ...request.headers, ...added } }), (answer) =>
-                isRepeated || answer.status < 400
+                isRepeated || repeatable(request) === undefined || answer.status < 400
                   ? Effect.succeed(answer)
                   : Effect.flatMap(credential.refused(answer, added), (again) =>
                       again ? authorized(request, true) : Effect.succeed(answer)

@@ -32,6 +32,8 @@ export interface Platform {
   readonly keeps?: false
   /** The path of its list of models, where it is not the vendor's; null if it has none. */
   readonly modelsPath?: string | null
+  /** Whether it keeps files and batches where the vendor does; it does unless given. */
+  readonly keeps?: boolean
   /** Its models by its list, where that is not the vendor's. */
   readonly modelsIn?: VendorDialect["modelsIn"]
 }

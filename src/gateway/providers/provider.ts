@@ -30,7 +30,7 @@ export interface KeptRequest {
   readonly method: "GET" | "POST" | "DELETE"
   /** Below the base URL, which ends as the vendor's SDK has it. */
   readonly path: string
-  readonly headers?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string>> | undefined
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>
   /** Whether the answer is read as it arrives. */
   readonly streams?: boolean

@@ -13,6 +13,7 @@ import {
   messages,
   modelId,
   modelMember,
+  object,
   readStatuses,
   storedStatuses,
   tag,
@@ -76,12 +77,21 @@ interface Posted extends Described {
   readonly schema: Json
   readonly example: Json
   readonly answer: Answer
+  /** The media type of the body; JSON if absent. */
+  readonly mediaType?: string
 }
 
-const posted = ({ answer, example, parameters = [], schema, ...described }: Posted): Json => ({
+const posted = ({
+  answer,
+  example,
+  mediaType = "application/json",
+  parameters = [],
+  schema,
+  ...described
+}: Posted): Json => ({
   post: operation({ ...described, parameters: [...parameters, ...callHeaders] }, callStatuses, answerContent(answer), {
     ...(answer !== "count" && { headers: answerHeaders }),
-    requestBody: { required: true, content: { "application/json": { schema, example } } }
+    requestBody: { required: true, content: { [mediaType]: { schema, example } } }
   })
 })
 
@@ -176,6 +186,30 @@ const ofGemini = (method: string, { parameters = [], ...described }: Omit<Posted
     parameters: [modelName, ...parameters]
   })
 })
+
+/** An operation on a file or a batch. */
+const kept = (thing: string, { parameters = [], ...described }: Described, content = answerContent("whole")): Json =>
+  operation(
+    { ...described, parameters: [inPath("id", `The id of a ${thing}`), ...parameters] },
+    storedStatuses,
+    content,
+    {
+      "x-or-capabilities": ["llm:embed"]
+    }
+  )
+
+/** A list of what the caller has at providers. */
+const keptList = (described: Described): Json =>
+  operation(described, readStatuses, answerContent("whole"), { "x-or-capabilities": ["llm:embed"] })
+
+const jsonLines: Json = {
+  "application/octet-stream": { schema: { type: "string", format: "binary", description: "Lines of JSON" } }
+}
+
+const openAiPage = [
+  queried("limit", "The page size; 20 by default", { type: "integer", minimum: 1, maximum: 100 }),
+  queried("after", "Those after this one", { type: "string" })
+]
 
 const anyUse = ["llm:complete", "llm:embed", "llm:admin", "llm:write"]
 
@@ -432,6 +466,149 @@ const paths: Json = {
     example: { model: "loopback-1", messages },
     answer: "count"
   }),
+  "/v1/files": {
+    ...posted({
+      operationId: "uploadFile",
+      summary: "Upload the requests of a batch in OpenAI's format",
+      description:
+        "OpenAI's files, of purpose `batch` alone: a request in each line. Each is checked and bounded as a call by itself would be, and sent on to the provider of its model as it arrives; nothing of it is stored here. An error names the line.",
+      schema: vendorObject("OpenAI's form", {
+        purpose: { type: "string", enum: ["batch"] },
+        file: { type: "string", format: "binary", description: "At most 50,000 lines and Llm:Gateway:MaxBatchBytes" }
+      }),
+      example: { purpose: "batch", file: "{}" },
+      mediaType: "multipart/form-data",
+      answer: "count"
+    }),
+    get: keptList({
+      operationId: "files",
+      summary: "List files in OpenAI's format",
+      description: "Those that were uploaded here, the newest first.",
+      parameters: [...openAiPage, queried("purpose", "Those of this purpose", { type: "string" })]
+    })
+  },
+  "/v1/files/{id}": {
+    get: kept("file", {
+      operationId: "file",
+      summary: "Get a file in OpenAI's format",
+      description: "As its provider describes it."
+    }),
+    delete: kept("file", {
+      operationId: "deleteFile",
+      summary: "Delete a file in OpenAI's format",
+      description: "At its provider; a batch that runs has its requests already."
+    })
+  },
+  "/v1/files/{id}/content": {
+    get: kept(
+      "file",
+      {
+        operationId: "fileContent",
+        summary: "Get the content of a file in OpenAI's format",
+        description: "Such as the results of a batch, as the provider sends them."
+      },
+      jsonLines
+    )
+  },
+  "/v1/batches": {
+    ...posted({
+      operationId: "createBatch",
+      summary: "Create a batch in OpenAI's format",
+      description:
+        "What its requests may cost at the price of batches is held on every cap that applies until it has ended, for 30 hours at most, and is then charged by its results.",
+      schema: vendorObject(
+        "OpenAI's request",
+        {
+          input_file_id: { type: "string", description: "A file that was uploaded here for a batch" },
+          endpoint: { type: "string", description: "The path that its requests name" },
+          completion_window: { type: "string", enum: ["24h"] }
+        },
+        { metadata: { type: ["object", "null"], maxProperties: 15 } }
+      ),
+      example: { input_file_id: "file-1", endpoint: "/v1/chat/completions", completion_window: "24h" },
+      answer: "whole"
+    }),
+    get: keptList({
+      operationId: "batches",
+      summary: "List batches in OpenAI's format",
+      description: "The newest first, as their providers described them last.",
+      parameters: openAiPage
+    })
+  },
+  "/v1/batches/{id}": {
+    get: kept("batch", {
+      operationId: "batch",
+      summary: "Get a batch in OpenAI's format",
+      description: "As its provider describes it now."
+    })
+  },
+  "/v1/batches/{id}/cancel": {
+    post: kept("batch", {
+      operationId: "cancelBatch",
+      summary: "Cancel a batch in OpenAI's format",
+      description: "What it holds stays held until it has ended; requests that were completed before are charged."
+    })
+  },
+  "/v1/messages/batches": {
+    ...posted({
+      operationId: "createMessageBatch",
+      summary: "Create a batch in Anthropic's format",
+      description:
+        "Its requests stand in the body; each is checked and bounded as a call by itself would be, and held and charged as those of OpenAI's batches are.",
+      component: "AnthropicError",
+      schema: vendorObject("Anthropic's request", {
+        requests: {
+          type: "array",
+          minItems: 1,
+          maxItems: 100_000,
+          items: object({ custom_id: { type: "string", pattern: "^[a-zA-Z0-9_-]{1,64}$" }, params: anyObject })
+        }
+      }),
+      example: {
+        requests: [{ custom_id: "a", params: { model: "loopback-1", max_tokens: 100, messages } }]
+      },
+      answer: "whole"
+    }),
+    get: keptList({
+      operationId: "messageBatches",
+      summary: "List batches in Anthropic's format",
+      description: "The newest first, as their providers described them last.",
+      component: "AnthropicError",
+      parameters: [
+        queried("limit", "The page size; 20 by default", { type: "integer", minimum: 1, maximum: 1000 }),
+        queried("after_id", "Those after this one", { type: "string" }),
+        queried("before_id", "Those before this one", { type: "string" })
+      ]
+    })
+  },
+  "/v1/messages/batches/{id}": {
+    get: kept("batch", {
+      operationId: "messageBatch",
+      summary: "Get a batch in Anthropic's format",
+      description: "As its provider describes it now; `results_url` is here.",
+      component: "AnthropicError"
+    })
+  },
+  "/v1/messages/batches/{id}/cancel": {
+    post: kept("batch", {
+      operationId: "cancelMessageBatch",
+      summary: "Cancel a batch in Anthropic's format",
+      description: "What it holds stays held until it has ended; requests that were completed before are charged.",
+      component: "AnthropicError"
+    })
+  },
+  "/v1/messages/batches/{id}/results": {
+    get: kept(
+      "batch",
+      {
+        operationId: "messageBatchResults",
+        summary: "Get the results of a batch in Anthropic's format",
+        description: "Lines of JSON, as the provider sends them.",
+        component: "AnthropicError"
+      },
+      jsonLines
+    )
+  },
   "/v1/models": shown({
     operationId: "models",
     summary: "List models in any vendor's format",

@@ -22,7 +22,8 @@ const azureDeployments = (apiVersion: string): Platform => {
           }
         : undefined,
     authorize: keyHeader,
-    modelsPath: `/openai/models${query}`
+    modelsPath: `/openai/models${query}`,
+    keeps: false
   }
 }
 

@@ -10,11 +10,12 @@ import { type BatchCaller } from "../../batches/batch-input.ts"
 import { OpenAiFileBatches } from "../../batches/file-batches.ts"
 import { KeptFiles, type KeptPage } from "../../batches/files.ts"
 import { MessageBatches } from "../../batches/message-batches.ts"
-import { Batches } from "../../batches/service.ts"
+import { Batches, type MadeThing } from "../../batches/service.ts"
 import { gatewayError, type GatewayError, type GatewayProblem } from "../../errors/gateway-error.ts"
-import { anthropicBatches } from "../../formats/anthropic-batches/batches.ts"
-import { type BatchApi } from "../../formats/batches.ts"
-import { openAiBatches } from "../../formats/openai-batches/batches.ts"
+import { anthropicBatches } from "../../formats/batches/anthropic-batches.ts"
+import { type BatchApi } from "../../formats/batches/batches.ts"
+import { openAiBatches } from "../../formats/batches/openai-batches.ts"
+import { batchApis } from "../../formats/registry/batches.ts"
 import { dialectOf } from "../../formats/registry/formats.ts"
 import { type ProviderAnswer } from "../../providers/provider.ts"
 import { declaredIn, forwardedRequestHeaders, vendorRoute } from "../http/serve.ts"
@@ -51,11 +52,29 @@ const listed = ({ hasMore, items }: { readonly items: ReadonlyArray<Json>; reado
   has_more: hasMore
 })
 
-const noAnthropicFiles = gatewayError(
+const noFiles = gatewayError(
   new RouteNotFound({
     detail: "The gateway serves files of OpenAI's API alone; send Anthropic's documents within the messages."
   })
 )
+
+/** Whether a client of this vendor has files here. */
+const takesFiles = (request: Request): boolean => batchApis[dialectOf(request).dialect]?.hasFiles === true
+
+/** What a request about what is there asks for. */
+interface Asked {
+  readonly tenantId: TenantId
+  readonly id: string
+  readonly query: URLSearchParams
+  /** Headers that are forwarded to the provider. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** The caller's headers that a provider gets, but for what the caller accepts: the gateway reads the answer. */
+const passedOn = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
+  const { accept: _, ...forwarded } = forwardedRequestHeaders(headers)
+  return forwarded
+}
 
 /** Lines of JSON, as a provider sends them. */
 const linesOf = ({ body }: ProviderAnswer, headers: Readonly<Record<string, string>>): Response => {
@@ -85,8 +104,7 @@ export const BatchesLayer = Layer.unwrap(
       api: BatchApi,
       path: `/${string}`,
       limitedBy: VendorPath["limitedBy"],
-      work: (request: Request, of: BatchCaller) => Effect.Effect<Json, Failure, Scope.Scope>,
-      status = 200
+      work: (request: Request, of: BatchCaller) => Effect.Effect<MadeThing, Failure, Scope.Scope>
     ) =>
       vendorRoute(
         "POST",
@@ -98,10 +116,16 @@ export const BatchesLayer = Layer.unwrap(
             { capabilities, limitedBy },
             Effect.gen(function* () {
               const headers = headersOf(request)
+              const { "idempotency-key": key } = headers
+              const idempotency = key === undefined ? undefined : { route: `POST ${path}`, key }
               const caller = yield* attribute(declaredIn(headers))
-              const { accept: _, ...forwarded } = forwardedRequestHeaders(headers)
-              const answer = yield* work(request, { api, caller, headers: forwarded })
-              return HttpServerResponse.jsonUnsafe(answer, { status, headers: { "request-id": requestId } })
+              const { answer, headers: own } = yield* work(request, {
+                api,
+                caller,
+                headers: passedOn(headers),
+                idempotency
+              })
+              return HttpServerResponse.jsonUnsafe(answer, { headers: { ...own, "request-id": requestId } })
             })
           )
       )
@@ -110,7 +134,7 @@ export const BatchesLayer = Layer.unwrap(
     const kept = <A>(
       method: "GET" | "POST" | "DELETE",
       path: `/${string}`,
-      work: (tenantId: TenantId, id: string, asked: URLSearchParams) => Effect.Effect<A, Failure, Scope.Scope>,
+      work: (asked: Asked) => Effect.Effect<A, Failure, Scope.Scope>,
       write: (answer: A, headers: Readonly<Record<string, string>>) => Response
     ) =>
       vendorRoute(
@@ -122,47 +146,48 @@ export const BatchesLayer = Layer.unwrap(
             request,
             { capabilities, limitedBy: "rate" },
             Effect.gen(function* () {
-              if (path.startsWith("/v1/files") && dialectOf(request).dialect === "anthropic")
-                return yield* noAnthropicFiles
+              if (path.startsWith("/v1/files") && !takesFiles(request)) return yield* noFiles
               const { subject } = yield* attribute({})
               const { id = "" } = yield* HttpRouter.params
-              const asked = new URL(request.url, "http://localhost").searchParams
-              return write(yield* work(subject.tenantId, id, asked), { "request-id": requestId })
+              const query = new URL(request.url, "http://localhost").searchParams
+              const headers = passedOn(headersOf(request))
+              return write(yield* work({ tenantId: subject.tenantId, id, query, headers }), { "request-id": requestId })
             })
           )
       )
 
-    const about = (
-      api: BatchApi,
-      path: `/${string}`,
-      list: (tenantId: TenantId, asked: URLSearchParams) => Effect.Effect<object, Failure>
-    ) =>
+    const about = (api: BatchApi, path: `/${string}`, list: (asked: Asked) => Effect.Effect<object, Failure>) =>
       Layer.mergeAll(
-        kept("GET", path, (tenantId, _, asked) => list(tenantId, asked), asJson),
-        kept("GET", `${path}/:id`, (tenantId, id) => batches.retrieve(tenantId, api, id), asJson),
-        kept("POST", `${path}/:id/cancel`, (tenantId, id) => batches.cancel(tenantId, api, id), asJson)
+        kept("GET", path, list, asJson),
+        kept("GET", `${path}/:id`, ({ headers, id, tenantId }) => batches.retrieve(tenantId, api, id, headers), asJson),
+        kept(
+          "POST",
+          `${path}/:id/cancel`,
+          ({ headers, id, tenantId }) => batches.cancel(tenantId, api, id, headers),
+          asJson
+        )
       )
 
     return Layer.mergeAll(
       called(openAiBatches, "/v1/files", "rate", (request, of) =>
-        dialectOf(request).dialect === "anthropic" ? Effect.fail(noAnthropicFiles) : files.upload(request, of)
+        takesFiles(request) ? Effect.map(files.upload(request, of), (answer) => ({ answer })) : Effect.fail(noFiles)
       ),
       kept(
         "GET",
         "/v1/files",
-        (tenantId, _, asked) =>
-          Effect.map(files.list(tenantId, asked.get("purpose") ?? undefined, pageIn(asked, "after", 1000)), (page) => ({
+        ({ query, tenantId }) =>
+          Effect.map(files.list(tenantId, query.get("purpose") ?? undefined, pageIn(query, "after", 1000)), (page) => ({
             object: "list",
             ...listed(page)
           })),
         asJson
       ),
-      kept("GET", "/v1/files/:id", (tenantId, id) => files.retrieve(tenantId, id), asJson),
-      kept("DELETE", "/v1/files/:id", (tenantId, id) => files.remove(tenantId, id), asJson),
-      kept("GET", "/v1/files/:id/content", (tenantId, id) => files.content(tenantId, id), linesOf),
+      kept("GET", "/v1/files/:id", ({ id, tenantId }) => files.retrieve(tenantId, id), asJson),
+      kept("DELETE", "/v1/files/:id", ({ id, tenantId }) => files.remove(tenantId, id), asJson),
+      kept("GET", "/v1/files/:id/content", ({ id, tenantId }) => files.content(tenantId, id), linesOf),
       called(openAiBatches, "/v1/batches", "caps", (request, of) => withoutDeadline(fileBatches.create(request, of))),
-      about(openAiBatches, "/v1/batches", (tenantId, asked) =>
-        Effect.map(batches.list(tenantId, openAiBatches, pageIn(asked, "after", 100)), (page) => ({
+      about(openAiBatches, "/v1/batches", ({ query, tenantId }) =>
+        Effect.map(batches.list(tenantId, openAiBatches, pageIn(query, "after", 100)), (page) => ({
           object: "list",
           ...listed(page)
         }))
@@ -170,9 +195,9 @@ export const BatchesLayer = Layer.unwrap(
       called(anthropicBatches, "/v1/messages/batches", "caps", (request, of) =>
         withoutDeadline(messageBatches.create(request, of))
       ),
-      about(anthropicBatches, "/v1/messages/batches", (tenantId, asked) => {
-        const isBefore = asked.has("before_id")
-        const page = { ...pageIn(asked, isBefore ? "before_id" : "after_id", 1000), isUp: isBefore }
+      about(anthropicBatches, "/v1/messages/batches", ({ query, tenantId }) => {
+        const isBefore = query.has("before_id")
+        const page = { ...pageIn(query, isBefore ? "before_id" : "after_id", 1000), isUp: isBefore }
         return Effect.map(batches.list(tenantId, anthropicBatches, page), ({ hasMore, items }) =>
           listed({ hasMore, items: isBefore ? items.toReversed() : items })
         )
@@ -180,7 +205,7 @@ export const BatchesLayer = Layer.unwrap(
       kept(
         "GET",
         "/v1/messages/batches/:id/results",
-        (tenantId, id) => batches.results(tenantId, anthropicBatches, id),
+        ({ headers, id, tenantId }) => batches.results(tenantId, anthropicBatches, id, headers),
         linesOf
       )
     )

@@ -1,5 +1,4 @@
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
-import { type BatchApi, type BatchNames } from "../batches.ts"
 import { type WireFormat } from "../format.ts"
 import { openAiErrors } from "../openai-chat/errors.ts"
 import { openAiChat } from "../openai-chat/format.ts"
@@ -7,6 +6,7 @@ import { openAiCompletions } from "../openai-completions/format.ts"
 import { openAiEmbeddings } from "../openai-embeddings/format.ts"
 import { openAiModerations } from "../openai-moderations/format.ts"
 import { openAiResponses } from "../openai-responses/format.ts"
+import { type BatchApi, type BatchNames } from "./batches.ts"
 
 const formats = new Map<string, WireFormat>([
   ["/v1/chat/completions", openAiChat],
@@ -43,6 +43,7 @@ const shown = (batch: Json, { id }: BatchNames): Json => {
 export const openAiBatches: BatchApi = {
   dialect: "openai",
   errors: openAiErrors,
+  hasFiles: true,
   path: "/batches",
   cancelPath: "/cancel",
   formats,

@@ -1,7 +1,7 @@
-import { type Json } from "../../kernel/json/parsed-json.ts"
-import { type Dialect } from "./domain.ts"
-import { type ErrorWriter } from "./error-writer.ts"
-import { type WireFormat } from "./format.ts"
+import { type Json } from "../../../kernel/json/parsed-json.ts"
+import { type Dialect } from "../domain.ts"
+import { type ErrorWriter } from "../error-writer.ts"
+import { type WireFormat } from "../format.ts"
 
 /** A result of a batch, as its provider writes it in a line. */
 export interface BatchResult {
@@ -22,6 +22,8 @@ export interface BatchNames {
 export interface BatchApi {
   readonly dialect: Dialect
   readonly errors: ErrorWriter
+  /** Whether requests and results are files; else requests stand in the body of that for a batch. */
+  readonly hasFiles: boolean
   /** Where batches are, at a provider, below its base URL. */
   readonly path: string
   /** Where a batch is cancelled, below its own path. */

@@ -1,12 +1,13 @@
 import { isJson } from "../../../kernel/json/parsed-json.ts"
 import { anthropicErrors } from "../anthropic-messages/errors.ts"
 import { anthropicMessages } from "../anthropic-messages/format.ts"
-import { type BatchApi } from "../batches.ts"
+import { type BatchApi } from "./batches.ts"
 
 /** Anthropic's batches, whose requests stand in the body (API reference, "Message Batches"). */
 export const anthropicBatches: BatchApi = {
   dialect: "anthropic",
   errors: anthropicErrors,
+  hasFiles: false,
   path: "/v1/messages/batches",
   cancelPath: "/cancel",
   formats: new Map([["/v1/messages", anthropicMessages]]),
