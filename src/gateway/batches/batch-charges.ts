@@ -65,6 +65,9 @@ const added = (one: TokenUsage, other: TokenUsage): TokenUsage => {
   }
 }
 
+/** What is not stored of requests: every use that an answer reports of a tool is charged. */
+const noTerms = { tools: undefined, request: {}, headers: {}, costPath: undefined }
+
 /** What the completed requests of one model cost. */
 class ModelCharge {
   completed = 0
@@ -90,13 +93,7 @@ class ModelCharge {
       this.unreported++
       return
     }
-    const terms = new ChargeTerms({
-      tools: undefined,
-      request: {},
-      format: this.format,
-      headers: {},
-      costPath: undefined
-    })
+    const terms = new ChargeTerms({ ...noTerms, format: this.format })
     terms.read(answer)
     const read = terms.complete(reported)
     const usage = { ...read, served: this.servedOf(read.served) }
