@@ -1,4 +1,4 @@
-import { type CallDetails, type CloseItem } from "../../budgets/ledger/protocol-domain.ts"
+import { type CallDetails, type CloseItem, type CloseResult } from "../../budgets/ledger/protocol-domain.ts"
 import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { costOf } from "../catalog/cost.ts"
@@ -18,6 +18,7 @@ import { type WireFormat } from "../formats/format.ts"
 import { ChargeTerms } from "../metering/charge-terms.ts"
 import { tierAt } from "../metering/estimates.ts"
 import { priceTermsOf, ratesText } from "../metering/usage-meter.ts"
+import { batchCharged, released } from "../telemetry/metrics.ts"
 import { type BatchPart, batchTier, type StoredBatch } from "./domain.ts"
 import { placesOf } from "./request-places.ts"
 import { readRates } from "./stored-rates.ts"
@@ -99,6 +100,12 @@ class ModelCharge {
     const usage = { ...read, served: this.servedOf(read.served) }
     this.usage = added(this.usage, usage)
     if (this.rates !== null) this.costNanoUsd += costOf(usage, this.rates)
+  }
+
+  /** Counts the closing in the metrics of this replica. */
+  measure(amount: bigint): void {
+    if (this.completed === 0) released()
+    else batchCharged(this.part.amountNanoUsd, amount, this.unreported > 0 ? "estimated" : "provider_usage")
   }
 
   /** The closing of its reservation: nothing is charged where nothing was completed. */
@@ -185,6 +192,13 @@ export class BatchCharges {
 
   get completed(): number {
     return this.models.reduce((sum, { completed }) => sum + completed, 0)
+  }
+
+  /** Counts its closings in the metrics, where they are this replica's. */
+  measure(items: ReadonlyArray<CloseItem>, results: ReadonlyArray<CloseResult>): void {
+    for (const [index, { verdict }] of results.entries()) {
+      if (verdict === "done") this.models[index]?.measure(items[index]?.amount ?? 0n)
+    }
   }
 
   /** The closings of all its reservations, which belong in one transaction. */

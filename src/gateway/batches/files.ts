@@ -15,7 +15,7 @@ import {
   providerError,
   unreadableAnswer
 } from "../errors/gateway-error.ts"
-import { edited, type Place, placesIn } from "../json/json-edits.ts"
+import { type Place, placesIn } from "../json/json-edits.ts"
 import { givenBody } from "../pipeline/call-request.ts"
 import { type BatchCaller, type BatchInput, BatchInputs, failureAt, requestIn } from "./batch-input.ts"
 import { fileActions, type KeptFile } from "./domain.ts"
@@ -29,6 +29,7 @@ type Failure = GatewayError<GatewayProblem>
 const storeLate = "The store of files did not answer in time."
 
 const lineFeed = new Uint8Array([0x0a])
+const utf8 = new TextEncoder()
 
 /** The purpose of a file of requests, which alone is served: what is read of other files has no bound of its own. */
 const purpose = "batch"
@@ -83,10 +84,8 @@ export class KeptFiles extends Context.Service<KeptFiles>()("app/gateway/KeptFil
       const place = placesIn(bytes).find(({ name }) => name === "body") as Place
       const own = { body, bytes: bytes.subarray(place.value, place.end), customId: members.custom_id, url: members.url }
       const sent = yield* input.add(own)
-      const text = typeof sent === "string" ? sent : undefined
-      return text === undefined
-        ? Buffer.concat([bytes.subarray(0, place.value), sent as Uint8Array, bytes.subarray(place.end)])
-        : edited(bytes, [{ start: place.value, end: place.end, text }])
+      const text = typeof sent === "string" ? utf8.encode(sent) : sent
+      return Buffer.concat([bytes.subarray(0, place.value), text, bytes.subarray(place.end), lineFeed])
     })
 
     const upload = Effect.fn("KeptFiles.upload")(function* (
@@ -121,9 +120,8 @@ export class KeptFiles extends Context.Service<KeptFiles>()("app/gateway/KeptFil
       })
       let failure: Failure | undefined
       const body = Stream.make(writer.file(form.filename, form.contentType)).pipe(
-        Stream.concat(
-          Stream.flatMap(Stream.concat(Stream.fromIterable(first), rest), (line) => Stream.make(line, lineFeed))
-        ),
+        Stream.concat(Stream.fromIterable(first)),
+        Stream.concat(rest),
         Stream.concat(fields),
         Stream.tapError((error) => Effect.sync(() => (failure = error)))
       )

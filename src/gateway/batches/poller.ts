@@ -93,7 +93,9 @@ export const BatchPollerLayer = Layer.effectDiscard(
           })
         )
       }
-      const closed = yield* ledger.closeBatch(charges.items)
+      const { items } = charges
+      const closed = yield* ledger.closeBatch(items)
+      charges.measure(items, closed)
       // A reservation that is closed already was closed by a replica before, or at the end of its time.
       if (closed.some(({ verdict }) => !isClosed.has(verdict))) return yield* unreadable
       yield* batches.move(batch, ["running"], charges.completed > 0 ? "settled" : "released", { answer })

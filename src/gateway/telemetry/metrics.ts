@@ -300,3 +300,10 @@ export const budgetClosed = (amountNanoUsd: bigint, costNanoUsd: bigint): void =
   reservedUsd.updateUnsafe(-Number(amountNanoUsd) / nanoUsdPerUsd, defaultRegistry)
   spentUsd.updateUnsafe(Number(costNanoUsd) / nanoUsdPerUsd, defaultRegistry)
 }
+
+/** Counts what a batch cost of the requests of one model, which no replica counts among what its calls keep free. */
+export const batchCharged = (heldNanoUsd: bigint, costNanoUsd: bigint, method: SettleMethod): void => {
+  budgetClosed(0n, costNanoUsd)
+  settlements[method].updateUnsafe(1, defaultRegistry)
+  if (costNanoUsd > heldNanoUsd) overruns.updateUnsafe(1, defaultRegistry)
+}
