@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { startBatchVendor } from "../../support/batch-vendor.ts"
 import { configureBatches, refusalOf } from "../../support/batches.ts"
-import { charges, spender, usageRows } from "../../support/gateway.ts"
+import { charges, counters, spender, usageRows } from "../../support/gateway.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -81,6 +81,26 @@ layer(serviceLayer({ Llm__Gateway__BatchPollSeconds: "1", Api__PublicUrl: public
         [batch.id]
       )
       assert.deepStrictEqual(vendor.faults, [])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("hold all of their models or none, on the caps of each", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { client, tenantId, vendor } = yield* setting(service, [
+        { limit: 1 },
+        { limit: 0.000001, scope: { model: "mini" } }
+      ])
+      const one = request("a", "gpt")
+      const refused = yield* refusalOf(() => client.messages.batches.create({ requests: [one, request("b", "mini")] }))
+      assert.strictEqual(refused.status, 402, refused.message)
+      assert.strictEqual(vendor.batches.size, 0)
+      assert.deepStrictEqual(
+        (yield* counters(service, tenantId)).filter(({ reserved }) => reserved !== "0"),
+        []
+      )
+      yield* Effect.promise(() => client.messages.batches.create({ requests: [one] }))
+      assert.strictEqual(vendor.batches.size, 1)
     }).pipe(Effect.scoped)
   )
 

@@ -48,6 +48,12 @@ describe("nothing but metered calls", () => {
     ])
     // What a provider stores is read and deleted free of charge.
     assert.deepStrictEqual(filesWith(/\.stored\(\{/), ["gateway/wire/openai-responses/native.ts"])
+    // What batches may cost is held before they are submitted.
+    assert.deepStrictEqual(filesWith(/\.kept(?:\?\.)?\(/).toSorted(), [
+      "gateway/batches/files.ts",
+      "gateway/batches/kept-things.ts",
+      "gateway/batches/service.ts"
+    ])
   })
 })
 
