@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Option } from "effect"
+import { Context, DateTime, Effect, Layer, Option, Schedule } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { ChargeId, ReservationId } from "../../budgets/ledger/domain.ts"
 import { type BudgetSubject, type CloseItem, releaseOf } from "../../budgets/ledger/protocol-domain.ts"
@@ -77,6 +77,17 @@ const unknownOutcome = (failure: ProviderFailure, provider: string): Failure => 
 
 const stricter = (model: string): Failure =>
   changed(`The caps on the model ${model}, or on the agent, plan or task type, have become stricter`)
+
+/**
+ * A step after a submission: a caller that was answered with its failure would submit the batch again. Where the database is away
+ * for longer, the poller finds the batch by its mark.
+ */
+const noted = (step: Effect.Effect<unknown>): Effect.Effect<void> =>
+  Effect.sandbox(step).pipe(
+    Effect.retry({ schedule: Schedule.spaced("1 second"), times: 30 }),
+    Effect.catch((cause) => Effect.logError("A batch was submitted, and that could not be stored", cause)),
+    Effect.asVoid
+  )
 
 const noReservation = invalidMember("x-reservation-id", "x-reservation-id: A batch reserves its budget itself")
 
@@ -229,9 +240,9 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
       const answer = jsonIn(made.success)
       if (answer === undefined || typeof answer.id !== "string") {
         yield* inTime(move(batch, ["submitting"], "submitting", { dueInSeconds: 1 }))
-        return yield* unreadableAnswer(provider.id)
+        return yield* new GatewayError({ ...unreadableAnswer(provider.id), headers: notRetryable })
       }
-      yield* inTime(move(batch, ["submitting"], "running", { providerId: answer.id, answer }))
+      yield* noted(move(batch, ["submitting"], "running", { providerId: answer.id, answer }))
       const ids = batch.terms.parts.map(({ reservationId }) => reservationId)
       return { answer: shown(api, { ...batch, answer }), headers: { "x-reservation-id": ids.join(", ") } }
     })
