@@ -14,7 +14,9 @@ export type SecretId = typeof SecretId.Type
 export const ProviderDialect = Schema.Literals([...Dialect.literals, "loopback"]).annotate({ examples: ["openai"] })
 export type ProviderDialect = typeof ProviderDialect.Type
 
-export const ProviderPlatform = Schema.Literals(["direct", "azure", "bedrock", "vertex"]).annotate({ examples: ["direct"] })
+export const ProviderPlatform = Schema.Literals(["direct", "azure", "bedrock", "vertex"]).annotate({
+  examples: ["direct"]
+})
 export type ProviderPlatform = typeof ProviderPlatform.Type
 
 const Apis = Schema.Array(ProviderApi).pipe(

@@ -28,8 +28,6 @@ export interface Platform {
   authorize?(apiKey: string): Readonly<Record<string, string>>
   /** Headers of every request, where they are not the vendor's. */
   readonly headers?: Readonly<Record<string, string>>
-  /** `false` where it has no files and batches as the vendor has. */
-  readonly keeps?: false
   /** The path of its list of models, where it is not the vendor's; null if it has none. */
   readonly modelsPath?: string | null
   /** Whether it keeps files and batches where the vendor does; it does unless given. */
