@@ -20,8 +20,6 @@ export interface Platform {
     streams: boolean,
     request: { readonly headers: Readonly<Record<string, string>>; readonly body: string | Uint8Array }
   ): PlatformRequest | undefined
-  /** The headers of all requests, where they are not the vendor's. */
-  readonly headers?: VendorDialect["headers"]
   /** An answer as the vendor gives it. */
   answer?(answer: ProviderAnswer, format: WireFormat): ProviderAnswer
   /** The headers of a key that is given as it is, where they are not the vendor's. */

@@ -121,6 +121,8 @@ const kinds: Readonly<Partial<Record<Operation, "embeddings" | "operation">>> = 
   moderate: "operation",
   rerank: "operation",
   speech: "operation",
+  transcribe: "operation",
+  translate: "operation",
   "count-tokens": "operation",
   "count-responses": "operation"
 }
@@ -134,6 +136,10 @@ const operationNames: Readonly<Record<Operation, string>> = {
   compact: "chat",
   completions: "text_completion",
   moderate: "moderations",
+  "generate-image": "generate_content",
+  "edit-image": "generate_content",
+  transcribe: "transcribe",
+  translate: "translate",
   rerank: "rerank",
   speech: "speech"
 }
