@@ -29,6 +29,8 @@ const slowestBytesPerSecond = 65_536
 
 const sweepEvery = "1 second"
 
+const withoutServices: (context: Context.Context<never>) => Context.Context<never> = Context.empty
+
 /** More than the frames have that are no messages: what goes on to arrive after it is a message, and has to end. */
 const begunBytes = 65_536
 
@@ -135,7 +137,7 @@ export class OpenSockets extends Context.Service<
         const place = yield* claim
         const scope = Scope.makeUnsafe()
         // A socket keeps the context in which it is asked for: that of the request would be most of what an idle one holds.
-        const upgrade = Effect.updateContext(request.upgrade, (_: Context.Context<never>) => Context.empty())
+        const upgrade = Effect.updateContext(request.upgrade, withoutServices)
         const { reader, writer } = yield* Effect.flatMap(upgrade, (socket) =>
           Effect.all({ reader: socket.reader, writer: socket.writer })
         ).pipe(
