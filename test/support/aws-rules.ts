@@ -59,6 +59,8 @@ const invalid = {
 }
 const expired = { code: "ExpiredTokenException", message: "The security token included in the request is expired" }
 
+const mismatch = (message: string) => ({ code: "InvalidSignatureException", message })
+
 /**
  * The fault of a request by the rules of Signature Version 4, with the signature computed from the bytes that arrived
  * (IAM User Guide, "Create a signed AWS API request"); undefined for a good one.
@@ -78,7 +80,6 @@ export const signatureFault = (
   const token = headers["x-amz-security-token"]
   if (keys === undefined || keys.sessionToken !== token) return invalid
   if (keys.expiresAt !== undefined && keys.expiresAt <= now) return expired
-  const mismatch = (message: string) => ({ code: "InvalidSignatureException", message })
   if (inRegion !== region || forService !== service) {
     return mismatch(`Credential should be scoped to a valid region and service, not ${inRegion}/${forService}`)
   }

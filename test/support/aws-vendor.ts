@@ -41,6 +41,12 @@ export const environmentKeys: KnownKeys = {
 }
 const tokenHost = `sts.${region}.amazonaws.com`
 
+const sum = (bytes: Buffer) => {
+  const made = Buffer.alloc(4)
+  made.writeUInt32BE(crc32(bytes))
+  return made
+}
+
 /** A frame of an event stream, by the description of its encoding. */
 export const frame = (headers: Readonly<Record<string, string>>, payload: string): Buffer => {
   const names = Object.entries(headers).map(([name, value]) => {
@@ -53,11 +59,6 @@ export const frame = (headers: Readonly<Record<string, string>>, payload: string
   const prelude = Buffer.alloc(8)
   prelude.writeUInt32BE(16 + head.length + body.length, 0)
   prelude.writeUInt32BE(head.length, 4)
-  const sum = (bytes: Buffer) => {
-    const made = Buffer.alloc(4)
-    made.writeUInt32BE(crc32(bytes))
-    return made
-  }
   const before = Buffer.concat([prelude, sum(prelude), head, body])
   return Buffer.concat([before, sum(before)])
 }

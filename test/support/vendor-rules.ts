@@ -52,7 +52,7 @@ const chatMessages = (messages: ReadonlyArray<Json>): string | undefined => {
 }
 
 /** Why OpenAI would refuse a chat completion, as far as its reference says. */
-export const chatFault = ({ body }: ReceivedRequest): string | undefined => {
+export const chatFault = ({ body }: Omit<ReceivedRequest, "bytes">): string | undefined => {
   const unknown = Object.keys(body).find((name) => !chatMembers.has(name))
   if (unknown !== undefined) return `Unrecognized request argument supplied: ${unknown}`
   if (body.max_tokens !== undefined && body.max_completion_tokens !== undefined) return "max_tokens: two limits"
@@ -143,7 +143,7 @@ const thinkingFault = (body: Json): string | undefined => {
 }
 
 /** Why Anthropic would refuse a message, as far as its reference says. */
-export const messageFault = ({ body, headers, path }: ReceivedRequest): string | undefined => {
+export const messageFault = ({ body, headers, path }: Omit<ReceivedRequest, "bytes">): string | undefined => {
   if (headers["anthropic-version"] === undefined) return "anthropic-version: header is required"
   const unknown = Object.keys(body).find((name) => !messageMembers.has(name))
   if (unknown !== undefined) return `${unknown}: Extra inputs are not permitted`

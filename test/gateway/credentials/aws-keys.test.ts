@@ -278,6 +278,12 @@ describe("a host of AWS", () => {
   })
 })
 
+const refusal = (code: string, status = 403) => ({
+  status,
+  headers: { "x-amzn-errortype": `${code}:http://internal.amazon.com/coral/com.amazon.coral.service/` },
+  body: new TextEncoder().encode(JSON.stringify({ message: "No" }))
+})
+
 layer(layers)("the signer of AWS", (it) => {
   it.effect("gives up keys that are refused, once they are not new, and only those that were sent", () =>
     Effect.gen(function* () {
@@ -293,11 +299,6 @@ layer(layers)("the signer of AWS", (it) => {
       }
       const sent = yield* signer.authorize(request)
       assert.match(sent.authorization ?? "", /SignedHeaders=content-type;host;x-amz-date;x-amz-security-token,/)
-      const refusal = (code: string, status = 403) => ({
-        status,
-        headers: { "x-amzn-errortype": `${code}:http://internal.amazon.com/coral/com.amazon.coral.service/` },
-        body: new TextEncoder().encode(JSON.stringify({ message: "No" }))
-      })
       assert.isFalse(yield* signer.refused(refusal("ExpiredTokenException"), sent))
       yield* TestClock.adjust("6 seconds")
       assert.isFalse(yield* signer.refused(refusal("AccessDeniedException"), sent))

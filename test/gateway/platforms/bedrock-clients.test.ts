@@ -15,6 +15,14 @@ import { said } from "../../support/vendors.ts"
 const claude = "us.anthropic.claude-sonnet-5-v1:0"
 const arn = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2c3"
 
+/** A request as the client has signed it. */
+interface HttpRequest {
+  readonly method: string
+  readonly path: string
+  readonly headers: Record<string, string>
+  readonly body: Uint8Array<ArrayBuffer>
+}
+
 const { accessKeyId, secretAccessKey } = environmentKeys
 const messages = [{ role: "user" as const, content: "Wie spät ist es? \u{1F550}" }]
 const asked = { max_tokens: 100, messages }
@@ -36,7 +44,7 @@ const setting = Effect.gen(function* () {
     credentials: { accessKeyId, secretAccessKey },
     maxAttempts: 1,
     requestHandler: {
-      handle: async ({ body, headers, method, path }) => {
+      handle: async ({ body, headers, method, path }: HttpRequest) => {
         const answer = await fetch(`${standIn.url}${path}`, { method, headers, body })
         return {
           response: { statusCode: answer.status, headers: Object.fromEntries(answer.headers), body: answer.body }

@@ -17,6 +17,13 @@ const written = events.map((event) => `event: ${event.type}\ndata: ${JSON.string
 const utf8 = new TextDecoder()
 const reader = () => new BedrockStream("request-1")
 
+const answer = (first: Uint8Array) =>
+  asServerEvents({
+    status: 200,
+    headers: { "content-type": "application/vnd.amazon.eventstream" },
+    body: { first: [first], rest: Cause.done() }
+  }).body
+
 describe("a stream of Bedrock", () => {
   it("has frames as AWS's own codec reads and writes them", () => {
     const codec = new EventStreamCodec(
@@ -119,12 +126,6 @@ describe("a stream of Bedrock", () => {
 
   it.effect("fails where it ends within a frame", () =>
     Effect.gen(function* () {
-      const answer = (first: Uint8Array) =>
-        asServerEvents({
-          status: 200,
-          headers: { "content-type": "application/vnd.amazon.eventstream" },
-          body: { first: [first], rest: Cause.done() }
-        }).body
       for (const [given, isWhole] of [
         [bytes, true],
         [bytes.subarray(0, -1), false]

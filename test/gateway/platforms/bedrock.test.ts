@@ -61,7 +61,7 @@ const containerKeys = {
 }
 
 const setting = Effect.fnUntraced(function* (
-  { path = "", ...members }: { readonly path?: string; readonly dialect: string },
+  { path = "", ...members }: { readonly path?: string; readonly [member: string]: unknown },
   environment: Readonly<Record<string, string>> = staticKeys,
   name = claude
 ) {
@@ -155,8 +155,9 @@ layer(serviceWithAws, { excludeTestServices: true, timeout: "60 seconds" })("Bed
       const { status, text } = yield* service.call("POST", "/v1/messages", { key, body, headers })
       assert.strictEqual(status, 200, text)
       const [sent] = calls()
+      assert(sent !== undefined)
       assert.strictEqual(
-        sent?.path,
+        sent.path,
         "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A123456789012%3Aapplication-inference-profile%2Fa1b2c3/invoke"
       )
       assert.deepStrictEqual(sent.body.anthropic_beta, ["context-1m-2025-08-07", "interleaved-thinking-2025-05-14"])
