@@ -44,7 +44,7 @@ export const makeBrokenBound = ({ database }: Pick<Service, "database">) =>
   ).pipe(Effect.map(([row]) => row?.id ?? ""))
 
 /** Acknowledges what earlier tests of a shared service were charged above their holds: targets of this one may have the same names. */
-export const acknowledgeBounds = Effect.fnUntraced(function* (service: Service) {
+export const acknowledgeBounds = Effect.fnUntraced(function* (service: Pick<Service, "call">) {
   // Charges that are on their way are written before caps are listed.
   yield* service.call("GET", "/api/budgets/caps?limit=1")
   const { body } = yield* service.call("GET", "/api/llm/admin/broken-bounds?status=over&limit=200")

@@ -146,11 +146,7 @@ layer(serviceAtGoogle, { excludeTestServices: true, timeout: "60 seconds" })("cr
           const answer = yield* readAll(service, key, "/v1/chat/completions", { model: name, ...chat, stream })
           assert.strictEqual(answer.status, 200, answer.text)
           const text = stream
-            ? answer.text
-                .matchAll(/"content":"([^"]*)"/g)
-                .map(([, piece]) => piece)
-                .toArray()
-                .join("")
+            ? Array.from(answer.text.matchAll(/"content":"([^"]*)"/g), ([, piece]) => piece).join("")
             : (JSON.parse(answer.text) as { choices: ReadonlyArray<{ message: { content: string } }> }).choices[0]
                 ?.message.content
           assert.strictEqual(text, said, `${name}, ${stream}`)

@@ -10,9 +10,9 @@ import { sharedServiceLayer, TestService } from "../../support/service.ts"
 const formOf = ({ requestBody }: Operation) => {
   const form = requestBody?.content["multipart/form-data"]
   if (form === undefined) return undefined
-  const properties: Json = dereferenced(form.schema).properties
+  const properties = dereferenced(form.schema).properties as Record<string, { readonly contentMediaType?: string }>
   const parts = Object.entries(form.example as Record<string, string>).map(([name, value]) => {
-    const filename = properties[name].contentMediaType === undefined ? "" : '; filename="a"'
+    const filename = properties[name]?.contentMediaType === undefined ? "" : '; filename="a"'
     return `--b\r\ncontent-disposition: form-data; name="${name}"${filename}\r\n\r\n${value}\r\n`
   })
   return { body: `${parts.join("")}--b--\r\n`, headers: { "content-type": "multipart/form-data; boundary=b" } }
