@@ -34,7 +34,7 @@ const declarations = (): Plugin => ({
   resolveId: (id) => (id.startsWith("virtual:") ? `\0${id}` : undefined),
   load: async (id) => {
     if (!id.startsWith("\0virtual:")) return
-    const { body, builtIn, capabilities, installationOnly, members, ofTenants, routes, vendors } =
+    const { body, builtIn, capabilities, credentials, installationOnly, members, ofTenants, routes, vendors } =
       await import("./declarations.ts")
     const ofBody = id.split("\0virtual:body/")[1]
     if (ofBody !== undefined) return `export default ${JSON.stringify(body(ofBody))}`
@@ -45,7 +45,8 @@ const declarations = (): Plugin => ({
       "\0virtual:installation-only": installationOnly,
       "\0virtual:built-in": builtIn,
       "\0virtual:of-tenants": ofTenants,
-      "\0virtual:vendors": vendors
+      "\0virtual:vendors": vendors,
+      "\0virtual:credentials": credentials
     }[id]
     return made === undefined ? undefined : `export default ${JSON.stringify(made())}`
   }

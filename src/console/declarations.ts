@@ -9,7 +9,7 @@ import { capabilitiesOf, resources } from "../kernel/authority/capability.ts"
 import { inlineDocument } from "../platform/openapi/openapi.ts"
 // A whole import of types, so that the build does not run the browser's code.
 import type { Member } from "./web/kit/forms/members.ts"
-import type { DocumentSchema } from "./web/kit/texts/schema.ts"
+import type { DocumentSchema, JsonSchema as BodySchema } from "./web/kit/texts/schema.ts"
 
 /** Method and path of every operation of the API, by `group.endpoint`. */
 export const routes = (): Readonly<Record<string, readonly [method: string, path: string]>> => {
@@ -58,6 +58,7 @@ export const vendors = () => knownVendors
 
 interface JsonSchema {
   readonly $ref?: string
+  readonly description?: string
   readonly anyOf?: ReadonlyArray<JsonSchema>
   readonly type?: string
   readonly format?: string
@@ -156,4 +157,37 @@ export const body = (operationId: string): DocumentSchema => {
   }
   collect(root)
   return { root, schemas }
+}
+
+/** A member of a credential, as a form asks for it. */
+interface CredentialMember {
+  readonly name: string
+  readonly description: string
+  readonly isRequired: boolean
+  readonly pattern: string | undefined
+}
+
+/** What the credentials of a provider consist of, by their type and, of federation, their vendor (`federation:openai`). */
+export const credentials = (): Readonly<Record<string, ReadonlyArray<CredentialMember>>> => {
+  const { root, schemas } = body("llmAdmin.putConfiguration")
+  const resolved = (schema: BodySchema = {}): BodySchema =>
+    schema.$ref === undefined ? schema : resolved(schemas[schema.$ref.split("/").at(-1) ?? ""])
+  const { items } = resolved(resolved(root).properties?.providers)
+  const kinds = resolved(resolved(items).properties?.credential).anyOf ?? []
+  return Object.fromEntries(
+    kinds.map((kind) => {
+      const { properties = {}, required = [] } = resolved(kind)
+      const { type, vendor, ...members } = properties
+      const key = [type, vendor].flatMap((one) => (typeof one?.const === "string" ? [one.const] : [])).join(":")
+      return [
+        key,
+        Object.entries(members).map(([name, schema]) => ({
+          name,
+          description: schema.description ?? resolved(schema).description ?? "",
+          isRequired: required.includes(name),
+          pattern: resolved(schema).pattern
+        }))
+      ]
+    })
+  )
 }

@@ -1,9 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Schema } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { vendors } from "../../src/console/declarations.ts"
+import { credentials, vendors } from "../../src/console/declarations.ts"
 import { freeId, withoutProvider, withProvider } from "../../src/console/web/pages/gateway/document.ts"
-import { vendorAt } from "../../src/gateway/configuration/vendors-domain.ts"
+import { GatewayDocument } from "../../src/gateway/configuration/configuration-domain.ts"
+import { faultsIn } from "../../src/gateway/configuration/validate.ts"
+import { hasOwnHost, vendorAt } from "../../src/gateway/configuration/vendors-domain.ts"
+import { otherThanHosts } from "../../src/gateway/credentials/vendor-hosts.ts"
 
 const openai = { id: "openai", dialect: "openai", baseUrl: "https://api.openai.com/v1" } as const
 const local = { id: "local", dialect: "openai", baseUrl: "http://127.0.0.1:8000/v1" } as const
@@ -77,9 +81,67 @@ describe("a provider in the gateway's document", () => {
 })
 
 describe("the vendors", () => {
-  it.each(vendors())("$name is known by its address, also behind another path", ({ baseUrl, id }) => {
-    assert.strictEqual(vendorAt(baseUrl), id)
-    assert.strictEqual(vendorAt(new URL("/elsewhere", baseUrl).href), id)
+  it.each(vendors().filter(hasOwnHost))(
+    "$name is known by its address, also behind another path",
+    ({ baseUrl, id }) => {
+      assert.strictEqual(vendorAt(baseUrl), id)
+      assert.strictEqual(vendorAt(new URL("/elsewhere", baseUrl).href), id)
+    }
+  )
+
+  it("of one's own machines and of clouds have the addresses that they are asked for", () => {
+    for (const vendor of vendors().filter((one) => !hasOwnHost(one))) {
+      assert.isTrue(vendor.isOwn === true || /\{(?:region|resource)\}/.test(vendor.baseUrl), vendor.id)
+      for (const one of [vendor.baseUrl, ...Object.values(vendor.regions ?? {})]) {
+        assert.isUndefined(vendorAt(one.replace(/\{\w+\}/, "eu-west-1")), vendor.id)
+      }
+    }
+  })
+
+  it("have configurations that are taken: with every kind of authorization, and what they speak", () => {
+    const known = credentials()
+    const kinds = new Set(vendors().flatMap(({ authorizations = ["key"] }) => authorizations))
+    assert.deepStrictEqual([...kinds].filter((kind) => kind !== "none").toSorted(), Object.keys(known).toSorted())
+    const examples: Readonly<Record<string, object>> = {
+      key: { apiKey: "env:OPENAI_API_KEY" },
+      none: {},
+      aws: { credential: { type: "aws" } },
+      entra: { credential: { type: "entra" } },
+      google: { credential: { type: "google" } },
+      "federation:openai": {
+        credential: { type: "federation", vendor: "openai", identityProviderId: "idp_1", serviceAccountId: "svc_1" }
+      },
+      "federation:anthropic": {
+        credential: {
+          type: "federation",
+          vendor: "anthropic",
+          ruleId: "fdrl_1",
+          organizationId: "org_1",
+          serviceAccountId: "svac_1"
+        }
+      }
+    }
+    const decode = Schema.decodeUnknownSync(GatewayDocument)
+    for (const { apis, authorizations = ["key"], baseUrl, dialect, id, platform, regions, reportsCost } of vendors()) {
+      const region = platform === "vertex" ? "europe-west4" : "eu-central-1"
+      const addresses = [baseUrl.replace(/\{\w+\}/, region), ...Object.values(regions ?? {})]
+      for (const [address, kind] of addresses.flatMap((one) => authorizations.map((kind) => [one, kind] as const))) {
+        const provider = {
+          id,
+          dialect,
+          baseUrl: address,
+          ...(platform === undefined ? {} : { platform }),
+          ...(platform === "vertex" ? { project: "my-project" } : {}),
+          ...(apis === undefined ? {} : { apis }),
+          ...(reportsCost === undefined ? {} : { reportsCost }),
+          ...examples[kind]
+        }
+        const document = decode({ providers: [provider] })
+        assert.deepStrictEqual(faultsIn(document), [], `${id}, ${kind}`)
+        const [{ credential } = {}] = document.providers ?? []
+        if (credential !== undefined) assert.isUndefined(otherThanHosts(credential, new URL(address)), `${id}, ${kind}`)
+      }
+    }
   })
 
   it.each(["https://api.openai.com.example.com/v1", "https://constructor/v1", "not a URL"])("%s is of none", (url) => {

@@ -31,6 +31,10 @@ describe("generated tables", () => {
     assert.deepStrictEqual(cells(tableIn("gateway-telemetry")), cells(tables["gateway-telemetry"]!))
   })
 
+  it("the table of vendors is the one that the console's form has", () => {
+    assert.deepStrictEqual(cells(tableIn("gateway-vendors")), cells(tables["gateway-vendors"]!))
+  })
+
   it("the table of what RFCs demand is the one that the tests make", () => {
     const stored = fs.readFileSync(path.join(root, "test/contract/musts.md"), "utf8")
     assert.deepStrictEqual(cells(stored), cells(mustsMarkdown))

@@ -6,6 +6,7 @@ import { manuals, root } from "./manuals.ts"
 import { settingsMarkdown } from "./settings-reference.ts"
 import { conventionsTable } from "./telemetry-reference.ts"
 import { usageExportColumns, usageExportTable } from "./usage-export-reference.ts"
+import { vendorReference } from "./vendor-reference.ts"
 
 /** The tables of the documentation that are made from the source, by the name of their markers. */
 export const tables: Readonly<Record<string, string>> = {
@@ -14,6 +15,7 @@ export const tables: Readonly<Record<string, string>> = {
   "gateway-families": familyReference,
   "gateway-clients": clientsMarkdown,
   "gateway-telemetry": conventionsTable,
+  "gateway-vendors": vendorReference,
   "usage-export-columns": usageExportColumns,
   "usage-export-table": usageExportTable
 }

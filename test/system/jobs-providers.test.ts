@@ -194,6 +194,86 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
       }).pipe(Effect.scoped)
     )
 
+    for (const [width] of widths) {
+      it.effect(`providers of a cloud and of one's own machines have what their vendors say, at ${width} px`, () =>
+        Effect.gen(function* () {
+          const service = yield* TestService
+          const window = yield* openConsole(service)
+          const { page } = window
+          yield* step(() => page.setViewportSize({ width, height: 800 }))
+          const added = (id: string) =>
+            Effect.map(service.call("GET", "/api/llm/admin/config"), ({ body }) =>
+              body.providers.find((one: { readonly id: string }) => one.id === id)
+            )
+          yield* window.visit("/gateway?create=new")
+          const form = page.getByRole("dialog", { name: "Add a provider" })
+          const choose = (label: string, option: string) => step(() => form.getByLabel(label).selectOption(option))
+          const fill = (label: string, text: string) => step(() => form.getByLabel(label, { exact: true }).fill(text))
+
+          yield* choose("Vendor", "Vertex AI, Claude")
+          assert.strictEqual(yield* step(() => form.getByLabel("API key").count()), 0)
+          assert.isTrue(yield* step(() => form.getByRole("button", { name: "Test and list models" }).isDisabled()))
+          yield* fill("Region", "eu")
+          assert.strictEqual(
+            yield* step(() => form.getByLabel("Base URL").inputValue()),
+            "https://aiplatform.eu.rep.googleapis.com"
+          )
+          yield* fill("Region", "europe-west1")
+          yield* fill("Project", "my-project")
+          yield* fill("Impersonate", "not an address")
+          assert.deepStrictEqual(yield* violationsOf(window), [])
+          yield* step(() => form.getByRole("button", { name: "Add the provider" }).click())
+          yield* step(() => form.locator("[aria-invalid=true]").waitFor())
+          const account = "models@my-project.iam.gserviceaccount.com"
+          yield* fill("Impersonate", account)
+          yield* step(() => form.getByRole("button", { name: "Add the provider" }).click())
+          yield* step(() => form.waitFor({ state: "detached" }))
+          const cloud = {
+            id: "vertex-claude",
+            dialect: "anthropic",
+            baseUrl: "https://europe-west1-aiplatform.googleapis.com",
+            platform: "vertex",
+            project: "my-project",
+            region: "europe-west1",
+            credential: { type: "google", impersonate: account }
+          }
+          assert.deepStrictEqual(yield* added("vertex-claude"), cloud)
+
+          // What its form does not ask for again stays.
+          const row = page.getByRole("row").filter({ hasText: cloud.baseUrl })
+          yield* step(() => row.getByRole("button", { name: "Change" }).click())
+          const change = page.getByRole("dialog", { name: "Change vertex-claude" })
+          yield* step(() => change.getByLabel("Impersonate").fill(""))
+          yield* step(() => change.getByLabel("Key file").waitFor())
+          yield* step(() => change.getByRole("button", { name: "Save" }).click())
+          yield* step(() => change.waitFor({ state: "detached" }))
+          assert.deepStrictEqual(yield* added("vertex-claude"), { ...cloud, credential: { type: "google" } })
+
+          yield* window.visit("/gateway?create=new")
+          yield* choose("Vendor", "Ollama")
+          assert.strictEqual(yield* step(() => form.getByLabel("Base URL").inputValue()), "http://localhost:11434/v1")
+          assert.strictEqual(yield* step(() => form.getByLabel("API key").count()), 0)
+          yield* choose("Requests are authorized by", "An API key")
+          yield* step(() => form.getByLabel("API key").waitFor())
+          yield* choose("Requests are authorized by", "Nothing")
+          yield* step(() => form.getByRole("button", { name: "Add the provider" }).click())
+          yield* step(() => form.waitFor({ state: "detached" }))
+          assert.deepStrictEqual(yield* added("ollama"), {
+            id: "ollama",
+            dialect: "openai",
+            baseUrl: "http://localhost:11434/v1",
+            apis: ["chat", "responses", "completions", "embeddings"]
+          })
+          const { body: document } = yield* service.call("GET", "/api/llm/admin/config")
+          const others = document.providers.filter(
+            ({ id }: { readonly id: string }) => !["vertex-claude", "ollama"].includes(id)
+          )
+          yield* service.call("PUT", "/api/llm/admin/config", { body: { ...document, providers: others } })
+          assertQuiet(window)
+        }).pipe(Effect.scoped)
+      )
+    }
+
     for (const [width, more] of widths) {
       it.effect(`an agent that leaks is suspended, which is undone, at ${width} px`, () =>
         Effect.gen(function* () {

@@ -30,13 +30,25 @@ declare module "virtual:of-tenants" {
 
 /** The vendors of models, and where they serve them. */
 declare module "virtual:vendors" {
-  const vendors: ReadonlyArray<{
-    readonly id: string
-    readonly name: string
-    readonly dialect: "openai" | "anthropic" | "gemini"
-    readonly baseUrl: string
-  }>
+  import type { Vendor } from "#src/gateway/configuration/vendors-domain.ts"
+  const vendors: ReadonlyArray<Vendor>
   export default vendors
+}
+
+/** What the credentials of a provider consist of, by their type and, of federation, their vendor. */
+declare module "virtual:credentials" {
+  const credentials: Readonly<
+    Record<
+      string,
+      ReadonlyArray<{
+        readonly name: string
+        readonly description: string
+        readonly isRequired: boolean
+        readonly pattern?: string
+      }>
+    >
+  >
+  export default credentials
 }
 
 /** Used forms need to know of the members of every operation's body. */

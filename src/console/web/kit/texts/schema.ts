@@ -7,6 +7,7 @@ export interface JsonSchema {
   readonly type?: string
   readonly description?: string
   readonly enum?: ReadonlyArray<unknown>
+  readonly const?: unknown
   readonly examples?: ReadonlyArray<unknown>
   readonly pattern?: string
   readonly minLength?: number

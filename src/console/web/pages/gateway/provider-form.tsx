@@ -1,6 +1,5 @@
 import { useMutation } from "@tanstack/react-query"
 import { useState } from "react"
-import vendors from "virtual:vendors"
 import { call } from "../../api/client.ts"
 import { type Answer, type Row } from "../../api/operations.ts"
 import { Act, type Of } from "../../kit/actions.tsx"
@@ -21,15 +20,24 @@ import {
   withProvider
 } from "./document.ts"
 import { inputPrice, outputPrice } from "./prices.ts"
+import {
+  addressOf,
+  type Authorization,
+  authorizationOf,
+  authorizationsOf,
+  choiceOf,
+  choices,
+  credentialIn,
+  type Dialect,
+  dialectOf,
+  inWords,
+  membersOf,
+  placesOf,
+  presetOf,
+  type Vendor
+} from "./provider-vendors.ts"
 
-export type Dialect = (typeof vendors)[number]["dialect"]
 type Listed = Row<"llm.listModels">
-
-export const dialects: Readonly<Record<Dialect, string>> = {
-  openai: "OpenAI",
-  anthropic: "Anthropic",
-  gemini: "Google"
-}
 
 export const TestResult = ({ result }: { readonly result: Answer<"llm.testProvider"> }) => (
   <div role="status" className="note">
@@ -39,22 +47,6 @@ export const TestResult = ({ result }: { readonly result: Answer<"llm.testProvid
     </span>
   </div>
 )
-
-/** What can be chosen as vendor: one with its address, or the API that another speaks. */
-const choices = [
-  ...vendors.map(({ id, name }) => [id, name] as const),
-  ...Object.entries(dialects).map(([dialect, name]) => [`api:${dialect}`, `Another, with ${name}'s API`] as const)
-]
-
-const presetOf = (choice: string) => vendors.find(({ id }) => id === choice)
-
-/** Which API is spoken for a choice. */
-const dialectOf = (choice: string): Dialect => presetOf(choice)?.dialect ?? (choice.slice("api:".length) as Dialect)
-
-/** The choice that a provider of the configuration came of. */
-const choiceOf = ({ baseUrl, dialect }: Provider): string =>
-  vendors.find((vendor) => URL.parse(vendor.baseUrl)?.host === URL.parse(baseUrl)?.host && vendor.dialect === dialect)
-    ?.id ?? `api:${dialect}`
 
 /** What is tested: the address and the key of the form, and what the provider is to be called. */
 const targetOf = (data: FormData, dialect: Dialect) => {
@@ -220,18 +212,47 @@ const offeredIn = (
       return { id, kind, prices }
     })
 
+/** What of a vendor's provider its form does not ask for. */
+const quirksOf = ({ apis, platform, reportsCost }: Partial<Vendor>): Partial<Provider> => ({
+  ...(platform === undefined ? {} : { platform }),
+  ...(apis === undefined ? {} : { apis }),
+  ...(reportsCost === undefined ? {} : { reportsCost })
+})
+
+interface Said {
+  readonly dialect: Dialect
+  readonly preset: Vendor | undefined
+  readonly authorization: Authorization
+  readonly isOpen: boolean
+  readonly of: Provider | undefined
+}
+
 /** The provider that a form says; what it does not ask for stays as it is. */
-const providerIn = (data: FormData, dialect: Dialect, isOpen: boolean, of: Provider | undefined): Provider => {
-  const apiKey = textOf(data, "apiKey") ?? of?.apiKey
-  const { apiKey: _key, billing: _billing, catalogue: _catalogue, ...kept } = of ?? {}
+const providerIn = (data: FormData, { authorization, dialect, isOpen, of, preset }: Said): Provider => {
+  const typed = authorization === "key" ? textOf(data, "apiKey") : undefined
+  const apiKey = typed ?? (authorization === "key" ? of?.apiKey : undefined)
+  const keptKey = authorization === "key" && typed === undefined && of?.credential?.type === "key"
+  const credential = keptKey ? of.credential : credentialIn(data, authorization)
+  const [project, region] = [textOf(data, "project"), textOf(data, "region")]
+  const {
+    apiKey: _key,
+    billing: _billing,
+    catalogue: _catalogue,
+    credential: _credential,
+    ...kept
+  }: Partial<Provider> = of ?? quirksOf(preset ?? {})
   const adminKey = textOf(data, "adminKey") ?? of?.billing?.adminKey
+  const isVertex = preset?.platform === "vertex"
   return {
     ...kept,
     id: of?.id ?? textOf(data, "id") ?? "",
     dialect,
     baseUrl: textOf(data, "baseUrl") ?? "",
+    ...(isVertex && project !== undefined ? { project } : {}),
+    ...(isVertex && region !== undefined ? { region } : {}),
     ...(apiKey === undefined ? {} : { apiKey }),
     ...(adminKey === undefined ? {} : { billing: { ...of?.billing, adminKey } }),
+    ...(credential === undefined ? {} : { credential }),
     ...(isOpen ? {} : { catalogue: false })
   }
 }
@@ -256,6 +277,14 @@ const ProviderForm = ({ document, of }: OfForm) => {
   )
   const dialect = dialectOf(choice)
   const preset = presetOf(choice)
+  const [places, setPlaces] = useState<Readonly<Record<string, string>>>(() => ({ region: of?.region ?? "" }))
+  const [wanted, setWanted] = useState<Authorization | undefined>(of && authorizationOf(of))
+  const kinds = authorizationsOf(preset, of)
+  const authorization = kinds.find(([kind]) => kind === wanted)?.[0] ?? kinds[0]?.[0] ?? "key"
+  const address = addressOf(preset, places)
+  const asked = of === undefined ? placesOf(preset) : []
+  /** A test sends what is in the form; a credential is the configuration's alone. */
+  const canTest = authorization === "key" || authorization === "none"
   const test = useMutation({
     mutationFn: async (data: FormData) => {
       const body = targetOf(data, dialect)
@@ -279,7 +308,8 @@ const ProviderForm = ({ document, of }: OfForm) => {
         <button
           type="button"
           className="btn"
-          disabled={test.isPending}
+          disabled={test.isPending || !canTest}
+          title={canTest ? undefined : "No test sends another credential than a key"}
           onClick={(event) => {
             const { form } = event.currentTarget
             if (form?.reportValidity() === true) test.mutate(new FormData(form))
@@ -294,7 +324,12 @@ const ProviderForm = ({ document, of }: OfForm) => {
         const offered = offeredIn(data, listed ?? [], chosen, isOpen)
         const choices = new Set((listed ?? []).map(({ id }) => id))
         return saveConfiguration(
-          withProvider(newest.document, providerIn(data, dialect, isOpen, of), offered, choices),
+          withProvider(
+            newest.document,
+            providerIn(data, { authorization, dialect, isOpen, of, preset }),
+            offered,
+            choices
+          ),
           newest
         )
       }}
@@ -307,29 +342,80 @@ const ProviderForm = ({ document, of }: OfForm) => {
           options={choices}
           onChange={(event) => {
             setChoice(event.target.value)
+            setWanted(undefined)
             test.reset()
           }}
         />
+        {kinds.length > 1 && (
+          <SelectField
+            label="Requests are authorized by"
+            value={authorization}
+            options={kinds}
+            onChange={(event) => {
+              setWanted(event.target.value as Authorization)
+              test.reset()
+            }}
+          />
+        )}
+        {authorization === "key" && (
+          <TextField
+            label={of === undefined ? "API key" : "Another API key"}
+            name="apiKey"
+            type="password"
+            autoComplete="off"
+            member={at("apiKey")}
+            hint={
+              of?.apiKey === undefined
+                ? "Encrypted when it is saved, and never shown again"
+                : "Empty: the stored key stays. A test needs a key, since the stored one is not read for it"
+            }
+          />
+        )}
+        {asked.map((name) => (
+          <TextField
+            key={`${name} ${choice}`}
+            label={inWords(name)}
+            name={name}
+            required
+            value={places[name] ?? ""}
+            onChange={(event) => setPlaces((before) => ({ ...before, [name]: event.target.value.trim() }))}
+            member={at(name)}
+            pattern="[A-Za-z0-9\-]+"
+            title="Letters, digits and dashes"
+            hint={preset?.regions === undefined ? undefined : `Or ${Object.keys(preset.regions).join(", ")}`}
+          />
+        ))}
+        {preset?.platform === "vertex" && (
+          <TextField
+            label="Project"
+            name="project"
+            required
+            member={at("project")}
+            defaultValue={of?.project ?? ""}
+            hint="The id of the project of Google Cloud"
+          />
+        )}
+        {membersOf(authorization).map(({ description, isRequired, name }) => (
+          <TextField
+            key={`${authorization} ${name}`}
+            label={inWords(name)}
+            name={`credential.${name}`}
+            required={isRequired}
+            autoComplete="off"
+            type={name === "secret" ? "password" : "text"}
+            member={at(`credential.${name}`)}
+            defaultValue={`${(of?.credential as Readonly<Record<string, unknown>> | undefined)?.[name] ?? ""}`}
+            hint={description.replaceAll("`", "")}
+          />
+        ))}
         <TextField
-          label={of === undefined ? "API key" : "Another API key"}
-          name="apiKey"
-          type="password"
-          autoComplete="off"
-          member={at("apiKey")}
-          hint={
-            of?.apiKey === undefined
-              ? "Encrypted when it is saved, and never shown again"
-              : "Empty: the stored key stays. A test needs a key, since the stored one is not read for it"
-          }
-        />
-        <TextField
-          key={`url ${choice}`}
+          key={`url ${choice} ${address}`}
           label="Base URL"
           name="baseUrl"
           type="url"
           required
           member={at("baseUrl")}
-          defaultValue={of?.baseUrl ?? preset?.baseUrl ?? ""}
+          defaultValue={of?.baseUrl ?? address}
           placeholder="https://models.example.com/v1"
           hint={
             dialect === "openai"
