@@ -172,10 +172,10 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
 
   it.effect("paths that the gateway does not have are 404 in the words of the dialect", () =>
     Effect.gen(function* () {
-      const openai = yield* ask("/v1/batches", {})
+      const openai = yield* ask("/v1/vector_stores", {})
       assert.deepStrictEqual([openai.status, openai.body.error.code], [404, "unknown_url"])
       for (const [path, headers] of [
-        ["/v1/messages/batches", {}],
+        ["/v1/messages/threads", {}],
         ["/v1/files", { "anthropic-version": "2023-06-01" }]
       ] as const) {
         const anthropic = yield* ask(path, {}, { headers })
@@ -191,7 +191,7 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
         ["/v1/v1/chat/completions", /contains \/v1 twice: .*\/v1, /],
         ["/chat/completions", /lacks \/v1: /],
         ["/responses", /lacks \/v1: /],
-        ["/v1/batches", /no batches and no files/],
+        ["/batches", /lacks \/v1: /],
         ["/v1/nothing", /It serves .*\/v1\/chat\/completions, .*\/v1\/responses/]
       ] as const) {
         const answer = yield* ask(path, {})
