@@ -115,7 +115,12 @@ export class Connections extends Context.Service<
         const credential =
           changing &&
           (yield* credentials.open(
-            { id, baseUrl: configured.baseUrl, credential: changing, isDeployment: configured.apiVersion !== undefined },
+            {
+              id,
+              baseUrl: configured.baseUrl,
+              credential: changing,
+              isDeployment: configured.apiVersion !== undefined
+            },
             (secret, holds) => keys.read(secret, configured.baseUrl, holds)
           ))
         const headers: Record<string, string> = {}
