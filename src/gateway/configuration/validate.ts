@@ -7,6 +7,7 @@ import { type ConfiguredCredential } from "../credentials/domain.ts"
 import { ownApis, type ProviderApi } from "../formats/domain.ts"
 import { spoken } from "../formats/registry/formats.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
+import { invokedDialects } from "../providers/platforms/bedrock.ts"
 import { vertexLocation } from "../providers/platforms/vertex.ts"
 import {
   type ConfiguredProvider,
@@ -184,7 +185,7 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
       faults.push({ path: [...at, "apiVersion"], message })
     }
     faults.push(...vertexFaults(provider).map(({ message, path }) => ({ path: [...at, ...path], message })))
-    if (surface !== undefined && (platform !== "bedrock" || dialect !== "anthropic")) {
+    if (surface !== undefined && (platform !== "bedrock" || !invokedDialects.has(dialect))) {
       const message = 'Only the platform "bedrock" has it, for the dialect "anthropic"'
       faults.push({ path: [...at, "surface"], message })
     }

@@ -1,6 +1,6 @@
 import { lookupTable } from "../../kernel/lookup-table.ts"
 import { type ConnectedProvider, type ModelTarget } from "../configuration/gateway-snapshot.ts"
-import { type Operation } from "../formats/domain.ts"
+import { type Dialect, type Operation } from "../formats/domain.ts"
 
 /**
  * Which of OpenTelemetry's conventions for generative AI are followed: `before` their first release of their own, which is
@@ -144,15 +144,19 @@ const operationNames: Readonly<Record<Operation, string>> = {
   speech: "speech"
 }
 
+/** What a vendor calls an operation, where the conventions go by that. */
+const namesByDialect: Readonly<Partial<Record<Dialect, Readonly<Record<string, string>>>>> = {
+  gemini: { chat: "generate_content" }
+}
+
 /** `gen_ai.operation.name`; since the first release, that of Google's method where its API is called. */
 export const operationName = (
   conventions: Conventions,
   operation: Operation,
   { provider }: Pick<ModelTarget, "provider">
 ): string =>
-  conventions === "since" && provider.speaks.dialect === "gemini" && operationNames[operation] === "chat"
-    ? "generate_content"
-    : operationNames[operation]
+  (conventions === "since" ? namesByDialect[provider.speaks.dialect]?.[operationNames[operation]] : undefined) ??
+  operationNames[operation]
 
 /** Names in the conventions for vendors that the catalogue names differently. */
 const conventionalNames = lookupTable<string>({

@@ -138,7 +138,9 @@ const Count = Schema.Int.pipe(
 const Name = Schema.String
 
 /** How many units of one kind; seconds have fractions. */
-const Quantity = Schema.Finite.pipe(Schema.check(Schema.isGreaterThanOrEqualTo(0))).annotate({ examples: [1] })
+const Quantity = Schema.Finite.pipe(
+  Schema.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))
+).annotate({ examples: [1] })
 
 export const UsageMethod = Schema.Literals([
   "provider_usage",

@@ -1,4 +1,5 @@
 import { awsEncoded } from "../../../platform/outbound/aws-signature.ts"
+import { type Dialect } from "../../formats/domain.ts"
 import { mergePatch, edited, placesIn } from "../../json/json-edits.ts"
 import { type Platform } from "../platform.ts"
 import { withVendorStatus } from "./bedrock-errors.ts"
@@ -47,9 +48,14 @@ const invocationBody = (
 }
 
 /** InvokeModel and InvokeModelWithResponseStream (Amazon Bedrock API reference), for Anthropic's messages. */
+/** The dialects whose requests InvokeModel takes. */
+export const invokedDialects: ReadonlySet<string> = new Set<Dialect>(["anthropic"])
+/** Those that it has no list of models in. */
+const unlistedDialects: ReadonlySet<string> = new Set<Dialect>(["anthropic"])
+
 const bedrockInvocation: Platform = {
   request: (format, model, streams, { body, headers }) => {
-    if (format.dialect !== "anthropic" || format.isCount) return undefined
+    if (!invokedDialects.has(format.dialect) || format.isCount) return undefined
     const { "anthropic-beta": betas, "anthropic-version": version, ...rest } = headers
     return {
       path: `/model/${awsEncoded(model)}/${streams ? "invoke-with-response-stream" : "invoke"}`,
@@ -68,5 +74,5 @@ const bedrockInvocation: Platform = {
 export const bedrockPlatform = (baseUrl: string, surface: "invoke" | undefined, dialect: string): Platform => {
   if (surface === "invoke") return bedrockInvocation
   const native = bedrockNative(URL.parse(baseUrl)?.hostname.startsWith("bedrock-runtime") !== true)
-  return dialect === "anthropic" ? { ...native, modelsPath: null } : native
+  return unlistedDialects.has(dialect) ? { ...native, modelsPath: null } : native
 }
