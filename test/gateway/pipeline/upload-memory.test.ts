@@ -1,0 +1,42 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { UploadMemory } from "../../../src/gateway/pipeline/upload-memory.ts"
+import { type TenantId } from "../../../src/kernel/identifier.ts"
+import { Settings } from "../../../src/platform/settings/settings.ts"
+
+const [one, other, third] = ["1", "2", "3"].map(
+  (digit) => `00000000-0000-7000-8000-00000000000${digit}` as TenantId
+) as [TenantId, TenantId, TenantId]
+
+const memory = UploadMemory.layer.pipe(
+  Layer.provide(
+    Settings.layerMemory({
+      environment: { Llm__Gateway__MaxUploadBytes: "1024", Llm__Gateway__MaxUploadsBytes: "4096" }
+    })
+  )
+)
+
+describe("the memory for files of requests", () => {
+  it.effect("is shared by tenants, of which none takes more than half, and free again when a request ends", () =>
+    Effect.gen(function* () {
+      const { begin } = yield* UploadMemory
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const first = yield* begin(one)
+          assert.isUndefined(first.add(1024))
+          const second = yield* begin(one)
+          assert.isUndefined(second.add(1024))
+          // Half of all.
+          assert.strictEqual(second.add(1)?.error.status, 503)
+          const ofOther = yield* begin(other)
+          assert.isUndefined(ofOther.add(2048))
+          // All of it.
+          assert.strictEqual((yield* begin(third)).add(1)?.error.status, 503)
+        })
+      )
+      const later = yield* Effect.scoped(Effect.map(begin(one), (taken) => taken.add(2048)))
+      assert.isUndefined(later)
+      assert.isUndefined(yield* Effect.scoped(Effect.map(begin(third), (taken) => taken.add(2048))))
+    }).pipe(Effect.provide(memory))
+  )
+})
