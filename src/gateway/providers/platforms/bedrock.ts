@@ -1,5 +1,5 @@
 import { awsEncoded } from "../../../platform/outbound/aws-signature.ts"
-import { type Dialect } from "../../formats/domain.ts"
+import { type ProviderApi } from "../../formats/domain.ts"
 import { mergePatch, edited, placesIn } from "../../json/json-edits.ts"
 import { type Platform } from "../platform.ts"
 import { withVendorStatus } from "./bedrock-errors.ts"
@@ -13,6 +13,13 @@ const firstVersion = "bedrock-2023-05-31"
 const versionIn = (header: string | undefined) =>
   header === undefined || header === "2023-06-01" ? firstVersion : header
 
+/** What every model there has; some have responses besides. */
+const served: ReadonlySet<ProviderApi> = new Set(["chat"])
+/** The dialects whose formats models are invoked with. */
+export const invokedDialects: ReadonlySet<string> = new Set(["anthropic"])
+/** The dialects whose models it lists. */
+const listed: ReadonlySet<string> = new Set(["openai"])
+
 const authorize = (apiKey: string) => ({ authorization: `Bearer ${apiKey}` })
 
 /**
@@ -20,6 +27,7 @@ const authorize = (apiKey: string) => ({ authorization: `Bearer ${apiKey}` })
  * Bedrock"). `counts` says whether it counts tokens there.
  */
 const bedrockNative = (counts: boolean): Platform => ({
+  apis: served,
   request: (format, model, streams, request) =>
     format.isCount && !counts ? undefined : { ...request, path: format.pathOf(model, streams) },
   answer: withVendorStatus,
@@ -48,12 +56,8 @@ const invocationBody = (
 }
 
 /** InvokeModel and InvokeModelWithResponseStream (Amazon Bedrock API reference), for Anthropic's messages. */
-/** The dialects whose requests InvokeModel takes. */
-export const invokedDialects: ReadonlySet<string> = new Set<Dialect>(["anthropic"])
-/** Those that it has no list of models in. */
-const unlistedDialects: ReadonlySet<string> = new Set<Dialect>(["anthropic"])
-
 const bedrockInvocation: Platform = {
+  apis: served,
   request: (format, model, streams, { body, headers }) => {
     if (!invokedDialects.has(format.dialect) || format.isCount) return undefined
     const { "anthropic-beta": betas, "anthropic-version": version, ...rest } = headers
@@ -74,5 +78,5 @@ const bedrockInvocation: Platform = {
 export const bedrockPlatform = (baseUrl: string, surface: "invoke" | undefined, dialect: string): Platform => {
   if (surface === "invoke") return bedrockInvocation
   const native = bedrockNative(URL.parse(baseUrl)?.hostname.startsWith("bedrock-runtime") !== true)
-  return unlistedDialects.has(dialect) ? { ...native, modelsPath: null } : native
+  return listed.has(dialect) ? native : { ...native, modelsPath: null }
 }
