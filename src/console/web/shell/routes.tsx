@@ -91,7 +91,7 @@ const navigation: Readonly<Record<string, ReadonlyArray<Page | Part>>> = {
       page(
         "/reconciliation",
         "Provider bills",
-        "check",
+        "scales",
         "insights:read",
         () => import("../pages/usage/reconciliation.tsx")
       )
