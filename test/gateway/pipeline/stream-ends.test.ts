@@ -231,7 +231,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       ],
       ["chat", "responses", "messages"].map((name) => model(name, [name]))
     )
-    return { service, ...(yield* spender(service, [{ limit: 1 }])) }
+    return { service, ...(yield* spender(service, [{ limit: 1, mode: "soft" }])) }
   })
   const bodies = {
     "/v1/chat/completions": { messages, stream_options: { include_usage: true } },

@@ -145,7 +145,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "120 seconds" })
         [of("empty", empty), of("other", other)],
         [model("alone", ["empty"], own), model("both", ["empty", "other"], own)]
       )
-      return { empty, service, ...(yield* spender(service, [{ limit: 1 }])) }
+      return { empty, service, ...(yield* spender(service, [{ limit: 1, mode: "soft" }])) }
     })
 
     for (const [what, { answer, kind, paths, stream = false }] of Object.entries(empties)) {

@@ -44,7 +44,7 @@ const setUp = Effect.gen(function* () {
       }
     ]
   )
-  const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+  const { key, tenantId } = yield* spender(service, [{ limit: 1, mode: "soft" }])
   const clientOf = (apiKey: string) => new OpenAI({ baseURL: `${service.url}/v1`, apiKey, maxRetries: 0 })
   return { anthropic, chat, client: clientOf(key), clientOf, key, native, other, service, tenantId }
 })
