@@ -57,10 +57,12 @@ describe("the conventions of telemetry", () => {
       assert.strictEqual(operationName("since", operation, target("openai")), name)
       const expected = name === "chat" ? "generate_content" : name
       assert.strictEqual(operationName("since", operation, target("gemini")), expected)
-      const kinds = { embeddings: "embeddings", chat: "inference", text_completion: "inference" } as Record<
-        string,
-        string
-      >
+      const kinds = {
+        embeddings: "embeddings",
+        chat: "inference",
+        generate_content: "inference",
+        text_completion: "inference"
+      } as Record<string, string>
       assert.strictEqual(kindOf(operation), kinds[name] ?? "operation")
     }
   })
