@@ -15,6 +15,7 @@ import {
   providerError,
   unreadableAnswer
 } from "../errors/gateway-error.ts"
+import { formEnd, formType, partEnd, partHead } from "../formats/forms/form.ts"
 import { type Place, placesIn } from "../json/json-edits.ts"
 import { givenBody } from "../pipeline/call-request.ts"
 import { type BatchCaller, type BatchInput, BatchInputs, failureAt, requestIn } from "./batch-input.ts"
@@ -22,7 +23,7 @@ import { fileActions, type KeptFile } from "./domain.ts"
 import { jsonIn, KeptThings, reachable } from "./kept-things.ts"
 import { linesIn } from "./line-splitter.ts"
 import { BatchesRepository } from "./repository.ts"
-import { FormWriter, readUpload } from "./upload.ts"
+import { readUpload } from "./upload.ts"
 
 type Failure = GatewayError<GatewayProblem>
 
@@ -110,16 +111,22 @@ export class KeptFiles extends Context.Service<KeptFiles>()("app/gateway/KeptFil
       const first = yield* Pull.catchDone(withoutDeadline(pull), () => Effect.fail(noRequests))
       const { provider } = input
       if (provider === undefined) return yield* noRequests
-      const writer = new FormWriter(`gateway-${yield* newId}`)
+      const boundary = `gateway-${yield* newId}`
       const rest = Stream.fromPull(Effect.succeed(pull))
       const fields = Stream.suspend(() => {
         const found = form.fields.get("purpose")
         if (found !== purpose) return Stream.fail(otherPurpose(found))
-        const parts = Array.from(form.fields, ([name, value]) => writer.field(name, value))
-        return Stream.fromIterable([writer.afterFile, ...parts, writer.end])
+        const parts = Array.from(form.fields).flatMap(([name, value]) => [
+          partHead(boundary, { name, value }),
+          utf8.encode(value),
+          partEnd
+        ])
+        return Stream.fromIterable([partEnd, ...parts, formEnd(boundary)])
       })
       let failure: Failure | undefined
-      const body = Stream.make(writer.file(form.filename, form.contentType)).pipe(
+      const body = Stream.make(
+        partHead(boundary, { name: "file", filename: form.filename, contentType: form.contentType })
+      ).pipe(
         Stream.concat(Stream.fromIterable(first)),
         Stream.concat(rest),
         Stream.concat(fields),
@@ -128,7 +135,7 @@ export class KeptFiles extends Context.Service<KeptFiles>()("app/gateway/KeptFil
       const sent = provider.provider.kept?.({
         method: "POST",
         path: "/files",
-        headers: { "content-type": writer.contentType },
+        headers: { "content-type": formType(boundary) },
         body: yield* Stream.toAsyncIterableEffect(body)
       })
       if (sent === undefined) return yield* unreadableAnswer(provider.id)

@@ -2,6 +2,7 @@ import { type Cause, Effect, Pull, type Scope, Stream } from "effect"
 import { type HttpServerRequest, Multipart } from "effect/http"
 import { PayloadTooLarge } from "../../kernel/problems/problems.ts"
 import { gatewayError, type GatewayError, type GatewayProblem, invalidMember } from "../errors/gateway-error.ts"
+import { fileType } from "../pipeline/form-request.ts"
 
 type Failure = GatewayError<GatewayProblem>
 
@@ -62,7 +63,7 @@ export const readUpload = Effect.fnUntraced(function* (
   return {
     fields,
     filename: file.name,
-    contentType: file.contentType,
+    contentType: fileType(file.contentType),
     // A form that is too large, or breaks off, ends its file before it fails.
     content: Stream.concat(Stream.mapError(file.content, faultOf), Stream.fromEffectDrain(rest))
   }
@@ -70,39 +71,3 @@ export const readUpload = Effect.fnUntraced(function* (
 
 const faultUnlessDone = (error: Multipart.MultipartError | Cause.Done): Failure | Cause.Done =>
   Multipart.isMultipartError(error) ? faultOf(error) : error
-
-const utf8 = new TextEncoder()
-
-const escaped = (name: string): string =>
-  name.replaceAll(/[\r\n"]/g, (char) => (char === '"' ? "%22" : char === "\r" ? "%0D" : "%0A"))
-
-/** Writes a form with one file, which is sent as it is made (RFC 7578). */
-export class FormWriter {
-  readonly contentType: string
-  private readonly boundary: string
-
-  constructor(boundary: string) {
-    this.boundary = boundary
-    this.contentType = `multipart/form-data; boundary=${boundary}`
-  }
-
-  field(name: string, value: string): Uint8Array {
-    return utf8.encode(
-      `--${this.boundary}\r\nContent-Disposition: form-data; name="${escaped(name)}"\r\n\r\n${value}\r\n`
-    )
-  }
-
-  /** What stands before the content of the file. */
-  file(filename: string, contentType: string): Uint8Array {
-    return utf8.encode(
-      `--${this.boundary}\r\nContent-Disposition: form-data; name="file"; filename="${escaped(filename)}"\r\nContent-Type: ${contentType.replaceAll(/[\r\n]/g, "")}\r\n\r\n`
-    )
-  }
-
-  /** What ends the file. */
-  readonly afterFile: Uint8Array = utf8.encode("\r\n")
-
-  get end(): Uint8Array {
-    return utf8.encode(`--${this.boundary}--\r\n`)
-  }
-}

@@ -43,6 +43,9 @@ const errorOf = ({ reason }: Multipart.MultipartError, maxBytes: number): FormEr
   return reason._tag === "BodyTooLarge" || reason._tag === "FileTooLarge" ? tooLarge(maxBytes) : malformed
 }
 
+/** The media type of a file, as far as it can be sent on. */
+export const fileType = (contentType: string): string =>
+  plainType.test(contentType) ? contentType : "application/octet-stream"
 const plainType = /^[\w!#$&^.+-]{1,100}\/[\w!#$&^.+-]{1,100}$/
 
 /** A file as it arrives, and what the body of the form says of it. */
@@ -61,7 +64,7 @@ const readFile = Effect.fnUntraced(function* (
     length += chunk.length
     return Effect.void
   })
-  const type = plainType.test(contentType) ? contentType : "application/octet-stream"
+  const type = fileType(contentType)
   const member: FileMember = { filename, contentType: type, bytes: length, sha256: digest.digest("hex") }
   return { file: { name, filename, contentType: type, chunks, length }, member }
 })

@@ -51,6 +51,9 @@ const isFileMember = (value: unknown): value is FileMember =>
 /** The files of a member: one, or a list. */
 export const filesIn = (body: Json, name: string): ReadonlyArray<FileMember> => [body[name]].flat().filter(isFileMember)
 
+/** The media type of a form. */
+export const formType = (boundary: string): string => `multipart/form-data; boundary=${boundary}`
+
 /** A form as it is sent, in chunks that are read as often as it is sent. */
 export class SentForm {
   readonly contentType: string
@@ -58,7 +61,7 @@ export class SentForm {
   readonly length: number
 
   constructor(boundary: string, chunks: ReadonlyArray<Uint8Array>) {
-    this.contentType = `multipart/form-data; boundary=${boundary}`
+    this.contentType = formType(boundary)
     this.chunks = chunks
     this.length = chunks.reduce((sum, { length }) => sum + length, 0)
   }
@@ -71,14 +74,19 @@ const escapes: Readonly<Record<string, string>> = { '"': "%22", "\r": "%0D", "\n
 /** A name in a header of a part, as browsers write it (HTML, "multipart/form-data encoding algorithm"). */
 const quoted = (name: string): string => `"${name.replaceAll(/["\r\n]/g, (character) => escapes[character] ?? "")}"`
 
-const head = (boundary: string, part: FormPart): Uint8Array =>
+/** What stands before the content of a part. */
+export const partHead = (boundary: string, part: FormField | Omit<FormFile, "chunks" | "length">): Uint8Array =>
   utf8.encode(
-    isFile(part)
+    "filename" in part
       ? `--${boundary}\r\nContent-Disposition: form-data; name=${quoted(part.name)}; filename=${quoted(part.filename)}\r\nContent-Type: ${part.contentType}\r\n\r\n`
       : `--${boundary}\r\nContent-Disposition: form-data; name=${quoted(part.name)}\r\n\r\n`
   )
 
-const lineEnd = utf8.encode("\r\n")
+/** What ends the content of a part. */
+export const partEnd = utf8.encode("\r\n")
+
+/** What ends a form. */
+export const formEnd = (boundary: string): Uint8Array => utf8.encode(`--${boundary}--\r\n`)
 
 /** A form with other fields: those of a name in `changes` have its value, or are left out where that is null. */
 export const sentForm = (
@@ -89,11 +97,11 @@ export const sentForm = (
   const added = Object.entries(changes).flatMap(([name, value]) => (value === null ? [] : [{ name, value }]))
   const chunks: Array<Uint8Array> = []
   for (const part of [...added, ...kept]) {
-    chunks.push(head(boundary, part))
+    chunks.push(partHead(boundary, part))
     if (isFile(part)) chunks.push(...part.chunks)
     else chunks.push(utf8.encode(part.value))
-    chunks.push(lineEnd)
+    chunks.push(partEnd)
   }
-  chunks.push(utf8.encode(`--${boundary}--\r\n`))
+  chunks.push(formEnd(boundary))
   return new SentForm(boundary, chunks)
 }
