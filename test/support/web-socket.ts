@@ -62,14 +62,14 @@ export const refusedSocket = (
 /** Opens a WebSocket, which is cut when the scope ends. */
 export const openSocket = (url: string, headers: Readonly<Record<string, string>>, path = "/v1/responses") =>
   Effect.acquireRelease(
-    Effect.callback<ClientSocket, Error>((resume) => {
+    Effect.callback<ClientSocket>((resume) => {
       const socket = new WebSocket(addressOf(url, path), { headers })
       socket.on("open", () => resume(Effect.succeed(socket)))
-      socket.on("error", (error) => resume(Effect.fail(error)))
+      socket.on("error", (error) => resume(Effect.die(error)))
       socket.on("unexpected-response", (_, response) => {
-        void readAll(response).then((text) => resume(Effect.fail(new Error(`${response.statusCode}: ${text}`))))
+        void readAll(response).then((text) => resume(Effect.die(new Error(`${response.statusCode}: ${text}`))))
       })
-    }).pipe(Effect.orDie),
+    }),
     (socket) => Effect.sync(() => socket.terminate())
   ).pipe(Effect.map(clientOf))
 

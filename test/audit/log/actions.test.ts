@@ -50,7 +50,7 @@ describe("the actions of audit entries", () => {
       ...written.map(([, actionType, entityType]) => ({ actionType, entityType })),
       ...chosen.map(([, actionType]) => ({ actionType, entityType: "Plan" }))
     ]
-    assert.lengthOf(found, 4)
+    assert.lengthOf(found, 5)
     assert.includeDeepMembers([...actions], found)
   })
 })
