@@ -251,7 +251,8 @@ const answerOpenAi = (vendor: BatchVendor, request: http.IncomingMessage, body: 
   }
   const batch = vendor.batches.get(id)
   if (batch === undefined) return undefined
-  if (below === "/cancel") batch.shown = { ...batch.shown, status: "cancelling" }
+  if (below === "/cancel" && batch.shown.status === "in_progress")
+    batch.shown = { ...batch.shown, status: "cancelling" }
   return batch.shown
 }
 
@@ -339,7 +340,8 @@ const answerAnthropic = (vendor: BatchVendor, request: http.IncomingMessage, bod
     refuseUnless(batch.shown.processing_status === "ended", "there are no results yet")
     return jsonl(batch.results)
   }
-  if (below === "/cancel") batch.shown = { ...batch.shown, processing_status: "canceling" }
+  if (below === "/cancel" && batch.shown.status === "in_progress")
+    batch.shown = { ...batch.shown, processing_status: "canceling" }
   return batch.shown
 }
 
