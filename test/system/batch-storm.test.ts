@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Clock, Effect, Layer } from "effect"
 import { CredentialAddresses } from "../../src/gateway/credentials/vendor-exchange.ts"
 import { diceOf } from "../contract/dice.ts"
-import { type VendorRequest, startBatchVendor } from "../support/batch-vendor.ts"
+import { startBatchVendor } from "../support/batch-vendor.ts"
 import { batchDocument, linesOf, openAiClient, usage } from "../support/batches.ts"
 import { startCredentialVendors, withCredentialVendors } from "../support/credential-vendors.ts"
 import { configure, model, provider, spender, whenCharged } from "../support/gateway.ts"
@@ -102,8 +102,7 @@ layer(service, { excludeTestServices: true, timeout: "120 seconds" })("a storm o
           }
         })
       )
-      const outcomeOf = (_: VendorRequest) =>
-        dice.pick([{ usage }, { usage }, "errored", "canceled", "expired"] as const)
+      const outcomeOf = () => dice.pick([{ usage }, { usage }, "errored", "canceled", "expired"] as const)
       const ended = new Set<string>()
       const endAll = Effect.sync(() => {
         for (const id of vendor.batches.keys()) {
