@@ -85,6 +85,16 @@ export const startCredentialVendors = Effect.fnUntraced(function* (trust: (vendo
         ? void exchange(tokens, response, body.subject_token, trust("openai"))
         : refuse(response, 400, "invalid_request")
     }
+    if (path === "/api/v1/oauth/token") {
+      const given = form(body)
+      const isWhole =
+        given.grant_type === "urn:ietf:params:oauth:grant-type:token-exchange" &&
+        given.subject_token_type === "urn:ietf:params:oauth:token-type:jwt" &&
+        given.federation_policy_id === "policy-1"
+      return isWhole
+        ? void exchange(tokens, response, given.subject_token ?? "", trust("openrouter"))
+        : refuse(response, 400, "invalid_request")
+    }
     if (path === "/v1/oauth/token") {
       const isWhole =
         body.grant_type === "urn:ietf:params:oauth:grant-type:jwt-bearer" &&

@@ -112,6 +112,7 @@ export const vendors: ReadonlyArray<Vendor> = [
     dialect: "openai",
     baseUrl: "https://openrouter.ai/api/v1",
     apis: ["chat", "completions", "embeddings"],
+    authorizations: ["key", "federation:openrouter"],
     reportsCost: "usage.cost"
   },
   {

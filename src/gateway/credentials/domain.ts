@@ -174,6 +174,16 @@ const OpenAiFederation = Schema.Struct({
 }).annotate({ identifier: "OpenAiFederation" })
 export type OpenAiFederation = typeof OpenAiFederation.Type
 
+/** A token of OpenRouter for a federated identity. */
+const OpenRouterFederation = Schema.Struct({
+  type: Schema.Literal("federation"),
+  vendor: Schema.Literal("openrouter"),
+  policyId: member(Identifier, "The federation policy that the assertion is to match"),
+  assertion: assertion("`issuer`"),
+  audience: audience("https://openrouter.ai")
+}).annotate({ identifier: "OpenRouterFederation" })
+export type OpenRouterFederation = typeof OpenRouterFederation.Type
+
 /** How a provider is authorized without a key that stays. */
 export const ConfiguredCredential = Schema.Union([
   KeyCredential,
@@ -181,7 +191,8 @@ export const ConfiguredCredential = Schema.Union([
   EntraCredential,
   GoogleCredential,
   AnthropicFederation,
-  OpenAiFederation
+  OpenAiFederation,
+  OpenRouterFederation
 ]).annotate({
   identifier: "ProviderCredential"
 })

@@ -7,7 +7,7 @@ import { awsSigner, makeAwsClock } from "./aws-signer.ts"
 import { credentialSeen } from "./credential-metrics.ts"
 import { type ConfiguredCredential } from "./domain.ts"
 import { entraToken } from "./entra.ts"
-import { anthropicOauthBeta, anthropicToken, openAiToken } from "./federation.ts"
+import { anthropicOauthBeta, federatedToken } from "./federation.ts"
 import { googleToken } from "./google.ts"
 import { credentialSources, type CredentialSources, type ReadSecret } from "./sources.ts"
 import { CredentialUnavailable, makeTokenSource, type Obtained, type TokenSource } from "./token-source.ts"
@@ -69,9 +69,10 @@ export class Credentials extends Context.Service<
           case "google":
             return bearer(yield* sourceOf(id, googleToken(http, sources, credential)))
           case "federation":
-            return credential.vendor === "anthropic"
-              ? bearer(yield* sourceOf(id, anthropicToken(http, sources, credential)), anthropicOauthBeta)
-              : bearer(yield* sourceOf(id, openAiToken(http, sources, credential)))
+            return bearer(
+              yield* sourceOf(id, federatedToken(http, sources, credential)),
+              credential.vendor === "anthropic" ? anthropicOauthBeta : undefined
+            )
         }
       })
 

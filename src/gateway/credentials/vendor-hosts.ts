@@ -1,6 +1,12 @@
 import { awsModelHosts, awsServiceAt } from "./aws-hosts.ts"
 import { type ConfiguredCredential } from "./domain.ts"
 
+const federated = {
+  anthropic: ["api.anthropic.com"],
+  openai: ["api.openai.com", ".api.openai.com"],
+  openrouter: ["openrouter.ai"]
+}
+
 /** Hosts by name, by how a name ends that begins with a dot or a hyphen, and AWS's of any region. */
 const hostsOf = (credential: ConfiguredCredential): ReadonlyArray<string> | undefined => {
   switch (credential.type) {
@@ -19,7 +25,7 @@ const hostsOf = (credential: ConfiguredCredential): ReadonlyArray<string> | unde
         "claude.googleapis.com"
       ]
     case "federation":
-      return credential.vendor === "anthropic" ? ["api.anthropic.com"] : ["api.openai.com", ".api.openai.com"]
+      return federated[credential.vendor]
   }
 }
 

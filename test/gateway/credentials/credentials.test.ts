@@ -31,6 +31,7 @@ const entra = { type: "entra", tenantId: "tenant-1", clientId: "client-1" }
 const audiences: Readonly<Record<string, string>> = {
   openai: "https://api.openai.com/v1",
   anthropic: "https://api.anthropic.com",
+  openrouter: "https://openrouter.ai",
   entra: "api://AzureADTokenExchange"
 }
 
@@ -111,6 +112,20 @@ layer(serviceWithVendors, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.match(sent?.headers.authorization ?? "", /^Bearer vendor-token-/)
       assert.isUndefined(sent?.headers["x-api-key"])
       assert.strictEqual(tokens.assertions.at(-1)?.aud, "https://api.anthropic.com")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("of OpenRouter are exchanged by a form", () =>
+    Effect.gen(function* () {
+      const { calls, key, service, tokens } = yield* setting({
+        type: "federation",
+        vendor: "openrouter",
+        policyId: "policy-1"
+      })
+      const said = yield* ask(service, key)
+      assert.strictEqual(said.status, 200, said.text)
+      assert.lengthOf(calls(), 1)
+      assert.lengthOf(tokens.assertions, 1)
     }).pipe(Effect.scoped)
   )
 

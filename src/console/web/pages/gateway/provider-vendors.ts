@@ -65,7 +65,8 @@ const authorizationNames: Readonly<Record<Authorization, string>> = {
   entra: "A token of Microsoft Entra ID",
   google: "A token of Google Cloud",
   "federation:anthropic": "A token for the gateway's own identity",
-  "federation:openai": "A token for the gateway's own identity"
+  "federation:openai": "A token for the gateway's own identity",
+  "federation:openrouter": "A token for the gateway's own identity"
 }
 
 /** What authorizes the requests of a provider of the configuration. */
