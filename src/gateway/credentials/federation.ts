@@ -115,12 +115,6 @@ export const federatedToken = (
   sources: CredentialSources,
   given: AnthropicFederation | OpenAiFederation | OpenRouterFederation
 ): Effect.Effect<Token, CredentialUnavailable> => {
-  switch (given.vendor) {
-    case "anthropic":
-      return anthropicToken(http, sources, given)
-    case "openai":
-      return openAiToken(http, sources, given)
-    case "openrouter":
-      return openRouterToken(http, sources, given)
-  }
+  if (given.vendor === "anthropic") return anthropicToken(http, sources, given)
+  return given.vendor === "openai" ? openAiToken(http, sources, given) : openRouterToken(http, sources, given)
 }
