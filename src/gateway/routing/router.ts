@@ -123,11 +123,11 @@ export class Router extends Context.Service<
             return Effect.succeed(answer)
           },
           onFailure: (failure) => {
-            const { error, reason, received } = failure
+            const { error, isOwn, received } = failure
             const latencyMs = clock.currentTimeMillisUnsafe() - startedAt
             // Every tenant sees this message, and a provider's own text may repeat another tenant's prompt.
-            const message = reason === "status" ? `It answered with status ${received ?? error.status}.` : error.message
-            health.record(provider, { reachable: reason === "status", latencyMs, error: message })
+            const message = isOwn ? error.message : `It answered with status ${received ?? error.status}.`
+            health.record(provider, { reachable: received !== undefined, latencyMs, error: message })
             return Effect.fail(failure)
           }
         })

@@ -55,10 +55,10 @@ const setting = (credential: object) =>
   })
 
 const healthOf = (service: TestService["Service"]) =>
-  Effect.map(service.call("GET", "/api/llm/health"), ({ body, text }) => ({
-    text,
-    credential: body.providers.find(({ id }: { readonly id: string }) => id === "oa").credential
-  }))
+  Effect.map(service.call("GET", "/api/llm/health"), ({ body, text }) => {
+    const seen = body.providers.find(({ id }: { readonly id: string }) => id === "oa")
+    return { text, status: body.status, seen, credential: seen.credential }
+  })
 
 layer(serviceWithVendors, { excludeTestServices: true, timeout: "60 seconds" })("credentials of providers", (it) => {
   it.effect("are exchanged for an assertion of the gateway's own issuer, once for all calls", () =>
@@ -159,7 +159,12 @@ layer(serviceWithVendors, { excludeTestServices: true, timeout: "60 seconds" })(
         code: "provider-credentials",
         message: "The provider oa failed: The gateway has no valid credential for the provider."
       })
-      const { credential, text } = yield* healthOf(service)
+      const { credential, seen, status, text } = yield* healthOf(service)
+      assert.strictEqual(status, "degraded")
+      assert.deepInclude(seen, {
+        reachable: false,
+        lastError: "The gateway has no valid credential for the provider."
+      })
       assert.deepInclude(credential, {
         status: "failed",
         lastError: "login.microsoftonline.com answered 401 invalid_client AADSTS7000215",

@@ -208,8 +208,8 @@ const credentialHealth = (state: CredentialState, now: number): CredentialHealth
 
 const shownBound = ({ brokenAt: since, id, model, operation }: BrokenBound) => ({ id, model, operation, since })
 
-const isSound = ({ breaker, brokenBounds, reachable }: ProviderHealthReport): boolean =>
-  reachable !== false && breaker === "closed" && brokenBounds.length === 0
+const isSound = ({ breaker, brokenBounds, credential, reachable }: ProviderHealthReport): boolean =>
+  reachable !== false && breaker === "closed" && brokenBounds.length === 0 && credential?.status !== "failed"
 
 const worst = (states: ReadonlyArray<BreakerState>): BreakerState =>
   states.find((state) => state === "open") ?? states.find((state) => state === "half-open") ?? "closed"
