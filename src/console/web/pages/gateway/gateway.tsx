@@ -123,7 +123,10 @@ const Providers = () => {
               { title: "Reachable", cell: (provider) => <Reachable provider={provider} /> },
               { title: "Latency", isNumber: true, cell: ({ latencyMs }) => milliseconds(latencyMs) },
               { title: "Checked", cell: ({ checkedAt }) => <Moment at={checkedAt} /> },
-              { title: "Last error", cell: ({ lastError }) => <Soft>{lastError ?? "none"}</Soft> },
+              {
+                title: "Last error",
+                cell: ({ credential, lastError }) => <Soft>{credential?.lastError ?? lastError ?? "none"}</Soft>
+              },
               ...(configured.length === 0
                 ? []
                 : [
