@@ -340,7 +340,7 @@ const answerAnthropic = (vendor: BatchVendor, request: http.IncomingMessage, bod
     refuseUnless(batch.shown.processing_status === "ended", "there are no results yet")
     return jsonl(batch.results)
   }
-  if (below === "/cancel" && batch.shown.status === "in_progress")
+  if (below === "/cancel" && batch.shown.processing_status === "in_progress")
     batch.shown = { ...batch.shown, processing_status: "canceling" }
   return batch.shown
 }

@@ -1,7 +1,7 @@
 import { type CallDetails, type CloseItem, type CloseResult } from "../../budgets/ledger/protocol-domain.ts"
 import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
-import { costOf } from "../catalog/cost.ts"
+import { costOf, countedTokens } from "../catalog/cost.ts"
 import { type RateTable } from "../catalog/rate-domain.ts"
 import { type BatchApi } from "../formats/batches/batches.ts"
 import {
@@ -22,15 +22,6 @@ import { batchCharged, released } from "../telemetry/metrics.ts"
 import { type BatchPart, batchTier, type StoredBatch } from "./domain.ts"
 import { placesOf } from "./request-places.ts"
 import { readRates } from "./stored-rates.ts"
-
-const summed = [
-  "inputTokens",
-  "outputTokens",
-  "cachedInputTokens",
-  "cacheWriteTokens",
-  "cacheWrite1hTokens",
-  "reasoningTokens"
-] as const
 
 const mediaClasses = media.flatMap((medium): ReadonlyArray<MediaClass> => [
   `${medium}Input`,
@@ -59,7 +50,7 @@ const added = (one: TokenUsage, other: TokenUsage): TokenUsage => {
   const tokens: MediaTokens | undefined = sumOf(mediaClasses, one.media, other.media)
   return {
     ...noUsage,
-    ...Object.fromEntries(summed.map((name) => [name, one[name] + other[name]])),
+    ...Object.fromEntries(countedTokens.map((name) => [name, one[name] + other[name]])),
     ...(toolUses === undefined ? {} : { toolUses }),
     ...(tokens === undefined ? {} : { media: tokens }),
     ...(other.served === undefined ? {} : { served: other.served })

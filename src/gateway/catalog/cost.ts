@@ -295,7 +295,8 @@ const gpuCost = (upstreamMs: number, { slots, usd }: GpuHour): bigint => {
   return (BigInt(upstreamMs) * usd + calls - 1n) / calls
 }
 
-const countedTokens = [
+/** The counts of a usage that are tokens. */
+export const countedTokens = [
   "inputTokens",
   "outputTokens",
   "cachedInputTokens",

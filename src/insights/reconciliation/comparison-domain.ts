@@ -1,4 +1,4 @@
-import { type BillMeter } from "../../gateway/bills/domain.ts"
+import { type BillMeter, type BillPlace } from "../../gateway/bills/domain.ts"
 import { usdText } from "../../kernel/usd.ts"
 
 /**
@@ -6,14 +6,8 @@ import { usdText } from "../../kernel/usd.ts"
  */
 
 /** A line of a day, of either side. */
-export interface DayLine {
+export interface DayLine extends Omit<BillPlace, "day"> {
   readonly source: "provider" | "gateway"
-  readonly projectId: string
-  readonly keyId: string
-  readonly model: string
-  readonly tier: string
-  readonly meter: BillMeter
-  readonly item: string
   readonly cost: bigint
   readonly listCost: bigint | null
   readonly quantity: bigint | null

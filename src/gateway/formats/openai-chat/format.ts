@@ -3,6 +3,7 @@ import { isJson, type Json, listIn } from "../../../kernel/json/parsed-json.ts"
 import { answerScope, diagnosedScope } from "../../json/kept-ids.ts"
 import { hasContent, holdsAnything, reportedUsage, tellsAnything } from "../answer-content.ts"
 import { usageInCompletion, usageOfCompletion } from "../common-form/usage.ts"
+import { type ProviderApi } from "../domain.ts"
 import { comment } from "../event-reader.ts"
 import { type VendorDialect, type WireFormat } from "../format.ts"
 import { modelsInData } from "../models-in-data.ts"
@@ -70,31 +71,24 @@ export const openAiChat: WireFormat = {
   streamed: streamedCompletion
 }
 
+/** What most providers of OpenAI's APIs have. */
+const usualApis: ReadonlyArray<ProviderApi> = [
+  "chat",
+  "completions",
+  "embeddings",
+  "moderations",
+  "rerank",
+  "speech",
+  "images",
+  "transcriptions"
+]
+
 /** OpenAI, and the many providers of its APIs; their base URL ends in `/v1`. */
 export const openAiDialect: VendorDialect = {
   dialect: "openai",
   chat: openAiChat,
-  apis: new Set([
-    "chat",
-    "responses",
-    "completions",
-    "embeddings",
-    "moderations",
-    "rerank",
-    "speech",
-    "images",
-    "transcriptions"
-  ]),
-  usualApis: new Set([
-    "chat",
-    "completions",
-    "embeddings",
-    "moderations",
-    "rerank",
-    "speech",
-    "images",
-    "transcriptions"
-  ]),
+  apis: new Set([...usualApis, "responses"]),
+  usualApis: new Set(usualApis),
   storedPath: "/responses",
   modelsPath: "/models",
   modelsIn: modelsInData,
