@@ -26,11 +26,15 @@ import { eventually } from "../../support/waiting.ts"
 const settledAt = (service: TestService["Service"], tenantId: string) =>
   eventually(charges(service, tenantId), (all) => all.length > 0 && all.every(({ state }) => state !== "open"))
 
+/** The states of a tenant's batches, once none runs: each is closed just after what it holds. */
 const statesOf = ({ database }: TestService["Service"], tenantId: string) =>
-  asSuperuser(
-    database,
-    (sql) =>
-      sql<{ readonly state: string }>`SELECT state FROM gateway_batches WHERE tenant_id = ${tenantId} ORDER BY id`
+  eventually(
+    asSuperuser(
+      database,
+      (sql) =>
+        sql<{ readonly state: string }>`SELECT state FROM gateway_batches WHERE tenant_id = ${tenantId} ORDER BY id`
+    ),
+    (batches) => batches.every(({ state }) => state !== "running")
   )
 
 const charged = (requests: number) => ({
