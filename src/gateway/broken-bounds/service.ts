@@ -1,5 +1,4 @@
 import { Context, Effect, Layer, Schedule } from "effect"
-import { SqlClient } from "effect/sql"
 import { Audit } from "../../audit/log/service.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { type Slice, slice } from "../../kernel/http/page.ts"
@@ -54,7 +53,6 @@ export class BrokenBounds extends Context.Service<
       const database = yield* Database
       const notifications = yield* Notifications
       const repository = yield* BrokenBoundsRepository
-      const sql = yield* SqlClient.SqlClient
       let over: ReadonlyMap<string, BrokenBound> = new Map()
 
       const take = Effect.map(database.read("all", repository.over), (rows) => {
@@ -64,25 +62,28 @@ export class BrokenBounds extends Context.Service<
         Effect.logWarning("Could not read which targets charged more than was held", cause)
       )
 
-      const update = Effect.fn("BrokenBounds.update")(function* (id: BrokenBoundId, patch: BrokenBoundPatch) {
-        const before = yield* repository.lock(id)
-        const { reason = null, status = statusOf(before) } = patch
-        if (status === statusOf(before)) return { value: toBrokenBound(before), entries: [] }
-        if (status === "over") {
-          const message = "Expected `acknowledged`: only a charge makes it `over` again"
-          return yield* new ValidationFailed({ errors: [{ path: ["payload", "status"], message }] })
-        }
-        if (reason === null) {
-          const errors = [{ path: ["payload", "reason"], message: "Expected the reason for another status" }]
-          return yield* new ValidationFailed({ errors })
-        }
-        const after = yield* repository.acknowledge(id, (yield* CurrentPrincipal).name, reason)
-        yield* notifications.notify(topic, "acknowledged")
-        yield* sql.afterCommit(resync)
-        const action = brokenBoundActions.GatewayTargetBoundAcknowledged
-        const entry = { action, entityId: id, before: shown(before), after: shown(after) }
-        return { value: toBrokenBound(after), entries: [entry] }
-      }, audit.change)
+      const update = Effect.fn("BrokenBounds.update")(
+        function* (id: BrokenBoundId, patch: BrokenBoundPatch) {
+          const before = yield* repository.lock(id)
+          const { reason = null, status = statusOf(before) } = patch
+          if (status === statusOf(before)) return { value: toBrokenBound(before), entries: [] }
+          if (status === "over") {
+            const message = "Expected `acknowledged`: only a charge makes it `over` again"
+            return yield* new ValidationFailed({ errors: [{ path: ["payload", "status"], message }] })
+          }
+          if (reason === null) {
+            const errors = [{ path: ["payload", "reason"], message: "Expected the reason for another status" }]
+            return yield* new ValidationFailed({ errors })
+          }
+          const after = yield* repository.acknowledge(id, (yield* CurrentPrincipal).name, reason)
+          yield* notifications.notify(topic, "acknowledged")
+          const action = brokenBoundActions.GatewayTargetBoundAcknowledged
+          const entry = { action, entityId: id, before: shown(before), after: shown(after) }
+          return { value: toBrokenBound(after), entries: [entry] }
+        },
+        audit.change,
+        Effect.tap(resync)
+      )
 
       yield* take
       yield* notifications.subscribe(topic, { onMessage: () => resync, onGap: resync })
