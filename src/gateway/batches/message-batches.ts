@@ -62,7 +62,7 @@ const written = Effect.fnUntraced(function* (
     : Buffer.concat([bytes.subarray(0, place.value), sent, bytes.subarray(place.end)])
 })
 
-/** Batches whose requests stand in the body of the request for the batch. */
+/** Batches that are made with their requests in one body, and not by a file. */
 export class MessageBatches extends Context.Service<MessageBatches>()("app/gateway/MessageBatches", {
   make: Effect.gen(function* () {
     const batches = yield* Batches

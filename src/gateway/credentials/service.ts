@@ -1,6 +1,6 @@
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
-import { Clock, Context, Effect, Exit, FileSystem, Layer, Redacted, Scope } from "effect"
-import { type Credential, noCredential } from "../providers/credential.ts"
+import { Clock, Context, Effect, FileSystem, Layer, Redacted, Scope } from "effect"
+import { type Credential, noCredential, unusedCredential } from "../providers/credential.ts"
 import { awsServiceOf } from "./aws-hosts.ts"
 import { awsKeys } from "./aws-keys.ts"
 import { awsSigner, makeAwsClock } from "./aws-signer.ts"
@@ -31,7 +31,7 @@ export class Credentials extends Context.Service<
   Credentials,
   {
     open(owner: CredentialOwner, read: ReadSecret): Effect.Effect<Credential>
-    /** Ends those of all other providers. */
+    /** Forgets those of all other providers. */
     keepOnly(providers: ReadonlyArray<string>): Effect.Effect<void>
   }
 >()("app/gateway/Credentials") {
@@ -42,10 +42,7 @@ export class Credentials extends Context.Service<
       const http = yield* makeCredentialHttp
       const issuer = yield* WorkloadIssuer
       const scope = yield* Effect.scope
-      const opened = new Map<
-        string,
-        { readonly as: string; readonly credential: Credential; readonly scope: Scope.Closeable }
-      >()
+      const opened = new Map<string, { readonly as: string; readonly credential: Credential }>()
 
       const made = Effect.fnUntraced(function* (
         { baseUrl, credential, id, isDeployment }: CredentialOwner,
@@ -76,33 +73,28 @@ export class Credentials extends Context.Service<
         }
       })
 
-      const close = (id: string) =>
-        Effect.suspend(() => {
-          const found = opened.get(id)
-          opened.delete(id)
-          return found === undefined ? Effect.void : Scope.close(found.scope, Exit.void)
-        })
-
       const open = Effect.fn("Credentials.open")(function* (owner: CredentialOwner, read: ReadSecret) {
         const as = JSON.stringify(owner)
         const known = opened.get(owner.id)
         if (known?.as === as) return known.credential
-        yield* close(owner.id)
         const sources = credentialSources(files, read, (audience) => issuer.issue(owner.id, audience))
-        const own = yield* Scope.fork(scope)
-        const credential = yield* Scope.provide(made(owner, sources), own)
-        opened.set(owner.id, { as, credential, scope: own })
+        // Calls that began before go on with what they have, so that nothing of theirs ends here.
+        const credential = yield* Scope.provide(made(owner, sources), scope)
+        opened.set(owner.id, { as, credential })
         return credential
       })
 
       return Credentials.of({
         open,
         keepOnly: (providers) =>
-          Effect.forEach(
-            [...opened.keys()].filter((id) => !providers.includes(id)),
-            close,
-            { discard: true }
-          )
+          Effect.sync(() => {
+            for (const id of opened.keys()) {
+              if (providers.includes(id)) continue
+              opened.delete(id)
+              // An alert about one that is gone would never end.
+              credentialSeen(id, unusedCredential)
+            }
+          })
       })
     })
   )

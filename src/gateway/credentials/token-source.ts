@@ -35,8 +35,8 @@ const firstPauseMillis = 1000
 const longestPauseMillis = 30_000
 
 /**
- * Obtains credentials with `obtain` and reports each outcome to `changed`: once for all who wait, again in the background from a fifth of the lifetime, and five
- * minutes at most, before the end. The last one serves until its own end whatever happens to the next. After a failure
+ * Obtains credentials with `obtain` and reports each outcome to `changed`: once for all who wait, again in the background
+ * from a fifth of the lifetime, and five minutes at most, before the end. The last one serves until its own end whatever happens to the next. After a failure
  * callers fail at once until the next attempt, 1 to 30 s later, so that a service that is down is not flooded.
  */
 export const makeTokenSource = Effect.fnUntraced(function* <A>(
@@ -82,12 +82,14 @@ export const makeTokenSource = Effect.fnUntraced(function* <A>(
     if (flight !== undefined) return Effect.succeed(flight)
     const made = Deferred.makeUnsafe<A, CredentialUnavailable>()
     flight = made
-    return Effect.exit(obtain).pipe(
-      Effect.flatMap((exit) => {
+    return obtain.pipe(
+      // Also where it is interrupted, so that no caller waits for what does not come.
+      Effect.onExit((exit) => {
         const settled = settle(exit)
         changed(state())
         return Deferred.done(made, settled)
       }),
+      Effect.exit,
       Effect.forkIn(scope),
       Effect.as(made)
     )

@@ -3,7 +3,7 @@ import { parsedJson, isJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { OutboundHttp, type OutboundResponse } from "../../platform/outbound/outbound-http.ts"
 import { CredentialUnavailable } from "./token-source.ts"
 
-/** Where requests for credentials go; tests stand in for the vendors at other addresses. */
+/** Where requests for credentials go. Tests replace it, so that they go to servers of their own. */
 export interface CredentialAddresses {
   /** Where a request to a URL is sent instead; undefined: there. */
   dial(url: URL): URL | undefined

@@ -22,6 +22,14 @@ export interface CredentialState {
   readonly lastError: string | undefined
 }
 
+/** The state of a credential that was never needed. */
+export const unusedCredential: CredentialState = {
+  obtainedAt: undefined,
+  expiresAt: undefined,
+  failures: 0,
+  lastError: undefined
+}
+
 /** What authorizes requests to a provider, and changes while the provider is connected. */
 export interface Credential {
   /** Whether it covers the body, which then has to be whole before it leaves. */

@@ -554,7 +554,7 @@ const paths: Json = {
       operationId: "createMessageBatch",
       summary: "Create a batch in Anthropic's format",
       description:
-        "Its requests stand in the body; each is checked and bounded as a call by itself would be, and held and charged as those of OpenAI's batches are.",
+        "The body has its requests; each is checked and bounded as a call by itself would be, and held and charged as those of OpenAI's batches are.",
       component: "AnthropicError",
       schema: vendorObject("Anthropic's request", {
         requests: {

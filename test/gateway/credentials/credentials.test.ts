@@ -1,11 +1,12 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Fiber, Layer } from "effect"
 import OpenAI from "openai"
 import { CredentialAddresses } from "../../../src/gateway/credentials/vendor-exchange.ts"
 import { startCredentialVendors, withCredentialVendors } from "../../support/credential-vendors.ts"
 import { ask, configure, model, provider, spender } from "../../support/gateway.ts"
 import { type ProviderStandIn } from "../../support/provider.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
+import { eventually } from "../../support/waiting.ts"
 
 let current: ProviderStandIn | undefined
 
@@ -184,6 +185,27 @@ layer(serviceWithVendors, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.notInclude(refused.text, "vendor-token")
       assert.strictEqual(tokens.issued, 1)
       assert.lengthOf(calls(), 2)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("that are on their way when the configuration changes still serve the calls that wait for them", () =>
+    Effect.gen(function* () {
+      const { calls, key, service, standIn } = yield* setting(openAi)
+      const answer = standIn.answer
+      let release = () => {}
+      standIn.answer = (request, response) => {
+        if (request.path === "/oauth/token") release = () => answer(request, response)
+        else answer(request, response)
+      }
+      const waiting = yield* Effect.forkChild(ask(service, key))
+      yield* eventually(
+        Effect.sync(() => standIn.requests.length),
+        (count) => count === 1
+      )
+      yield* configure(service, [], [])
+      release()
+      assert.strictEqual((yield* Fiber.join(waiting)).status, 200)
+      assert.lengthOf(calls(), 1)
     }).pipe(Effect.scoped)
   )
 

@@ -5,7 +5,7 @@ import { anthropicCount, anthropicDialect } from "../../../src/gateway/formats/a
 import { type VendorDialect } from "../../../src/gateway/formats/format.ts"
 import { openAiChat, openAiDialect } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { ProviderClients } from "../../../src/gateway/providers/clients.ts"
-import { type Credential } from "../../../src/gateway/providers/credential.ts"
+import { type Credential, unusedCredential } from "../../../src/gateway/providers/credential.ts"
 import { makeHttpProvider } from "../../../src/gateway/providers/http-provider.ts"
 import { type Provider, type ProviderAnswer } from "../../../src/gateway/providers/provider.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
@@ -76,7 +76,7 @@ const numberedTokens = (ended: number) => {
         return true
       }),
     secrets: () => [`token-${given + 1}`],
-    state: () => ({ obtainedAt: undefined, expiresAt: undefined, failures: 0, lastError: undefined })
+    state: () => unusedCredential
   }
   const answer: Answerer = ({ headers }, response) =>
     authorized.indexOf(headers.authorization ?? "") < ended

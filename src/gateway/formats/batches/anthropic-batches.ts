@@ -3,7 +3,7 @@ import { anthropicErrors } from "../anthropic-messages/errors.ts"
 import { anthropicMessages } from "../anthropic-messages/format.ts"
 import { type BatchApi } from "./batches.ts"
 
-/** Anthropic's batches, whose requests stand in the body (API reference, "Message Batches"). */
+/** Anthropic's batches, which are made with their requests in one body (API reference, "Message Batches"). */
 export const anthropicBatches: BatchApi = {
   dialect: "anthropic",
   errors: anthropicErrors,

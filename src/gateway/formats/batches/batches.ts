@@ -22,7 +22,7 @@ export interface BatchNames {
 export interface BatchApi {
   readonly dialect: Dialect
   readonly errors: ErrorWriter
-  /** Whether requests and results are files; else requests stand in the body of that for a batch. */
+  /** Whether a batch takes its requests from a file and has its results in one; else it is made with its requests in one body. */
   readonly hasFiles: boolean
   /** Where batches are, at a provider, below its base URL. */
   readonly path: string
