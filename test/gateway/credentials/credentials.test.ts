@@ -192,9 +192,9 @@ layer(serviceWithVendors, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       const { calls, key, service, standIn } = yield* setting(openAi)
       const answer = standIn.answer
-      let release = () => {}
+      const held: Array<() => void> = []
       standIn.answer = (request, response) => {
-        if (request.path === "/oauth/token") release = () => answer(request, response)
+        if (request.path === "/oauth/token") held.push(() => answer(request, response))
         else answer(request, response)
       }
       const waiting = yield* Effect.forkChild(ask(service, key))
@@ -203,7 +203,7 @@ layer(serviceWithVendors, { excludeTestServices: true, timeout: "60 seconds" })(
         (count) => count === 1
       )
       yield* configure(service, [], [])
-      release()
+      for (const release of held) release()
       assert.strictEqual((yield* Fiber.join(waiting)).status, 200)
       assert.lengthOf(calls(), 1)
     }).pipe(Effect.scoped)
