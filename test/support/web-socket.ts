@@ -43,10 +43,11 @@ const readAll = async (response: IncomingMessage) => {
 export const refusedSocket = (
   url: string,
   headers: Readonly<Record<string, string>>,
-  options: object = {}
+  options: object = {},
+  path = "/v1/responses"
 ): Effect.Effect<Handshake> =>
   Effect.callback((resume) => {
-    const socket = new WebSocket(addressOf(url, "/v1/responses"), { headers, ...options })
+    const socket = new WebSocket(addressOf(url, path), { headers, ...options })
     socket.on("error", () => {})
     socket.on("open", () => {
       socket.terminate()
@@ -60,10 +61,15 @@ export const refusedSocket = (
   })
 
 /** Opens a WebSocket, which is cut when the scope ends. */
-export const openSocket = (url: string, headers: Readonly<Record<string, string>>, path = "/v1/responses") =>
+export const openSocket = (
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  path = "/v1/responses",
+  protocols: Array<string> = []
+) =>
   Effect.acquireRelease(
     Effect.callback<ClientSocket>((resume) => {
-      const socket = new WebSocket(addressOf(url, path), { headers })
+      const socket = new WebSocket(addressOf(url, path), protocols, { headers })
       socket.on("open", () => resume(Effect.succeed(socket)))
       socket.on("error", (error) => resume(Effect.die(error)))
       socket.on("unexpected-response", (_, response) => {

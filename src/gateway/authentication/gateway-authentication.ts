@@ -1,5 +1,5 @@
 import { Cache, Clock, Context, Effect, Exit, Layer, Option, Schema } from "effect"
-import { type HttpServerRequest } from "effect/http"
+import { type Headers, type HttpServerRequest } from "effect/http"
 import { accessActions, credentialLate } from "../../access/access.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { isAgentToken } from "../../access/authentication.ts"
@@ -66,10 +66,18 @@ const severalKeys = Symbol("several keys")
 /** Paths of Google's clients, which send their key in a header of their own, or in the query. */
 const isOfGoogle = /^\/v1(?:beta)?\/models\b/
 
+/** The protocol of a WebSocket that has a key: pages can set no header of it (OpenAI's clients for browsers). */
+const keyProtocol = /(?:^|,)\s*openai-insecure-api-key\.([^\s,]+)/
+
+/** The key of a request for a WebSocket in the place that pages have for it. */
+export const keyInProtocols = ({ "sec-websocket-protocol": protocols = "" }: Headers.Headers): string | undefined =>
+  keyProtocol.exec(protocols)?.[1]
+
 /** The key of a request, in the header of any vendor's client, or in the query of Google's. */
 const keyOf = (request: HttpServerRequest.HttpServerRequest): string | undefined | typeof severalKeys => {
-  const { "x-api-key": own, "x-goog-api-key": ofGoogle } = headersOf(request)
-  if (!isOfGoogle.test(request.url)) return own
+  const headers = headersOf(request)
+  const { "x-api-key": own, "x-goog-api-key": ofGoogle } = headers
+  if (!isOfGoogle.test(request.url)) return own ?? keyInProtocols(headers)
   const at = request.url.indexOf("?")
   const inQuery = at < 0 ? [] : new URLSearchParams(request.url.slice(at)).getAll("key")
   const [key, ...others] = new Set([own, ofGoogle, ...inQuery].filter((one) => (one ?? "") !== ""))

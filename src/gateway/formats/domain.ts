@@ -110,7 +110,16 @@ export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter"
 export const maxMessages = 100_000
 
 /** What a model does. */
-export const modelKinds = ["chat", "embedding", "moderation", "rerank", "speech", "image", "transcription"] as const
+export const modelKinds = [
+  "chat",
+  "embedding",
+  "moderation",
+  "rerank",
+  "speech",
+  "image",
+  "transcription",
+  "realtime"
+] as const
 export type ModelKind = (typeof modelKinds)[number]
 
 /** What a call does: usage rows, transcripts and spans name it. */
@@ -128,7 +137,8 @@ export const operations = [
   "transcribe",
   "translate",
   "rerank",
-  "speech"
+  "speech",
+  "realtime"
 ] as const
 export type Operation = (typeof operations)[number]
 
@@ -142,7 +152,8 @@ export const ProviderApi = Schema.Literals([
   "images",
   "transcriptions",
   "rerank",
-  "speech"
+  "speech",
+  "realtime"
 ]).annotate({ examples: ["responses"] })
 export type ProviderApi = typeof ProviderApi.Type
 
@@ -154,5 +165,6 @@ export const ownApis = {
   rerank: "rerank",
   speech: "speech",
   image: "images",
-  transcription: "transcriptions"
+  transcription: "transcriptions",
+  realtime: "realtime"
 } as const satisfies Readonly<Record<ModelKind, ProviderApi | undefined>>

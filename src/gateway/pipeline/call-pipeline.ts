@@ -83,6 +83,8 @@ export class CallPipeline extends Context.Service<
     call(call: Call): Effect.Effect<CallAnswer, GatewayError, Scope.Scope>
     /** The maximum cost of a call, and what the applicable caps leave; no provider is called. */
     estimate(call: Call): Effect.Effect<EstimatedCall, GatewayError>
+    /** Where a call may go, in the order in which it would be tried; fails where it would be refused whatever the caps leave. */
+    candidates(call: Call): Effect.Effect<ReadonlyArray<Candidate>, GatewayError>
     /** The request of a batch for the candidate that is chosen, served at a tier of its own; nothing is reserved or sent. */
     prepare(
       call: Call,
@@ -330,7 +332,8 @@ export class CallPipeline extends Context.Service<
               body,
               form: providerForm(call, target),
               headers: call.headers,
-              deadline
+              deadline,
+              via: call.via
             },
             routing,
             {
@@ -365,6 +368,16 @@ export class CallPipeline extends Context.Service<
         if (constraints.byHard && candidates.every(isOver)) return yield* boundBroken(first.target)
         const bound = yield* estimateOf({ ...terms, constraints })
         return { ...bound, model: model.id, caps: [...caps.values()] }
+      }, inTime)
+
+      const candidates = Effect.fnUntraced(function* (call: Call) {
+        const resolved = resolve(call)
+        if (resolved instanceof GatewayError) return yield* resolved
+        const [first] = resolved.candidates
+        if (first === undefined) return yield* noTarget(resolved)
+        const constraints = yield* constraintsOf(subjectAt(call.caller.subject, first), call.caller)
+        yield* estimateOf({ ...resolved.terms, constraints })
+        return resolved.candidates
       }, inTime)
 
       const prepare = Effect.fnUntraced(function* (
@@ -456,6 +469,7 @@ export class CallPipeline extends Context.Service<
             )
           })
         ),
+        candidates,
         estimate,
         prepare
       })

@@ -17,6 +17,7 @@ import { type DialectError } from "../formats/errors.ts"
 import { type GivenBody, type GivenRequest, type WireFormat } from "../formats/format.ts"
 import { betaMembers } from "../formats/request-faults.ts"
 import { edited, mergePatch } from "../json/json-edits.ts"
+import { type Sender } from "../providers/provider.ts"
 import { type CallSession } from "../routing/sessions.ts"
 
 /** A request in the format of its caller. */
@@ -50,8 +51,10 @@ export interface Call extends FormatRequest {
   readonly cache?: boolean | undefined
   /** The one provider that may be called, because it stores what the request refers to. */
   readonly onlyProvider?: string | undefined
-  /** Whether a target is left out, because the same request has failed there in another format. */
-  readonly hasFailedAt?: ((target: ModelTarget) => boolean) | undefined
+  /** Whether a target is left out, because the same request has failed there in another format, or belongs to another one. */
+  readonly isLeftOut?: ((target: ModelTarget) => boolean) | undefined
+  /** The connection that the request goes out on; its provider's own ones unless given. */
+  readonly via?: Sender | undefined
   /** The ids that a caller gets in the place of a provider's. */
   readonly idsFor?: ((provider: string) => (id: string) => string) | undefined
   readonly idempotency?: CallKey | undefined

@@ -1,17 +1,38 @@
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { type Dispatcher } from "@effect/platform-node/Undici"
-import { Context, Effect, Layer, Scope } from "effect"
+import { Context, Effect, Layer, Predicate, Scope } from "effect"
+import { type Socket } from "effect/socket"
 import { makeGuardedDispatcher } from "../../platform/outbound/guarded-dispatcher.ts"
+import { type OpenedSocket, openWebSocket } from "../../platform/outbound/web-socket-client.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { exchange, type ExchangeRequest, makeDeadlines } from "./exchange.ts"
+import { exchange, type ExchangeRequest, headersOf, makeDeadlines } from "./exchange.ts"
 import { type ProviderAnswer, type ProviderFailure } from "./provider.ts"
+import { fromTransport } from "./transport-failures.ts"
 
 const maxConnectionsPerOrigin = 512
 const connectTimeoutMillis = 10_000
 
+/** The answer to a request for a WebSocket, which is there if the answer accepts it. */
+export interface SocketAnswer extends ProviderAnswer {
+  readonly socket?: OpenedSocket
+}
+
 /** Where requests to providers go out. */
 export interface ProviderClient {
   send(request: ExchangeRequest): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
+  /** Opens a WebSocket; undefined where addresses are not those of the configuration. */
+  readonly open?: (
+    request: Pick<ExchangeRequest, "headers" | "origin" | "path">
+  ) => Effect.Effect<SocketAnswer, ProviderFailure, Scope.Scope>
+}
+
+/** The answer of a server that switches to a WebSocket (RFC 6455 §4.2.2). */
+const switched = { status: 101, headers: {}, body: new Uint8Array() }
+
+/** Why a WebSocket did not open; the package `ws` tells it in an event. */
+const causeIn = (reason: Socket.SocketErrorReason): unknown => {
+  const cause = "cause" in reason ? reason.cause : reason
+  return Predicate.hasProperty(cause, "error") ? cause.error : cause
 }
 
 /** The connection pools for providers; they outlive every configuration. */
@@ -43,7 +64,23 @@ export class ProviderClients extends Context.Service<
           connections: maxConnectionsPerOrigin,
           connect: { timeout: connectTimeoutMillis, ...(tlsCa === undefined ? {} : { ca: tlsCa }) }
         }).pipe(Scope.provide(scope))
-        const client = clientOf(dispatcher)
+        const client: ProviderClient = {
+          ...clientOf(dispatcher),
+          open: ({ headers, origin, path }) =>
+            openWebSocket({
+              url: origin.replace(/^http/, "ws") + path,
+              headers,
+              tlsCa,
+              handshakeTimeoutMillis: connectTimeoutMillis
+            }).pipe(
+              Effect.map((socket): SocketAnswer => ({ ...switched, socket })),
+              Effect.catchTags({
+                HandshakeRefused: ({ body, headers: given, status }) =>
+                  Effect.succeed({ status, headers: headersOf(given), body }),
+                SocketError: ({ reason }) => Effect.fail(fromTransport(causeIn(reason)))
+              })
+            )
+        }
         known.set(tlsCa ?? "", client)
         return client
       })

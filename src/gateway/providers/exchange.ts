@@ -130,7 +130,8 @@ const isText = (headers: Readonly<Record<string, string>>): boolean =>
 
 type IncomingHeaders = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
 
-const headersOf = (given: IncomingHeaders): Readonly<Record<string, string>> => {
+/** The headers of an answer, each as one text. */
+export const headersOf = (given: IncomingHeaders): Readonly<Record<string, string>> => {
   const headers: Record<string, string> = {}
   for (const name in given) {
     const value = given[name]

@@ -1,4 +1,4 @@
-import { Clock, Effect, Redacted } from "effect"
+import { Clock, Effect, Redacted, type Scope } from "effect"
 import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { lookupTable } from "../../kernel/lookup-table.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
@@ -71,29 +71,32 @@ export const makeHttpProvider = (
 
   type Leaving = Omit<ExchangeRequest, "origin" | "timeoutSeconds">
 
-  const sent = (request: Leaving) => client.send({ ...request, origin, timeoutSeconds })
-
   /** One more attempt with another credential follows a refusal of the first, before a byte of an answer was passed on. */
-  const authorized =
-    credential === undefined
-      ? sent
-      : (request: Leaving, isRepeated = false): ReturnType<typeof sent> =>
-          Effect.flatMap(
-            credential.authorize({
-              method: request.method,
-              url: new URL(origin + request.path),
-              headers: request.headers,
-              body: repeatable(request) ?? ""
-            }),
-            (added) =>
-              Effect.flatMap(sent({ ...request, headers: { ...request.headers, ...added } }), (answer) =>
-                isRepeated || repeatable(request) === undefined || answer.status < 400
-                  ? Effect.succeed(answer)
-                  : Effect.flatMap(credential.refused(answer, added), (again) =>
-                      again ? authorized(request, true) : Effect.succeed(answer)
-                    )
-              )
+  const authorizing = <A extends ProviderAnswer>(
+    sent: (request: Leaving) => Effect.Effect<A, ProviderFailure, Scope.Scope>
+  ): ((request: Leaving, isRepeated?: boolean) => Effect.Effect<A, ProviderFailure, Scope.Scope>) => {
+    if (credential === undefined) return sent
+    const authorized = (request: Leaving, isRepeated = false): Effect.Effect<A, ProviderFailure, Scope.Scope> =>
+      Effect.flatMap(
+        credential.authorize({
+          method: request.method,
+          url: new URL(origin + request.path),
+          headers: request.headers,
+          body: repeatable(request) ?? ""
+        }),
+        (added) =>
+          Effect.flatMap(sent({ ...request, headers: { ...request.headers, ...added } }), (answer) =>
+            isRepeated || repeatable(request) === undefined || answer.status < 400
+              ? Effect.succeed(answer)
+              : Effect.flatMap(credential.refused(answer, added), (again) =>
+                  again ? authorized(request, true) : Effect.succeed(answer)
+                )
           )
+      )
+    return authorized
+  }
+
+  const authorized = authorizing((request) => client.send({ ...request, origin, timeoutSeconds }))
 
   const answered = (request: Leaving, format?: WireFormat) =>
     Effect.flatMap(authorized(request), (given) => {
@@ -176,6 +179,20 @@ export const makeHttpProvider = (
       streams
     })
 
+  const { open: openSocket } = client
+  const opened = openSocket === undefined ? undefined : authorizing((request) => openSocket({ ...request, origin }))
+  const open: Provider["open"] =
+    opened === undefined
+      ? undefined
+      : Effect.fnUntraced(function* (format, model) {
+          const request = requestOf(format, model, true, { headers: {}, body: "" })
+          if (request === undefined) return yield* unservedThere
+          const headers = { ...usual, ...request.headers, ...fixed }
+          const path = (format.baseOf?.(base) ?? base) + request.path
+          const answer = yield* opened({ method: "GET", path, headers })
+          return answer.socket ?? (yield* refused(answer, format))
+        })
+
   // A file is sent on as it comes, which no signature covers.
   const keeps = platform?.keeps !== false && credential?.signs !== true
   return {
@@ -183,6 +200,7 @@ export const makeHttpProvider = (
     send,
     ...(stored === undefined ? {} : { stored }),
     ...(keeps ? { kept } : {}),
+    ...(open === undefined ? {} : { open }),
     listModels
   }
 }
@@ -271,7 +289,7 @@ const statuses = lookupTable<number>({
 })
 
 /** The status that matches an error's code or type; 502 by default. */
-const statusOf = (error: unknown): number => {
+export const statusOf = (error: unknown): number => {
   if (!isJson(error)) return 502
   const given = [error.code, error.status].map(statusIn).find((code) => code >= 400 && code < 600)
   const named = [error.code, error.type].flatMap((name) => (typeof name === "string" ? (statuses[name] ?? []) : []))

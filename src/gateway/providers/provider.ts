@@ -1,4 +1,5 @@
 import { type Array, type Effect, Data, type Pull, type Scope } from "effect"
+import { type OpenedSocket } from "../../platform/outbound/web-socket-client.ts"
 import { type TokenUsage } from "../formats/domain.ts"
 import { type DialectError } from "../formats/errors.ts"
 import { type ProviderModel, type WireFormat } from "../formats/format.ts"
@@ -16,7 +17,12 @@ export interface ProviderRequest {
   readonly headers: Readonly<Record<string, string>>
   /** When the complete response must have arrived, in milliseconds since 1970. */
   readonly deadline?: number | undefined
+  /** The connection that it goes out on; the provider's own ones unless given. */
+  readonly via?: Sender | undefined
 }
+
+/** A provider, or a connection to one that takes its requests. */
+export type Sender = Pick<Provider, "send">
 
 /** A request about a response that its provider stores. */
 export interface StoredRequest {
@@ -90,6 +96,8 @@ export interface Provider {
   readonly stored?: (request: StoredRequest) => Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
   /** A request about what the provider keeps; undefined within this process. */
   readonly kept?: (request: KeptRequest) => Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
+  /** Opens a WebSocket for a model, within the scope; undefined where the provider has none. */
+  readonly open?: (format: WireFormat, model: string) => Effect.Effect<OpenedSocket, ProviderFailure, Scope.Scope>
   /** Requests the list of models, which is free. */
   listModels: Effect.Effect<ReadonlyArray<ProviderModel>, ProviderFailure>
 }

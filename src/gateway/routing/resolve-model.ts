@@ -77,7 +77,7 @@ export interface Candidate {
 /** Which targets a call cannot be sent to. */
 interface Exclusions {
   readonly onlyProvider?: string | undefined
-  readonly hasFailedAt?: ((target: ModelTarget) => boolean) | undefined
+  readonly isLeftOut?: ((target: ModelTarget) => boolean) | undefined
 }
 
 /** The targets of a model and its fallbacks, in the order in which they are tried. */
@@ -86,14 +86,14 @@ export const candidatesOf = (
   models: ReadonlyArray<ServedModel>,
   format: WireFormat,
   facts: RoutingFacts,
-  { hasFailedAt, onlyProvider }: Exclusions = {}
+  { isLeftOut, onlyProvider }: Exclusions = {}
 ): ReadonlyArray<Candidate> =>
   models.flatMap((model) => {
     const able = model.targets.filter(
       (target) =>
         serves(format)(target) &&
         (onlyProvider === undefined || target.provider.id === onlyProvider) &&
-        hasFailedAt?.(target) !== true
+        isLeftOut?.(target) !== true
     )
     const order = gateway.routing.isSticky ? facts.orderOf?.(model.id) : undefined
     return routeOrder(able, gateway.routing.strategy, facts, order).map((target) => ({ model, target }))

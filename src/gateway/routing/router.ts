@@ -117,7 +117,7 @@ export class Router extends Context.Service<
       const ask = (target: ModelTarget, request: ProviderRequest) => {
         const { provider } = target
         const startedAt = clock.currentTimeMillisUnsafe()
-        return Effect.matchEffect(provider.provider.send(request), {
+        return Effect.matchEffect((request.via ?? provider.provider).send(request), {
           onSuccess: (answer) => {
             health.answered(target, clock.currentTimeMillisUnsafe() - startedAt)
             return Effect.succeed(answer)

@@ -141,7 +141,8 @@ const operationNames: Readonly<Record<Operation, string>> = {
   transcribe: "transcribe",
   translate: "translate",
   rerank: "rerank",
-  speech: "speech"
+  speech: "speech",
+  realtime: "realtime"
 }
 
 /** What a vendor calls an operation, where the conventions go by that. */

@@ -1,4 +1,4 @@
-import { Context, Effect, Fiber } from "effect"
+import { Context, Effect, Fiber, Stream } from "effect"
 import {
   Headers,
   HttpEffect,
@@ -94,6 +94,14 @@ export const makeInnerRequests = Effect.gen(function* () {
     })
   })
 })
+
+/** The bytes of a response, as they come. */
+export const bytesIn = ({ body }: HttpServerResponse.HttpServerResponse): Stream.Stream<Uint8Array> =>
+  body._tag === "Stream"
+    ? Stream.orDie(body.stream)
+    : body._tag === "Uint8Array"
+      ? Stream.make(body.body)
+      : Stream.empty
 
 /** Ends a request whose client has left. */
 export const abandon = (fiber: Fiber.Fiber<unknown, unknown>): void =>

@@ -358,6 +358,7 @@ const answers: Readonly<Record<Operation, (asked: Asked) => Effect.Effect<Provid
   speech: ({ body }) => speech(body),
   "count-responses": ({ body, responses }) => Effect.map(responses.count(body), json),
   "count-tokens": () => Effect.fail(noSuchOperation),
+  realtime: () => Effect.fail(noSuchOperation),
   completions: ({ body, created, unique }) => Effect.succeed(textCompletion(body, unique, created)),
   compact: ({ body, created, responses, unique }) => Effect.map(responses.compact(body, unique, created), json),
   responses: ({ body, created, responses, unique }) =>

@@ -11,7 +11,7 @@ const details = (names: ReadonlyArray<string>, name: string) => names.map((conta
  */
 export const openAiUsageTable = (prompt: string, completion: string): UsageTable<InclusiveClass> => {
   const read = [`${prompt}_tokens_details`, `${prompt}_token_details`]
-  const written = [`${completion}_tokens_details`]
+  const written = [`${completion}_tokens_details`, `${completion}_token_details`]
   const cachedOf = (name: string) => read.map((container) => [container, "cached_tokens_details", name] as const)
   return {
     input: [[`${prompt}_tokens`]],

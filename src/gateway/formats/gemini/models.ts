@@ -14,7 +14,8 @@ const methods: Readonly<Record<ShownModel["kind"], ReadonlyArray<string>>> = {
   image: [],
   transcription: [],
   rerank: [],
-  speech: []
+  speech: [],
+  realtime: []
 }
 
 /** A model as Google's clients see it; limits that are not configured are left out. */

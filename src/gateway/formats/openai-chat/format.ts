@@ -87,7 +87,7 @@ const usualApis: ReadonlyArray<ProviderApi> = [
 export const openAiDialect: VendorDialect = {
   dialect: "openai",
   chat: openAiChat,
-  apis: new Set([...usualApis, "responses"]),
+  apis: new Set([...usualApis, "responses", "realtime"]),
   usualApis: new Set(usualApis),
   storedPath: "/responses",
   modelsPath: "/models",

@@ -149,6 +149,8 @@ export interface AskedRoute {
   readonly path: string
   readonly model?: string | undefined
   readonly streams?: boolean | undefined
+  /** The body, where the request itself has none. */
+  readonly given?: GivenBody
 }
 
 const noSwitch = invalidMember("x-cache", "x-cache: Expected true or false")
@@ -196,7 +198,8 @@ export const makeCallReader = Effect.gen(function* () {
       return Effect.flatMapEager(authentication.attribute(declaredIn(headers)), (caller) => {
         // A body takes as long as its sender.
         const { tenantId } = caller.subject
-        return Effect.flatMap(withoutDeadline(bodyOf(format, request, tenantId)), ({ body, bytes, form }) => {
+        const given = route.given === undefined ? bodyOf(format, request, tenantId) : Effect.succeed(route.given)
+        return Effect.flatMap(withoutDeadline(given), ({ body, bytes, form }) => {
           const session = sessions.of(tenantId, principal, headers, body, format)
           if (session instanceof GatewayError) return Effect.fail(session)
           const call = withoutBetaMembers<Call>({

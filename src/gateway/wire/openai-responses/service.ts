@@ -254,7 +254,7 @@ const make = Effect.gen(function* () {
     const hasOthers = model?.targets.some((target) => !speaks(openAiResponses)(target)) === true
     return yield* hasOthers && call.onlyProvider === undefined
       ? Effect.catchIf(passed, isProviders, () =>
-          bridged({ ...incoming, hasFailedAt: speaks(openAiResponses) }, requestId)
+          bridged({ ...incoming, isLeftOut: speaks(openAiResponses) }, requestId)
         )
       : passed
   })

@@ -1,25 +1,25 @@
 import { Cause, Context, Effect, Fiber, Stream } from "effect"
-import { Headers, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Headers, type HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { type Socket } from "effect/socket"
 import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { parsedJson } from "../../../kernel/json/parsed-json.ts"
-import { Overloaded } from "../../../kernel/problems/problems.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
-import { Shutdown } from "../../../platform/http/in-flight.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
-import { asksForWebSocket, handshakeFault, upgradeHeaders } from "../../../platform/web-sockets/handshake.ts"
+import { asksForWebSocket } from "../../../platform/web-sockets/handshake.ts"
 import {
   abandon,
+  bytesIn,
   headersOfConnection,
   type InnerRequests,
   makeInnerRequests
 } from "../../../platform/web-sockets/inner-requests.ts"
-import { closeCodes, type OpenSocket, OpenSockets } from "../../../platform/web-sockets/open-sockets.ts"
+import { closeCodes, type OpenSocket } from "../../../platform/web-sockets/open-sockets.ts"
 import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
-import { GatewayError, gatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
+import { GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
 import { EventReader, isTerminator, type ServerEvent } from "../../formats/event-reader.ts"
 import { openAiErrors } from "../../formats/openai-chat/errors.ts"
 import { methodNotServed, vendorRoute } from "../http/serve.ts"
+import { makeSocketAcceptor, socketRefused } from "../http/web-sockets.ts"
 import { CurrentSocketMessage, type SocketMessage } from "./service.ts"
 import { brokenOff, eventFrame, isLast, refusedFrame, type SocketFrame } from "./socket-frames.ts"
 import { LocalTurns, localTurnOf, readTurn, type SocketTurn } from "./socket-turns.ts"
@@ -27,11 +27,8 @@ import { LocalTurns, localTurnOf, readTurn, type SocketTurn } from "./socket-tur
 const path = "/v1/responses"
 
 /** 426 is the one status at which Codex goes on by HTTP at once. */
-const refusal = (detail: string): GatewayError<Overloaded> =>
-  gatewayError(new Overloaded({ detail }), { status: 426, code: "websocket_refused", headers: upgradeHeaders })
-
 const asRefusal = (failure: GatewayError<GatewayProblem>): GatewayError<GatewayProblem> =>
-  failure.error.status === 401 ? failure : refusal(failure.error.message)
+  failure.error.status === 401 ? failure : socketRefused(failure.error.message)
 
 const inProgress = invalidMember(
   "type",
@@ -52,13 +49,6 @@ const headersOfSocket = (opening: Headers.Headers): Headers.Headers => {
     ? Headers.remove(headers, "openai-beta")
     : Headers.set(headers, "openai-beta", others.join())
 }
-
-const bytesIn = ({ body }: HttpServerResponse.HttpServerResponse): Stream.Stream<Uint8Array> =>
-  body._tag === "Stream"
-    ? Stream.orDie(body.stream)
-    : body._tag === "Uint8Array"
-      ? Stream.make(body.body)
-      : Stream.empty
 
 const emptyBody = Buffer.from("{}")
 
@@ -198,31 +188,18 @@ class Session {
 /** The Responses API on a WebSocket: each message of a client is a request of its own by HTTP, but for its connection. */
 export const makeSocketRoute = Effect.gen(function* () {
   const { authenticated } = yield* GatewayAuthentication
-  const shutdown = yield* Shutdown
-  const sockets = yield* OpenSockets
+  const { accept, refusal } = yield* makeSocketAcceptor
   const innerRequests = yield* makeInnerRequests
-  const { api, llm } = yield* Settings
-  const { maxBodyBytes, maxSocketStateBytes } = llm.gateway
+  const { maxBodyBytes, maxSocketStateBytes } = (yield* Settings).llm.gateway
   // A longer turn could not be sent.
   const locals = new LocalTurns({ maxBytes: maxSocketStateBytes, maxTurnBytes: maxBodyBytes })
 
-  const accept = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
-    if (!api.webSockets.enabled) return yield* refusal("WebSockets are off here (Api:WebSockets:Enabled).")
-    if (shutdown.isDrainingUnsafe()) return yield* refusal("The service shuts down.")
-    const fault = handshakeFault(request, api.cors.allowedOrigins)
-    if (fault !== undefined) return yield* refusal(fault)
+  const open = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
+    const refused = refusal(request)
+    if (refused !== undefined) return yield* refused
     const inner = yield* innerRequests
     const client = { headers: headersOfSocket(request.headers), owner: (yield* CurrentPrincipal).name }
-    yield* sockets
-      .accept(request, (socket) => new Session(inner, client, locals, socket).serve)
-      .pipe(
-        Effect.catchTags({
-          RateLimited: ({ detail }) => Effect.fail(refusal(detail)),
-          SocketError: () => Effect.fail(refusal("The handshake is not one of RFC 6455.")),
-          HttpServerError: () => Effect.fail(refusal("The handshake is not one of RFC 6455."))
-        })
-      )
-    return HttpServerResponse.empty({ status: 101 })
+    return yield* accept(request, (socket) => new Session(inner, client, locals, socket).serve)
   })
 
   return vendorRoute(
@@ -232,7 +209,7 @@ export const makeSocketRoute = Effect.gen(function* () {
     (request) =>
       request.method === "GET" && asksForWebSocket(request)
         ? Effect.mapError(
-            authenticated(request, { capabilities: ["llm:complete"], limitedBy: "rate" }, accept(request)),
+            authenticated(request, { capabilities: ["llm:complete"], limitedBy: "rate" }, open(request)),
             asRefusal
           )
         : Effect.fail(methodNotServed(request.method, "POST, OPTIONS"))

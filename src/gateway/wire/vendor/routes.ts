@@ -7,6 +7,7 @@ import { dialectOf, dialects, routedFormats } from "../../formats/registry/forma
 import { BatchesLayer, batchPaths } from "../batches/routes.ts"
 import { GeminiLayer, modelsAllow } from "../gemini/routes.ts"
 import { makeCallRoutes, methodNotServed, vendorRoute } from "../http/serve.ts"
+import { OpenAiRealtimeLayer } from "../openai-realtime/routes.ts"
 import { OpenAiResponsesLayer, responsesPaths } from "../openai-responses/routes.ts"
 import { ModelsLayer } from "./models.ts"
 
@@ -18,6 +19,7 @@ export const gatewayRoutes = routedFormats.flatMap(({ operation, route }) =>
 const served = [
   ...gatewayRoutes.map(({ path }) => path),
   "/v1/responses",
+  "/v1/realtime",
   "/v1/files",
   "/v1/batches",
   "/v1/messages/batches",
@@ -34,6 +36,7 @@ const withoutVersion = [
   "/audio/*",
   "/rerank",
   "/responses",
+  "/realtime",
   "/files",
   "/batches",
   "/models/*",
@@ -65,7 +68,7 @@ const base = HttpServerResponse.jsonUnsafe({ object: "gateway", paths: served.sp
 
 const noWebSocket = invalidMember(
   "upgrade",
-  "The gateway has a WebSocket mode at /v1/responses alone: POST the request, with `stream: true` for its events."
+  "The gateway has WebSockets at /v1/responses and /v1/realtime alone: POST the request, with `stream: true` for its events."
 )
 
 /** Unsupported methods, and paths that do not exist. */
@@ -115,6 +118,7 @@ const FormatsLayer = Layer.unwrap(
 export const VendorRoutesLayer = Layer.mergeAll(
   FormatsLayer,
   OpenAiResponsesLayer,
+  OpenAiRealtimeLayer,
   BatchesLayer,
   GeminiLayer,
   ModelsLayer,

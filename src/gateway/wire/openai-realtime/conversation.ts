@@ -1,0 +1,391 @@
+import { Cause, Context, Deferred, Effect, Fiber, Stream } from "effect"
+import { type Headers, type HttpServerResponse } from "effect/http"
+import { type Socket } from "effect/socket"
+import { isJson, type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { utf8Text } from "../../../kernel/utf8.ts"
+import { type OpenedSocket } from "../../../platform/outbound/web-socket-client.ts"
+import { abandon, bytesIn, type InnerRequests } from "../../../platform/web-sockets/inner-requests.ts"
+import { closeCodes, type OpenSocket } from "../../../platform/web-sockets/open-sockets.ts"
+import { GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
+import { EventReader } from "../../formats/event-reader.ts"
+import { type Candidate } from "../../routing/resolve-model.ts"
+import { type ClientEvent, readClientEvent } from "./client-events.ts"
+import { ResponseChannel } from "./response-channel.ts"
+import { changeOf, madeWith, shownSession, type SessionChange } from "./session-settings.ts"
+
+/** What an inner request for a response answers by. */
+export interface RealtimeRequest {
+  readonly channel: ResponseChannel
+  /** The session's model at its provider, which no other one goes on with. */
+  readonly candidate: Candidate
+}
+
+/** The response that the current request makes; undefined for a request by HTTP. */
+export const CurrentRealtimeRequest = Context.Reference<RealtimeRequest | undefined>(
+  "app/gateway/CurrentRealtimeRequest",
+  { defaultValue: () => undefined }
+)
+
+export const path = "/v1/realtime"
+
+/** A session that a provider has opened, and that makes no response by itself. */
+export interface ProviderSession {
+  readonly upstream: OpenedSocket
+  readonly candidate: Candidate
+  /** The name that the client has for the model. */
+  readonly model: string
+  /** The session as its provider described it last. */
+  readonly session: Json
+  /** Whether responses are to be made where the provider finds that a turn has ended. */
+  readonly responds: boolean
+  /** The event with which the provider began. */
+  readonly created: Json
+  readonly newId: Effect.Effect<string>
+}
+
+/** A change that the provider has not confirmed yet. */
+interface Changing {
+  readonly change: SessionChange
+  readonly clientId: string | undefined
+  readonly eventId: string
+  readonly over: Deferred.Deferred<void>
+}
+
+/** A response in the making. */
+interface Running {
+  readonly channel: ResponseChannel
+  readonly fiber: Fiber.Fiber<unknown, unknown>
+}
+
+/** The request for a response, and the id that its client gave it; undefined where the provider found the end of a turn. */
+interface Asked {
+  readonly response: Json
+  readonly clientId?: string | undefined
+}
+
+const isActive = invalidMember(
+  "type",
+  "type: A response is in progress; wait for response.done, or cancel it",
+  "conversation_already_has_active_response"
+)
+
+/** How long a response is waited for that its client left: its last event has the usage. */
+const lastEventsPatience = "5 seconds"
+
+/** Codes of RFC 6455 §7.4.1 that a provider may end a session with and that may be sent. */
+const goneWrong = 1011
+
+/** A client of the Realtime API, and its provider: events pass, and each response is a request of its own. */
+export class Conversation {
+  private session: Json
+  private responds: boolean
+  private changing: Changing | undefined
+  private running: Running | undefined
+  /** What is to be made after the response in progress. */
+  private waiting: Asked | undefined
+  private hasLeft = false
+  /** The items of turns whose end the provider has found. */
+  private readonly turns = new Set<unknown>()
+  private readonly given: ProviderSession
+  private readonly inner: InnerRequests
+  private readonly headers: Headers.Headers
+  private readonly socket: OpenSocket
+
+  constructor(given: ProviderSession, inner: InnerRequests, headers: Headers.Headers, socket: OpenSocket) {
+    this.given = given
+    this.session = given.session
+    this.responds = given.responds
+    this.inner = inner
+    this.headers = headers
+    this.socket = socket
+  }
+
+  /** Reads what the client sends, until it leaves. */
+  readonly serveClient: Effect.Effect<void, Socket.SocketError> = Effect.suspend(() =>
+    this.socket.send(JSON.stringify(this.shown(this.given.created)))
+  ).pipe(
+    Effect.andThen(
+      Effect.suspend(() => this.socket.pull).pipe(
+        Effect.flatMap((messages) => Effect.forEach(messages, (message) => this.take(message), { discard: true })),
+        Effect.forever
+      )
+    )
+  )
+
+  /** Reads what the provider sends, until it ends the session. */
+  readonly serveProvider: Effect.Effect<void> = Effect.suspend(() => this.given.upstream.pull).pipe(
+    Effect.flatMap((messages) => Effect.forEach(messages, (message) => this.hear(message), { discard: true })),
+    Effect.forever,
+    Effect.catch((error: Socket.SocketError) => this.providerLeft(error))
+  )
+
+  /** Ends a response whose client left: its provider gives it up, and says what it has used. */
+  readonly leave: Effect.Effect<void> = Effect.suspend(() => {
+    this.hasLeft = true
+    this.waiting = undefined
+    const { running } = this
+    if (running === undefined) return Effect.void
+    const { responseId } = running.channel
+    const cancelled =
+      responseId === undefined
+        ? Effect.void
+        : Effect.ignore(this.given.upstream.send(JSON.stringify({ type: "response.cancel", response_id: responseId })))
+    return cancelled.pipe(
+      Effect.andThen(Effect.timeoutOption(Fiber.await(running.fiber), lastEventsPatience)),
+      Effect.andThen(Effect.sync(() => abandon(running.fiber)))
+    )
+  })
+
+  private take(message: Uint8Array | string): Effect.Effect<void, Socket.SocketError> {
+    if (typeof message !== "string") return this.socket.end(closeCodes.noText, "Send texts, each a JSON object.")
+    const event = readClientEvent(message)
+    switch (event.kind) {
+      case "fault":
+        return this.tell(event.fault, event.eventId)
+      case "passed":
+        return Effect.ignore(this.given.upstream.send(event.text))
+      case "session":
+        return this.change(event)
+      case "response":
+        return this.running === undefined && this.waiting === undefined
+          ? this.begin({ response: event.response, clientId: event.eventId })
+          : this.tell(isActive, event.eventId)
+    }
+  }
+
+  /** Changes the session; nothing else is asked of the provider until it has confirmed that. */
+  private change(event: Extract<ClientEvent, { readonly kind: "session" }>): Effect.Effect<void, Socket.SocketError> {
+    const change = changeOf(event.session, this.given.model)
+    if (change instanceof GatewayError) return this.tell(change, event.eventId)
+    return Effect.flatMap(this.given.newId, (eventId) => {
+      const over = Deferred.makeUnsafe<void>()
+      this.changing = { change, clientId: event.eventId, eventId, over }
+      const sent = this.given.upstream.send(
+        JSON.stringify({ type: "session.update", event_id: eventId, session: change.session })
+      )
+      return Effect.andThen(Effect.ignore(sent), Deferred.await(over))
+    })
+  }
+
+  private changed(changing: Changing): Effect.Effect<unknown> {
+    this.changing = undefined
+    return Deferred.succeed(changing.over, undefined)
+  }
+
+  /** Makes a response by a request of its own, which may be refused. */
+  private begin({ clientId, response }: Asked, madeAlready?: string): Effect.Effect<void> {
+    const { given } = this
+    return Effect.map(given.newId, (eventId) => {
+      const channel = new ResponseChannel(given.upstream, eventId, madeAlready)
+      const body = { model: given.model, session: madeWith(this.session), response }
+      const request: RealtimeRequest = { channel, candidate: given.candidate }
+      const fiber = this.inner.serve(
+        {
+          method: "POST",
+          path,
+          headers: this.headers,
+          body: Buffer.from(JSON.stringify(body)),
+          context: Context.make(CurrentRealtimeRequest, request)
+        },
+        (answer) => this.answer(answer, channel, clientId)
+      )
+      this.running = { channel, fiber }
+      this.socket.keepFor(fiber)
+      fiber.addObserver(() => (this.running = undefined))
+    })
+  }
+
+  private answer(
+    answer: HttpServerResponse.HttpServerResponse,
+    channel: ResponseChannel,
+    clientId: string | undefined
+  ): Effect.Effect<void> {
+    const sent = answer.status >= 400 ? this.refused(answer, channel, clientId) : this.sendEvents(answer)
+    return Effect.catchCause(sent, (cause) =>
+      Cause.hasInterruptsOnly(cause)
+        ? Effect.failCause(cause as Cause.Cause<never>)
+        : Effect.logDebug("A response could not be sent on its WebSocket", cause)
+    )
+  }
+
+  private refused(
+    answer: HttpServerResponse.HttpServerResponse,
+    { responseId }: ResponseChannel,
+    clientId: string | undefined
+  ): Effect.Effect<void, Socket.SocketError> {
+    const isMadeAlready = responseId !== undefined
+    const cancelled = isMadeAlready
+      ? Effect.ignore(this.given.upstream.send(JSON.stringify({ type: "response.cancel", response_id: responseId })))
+      : Effect.void
+    return Stream.runCollect(bytesIn(answer)).pipe(
+      Effect.flatMap((pieces) => {
+        const body = parsedJson(utf8Text(Buffer.concat(pieces)))
+        const error = isJson(body) && isJson(body.error) ? body.error : { message: "The request failed." }
+        return this.sendError(error, clientId)
+      }),
+      Effect.andThen(cancelled),
+      Effect.andThen(
+        answer.status === 401 || isMadeAlready
+          ? this.socket.end(
+              closeCodes.refused,
+              isMadeAlready ? "A response has no budget." : "The credential is no longer accepted."
+            )
+          : Effect.void
+      )
+    )
+  }
+
+  private sendEvents(answer: HttpServerResponse.HttpServerResponse): Effect.Effect<void, Socket.SocketError> {
+    const reader = new EventReader()
+    return bytesIn(answer).pipe(
+      Stream.runForEach((bytes) =>
+        Effect.forEach(
+          reader.push(bytes),
+          ({ data }) => {
+            const value = parsedJson(data)
+            // An error that the gateway writes into a stream has no type.
+            return isJson(value) && value.type === undefined && isJson(value.error)
+              ? this.sendError(value.error, undefined)
+              : this.send(data)
+          },
+          { discard: true }
+        )
+      )
+    )
+  }
+
+  /** A message of the provider; the next one is read when this one is on its way. */
+  private hear(message: Uint8Array | string): Effect.Effect<void> {
+    const event = parsedJson(typeof message === "string" ? message : utf8Text(message))
+    return isJson(event) ? Effect.ignore(this.heard(event)) : Effect.void
+  }
+
+  private heard(event: Json): Effect.Effect<unknown, Socket.SocketError> {
+    const { changing, running } = this
+    switch (event.type) {
+      // What the gateway's account has left is none of a tenant's.
+      case "rate_limits.updated":
+        return Effect.void
+      case "session.updated":
+        return this.updated(event)
+      case "error":
+        return this.failed(event)
+      case "response.created": {
+        const { id } = isJson(event.response) ? event.response : {}
+        if (typeof id !== "string") return this.pass(event)
+        if (running?.channel.responseId === undefined && running !== undefined) {
+          return Effect.andThen(running.channel.begin(id), this.pass(event))
+        }
+        if (running !== undefined) return this.pass(event)
+        // Its provider makes a response that it was not asked for: it is charged all the same.
+        const awaited = changing === undefined ? Effect.void : Deferred.await(changing.over)
+        return awaited.pipe(
+          Effect.andThen(this.begin({ response: {} }, id)),
+          Effect.andThen(Effect.suspend(() => this.pass(event)))
+        )
+      }
+      case "response.done":
+        return this.done(event)
+      case "input_audio_buffer.speech_stopped":
+      case "input_audio_buffer.timeout_triggered":
+        this.turns.add(event.item_id)
+        return this.pass(event)
+      case "input_audio_buffer.committed": {
+        const isTurn = this.turns.delete(event.item_id) && this.responds
+        return Effect.andThen(this.pass(event), isTurn ? this.turnEnded : Effect.void)
+      }
+      default:
+        return this.pass(event)
+    }
+  }
+
+  /** A turn of the user has ended, of which a response is to be made after the one in progress. */
+  private get turnEnded(): Effect.Effect<void> {
+    if (this.hasLeft) return Effect.void
+    if (this.running === undefined) return this.begin({ response: {} })
+    this.waiting ??= { response: {} }
+    return Effect.void
+  }
+
+  private updated(event: Json): Effect.Effect<unknown, Socket.SocketError> {
+    const { changing } = this
+    if (isJson(event.session)) this.session = event.session
+    if (changing === undefined) return this.pass(this.shown(event))
+    this.responds = changing.change.responds ?? this.responds
+    return Effect.andThen(this.pass(this.shown(event)), this.changed(changing))
+  }
+
+  private failed(event: Json): Effect.Effect<unknown, Socket.SocketError> {
+    const { changing, running } = this
+    const error = isJson(event.error) ? event.error : {}
+    const { event_id: of } = error
+    if (of !== undefined && of === changing?.eventId) {
+      return Effect.andThen(
+        this.pass({ ...event, error: { ...error, event_id: changing.clientId ?? null } }),
+        this.changed(changing)
+      )
+    }
+    if (of !== undefined && of === running?.channel.eventId) return running.channel.refuse(event)
+    return this.pass(event)
+  }
+
+  private done(event: Json): Effect.Effect<unknown, Socket.SocketError> {
+    const { running } = this
+    const { id } = isJson(event.response) ? event.response : {}
+    if (running === undefined || running.channel.responseId !== id) return this.pass(event)
+    // What follows is sent after the response, which is charged first.
+    return running.channel.push(event).pipe(
+      Effect.andThen(running.channel.end),
+      Effect.andThen(Fiber.await(running.fiber)),
+      Effect.andThen(
+        Effect.suspend(() => {
+          const { waiting } = this
+          this.waiting = undefined
+          return waiting === undefined || this.hasLeft ? Effect.void : this.begin(waiting)
+        })
+      )
+    )
+  }
+
+  private providerLeft(error: Socket.SocketError): Effect.Effect<void> {
+    const { changing, running } = this
+    return Effect.logDebug("A provider has ended a realtime session", error).pipe(
+      Effect.andThen(changing === undefined ? Effect.void : this.changed(changing)),
+      Effect.andThen(running === undefined ? Effect.void : running.channel.breakOff),
+      Effect.andThen(running === undefined ? Effect.void : Fiber.await(running.fiber)),
+      Effect.andThen(this.socket.end(goneWrong, "The provider has ended the session."))
+    )
+  }
+
+  /** An event of the provider: in the stream of the response in progress, so that the order stays what it was. */
+  private pass(event: Json): Effect.Effect<unknown, Socket.SocketError> {
+    const { running } = this
+    return running?.channel.isOpen === true ? running.channel.push(event) : this.send(JSON.stringify(event))
+  }
+
+  private shown(event: Json): Json {
+    const { changing, given, responds } = this
+    return isJson(event.session)
+      ? { ...event, session: shownSession(event.session, given.model, changing?.change.responds ?? responds) }
+      : event
+  }
+
+  private tell(
+    { error }: GatewayError<GatewayProblem>,
+    clientId: string | undefined
+  ): Effect.Effect<void, Socket.SocketError> {
+    const { code, message, param = null } = error
+    return this.sendError({ type: "invalid_request_error", code, message, param }, clientId)
+  }
+
+  /** An error as clients of the Realtime API read it, with the event of the client that it is about. */
+  private sendError(error: Json, clientId: string | undefined): Effect.Effect<void, Socket.SocketError> {
+    return Effect.flatMap(this.given.newId, (id) =>
+      this.send(JSON.stringify({ type: "error", event_id: id, error: { ...error, event_id: clientId ?? null } }))
+    )
+  }
+
+  private send(text: string): Effect.Effect<void, Socket.SocketError> {
+    return this.hasLeft ? Effect.void : this.socket.send(text)
+  }
+}
