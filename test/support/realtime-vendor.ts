@@ -19,6 +19,8 @@ export interface RealtimeFaults {
   cutsAfter?: number
   /** Refuses to make responses. */
   refusesResponses?: boolean
+  /** Reports no transcription. */
+  transcribesNothing?: boolean
   /** Waits with the end of a response until it is cancelled. */
   holdsEnd?: boolean
 }
@@ -170,10 +172,29 @@ class Session {
   }
 
   private commit(item: string): void {
+    const seconds = this.buffered / secondBytes
     this.audio += Math.ceil((this.buffered / secondBytes) * 10)
     this.buffered = 0
     this.send("input_audio_buffer.committed", { previous_item_id: null, item_id: item })
     this.send("conversation.item.added", { item: { id: item, type: "message", role: "user" } })
+    const { transcription } = this.session.audio.input
+    if (transcription?.model === undefined || this.standIn.faults.transcribesNothing === true) return
+    const usage =
+      transcription.model === "upstream-whisper"
+        ? { type: "duration", seconds }
+        : {
+            type: "tokens",
+            input_tokens: 10 * seconds,
+            output_tokens: 4,
+            total_tokens: 10 * seconds + 4,
+            input_token_details: { audio_tokens: 10 * seconds, text_tokens: 0 }
+          }
+    this.send("conversation.item.input_audio_transcription.completed", {
+      item_id: item,
+      content_index: 0,
+      transcript: "What time is it?",
+      usage
+    })
   }
 
   private respond(asked: Json): void {

@@ -52,7 +52,7 @@ const setUp = Effect.fnUntraced(function* (caps: ReadonlyArray<object> = [{ limi
   const vendor = yield* startRealtimeVendor()
   yield* configure(
     service,
-    [provider("rt", vendor as never, { apiKey: "sk-realtime", apis: ["realtime"] })],
+    [provider("rt", vendor as never, { apiKey: "sk-realtime", apis: ["realtime", "transcriptions"] })],
     [
       model("voice", ["rt"], {
         kind: "realtime",
@@ -60,7 +60,20 @@ const setUp = Effect.fnUntraced(function* (caps: ReadonlyArray<object> = [{ limi
         contextTokens: 32_000,
         maxOutputTokens: 4096,
         ...members
-      })
+      }),
+      {
+        id: "whisper",
+        kind: "transcription",
+        prices: { inputUsdPerMTok: 0, outputUsdPerMTok: 0, audioSecondUsd: 0.0001 },
+        targets: [{ provider: "rt", model: "upstream-whisper" }]
+      },
+      {
+        id: "listener",
+        kind: "transcription",
+        prices: { inputUsdPerMTok: 2.5, audioInputUsdPerMTok: 6, outputUsdPerMTok: 10 },
+        maxOutputTokens: 2000,
+        targets: [{ provider: "rt", model: "upstream-listener" }]
+      }
     ]
   )
   const { key, tenantId } = yield* spender(service, caps)
@@ -85,6 +98,11 @@ const turns = (create_response: boolean, members: object = {}) => ({
     type: "realtime",
     audio: { input: { turn_detection: { type: "server_vad", create_response, ...members } } }
   }
+})
+
+const transcribing = (model: string) => ({
+  type: "session.update",
+  session: { type: "realtime", audio: { input: { transcription: { model } } } }
 })
 
 /** A front of the service that speaks TLS, as OpenAI's SDK asks for. */
@@ -285,8 +303,12 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         [{ type: "session.update", session: { type: "transcription" } }, "invalid_request"],
         [{ type: "session.update", session: { model: "other" } }, "invalid_request"],
         [
-          { type: "session.update", session: { audio: { input: { transcription: { model: "whisper-1" } } } } },
+          { type: "session.update", session: { audio: { input: { transcription: { language: "en" } } } } },
           "invalid_request"
+        ],
+        [
+          { type: "session.update", session: { audio: { input: { transcription: { model: "nope" } } } } },
+          "model_not_found"
         ],
         [turns(true, { idle_timeout_ms: 6000 }), "invalid_request"],
         [{ type: "response.create", response: { modalities: ["text"] } }, "unknown_parameter"],
@@ -425,6 +447,74 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       ])
       assert.strictEqual((yield* socket.next).type, "session.created")
       assert.strictEqual(socket.socket.protocol, "realtime")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect(
+    "what is said is transcribed by another model, held before it is sent and charged by what is reported",
+    () =>
+      Effect.gen(function* () {
+        const { open, service, tenantId, vendor } = yield* setUp()
+        const socket = yield* open()
+        yield* socket.next
+        socket.send(transcribing("whisper"))
+        const updated = (yield* until(socket, "session.updated")).at(-1).session
+        assert.strictEqual(updated.audio.input.transcription.model, "whisper")
+        assert.strictEqual(vendor.events.at(-1).session.audio.input.transcription.model, "upstream-whisper")
+        for (let turn = 0; turn < 2; turn++) {
+          for (const message of [speech, silence]) socket.send(message)
+          yield* until(socket, "conversation.item.input_audio_transcription.completed")
+          yield* until(socket, "response.done")
+        }
+        const held = (yield* charges(service, tenantId)).filter(({ state }) => state === "open")
+        assert.lengthOf(held, 1)
+        socket.socket.close()
+        yield* eventually(Effect.sync(vendor.open), (left) => left === 0)
+        const rows = (yield* usageRows(service, tenantId)).filter(({ operation }) => operation === "transcribe")
+        assert.lengthOf(rows, 1)
+        assert.deepInclude(rows[0], { provider: "rt", status: 200, method: "provider_usage" })
+        const charged = (yield* charges(service, tenantId)).find(({ amount }) => amount === String(4 * 100_000))
+        assert.deepInclude(charged, { state: "settled", method: "provider_usage" })
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect("a transcription that is not held for is not sent; one that was not reported is charged nothing", () =>
+    Effect.gen(function* () {
+      // 300 seconds of audio are held for.
+      const poor = yield* setUp([{ limit: 0.029 }])
+      const refused = yield* poor.open()
+      yield* refused.next
+      refused.send(transcribing("listener"))
+      assert.strictEqual((yield* until(refused, "error")).at(-1).error.code, "cost_unbounded")
+      refused.send(transcribing("whisper"))
+      yield* until(refused, "session.updated")
+      refused.send(speech)
+      assert.strictEqual((yield* until(refused, "error")).at(-1).error.code, "request_exceeds_budget")
+      assert.strictEqual((yield* refused.closed).code, 1008)
+      assert.isFalse(poor.vendor.events.some(({ type }) => type === "input_audio_buffer.append"))
+
+      const { open, service, tenantId, vendor } = yield* setUp([{ limit: 10, mode: "soft" }])
+      const socket = yield* open()
+      yield* socket.next
+      socket.send(turns(false))
+      yield* until(socket, "session.updated")
+      socket.send(transcribing("listener"))
+      yield* until(socket, "session.updated")
+      for (const message of [speech, silence]) socket.send(message)
+      const { usage } = (yield* until(socket, "conversation.item.input_audio_transcription.completed")).at(-1)
+      vendor.faults = { transcribesNothing: true }
+      socket.send(speech)
+      socket.send({ type: "input_audio_buffer.clear" })
+      yield* until(socket, "input_audio_buffer.cleared")
+      socket.socket.close()
+      yield* eventually(Effect.sync(vendor.open), (left) => left === 0)
+      assert.deepStrictEqual(yield* charges(service, tenantId), [
+        {
+          amount: String(usage.input_tokens * 6000 + usage.output_tokens * 10_000),
+          state: "settled",
+          method: "provider_usage"
+        }
+      ])
     }).pipe(Effect.scoped)
   )
 })

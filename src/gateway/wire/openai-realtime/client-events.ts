@@ -5,6 +5,7 @@ import { answerScope, keptIds } from "../../json/kept-ids.ts"
 /** What a client asks for, with the id that it gave its event. */
 export type ClientEvent = { readonly eventId: string | undefined } & (
   | { readonly kind: "passed"; readonly text: string }
+  | { readonly kind: "audio"; readonly text: string; readonly bytes: number }
   | { readonly kind: "session"; readonly session: Json }
   | { readonly kind: "response"; readonly response: Json }
   | { readonly kind: "fault"; readonly fault: GatewayError<GatewayProblem> }
@@ -102,7 +103,10 @@ export const readClientEvent = (message: string): ClientEvent => {
   if (foreign !== undefined) return fault(eventId, foreign)
   const event: Record<string, unknown> = { type, ...(eventId === undefined ? {} : { event_id: eventId }) }
   for (const name of names) if (members[name] !== undefined) event[name] = members[name]
-  return { kind: "passed", eventId, text: JSON.stringify(event) }
+  const text = JSON.stringify(event)
+  return typeof event.audio === "string"
+    ? { kind: "audio", eventId, text, bytes: Buffer.byteLength(event.audio, "base64") }
+    : { kind: "passed", eventId, text }
 }
 
 const fault = (eventId: string | undefined, problem: GatewayError<GatewayProblem>): ClientEvent => ({

@@ -8,19 +8,36 @@ import { abandon, bytesIn, type InnerRequests } from "../../../platform/web-sock
 import { closeCodes, type OpenSocket } from "../../../platform/web-sockets/open-sockets.ts"
 import { GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
 import { EventReader } from "../../formats/event-reader.ts"
+import { type GivenBody, type WireFormat } from "../../formats/format.ts"
+import { openAiRealtime } from "../../formats/openai-realtime/format.ts"
+import { liveTranscriptions } from "../../formats/openai-transcriptions/live.ts"
+import { type Sender } from "../../providers/provider.ts"
 import { type Candidate } from "../../routing/resolve-model.ts"
 import { type ClientEvent, readClientEvent } from "./client-events.ts"
 import { ResponseChannel } from "./response-channel.ts"
-import { changeOf, madeWith, shownSession, type SessionChange } from "./session-settings.ts"
+import {
+  changeOf,
+  madeWith,
+  type SessionChange,
+  shownSession,
+  spokenBytes,
+  withTranscriber
+} from "./session-settings.ts"
+import { TranscriptionHold } from "./transcription-hold.ts"
 
-/** What an inner request for a response answers by. */
+/** A request that a session makes: for a response, or for transcriptions. */
 export interface RealtimeRequest {
-  readonly channel: ResponseChannel
-  /** The session's model at its provider, which no other one goes on with. */
-  readonly candidate: Candidate
+  readonly format: WireFormat
+  readonly given: GivenBody
+  readonly streams: boolean
+  /** The connection that it goes out on. */
+  readonly via: Sender
+  /** The provider of the session, and its model where no other one goes on with it. */
+  readonly provider: string
+  readonly model: string | undefined
 }
 
-/** The response that the current request makes; undefined for a request by HTTP. */
+/** What the current request is of a session; undefined for one by HTTP. */
 export const CurrentRealtimeRequest = Context.Reference<RealtimeRequest | undefined>(
   "app/gateway/CurrentRealtimeRequest",
   { defaultValue: () => undefined }
@@ -34,6 +51,8 @@ export interface ProviderSession {
   readonly candidate: Candidate
   /** The name that the client has for the model. */
   readonly model: string
+  /** The name that the provider has for a model which is to transcribe what is said. */
+  readonly transcriber: (model: string) => Effect.Effect<string, GatewayError>
   /** The session as its provider described it last. */
   readonly session: Json
   /** Whether responses are to be made where the provider finds that a turn has ended. */
@@ -84,6 +103,9 @@ export class Conversation {
   /** What is to be made after the response in progress. */
   private waiting: Asked | undefined
   private hasLeft = false
+  /** The model that transcribes what is said, as the client calls it. */
+  private transcriber: string | undefined
+  private readonly transcriptions: TranscriptionHold
   /** The items of turns whose end the provider has found. */
   private readonly turns = new Set<unknown>()
   private readonly given: ProviderSession
@@ -98,6 +120,27 @@ export class Conversation {
     this.inner = inner
     this.headers = headers
     this.socket = socket
+    this.transcriptions = new TranscriptionHold((body, via, held) =>
+      this.request(
+        {
+          format: liveTranscriptions,
+          given: body,
+          streams: false,
+          via,
+          provider: given.candidate.target.provider.id,
+          model: undefined
+        },
+        (answer) => this.notTranscribed(answer, held)
+      )
+    )
+  }
+
+  private request(
+    request: RealtimeRequest,
+    respond: (answer: HttpServerResponse.HttpServerResponse) => Effect.Effect<void>
+  ): Fiber.Fiber<unknown, unknown> {
+    const context = Context.make(CurrentRealtimeRequest, request)
+    return this.inner.serve({ method: "POST", path, headers: this.headers, body: noBody, context }, respond)
   }
 
   /** Reads what the client sends, until it leaves. */
@@ -119,20 +162,20 @@ export class Conversation {
     Effect.catch((error: Socket.SocketError) => this.providerLeft(error))
   )
 
-  /** Ends a response whose client left: its provider gives it up, and says what it has used. */
+  /** Ends what a client left: its provider gives a response up, and says what it and the transcriptions have used. */
   readonly leave: Effect.Effect<void> = Effect.suspend(() => {
     this.hasLeft = true
     this.waiting = undefined
-    const { running } = this
-    if (running === undefined) return Effect.void
-    const { responseId } = running.channel
+    const { running, transcriptions } = this
+    const work = [running?.fiber, transcriptions.fiber].filter((fiber) => fiber !== undefined)
+    const cancel = { type: "response.cancel", response_id: running?.channel.responseId }
     const cancelled =
-      responseId === undefined
-        ? Effect.void
-        : Effect.ignore(this.given.upstream.send(JSON.stringify({ type: "response.cancel", response_id: responseId })))
+      cancel.response_id === undefined ? Effect.void : Effect.ignore(this.given.upstream.send(JSON.stringify(cancel)))
     return cancelled.pipe(
-      Effect.andThen(Effect.timeoutOption(Fiber.await(running.fiber), lastEventsPatience)),
-      Effect.andThen(Effect.sync(() => abandon(running.fiber)))
+      Effect.andThen(transcriptions.leave),
+      Effect.andThen(Effect.timeoutOption(Effect.forEach(work, Fiber.await), lastEventsPatience)),
+      Effect.andThen(transcriptions.end),
+      Effect.andThen(Effect.sync(() => (running === undefined ? undefined : abandon(running.fiber))))
     )
   })
 
@@ -144,6 +187,8 @@ export class Conversation {
         return this.tell(event.fault, event.eventId)
       case "passed":
         return Effect.ignore(this.given.upstream.send(event.text))
+      case "audio":
+        return this.say(event)
       case "session":
         return this.change(event)
       case "response":
@@ -153,17 +198,44 @@ export class Conversation {
     }
   }
 
+  /** Sends on what is said, once the cost of its transcription is held. */
+  private say({ bytes, text }: Extract<ClientEvent, { readonly kind: "audio" }>): Effect.Effect<void> {
+    return Effect.flatMap(this.transcriptions.reserve(this.transcriber, bytes, spokenBytes(this.session)), (isHeld) =>
+      isHeld
+        ? Effect.ignore(this.given.upstream.send(text))
+        : this.socket.end(closeCodes.refused, "The transcription has no budget.")
+    )
+  }
+
+  /** Why what is said may not be transcribed, where it is not held. */
+  private notTranscribed(
+    answer: HttpServerResponse.HttpServerResponse,
+    held: Deferred.Deferred<boolean>
+  ): Effect.Effect<void> {
+    if (answer.status < 400) return Stream.runDrain(bytesIn(answer))
+    if (Deferred.isDoneUnsafe(held)) return Effect.void
+    return errorOf(answer).pipe(
+      Effect.flatMap((error) => Effect.ignore(this.sendError(error, undefined))),
+      Effect.andThen(Deferred.succeed(held, false)),
+      Effect.asVoid
+    )
+  }
+
   /** Changes the session; nothing else is asked of the provider until it has confirmed that. */
   private change(event: Extract<ClientEvent, { readonly kind: "session" }>): Effect.Effect<void, Socket.SocketError> {
     const change = changeOf(event.session, this.given.model)
     if (change instanceof GatewayError) return this.tell(change, event.eventId)
-    return Effect.flatMap(this.given.newId, (eventId) => {
-      const over = Deferred.makeUnsafe<void>()
-      this.changing = { change, clientId: event.eventId, eventId, over }
-      const sent = this.given.upstream.send(
-        JSON.stringify({ type: "session.update", event_id: eventId, session: change.session })
-      )
-      return Effect.andThen(Effect.ignore(sent), Deferred.await(over))
+    const { transcriber } = change
+    const named = typeof transcriber === "string" ? this.given.transcriber(transcriber) : Effect.undefined
+    return Effect.matchEffect(Effect.zip(named, this.given.newId), {
+      onFailure: (unknown) => this.tell(unknown, event.eventId),
+      onSuccess: ([model, eventId]) => {
+        const over = Deferred.makeUnsafe<void>()
+        this.changing = { change, clientId: event.eventId, eventId, over }
+        const session = withTranscriber(change.session, model)
+        const sent = this.given.upstream.send(JSON.stringify({ type: "session.update", event_id: eventId, session }))
+        return Effect.andThen(Effect.ignore(sent), Deferred.await(over))
+      }
     })
   }
 
@@ -178,15 +250,10 @@ export class Conversation {
     return Effect.map(given.newId, (eventId) => {
       const channel = new ResponseChannel(given.upstream, eventId, madeAlready)
       const body = { model: given.model, session: madeWith(this.session), response }
-      const request: RealtimeRequest = { channel, candidate: given.candidate }
-      const fiber = this.inner.serve(
-        {
-          method: "POST",
-          path,
-          headers: this.headers,
-          body: Buffer.from(JSON.stringify(body)),
-          context: Context.make(CurrentRealtimeRequest, request)
-        },
+      const { model, provider } = given.candidate.target
+      const bytes = Buffer.from(JSON.stringify(body))
+      const fiber = this.request(
+        { format: openAiRealtime, given: { body, bytes }, streams: true, via: channel, provider: provider.id, model },
         (answer) => this.answer(answer, channel, clientId)
       )
       this.running = { channel, fiber }
@@ -217,12 +284,8 @@ export class Conversation {
     const cancelled = isMadeAlready
       ? Effect.ignore(this.given.upstream.send(JSON.stringify({ type: "response.cancel", response_id: responseId })))
       : Effect.void
-    return Stream.runCollect(bytesIn(answer)).pipe(
-      Effect.flatMap((pieces) => {
-        const body = parsedJson(utf8Text(Buffer.concat(pieces)))
-        const error = isJson(body) && isJson(body.error) ? body.error : { message: "The request failed." }
-        return this.sendError(error, clientId)
-      }),
+    return errorOf(answer).pipe(
+      Effect.flatMap((error) => this.sendError(error, clientId)),
       Effect.andThen(cancelled),
       Effect.andThen(
         answer.status === 401 || isMadeAlready
@@ -292,7 +355,19 @@ export class Conversation {
         return this.pass(event)
       case "input_audio_buffer.committed": {
         const isTurn = this.turns.delete(event.item_id) && this.responds
+        this.transcriptions.committed(event.item_id, this.transcriber !== undefined)
         return Effect.andThen(this.pass(event), isTurn ? this.turnEnded : Effect.void)
+      }
+      case "input_audio_buffer.cleared":
+        this.transcriptions.cleared()
+        return this.pass(event)
+      case "conversation.item.input_audio_transcription.completed":
+      case "conversation.item.input_audio_transcription.failed": {
+        const used = event.type.endsWith(".failed") ? undefined : isJson(event.usage) ? event.usage : null
+        return Effect.andThen(
+          this.pass(event),
+          this.transcriptions.reported(event.item_id, used, spokenBytes(this.session))
+        )
       }
       default:
         return this.pass(event)
@@ -311,7 +386,9 @@ export class Conversation {
     const { changing } = this
     if (isJson(event.session)) this.session = event.session
     if (changing === undefined) return this.pass(this.shown(event))
-    this.responds = changing.change.responds ?? this.responds
+    const { responds, transcriber } = changing.change
+    this.responds = responds ?? this.responds
+    if (transcriber !== undefined) this.transcriber = transcriber ?? undefined
     return Effect.andThen(this.pass(this.shown(event)), this.changed(changing))
   }
 
@@ -351,6 +428,7 @@ export class Conversation {
     const { changing, running } = this
     return Effect.logDebug("A provider has ended a realtime session", error).pipe(
       Effect.andThen(changing === undefined ? Effect.void : this.changed(changing)),
+      Effect.andThen(this.transcriptions.end),
       Effect.andThen(running === undefined ? Effect.void : running.channel.breakOff),
       Effect.andThen(running === undefined ? Effect.void : Fiber.await(running.fiber)),
       Effect.andThen(this.socket.end(goneWrong, "The provider has ended the session."))
@@ -364,9 +442,12 @@ export class Conversation {
   }
 
   private shown(event: Json): Json {
-    const { changing, given, responds } = this
+    const { given, responds } = this
     return isJson(event.session)
-      ? { ...event, session: shownSession(event.session, given.model, changing?.change.responds ?? responds) }
+      ? {
+          ...event,
+          session: withTranscriber(shownSession(event.session, given.model, responds), this.transcriber)
+        }
       : event
   }
 
@@ -389,3 +470,12 @@ export class Conversation {
     return this.hasLeft ? Effect.void : this.socket.send(text)
   }
 }
+
+const noBody = Buffer.from("{}")
+
+/** The error of an answer that is one. */
+const errorOf = (answer: HttpServerResponse.HttpServerResponse): Effect.Effect<Json> =>
+  Effect.map(Stream.runCollect(bytesIn(answer)), (pieces) => {
+    const body = parsedJson(utf8Text(Buffer.concat(pieces)))
+    return isJson(body) && isJson(body.error) ? body.error : { message: "The request failed.", code: null }
+  })

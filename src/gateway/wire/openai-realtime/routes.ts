@@ -12,6 +12,7 @@ import { invalidMember, providerError } from "../../errors/gateway-error.ts"
 import { readErrorIn } from "../../formats/errors.ts"
 import { openAiErrors } from "../../formats/openai-chat/errors.ts"
 import { openAiRealtime } from "../../formats/openai-realtime/format.ts"
+import { liveTranscriptions } from "../../formats/openai-transcriptions/live.ts"
 import { CallPipeline } from "../../pipeline/call-pipeline.ts"
 import { statusOf } from "../../providers/http-provider.ts"
 import { type ProviderFailure } from "../../providers/provider.ts"
@@ -21,6 +22,7 @@ import { makeCallReader, methodNotServed, responseOf, vendorRoute } from "../htt
 import { makeSocketAcceptor } from "../http/web-sockets.ts"
 import { Conversation, CurrentRealtimeRequest, path } from "./conversation.ts"
 import { respondsByItself, withoutResponses } from "./session-settings.ts"
+import { transcriptionOf } from "./transcription-hold.ts"
 
 /** How long a provider may take to begin a session. */
 const patience = "10 seconds"
@@ -144,7 +146,19 @@ export const OpenAiRealtimeLayer = Layer.unwrap(
         const { candidate, created, responds, session, socket: upstream } = yield* openAny(candidates, within)
         const inner = yield* innerRequests
         const headers = headersOfSession(request.headers)
-        const own = { upstream, candidate, model, session, responds, created, newId }
+        const { id } = candidate.target.provider
+        const transcriber = (name: string) =>
+          Effect.flatMap(
+            pipeline.candidates({
+              ...call,
+              format: liveTranscriptions,
+              model: name,
+              ...transcriptionOf(name, 1),
+              isLeftOut: ({ provider }) => provider.id !== id
+            }),
+            ([first]) => (first === undefined ? Effect.fail(noModel) : Effect.succeed(first.target.model))
+          )
+        const own = { upstream, candidate, model, transcriber, session, responds, created, newId }
         return yield* accept(request, (socket) => {
           const conversation = new Conversation(own, inner, headers, socket)
           return Effect.forkIn(conversation.serveProvider, scope).pipe(
@@ -160,11 +174,11 @@ export const OpenAiRealtimeLayer = Layer.unwrap(
     const respond = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, requestId: string) {
       const current = yield* CurrentRealtimeRequest
       if (current === undefined) return yield* methodNotServed("POST", "GET")
-      const { candidate, channel } = current
-      const call = yield* readCall(openAiRealtime, { path, streams: true }, request, requestId, openAiErrors)
-      const isLeftOut = ({ model, provider }: ModelTarget) =>
-        model !== candidate.target.model || provider.id !== candidate.target.provider.id
-      return responseOf(yield* pipeline.call({ ...call, via: channel, isLeftOut, idsFor: asTheyAre }), requestId)
+      const { format, given, model, provider, streams, via } = current
+      const call = yield* readCall(format, { path, streams, given }, request, requestId, openAiErrors)
+      const isLeftOut = (target: ModelTarget) =>
+        target.provider.id !== provider || (model !== undefined && target.model !== model)
+      return responseOf(yield* pipeline.call({ ...call, via, isLeftOut, idsFor: asTheyAre }), requestId)
     })
 
     return Layer.mergeAll(

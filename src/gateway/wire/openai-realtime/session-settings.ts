@@ -1,5 +1,6 @@
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
-import { type GatewayError, invalidMember } from "../../errors/gateway-error.ts"
+import { GatewayError, invalidMember } from "../../errors/gateway-error.ts"
+import { bytesPerSecond } from "../../formats/openai-realtime/stream.ts"
 import { foreignIdIn, unknownMember } from "./client-events.ts"
 
 /** The members of a session that a client may set (OpenAI, API reference, "session.update"). */
@@ -23,6 +24,8 @@ export interface SessionChange {
   readonly session: Json
   /** Whether responses are to be made where the provider finds that a turn has ended; undefined if that stays as it is. */
   readonly responds: boolean | undefined
+  /** The model that is to transcribe what is said, as its client calls it; null for none, undefined if that stays as it is. */
+  readonly transcriber: string | null | undefined
 }
 
 const objectIn = (value: unknown): Json => (isJson(value) ? value : {})
@@ -51,6 +54,14 @@ export const respondsByItself = (session: Json): boolean => {
 export const withoutResponses = (session: Json): Json =>
   withTurns({ type: sessionType }, { ...detectionOf(session), create_response: false })
 
+/** The model that is to transcribe what is said; null for none, undefined where a client does not say it. */
+const transcriberIn = (transcription: unknown): string | null | undefined | GatewayError => {
+  if (transcription === undefined || transcription === null) return transcription
+  const { model } = objectIn(transcription)
+  const at = "session.audio.input.transcription.model"
+  return typeof model === "string" ? model : invalidMember(at, `${at}: Expected the name of a model for transcriptions`)
+}
+
 /** A change that a client asks for, or why it cannot be made. */
 export const changeOf = (asked: Json, model: string): SessionChange | GatewayError => {
   const unknown = unknownMember(asked, sessionMembers, "session") ?? foreignIdIn(asked, "session")
@@ -63,25 +74,36 @@ export const changeOf = (asked: Json, model: string): SessionChange | GatewayErr
     return invalidMember("session.type", `session.type: The gateway has sessions of the type ${sessionType} alone`)
   }
   const { transcription, turn_detection: detection } = inputOf(session)
-  if ((transcription ?? null) !== null) {
-    return invalidMember(
-      "session.audio.input.transcription",
-      "session.audio.input.transcription: The gateway does not transcribe what is said; send it to /v1/audio/transcriptions"
-    )
-  }
-  if (detection === undefined) return { session, responds: undefined }
-  if (!isJson(detection)) return { session, responds: false }
+  const transcriber = transcriberIn(transcription)
+  if (transcriber instanceof GatewayError) return transcriber
+  if (!isJson(detection)) return { session, responds: detection === null ? false : undefined, transcriber }
   if ((detection.idle_timeout_ms ?? null) !== null) {
-    return invalidMember(
-      "session.audio.input.turn_detection.idle_timeout_ms",
-      "session.audio.input.turn_detection.idle_timeout_ms: The gateway makes no responses to silence; send response.create"
-    )
+    const at = "session.audio.input.turn_detection.idle_timeout_ms"
+    return invalidMember(at, `${at}: The gateway makes no responses to silence; send response.create`)
   }
   return {
     session: withTurns(session, { ...detection, create_response: false }),
-    responds: detection.create_response !== false
+    responds: detection.create_response !== false,
+    transcriber
   }
 }
+
+/** A session whose transcriptions are made by a model, where it has any. */
+export const withTranscriber = (session: Json, model: string | undefined): Json => {
+  const { transcription } = inputOf(session)
+  return model === undefined || !isJson(transcription)
+    ? session
+    : {
+        ...session,
+        audio: {
+          ...objectIn(session.audio),
+          input: { ...inputOf(session), transcription: { ...transcription, model } }
+        }
+      }
+}
+
+/** Bytes of a second of what is said, by the format of a session's input. */
+export const spokenBytes = (session: Json): number => bytesPerSecond(inputOf(session).format)
 
 /** What responses of a session are made with. */
 export const madeWith = (session: Json): Json =>
