@@ -19,6 +19,8 @@ export interface RealtimeFaults {
   cutsAfter?: number
   /** Refuses to make responses. */
   refusesResponses?: boolean
+  /** How many pieces of audio it sends in a response, instead of two. */
+  deltas?: number
   /** Reports no transcription. */
   transcribesNothing?: boolean
   /** Waits with the end of a response until it is cancelled. */
@@ -32,6 +34,8 @@ export interface RealtimeStandIn {
   readonly events: ReadonlyArray<Json>
   readonly handshakes: ReadonlyArray<http.IncomingMessage>
   readonly open: () => number
+  /** Bytes that its clients have not taken. */
+  readonly waitingBytes: () => number
   faults: RealtimeFaults
 }
 
@@ -206,7 +210,8 @@ class Session {
     this.send("rate_limits.updated", { rate_limits: [{ name: "requests", limit: 1000, remaining: 999 }] })
     this.part("response.output_item.added", { ...at, item: { id: at.item_id, type: "message" } })
     this.part("conversation.item.added", { item: { id: at.item_id, type: "message" } })
-    for (const delta of ["It is ", "noon."]) {
+    const { deltas = 2 } = this.standIn.faults
+    for (const delta of ["It is ", "noon.", ...Array<string>(deltas).fill("")].slice(0, deltas)) {
       this.part("response.output_audio_transcript.delta", { ...at, delta })
       this.part("response.output_audio.delta", { ...at, delta: Buffer.alloc(4800, 1).toString("base64") })
     }
@@ -292,6 +297,7 @@ export const startRealtimeVendor = (key = "sk-realtime") =>
         events,
         handshakes,
         open: () => sockets.clients.size,
+        waitingBytes: () => [...sockets.clients].reduce((sum, { bufferedAmount }) => sum + bufferedAmount, 0),
         close: () => {
           for (const socket of sockets.clients) socket.terminate()
           server.close()

@@ -517,4 +517,55 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       ])
     }).pipe(Effect.scoped)
   )
+
+  it.effect("a response is made with the session that it was bounded by", () =>
+    Effect.gen(function* () {
+      const { open, vendor } = yield* setUp()
+      const socket = yield* open()
+      yield* socket.next
+      const mcp = [{ type: "mcp", server_label: "x", server_url: "https://example.com" }]
+      socket.send({ type: "response.create" })
+      socket.send({ type: "session.update", session: { tools: mcp } })
+      // A turn that ends while the change is on its way.
+      for (const message of [speech, silence]) socket.send(message)
+      yield* until(socket, "response.done")
+      assert.strictEqual((yield* until(socket, "error")).at(-1).error.code, "cost_unbounded")
+      assert.deepStrictEqual(
+        vendor.events.slice(1).map(({ type }) => type),
+        ["response.create", "session.update", "input_audio_buffer.append", "input_audio_buffer.append"]
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a response that was not asked for and has no budget is cancelled, and ends the session", () =>
+    Effect.gen(function* () {
+      const { open, service, tenantId, vendor } = yield* setUp([{ limit: 0.1 }])
+      vendor.faults = { respondsUnasked: true, holdsEnd: true, deltas: 200 }
+      const socket = yield* open()
+      yield* socket.next
+      for (const message of [speech, silence]) socket.send(message)
+      assert.strictEqual((yield* until(socket, "error")).at(-1).error.code, "request_exceeds_budget")
+      assert.strictEqual((yield* socket.closed).code, 1008)
+      yield* eventually(Effect.sync(vendor.open), (left) => left === 0)
+      assert.strictEqual(vendor.events.at(-1).type, "response.cancel")
+      assert.deepStrictEqual(yield* charges(service, tenantId), [])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a client that reads nothing holds its provider back, and what it leaves is charged", () =>
+    Effect.gen(function* () {
+      const { open, service, tenantId, vendor } = yield* setUp()
+      vendor.faults = { deltas: 3000 }
+      const socket = yield* open()
+      yield* socket.next
+      socket.send({ type: "response.create" })
+      yield* until(socket, "response.created")
+      socket.socket.pause()
+      yield* eventually(Effect.sync(vendor.waitingBytes), (bytes) => bytes > 1_000_000)
+      socket.socket.terminate()
+      yield* eventually(Effect.sync(vendor.open), (left) => left === 0)
+      const [charged] = yield* charges(service, tenantId)
+      assert.deepInclude(charged, { state: "settled", method: "provider_usage" })
+    }).pipe(Effect.scoped)
+  )
 })

@@ -152,7 +152,9 @@ export class Conversation {
         Effect.flatMap((messages) => Effect.forEach(messages, (message) => this.take(message), { discard: true })),
         Effect.forever
       )
-    )
+    ),
+    // What is sent to a client that has left would wait.
+    Effect.ensuring(Effect.sync(() => (this.hasLeft = true)))
   )
 
   /** Reads what the provider sends, until it ends the session. */
@@ -164,7 +166,6 @@ export class Conversation {
 
   /** Ends what a client left: its provider gives a response up, and says what it and the transcriptions have used. */
   readonly leave: Effect.Effect<void> = Effect.suspend(() => {
-    this.hasLeft = true
     this.waiting = undefined
     const { running, transcriptions } = this
     const work = [running?.fiber, transcriptions.fiber].filter((fiber) => fiber !== undefined)
@@ -234,14 +235,28 @@ export class Conversation {
         this.changing = { change, clientId: event.eventId, eventId, over }
         const session = withTranscriber(change.session, model)
         const sent = this.given.upstream.send(JSON.stringify({ type: "session.update", event_id: eventId, session }))
-        return Effect.andThen(Effect.ignore(sent), Deferred.await(over))
+        return this.asked.pipe(Effect.andThen(Effect.ignore(sent)), Effect.andThen(Deferred.await(over)))
       }
     })
   }
 
+  /** Waits until a response that is held for was asked for: the session is still what its cost was bounded by. */
+  private get asked(): Effect.Effect<unknown> {
+    const { running } = this
+    return running === undefined ? Effect.void : Effect.raceFirst(running.channel.answered, Fiber.await(running.fiber))
+  }
+
   private changed(changing: Changing): Effect.Effect<unknown> {
     this.changing = undefined
-    return Deferred.succeed(changing.over, undefined)
+    return Effect.andThen(Deferred.succeed(changing.over, undefined), this.next)
+  }
+
+  /** Makes the response that waits, if none is in progress. */
+  private get next(): Effect.Effect<void> {
+    const { running, waiting } = this
+    if (running !== undefined || waiting === undefined || this.hasLeft) return Effect.void
+    this.waiting = undefined
+    return this.begin(waiting)
   }
 
   /** Makes a response by a request of its own, which may be refused. */
@@ -258,7 +273,10 @@ export class Conversation {
       )
       this.running = { channel, fiber }
       this.socket.keepFor(fiber)
-      fiber.addObserver(() => (this.running = undefined))
+      fiber.addObserver(() => {
+        this.running = undefined
+        channel.close()
+      })
     })
   }
 
@@ -324,7 +342,7 @@ export class Conversation {
   }
 
   private heard(event: Json): Effect.Effect<unknown, Socket.SocketError> {
-    const { changing, running } = this
+    const { running } = this
     switch (event.type) {
       // What the gateway's account has left is none of a tenant's.
       case "rate_limits.updated":
@@ -341,10 +359,9 @@ export class Conversation {
         }
         if (running !== undefined) return this.pass(event)
         // Its provider makes a response that it was not asked for: it is charged all the same.
-        const awaited = changing === undefined ? Effect.void : Deferred.await(changing.over)
-        return awaited.pipe(
-          Effect.andThen(this.begin({ response: {} }, id)),
-          Effect.andThen(Effect.suspend(() => this.pass(event)))
+        return Effect.andThen(
+          this.begin({ response: {} }, id),
+          Effect.suspend(() => this.pass(event))
         )
       }
       case "response.done":
@@ -374,12 +391,10 @@ export class Conversation {
     }
   }
 
-  /** A turn of the user has ended, of which a response is to be made after the one in progress. */
+  /** A turn of the user has ended, of which a response is to be made after what is in progress. */
   private get turnEnded(): Effect.Effect<void> {
-    if (this.hasLeft) return Effect.void
-    if (this.running === undefined) return this.begin({ response: {} })
     this.waiting ??= { response: {} }
-    return Effect.void
+    return this.changing === undefined ? this.next : Effect.void
   }
 
   private updated(event: Json): Effect.Effect<unknown, Socket.SocketError> {
@@ -411,17 +426,13 @@ export class Conversation {
     const { id } = isJson(event.response) ? event.response : {}
     if (running === undefined || running.channel.responseId !== id) return this.pass(event)
     // What follows is sent after the response, which is charged first.
-    return running.channel.push(event).pipe(
-      Effect.andThen(running.channel.end),
-      Effect.andThen(Fiber.await(running.fiber)),
-      Effect.andThen(
-        Effect.suspend(() => {
-          const { waiting } = this
-          this.waiting = undefined
-          return waiting === undefined || this.hasLeft ? Effect.void : this.begin(waiting)
-        })
+    return running.channel
+      .push(event)
+      .pipe(
+        Effect.andThen(running.channel.end),
+        Effect.andThen(Fiber.await(running.fiber)),
+        Effect.andThen(Effect.suspend(() => this.next))
       )
-    )
   }
 
   private providerLeft(error: Socket.SocketError): Effect.Effect<void> {
@@ -438,6 +449,8 @@ export class Conversation {
   /** An event of the provider: in the stream of the response in progress, so that the order stays what it was. */
   private pass(event: Json): Effect.Effect<unknown, Socket.SocketError> {
     const { running } = this
+    // Of a response whose client has left, its end alone is read.
+    if (this.hasLeft) return Effect.void
     return running?.channel.isOpen === true ? running.channel.push(event) : this.send(JSON.stringify(event))
   }
 

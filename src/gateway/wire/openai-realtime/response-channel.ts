@@ -61,7 +61,7 @@ export class ResponseChannel implements Sender {
         headers: eventStream,
         body: { first, rest: this.next }
       })),
-      Effect.tap(() => Effect.addFinalizer(() => this.close))
+      Effect.tap(() => Effect.addFinalizer(() => Effect.sync(() => this.close())))
     )
   }
 
@@ -98,9 +98,14 @@ export class ResponseChannel implements Sender {
   }
 
   /** Events are taken no longer. */
-  private get close(): Effect.Effect<unknown> {
+  close(): void {
     this.isOpen = false
-    return Queue.shutdown(this.events)
+    Queue.shutdownUnsafe(this.events)
+  }
+
+  /** Done once the provider makes the response, or refuses to. */
+  get answered(): Effect.Effect<unknown> {
+    return Effect.exit(Deferred.await(this.begun))
   }
 
   private get next(): Bytes {
