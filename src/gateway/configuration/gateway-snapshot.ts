@@ -108,7 +108,7 @@ export const loopbackProvider = (provider: Provider): ConnectedProvider => ({
   speaks: openAiDialect,
   vendor: undefined,
   maxConcurrency: 100_000,
-  apis: openAiDialect.usualApis,
+  apis: new Set([...openAiDialect.usualApis, "realtime"]),
   mcpServers: [],
   provider
 })
@@ -154,7 +154,17 @@ const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
   maxTokensPerSecond: defaultMaxTokensPerSecond,
   maxTokensPerToolUse: defaultMaxTokensPerToolUse,
   prices: loopbackPrices,
-  capabilities: ["tools", "json-schema", "embeddings", "moderations", "rerank", "speech", "images", "transcriptions"],
+  capabilities: [
+    "tools",
+    "json-schema",
+    "embeddings",
+    "moderations",
+    "rerank",
+    "speech",
+    "images",
+    "transcriptions",
+    "realtime"
+  ],
   cached: false
 })
 

@@ -278,7 +278,7 @@ const paths: Json = {
     operationId: "responses",
     summary: "Create a response in OpenAI's format",
     description:
-      'OpenAI\'s Responses API, served by any provider of the model. Streams if `stream` is true. Tools that the provider of the model does not run are left out, and listed in the header `x-omitted-tools`; items that mean nothing to it, in `x-omitted-items`. A GET with `Upgrade: websocket` opens a WebSocket, on which each text with `"type": "response.create"` is such a request.',
+      'OpenAI\'s Responses API, served by any provider of the model. Streams if `stream` is true. Tools that the provider of the model does not run are left out, and listed in the header `x-omitted-tools`; items that mean nothing to it, in `x-omitted-items`. A GET with `Upgrade: websocket` opens a WebSocket, on which each text with `"type": "response.create"` is such a request; one at `/v1/realtime?model=…` speaks OpenAI\'s Realtime API.',
     schema: vendorObject(
       "OpenAI's request",
       { model: modelMember },

@@ -68,7 +68,7 @@ const settings = {
   "Api:WebSockets:Enabled": setting(
     flag,
     "true",
-    "Accept WebSockets, at /v1/responses; clients that are refused send requests"
+    "Accept WebSockets, at /v1/responses and /v1/realtime; clients that are refused send requests"
   ),
   "Api:WebSockets:MaxPerPrincipal": setting(integer(1, 1e6), "1000", "Open WebSockets of one principal on a replica"),
   "Api:WebSockets:MaxPerReplica": setting(integer(1, 1e6), "10000", "Open WebSockets on a replica"),

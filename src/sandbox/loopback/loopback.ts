@@ -11,6 +11,7 @@ import {
 import { isJson, type Json, listIn } from "../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { images } from "./images.ts"
+import { openEcho } from "./realtime.ts"
 import { LoopbackResponses } from "./responses.ts"
 import { transcript } from "./transcripts.ts"
 
@@ -402,6 +403,7 @@ export const makeLoopback = (random: SecureRandom.SecureRandom["Service"]): Prov
     id: loopbackId,
     send: (request) => answer(random, responses, request),
     stored: (request) => Effect.map(responses.stored(request), json),
+    open: (_, model) => openEcho(random, model, tokensOf),
     listModels: Effect.succeed([{ id: loopbackModel, ownedBy: "application-manager", createdAt: null }])
   }
 }

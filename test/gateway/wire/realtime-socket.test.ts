@@ -568,4 +568,23 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.deepInclude(charged, { state: "settled", method: "provider_usage" })
     }).pipe(Effect.scoped)
   )
+
+  it.effect("the loopback model says again what it was told, at its simulated price", () =>
+    Effect.gen(function* () {
+      const { authorization, service, tenantId } = yield* setUp()
+      const socket = yield* openSocket(service.url, authorization, "/v1/realtime?model=loopback-1")
+      const item = { type: "message", role: "user", content: [{ type: "input_text", text: "Hello there" }] }
+      socket.send({ type: "conversation.item.create", item })
+      socket.send({ type: "response.create" })
+      const events = yield* until(socket, "response.done")
+      assert.strictEqual(
+        events.flatMap(({ delta, type }) => (type === "response.output_text.delta" ? [delta] : [])).join(""),
+        "Hello there"
+      )
+      const { input_tokens: input, output_tokens: output } = events.at(-1).response.usage
+      assert.deepStrictEqual(yield* charges(service, tenantId), [
+        { amount: String(1000 * input + 2000 * output), state: "settled", method: "provider_usage" }
+      ])
+    }).pipe(Effect.scoped)
+  )
 })

@@ -19,7 +19,7 @@ import { type ProviderFailure } from "../../providers/provider.ts"
 import { bad, failure } from "../../providers/transport-failures.ts"
 import { type Candidate } from "../../routing/resolve-model.ts"
 import { makeCallReader, methodNotServed, responseOf, vendorRoute } from "../http/serve.ts"
-import { makeSocketAcceptor } from "../http/web-sockets.ts"
+import { makeSocketAcceptor, socketRefused } from "../http/web-sockets.ts"
 import { Conversation, CurrentRealtimeRequest, path } from "./conversation.ts"
 import { respondsByItself, withoutResponses } from "./session-settings.ts"
 import { transcriptionOf } from "./transcription-hold.ts"
@@ -95,6 +95,7 @@ const headersOfSession = (opening: Headers.Headers): Headers.Headers => {
 }
 
 const noModel = invalidMember("model", "model: Expected the name of a model in the query: /v1/realtime?model=…")
+const noUpgrade = socketRefused("The Realtime API is a WebSocket: send Connection: Upgrade and Upgrade: websocket.")
 const noCalls = invalidMember("call_id", "call_id: The gateway has no calls by WebRTC or SIP")
 const capabilities = ["llm:complete"] as const
 
@@ -189,7 +190,7 @@ export const OpenAiRealtimeLayer = Layer.unwrap(
         (request, requestId) =>
           request.method === "GET" && asksForWebSocket(request)
             ? authenticated(request, { capabilities, limitedBy: "rate" }, open(request, requestId))
-            : Effect.fail(methodNotServed(request.method, "GET"))
+            : Effect.fail(noUpgrade)
       ),
       vendorRoute(
         "POST",

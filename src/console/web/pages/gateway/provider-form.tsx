@@ -64,7 +64,8 @@ const targetOf = (data: FormData, dialect: Dialect) => {
 const kindsByName: ReadonlyArray<readonly [RegExp, Offered["kind"]]> = [
   [/rerank/i, "rerank"],
   [/embed/i, "embedding"],
-  [/\btts\b/i, "speech"]
+  [/\btts\b/i, "speech"],
+  [/\brealtime\b/i, "realtime"]
 ]
 const kindOf = ({ id, kind }: Listed): Offered["kind"] =>
   kind ?? kindsByName.find(([name]) => name.test(id))?.[1] ?? "chat"
