@@ -428,7 +428,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         [yield* refused("/v1/realtime?model=voice", {}), 401, "invalid_api_key"],
         [yield* refused("/v1/realtime"), 400, "invalid_request"],
         [yield* refused("/v1/realtime?model=nope"), 404, "model_not_found"],
-        [yield* refused("/v1/realtime?model=loopback-1"), 400, "model_not_supported"],
+        [yield* refused("/v1/realtime?model=whisper"), 400, "model_not_supported"],
         [yield* refused("/v1/realtime?call_id=rtc_1"), 400, "invalid_request"]
       ] as const
       for (const [{ status, text }, expected, code] of cases) {
