@@ -587,4 +587,26 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       ])
     }).pipe(Effect.scoped)
   )
+
+  it.effect("turns that are refused leave nothing behind that a later response would wait for", () =>
+    Effect.gen(function* () {
+      const { open, service, tenantId } = yield* setUp([{ limit: 0.1 }])
+      const socket = yield* open()
+      yield* socket.next
+      for (const message of [speech, silence, speech, silence]) socket.send(message)
+      yield* until(socket, "error")
+      socket.send({ type: "input_audio_buffer.clear" })
+      yield* until(socket, "input_audio_buffer.cleared")
+      let code: unknown
+      for (let asked = 0; asked < 50; asked++) {
+        socket.send({ type: "response.create", event_id: "asked" })
+        const { error } = (yield* until(socket, "error")).at(-1)
+        if (error.event_id !== "asked") continue
+        code = error.code
+        if (code === "request_exceeds_budget") break
+      }
+      assert.strictEqual(code, "request_exceeds_budget")
+      assert.deepStrictEqual(yield* charges(service, tenantId), [])
+    }).pipe(Effect.scoped)
+  )
 })

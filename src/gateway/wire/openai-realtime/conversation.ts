@@ -91,7 +91,10 @@ const isActive = invalidMember(
 /** How long a response is waited for that its client left: its last event has the usage. */
 const lastEventsPatience = "5 seconds"
 
-/** Codes of RFC 6455 §7.4.1 that a provider may end a session with and that may be sent. */
+/** How long a provider may take to change a session. */
+const confirmationPatience = "10 seconds"
+
+/** The code of RFC 6455 §7.4.1 for what went wrong here, or behind this. */
 const goneWrong = 1011
 
 /** A client of the Realtime API, and its provider: events pass, and each response is a request of its own. */
@@ -235,7 +238,11 @@ export class Conversation {
         this.changing = { change, clientId: event.eventId, eventId, over }
         const session = withTranscriber(change.session, model)
         const sent = this.given.upstream.send(JSON.stringify({ type: "session.update", event_id: eventId, session }))
-        return this.asked.pipe(Effect.andThen(Effect.ignore(sent)), Effect.andThen(Deferred.await(over)))
+        const confirmed = Effect.timeoutOrElse(Deferred.await(over), {
+          duration: confirmationPatience,
+          orElse: () => this.socket.end(goneWrong, "The provider does not confirm a change of the session.")
+        })
+        return this.asked.pipe(Effect.andThen(Effect.ignore(sent)), Effect.andThen(confirmed))
       }
     })
   }
@@ -299,6 +306,8 @@ export class Conversation {
     clientId: string | undefined
   ): Effect.Effect<void, Socket.SocketError> {
     const isMadeAlready = responseId !== undefined
+    // It would be refused as well.
+    this.waiting = undefined
     const cancelled = isMadeAlready
       ? Effect.ignore(this.given.upstream.send(JSON.stringify({ type: "response.cancel", response_id: responseId })))
       : Effect.void
@@ -354,10 +363,10 @@ export class Conversation {
       case "response.created": {
         const { id } = isJson(event.response) ? event.response : {}
         if (typeof id !== "string") return this.pass(event)
-        if (running?.channel.responseId === undefined && running !== undefined) {
-          return Effect.andThen(running.channel.begin(id), this.pass(event))
+        if (running !== undefined) {
+          const { channel } = running
+          return Effect.andThen(channel.responseId === undefined ? channel.begin(id) : Effect.void, this.pass(event))
         }
-        if (running !== undefined) return this.pass(event)
         // Its provider makes a response that it was not asked for: it is charged all the same.
         return Effect.andThen(
           this.begin({ response: {} }, id),
@@ -417,7 +426,8 @@ export class Conversation {
         this.changed(changing)
       )
     }
-    if (of !== undefined && of === running?.channel.eventId) return running.channel.refuse(event)
+    const isOfResponse = of !== undefined && of === running?.channel.eventId
+    if (isOfResponse && running.channel.responseId === undefined) return running.channel.refuse(event)
     return this.pass(event)
   }
 
