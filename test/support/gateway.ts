@@ -20,7 +20,7 @@ export const prices = {
 /** What a call of a vendor's stand-in costs at these prices. */
 export const costNanoUsd = (used.input - used.cached) * 2000 + used.cached * 500 + used.output * 10_000
 
-export const provider = (id: string, { url }: ProviderStandIn, members: object = {}) => ({
+export const provider = (id: string, { url }: Pick<ProviderStandIn, "url">, members: object = {}) => ({
   id,
   dialect: "openai",
   baseUrl: `${url}/v1`,

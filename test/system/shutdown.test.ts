@@ -7,6 +7,7 @@ import { listenTo } from "../support/event-source.ts"
 import { configure, model, provider } from "../support/gateway.ts"
 import { startProvider } from "../support/provider.ts"
 import { exchange, requestText } from "../support/raw-http.ts"
+import { startRealtimeVendor } from "../support/realtime-vendor.ts"
 import { makeResponsesVendor } from "../support/responses-vendor.ts"
 import { type ServiceProcess, startProcess, untilDatabaseGone } from "../support/service-process.ts"
 import { serviceKey } from "../support/service.ts"
@@ -224,6 +225,56 @@ layer(UsedDirectory.layer, { excludeTestServices: true, timeout: "60 seconds" })
           busy.socket.pause()
           yield* service.signal("SIGTERM")
           assert.strictEqual(yield* service.ended, 0, service.output())
+        }).pipe(Effect.scoped),
+      120_000
+    )
+
+    it.effect.runIf(isLinux)(
+      "after it has drained it ends realtime sessions, each after its response and with its transcriptions charged",
+      () =>
+        Effect.gen(function* () {
+          const directory = yield* UsedDirectory
+          const service = yield* startProcess(directory, { Api__DrainSeconds: "1", Api__ShutdownSeconds: "3600" })
+          const vendor = yield* startRealtimeVendor()
+          const prices = { inputUsdPerMTok: 1, outputUsdPerMTok: 1 }
+          yield* configure(
+            service,
+            [provider("rt", vendor, { apiKey: "sk-realtime", apis: ["realtime", "transcriptions"] })],
+            [
+              model("voice", ["rt"], { kind: "realtime", prices, contextTokens: 1000, maxOutputTokens: 100 }),
+              {
+                id: "whisper",
+                kind: "transcription",
+                prices: { inputUsdPerMTok: 0, outputUsdPerMTok: 0, audioSecondUsd: 0.0001 },
+                targets: [{ provider: "rt", model: "upstream-whisper" }]
+              }
+            ]
+          )
+          const headers = { authorization: `Bearer ${serviceKey}` }
+          const session = { type: "realtime", audio: { input: { transcription: { model: "whisper" } } } }
+          const open = openSocket(service.url, headers, "/v1/realtime?model=voice")
+          const [idle, busy] = [yield* open, yield* open]
+          for (const socket of [idle, busy]) {
+            socket.send({ type: "session.update", session })
+            socket.send({ type: "input_audio_buffer.append", audio: Buffer.alloc(48_000, 7).toString("base64") })
+            socket.send({ type: "input_audio_buffer.commit" })
+            let last = yield* socket.next
+            while (!last.type.endsWith("input_audio_transcription.completed")) last = yield* socket.next
+          }
+          vendor.faults = { holdsEnd: true }
+          busy.send({ type: "response.create" })
+          while ((yield* busy.next).type !== "response.created");
+          yield* service.signal("SIGTERM")
+          assert.strictEqual((yield* idle.closed).code, 1001)
+          assert.strictEqual(busy.socket.readyState, busy.socket.OPEN)
+          busy.send({ type: "response.cancel" })
+          let last = yield* busy.next
+          while (last.type !== "response.done") last = yield* busy.next
+          assert.strictEqual((yield* busy.closed).code, 1001)
+          assert.strictEqual(yield* service.ended, 0, service.output())
+          const again = yield* startProcess(directory, {})
+          const { body } = yield* again.call("GET", "/api/usage?limit=10")
+          assert.lengthOf(body.items, 3, JSON.stringify(body))
         }).pipe(Effect.scoped),
       120_000
     )

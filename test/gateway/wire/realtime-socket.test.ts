@@ -52,7 +52,7 @@ const setUp = Effect.fnUntraced(function* (caps: ReadonlyArray<object> = [{ limi
   const vendor = yield* startRealtimeVendor()
   yield* configure(
     service,
-    [provider("rt", vendor as never, { apiKey: "sk-realtime", apis: ["realtime", "transcriptions"] })],
+    [provider("rt", vendor, { apiKey: "sk-realtime", apis: ["realtime", "transcriptions"] })],
     [
       model("voice", ["rt"], {
         kind: "realtime",
