@@ -231,7 +231,7 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
     })
   )
 
-  it.effect("a WebSocket at another path than that of responses is 400, saying what to do instead", () =>
+  it.effect("a WebSocket at a path that has none is 400, saying what to do instead", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const lines = [
@@ -241,10 +241,10 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
         "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
         `Authorization: Bearer ${service.serviceKey}`
       ]
-      const { answers } = yield* exchange(service.url, requestText("GET", "/v1/realtime", lines))
-      const told = inDialect("/v1/realtime", answers[0]!)
+      const { answers } = yield* exchange(service.url, requestText("GET", "/v1/chat/completions", lines))
+      const told = inDialect("/v1/chat/completions", answers[0]!)
       assert.deepStrictEqual([told.status, told.shape], [400, ["invalid_request_error", "invalid_request", "upgrade"]])
-      assert.match(told.message, /at \/v1\/responses alone: POST/)
+      assert.match(told.message, /at \/v1\/responses and \/v1\/realtime alone: POST/)
     })
   )
 
