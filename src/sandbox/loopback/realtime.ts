@@ -19,7 +19,7 @@ const wordsOf = ({ content }: Json): string =>
     .map((part) => (isJson(part) && typeof part.text === "string" ? part.text : ""))
     .join("")
 
-/** A conversation that says again what it was told last. */
+/** A conversation that says again what was said last. */
 class Echo {
   private session: Json
   private readonly texts: Array<string> = []

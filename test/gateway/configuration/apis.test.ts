@@ -31,7 +31,8 @@ const document = (apis?: ReadonlyArray<ProviderApi>): CatalogueDocument => ({
 })
 
 describe("the APIs of a model", () => {
-  const all = ["chat", "completions", "embeddings", "images", "moderations", "rerank", "responses", "speech"].concat(
+  const all = ["chat", "completions", "embeddings", "images", "moderations", "realtime", "rerank", "responses"].concat(
+    "speech",
     "transcriptions"
   )
 

@@ -61,7 +61,8 @@ describe("the conventions of telemetry", () => {
         embeddings: "embeddings",
         chat: "inference",
         generate_content: "inference",
-        text_completion: "inference"
+        text_completion: "inference",
+        realtime: "inference"
       } as Record<string, string>
       assert.strictEqual(kindOf(operation), kinds[name] ?? "operation")
     }

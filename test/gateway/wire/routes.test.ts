@@ -40,7 +40,9 @@ const filesWith = (pattern: RegExp): ReadonlyArray<string> =>
 
 describe("nothing but metered calls", () => {
   it("sends a request to a provider", () => {
-    assert.deepStrictEqual(filesWith(/\.provider\.send\(/), ["gateway/routing/router.ts"])
+    assert.deepStrictEqual(filesWith(/\.provider\)?\.send\(/), ["gateway/routing/router.ts"])
+    // A session costs nothing but its responses and transcriptions, which are calls.
+    assert.deepStrictEqual(filesWith(/\.provider\.open\(/), ["gateway/wire/openai-realtime/routes.ts"])
     // Counting tokens costs nothing.
     assert.deepStrictEqual(filesWith(/\brouter\s*\.send\(/), [
       "gateway/pipeline/call-pipeline.ts",

@@ -24,7 +24,7 @@ export const makeSocketAcceptor = Effect.gen(function* () {
   const sockets = yield* OpenSockets
   const { cors, webSockets } = (yield* Settings).api
 
-  /** Why no WebSocket is opened, whoever asks for it. */
+  /** Why no WebSocket is opened for any caller. */
   const refusal = (request: HttpServerRequest.HttpServerRequest): Refusal | undefined => {
     if (!webSockets.enabled) return off
     if (shutdown.isDrainingUnsafe()) return draining

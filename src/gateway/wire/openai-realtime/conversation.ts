@@ -143,7 +143,7 @@ export class Conversation {
     respond: (answer: HttpServerResponse.HttpServerResponse) => Effect.Effect<void>
   ): Fiber.Fiber<unknown, unknown> {
     const context = Context.make(CurrentRealtimeRequest, request)
-    return this.inner.serve({ method: "POST", path, headers: this.headers, body: noBody, context }, respond)
+    return this.inner.serve({ method: "POST", path, headers: this.headers, body: emptyBody, context }, respond)
   }
 
   /** Reads what the client sends, until it leaves. */
@@ -494,7 +494,7 @@ export class Conversation {
   }
 }
 
-const noBody = Buffer.from("{}")
+const emptyBody = Buffer.from("{}")
 
 /** The error of an answer that is one. */
 const errorOf = (answer: HttpServerResponse.HttpServerResponse): Effect.Effect<Json> =>
