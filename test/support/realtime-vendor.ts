@@ -70,6 +70,7 @@ class Session {
   private cached = 0
   private active: { readonly id: string; readonly asked: Json } | undefined
   private sent = 0
+  private output: ReadonlyArray<Json> = []
   private readonly socket: WebSocket
   private readonly standIn: { faults: RealtimeFaults }
 
@@ -208,14 +209,19 @@ class Session {
     const at = { response_id: response.id, item_id: id("item"), output_index: 0, content_index: 0 }
     this.send("response.created", { response: { ...response, metadata: asked.metadata ?? null } })
     this.send("rate_limits.updated", { rate_limits: [{ name: "requests", limit: 1000, remaining: 999 }] })
-    this.part("response.output_item.added", { ...at, item: { id: at.item_id, type: "message" } })
-    this.part("conversation.item.added", { item: { id: at.item_id, type: "message" } })
+    const item = { id: at.item_id, object: "realtime.item", type: "message", role: "assistant", content: [] }
+    this.part("response.output_item.added", { ...at, item: { ...item, status: "in_progress" } })
+    this.part("conversation.item.added", { item: { ...item, status: "in_progress" } })
     const { deltas = 2 } = this.standIn.faults
     for (const delta of ["It is ", "noon.", ...Array<string>(deltas).fill("")].slice(0, deltas)) {
       this.part("response.output_audio_transcript.delta", { ...at, delta })
       this.part("response.output_audio.delta", { ...at, delta: Buffer.alloc(4800, 1).toString("base64") })
     }
-    if (this.standIn.faults.holdsEnd !== true) this.end("completed", null)
+    if (this.standIn.faults.holdsEnd === true) return
+    const content = [{ type: "output_audio", transcript: "It is noon." }]
+    this.output = [{ ...item, status: "completed", content }]
+    this.part("response.output_item.done", { ...at, item: this.output[0] })
+    this.end("completed", null)
   }
 
   private part(type: string, members: object): void {
@@ -248,8 +254,16 @@ class Session {
       output_token_details: { text_tokens: realtimeUsage.text, audio_tokens: spoken }
     }
     this.send("response.done", {
-      response: { object: "realtime.response", id: active.id, status, status_details: details, output: [], usage }
+      response: {
+        object: "realtime.response",
+        id: active.id,
+        status,
+        status_details: details,
+        output: this.output,
+        usage
+      }
     })
+    this.output = []
   }
 }
 

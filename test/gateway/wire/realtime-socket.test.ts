@@ -1,4 +1,5 @@
 import { assert, layer } from "@effect/vitest"
+import { OpenAIRealtimeWebSocket, RealtimeAgent, RealtimeSession, tool } from "@openai/agents/realtime"
 import { Effect } from "effect"
 import * as net from "node:net"
 import * as tls from "node:tls"
@@ -66,6 +67,13 @@ const setUp = Effect.fnUntraced(function* (caps: ReadonlyArray<object> = [{ limi
         kind: "transcription",
         prices: { inputUsdPerMTok: 0, outputUsdPerMTok: 0, audioSecondUsd: 0.0001 },
         targets: [{ provider: "rt", model: "upstream-whisper" }]
+      },
+      {
+        id: "hearing",
+        kind: "transcription",
+        prices: { inputUsdPerMTok: 0, outputUsdPerMTok: 0, audioSecondUsd: 0.0001 },
+        maxOutputTokens: 2000,
+        targets: [{ provider: "rt", model: "gpt-4o-mini-transcribe" }]
       },
       {
         id: "listener",
@@ -192,6 +200,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           "response.output_audio.delta",
           "response.output_audio_transcript.delta",
           "response.output_audio.delta",
+          "response.output_item.done",
           "response.done"
         ]
       )
@@ -607,6 +616,44 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       }
       assert.strictEqual(code, "request_exceeds_budget")
       assert.deepStrictEqual(yield* charges(service, tenantId), [])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("OpenAI's Agents SDK speaks, with its usual model for transcriptions and a tool of its own", () =>
+    Effect.gen(function* () {
+      const { key, service, tenantId, vendor } = yield* setUp()
+      const { history, usage } = yield* Effect.promise(async () => {
+        const time = tool({
+          name: "get_time",
+          description: "The time in a city",
+          parameters: { type: "object", properties: {}, required: [], additionalProperties: true },
+          strict: false,
+          execute: () => "noon"
+        })
+        const agent = new RealtimeAgent({ name: "Clock", instructions: "Say the time", tools: [time] })
+        const url = `${service.url.replace(/^http/, "ws")}/v1/realtime?model=voice`
+        const session = new RealtimeSession(agent, { transport: new OpenAIRealtimeWebSocket({ url }), model: "voice" })
+        await session.connect({ apiKey: key })
+        const answered = new Promise<void>((resolve, reject) => {
+          session.on("agent_end", () => resolve())
+          session.on("error", ({ error }) => reject(new Error(JSON.stringify(error))))
+        })
+        session.sendMessage("What time is it?")
+        await answered
+        session.close()
+        return session
+      })
+      assert.deepStrictEqual(
+        history.map((item) => (item.type === "message" ? item.role : item.type)),
+        ["user", "assistant"]
+      )
+      assert.strictEqual(usage.outputTokens, realtimeUsage.text + realtimeUsage.audio)
+      const { audio, tools } = vendor.events.findLast(({ session }) => session?.tools !== undefined).session
+      assert.strictEqual(audio.input.transcription.model, "gpt-4o-mini-transcribe")
+      assert.deepInclude(audio.input.turn_detection, { type: "semantic_vad", create_response: false })
+      assert.strictEqual(tools[0].name, "get_time")
+      const [charged] = yield* charges(service, tenantId)
+      assert.deepInclude(charged, { state: "settled", method: "provider_usage" })
     }).pipe(Effect.scoped)
   )
 })

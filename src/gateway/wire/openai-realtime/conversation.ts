@@ -51,8 +51,8 @@ export interface ProviderSession {
   readonly candidate: Candidate
   /** The name that the client has for the model. */
   readonly model: string
-  /** The name that the provider has for a model which is to transcribe what is said. */
-  readonly transcriber: (model: string) => Effect.Effect<string, GatewayError>
+  /** The model that is to transcribe what is said, by a name that a client has for it. */
+  readonly transcriber: (name: string) => Effect.Effect<Transcriber, GatewayError>
   /** The session as its provider described it last. */
   readonly session: Json
   /** Whether responses are to be made where the provider finds that a turn has ended. */
@@ -62,8 +62,17 @@ export interface ProviderSession {
   readonly newId: Effect.Effect<string>
 }
 
+/** A model that transcribes what is said: as the client, this service and the provider call it. */
+export interface Transcriber {
+  readonly asked: string
+  readonly served: string
+  readonly model: string
+}
+
 /** A change that the provider has not confirmed yet. */
 interface Changing {
+  /** Null where nothing is to be transcribed any more; undefined where that stays as it is. */
+  readonly transcriber: Transcriber | null | undefined
   readonly change: SessionChange
   readonly clientId: string | undefined
   readonly eventId: string
@@ -106,8 +115,7 @@ export class Conversation {
   /** What is to be made after the response in progress. */
   private waiting: Asked | undefined
   private hasLeft = false
-  /** The model that transcribes what is said, as the client calls it. */
-  private transcriber: string | undefined
+  private transcriber: Transcriber | undefined
   private readonly transcriptions: TranscriptionHold
   /** The items of turns whose end the provider has found. */
   private readonly turns = new Set<unknown>()
@@ -204,10 +212,12 @@ export class Conversation {
 
   /** Sends on what is said, once the cost of its transcription is held. */
   private say({ bytes, text }: Extract<ClientEvent, { readonly kind: "audio" }>): Effect.Effect<void> {
-    return Effect.flatMap(this.transcriptions.reserve(this.transcriber, bytes, spokenBytes(this.session)), (isHeld) =>
-      isHeld
-        ? Effect.ignore(this.given.upstream.send(text))
-        : this.socket.end(closeCodes.refused, "The transcription has no budget.")
+    return Effect.flatMap(
+      this.transcriptions.reserve(this.transcriber?.served, bytes, spokenBytes(this.session)),
+      (isHeld) =>
+        isHeld
+          ? Effect.ignore(this.given.upstream.send(text))
+          : this.socket.end(closeCodes.refused, "The transcription has no budget.")
     )
   }
 
@@ -229,14 +239,14 @@ export class Conversation {
   private change(event: Extract<ClientEvent, { readonly kind: "session" }>): Effect.Effect<void, Socket.SocketError> {
     const change = changeOf(event.session, this.given.model)
     if (change instanceof GatewayError) return this.tell(change, event.eventId)
-    const { transcriber } = change
-    const named = typeof transcriber === "string" ? this.given.transcriber(transcriber) : Effect.undefined
+    const { transcriber: name } = change
+    const named = typeof name === "string" ? this.given.transcriber(name) : Effect.succeed(name)
     return Effect.matchEffect(Effect.zip(named, this.given.newId), {
       onFailure: (unknown) => this.tell(unknown, event.eventId),
-      onSuccess: ([model, eventId]) => {
+      onSuccess: ([transcriber, eventId]) => {
         const over = Deferred.makeUnsafe<void>()
-        this.changing = { change, clientId: event.eventId, eventId, over }
-        const session = withTranscriber(change.session, model)
+        this.changing = { change, transcriber, clientId: event.eventId, eventId, over }
+        const session = withTranscriber(change.session, transcriber?.model)
         const sent = this.given.upstream.send(JSON.stringify({ type: "session.update", event_id: eventId, session }))
         const confirmed = Effect.timeoutOrElse(Deferred.await(over), {
           duration: confirmationPatience,
@@ -410,9 +420,8 @@ export class Conversation {
     const { changing } = this
     if (isJson(event.session)) this.session = event.session
     if (changing === undefined) return this.pass(this.shown(event))
-    const { responds, transcriber } = changing.change
-    this.responds = responds ?? this.responds
-    if (transcriber !== undefined) this.transcriber = transcriber ?? undefined
+    this.responds = changing.change.responds ?? this.responds
+    if (changing.transcriber !== undefined) this.transcriber = changing.transcriber ?? undefined
     return Effect.andThen(this.pass(this.shown(event)), this.changed(changing))
   }
 
@@ -469,7 +478,7 @@ export class Conversation {
     return isJson(event.session)
       ? {
           ...event,
-          session: withTranscriber(shownSession(event.session, given.model, responds), this.transcriber)
+          session: withTranscriber(shownSession(event.session, given.model, responds), this.transcriber?.asked)
         }
       : event
   }

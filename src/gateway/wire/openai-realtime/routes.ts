@@ -148,16 +148,24 @@ export const OpenAiRealtimeLayer = Layer.unwrap(
         const inner = yield* innerRequests
         const headers = headersOfSession(request.headers)
         const { id } = candidate.target.provider
-        const transcriber = (name: string) =>
+        const served = (asked: string, served: string) =>
           Effect.flatMap(
             pipeline.candidates({
               ...call,
               format: liveTranscriptions,
-              model: name,
-              ...transcriptionOf(name, 1),
+              model: served,
+              ...transcriptionOf(served, 1),
               isLeftOut: ({ provider }) => provider.id !== id
             }),
-            ([first]) => (first === undefined ? Effect.fail(noModel) : Effect.succeed(first.target.model))
+            ([first]) =>
+              first === undefined ? Effect.fail(noModel) : Effect.succeed({ asked, served, model: first.target.model })
+          )
+        // Clients know the provider's own names.
+        const transcriber = (name: string) =>
+          Effect.catchIf(
+            served(name, name),
+            ({ problem }) => problem._tag === "ModelNotFound",
+            () => served(name, `${id}/${name}`)
           )
         const own = { upstream, candidate, model, transcriber, session, responds, created, newId }
         return yield* accept(request, (socket) => {
