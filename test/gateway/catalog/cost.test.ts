@@ -175,6 +175,41 @@ describe("the catalogue", () => {
     assert.deepStrictEqual(unit("openai", "gpt-4o-mini-tts"), ["speech", 600_000_000n, 12_000_000_000n])
   })
 
+  it("has the prices of each medium and the limits of what speaks in realtime", () => {
+    const known = modelsOf("openai").filter(({ kind }) => kind === "realtime")
+    assert.includeMembers(
+      known.map(({ model }) => model),
+      [
+        "gpt-realtime",
+        "gpt-realtime-mini",
+        "gpt-realtime-1.5",
+        "gpt-realtime-2",
+        "gpt-realtime-2.1",
+        "gpt-4o-realtime-preview"
+      ]
+    )
+    for (const { contextTokens, maxOutputTokens, model, prices } of known) {
+      assert.isNotNull(contextTokens, model)
+      assert.isNotNull(maxOutputTokens, model)
+      const text = Number(prices?.inputUsdPerMTok)
+      assert.isBelow(Number(prices?.cacheReadUsdPerMTok), text, model)
+      assert.isBelow(Number(prices?.audioCacheReadUsdPerMTok), Number(prices?.audioInputUsdPerMTok), model)
+      assert.isAbove(Number(prices?.audioInputUsdPerMTok), text, model)
+      assert.isAbove(Number(prices?.audioOutputUsdPerMTok), Number(prices?.outputUsdPerMTok), model)
+      assert.isUndefined(prices?.cacheWriteUsdPerMTok, model)
+    }
+    assert.deepStrictEqual(factsOf("openai", "gpt-realtime")?.prices, {
+      inputUsdPerMTok: 4_000_000_000n,
+      cacheReadUsdPerMTok: 400_000_000n,
+      outputUsdPerMTok: 16_000_000_000n,
+      audioInputUsdPerMTok: 32_000_000_000n,
+      audioCacheReadUsdPerMTok: 400_000_000n,
+      audioOutputUsdPerMTok: 64_000_000_000n,
+      imageInputUsdPerMTok: 5_000_000_000n,
+      imageCacheReadUsdPerMTok: 500_000_000n
+    })
+  })
+
   it("joins the two prices of Google's long requests", () => {
     const joined = modelsOf("google").filter(({ prices }) => prices?.longContext !== undefined)
     assert.isNotEmpty(joined)
