@@ -1,13 +1,14 @@
-import { type Vendor, vendors } from "../../src/gateway/configuration/vendors-domain.ts"
+import { type Authorization, type Vendor, vendors } from "../../src/gateway/configuration/vendors-domain.ts"
 
-const names: Readonly<Record<string, string>> = {
+const names: Readonly<Record<Authorization, string>> = {
   key: "a key",
   none: "nothing",
   aws: "`aws`",
   entra: "`entra`",
   google: "`google`",
   "federation:anthropic": "`federation`",
-  "federation:openai": "`federation`"
+  "federation:openai": "`federation`",
+  "federation:openrouter": "`federation`"
 }
 
 const quirksOf = ({ apis, platform, reportsCost }: Vendor): string =>

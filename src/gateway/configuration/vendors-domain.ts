@@ -63,20 +63,28 @@ export const vendors: ReadonlyArray<Vendor> = [
     authorizations: ["key", "federation:anthropic"]
   },
   { id: "google", name: "Google", dialect: "gemini", baseUrl: "https://generativelanguage.googleapis.com/v1beta" },
-  { id: "x-ai", name: "xAI", dialect: "openai", baseUrl: "https://api.x.ai/v1" },
+  // docs.x.ai/developers/rest-api-reference/inference: its speech has paths of its own, its voice is billed by the minute.
+  {
+    id: "x-ai",
+    name: "xAI",
+    dialect: "openai",
+    baseUrl: "https://api.x.ai/v1",
+    apis: ["chat", "responses", "images"]
+  },
   { id: "mistral-ai", name: "Mistral", dialect: "openai", baseUrl: "https://api.mistral.ai/v1" },
   { id: "groq", name: "Groq", dialect: "openai", baseUrl: "https://api.groq.com/openai/v1" },
   { id: "cohere", name: "Cohere", dialect: "openai", baseUrl: "https://api.cohere.ai/compatibility/v1" },
   { id: "moonshot", name: "Moonshot", dialect: "openai", baseUrl: "https://api.moonshot.ai/v1" },
   { id: "cerebras", name: "Cerebras", dialect: "openai", baseUrl: "https://api.cerebras.ai/v1" },
   { id: "deepseek", name: "DeepSeek", dialect: "openai", baseUrl: "https://api.deepseek.com/v1" },
+  // By deployment: openai 6.49.0, AzureOpenAI; learn.microsoft.com/azure/foundry/openai/realtime-audio-reference.
   {
     id: "azure",
     name: "Azure OpenAI",
     dialect: "openai",
     baseUrl: "https://{resource}.openai.azure.com/openai/v1",
     platform: "azure",
-    apis: ["chat", "responses", "completions", "embeddings"],
+    apis: ["chat", "responses", "completions", "embeddings", "images", "transcriptions", "speech", "realtime"],
     authorizations: ["key", "entra"]
   },
   {
@@ -106,12 +114,14 @@ export const vendors: ReadonlyArray<Vendor> = [
   { id: "vertex", name: "Vertex AI, Gemini", dialect: "gemini", ...vertexAddresses },
   { id: "vertex-claude", name: "Vertex AI, Claude", dialect: "anthropic", ...vertexAddresses },
   { id: "vertex-models", name: "Vertex AI, other models", dialect: "openai", ...vertexAddresses },
+  // openrouter.ai/blog/insights/every-modality-one-api: its images and transcriptions have forms of their own (openrouter-stt
+  // of openrouterteam/skills); of its speech and of its Responses API, a beta, no document of the form was found.
   {
     id: "openrouter",
     name: "OpenRouter",
     dialect: "openai",
     baseUrl: "https://openrouter.ai/api/v1",
-    apis: ["chat", "completions", "embeddings"],
+    apis: ["chat", "completions", "embeddings", "rerank"],
     authorizations: ["key", "federation:openrouter"],
     reportsCost: "usage.cost"
   },
@@ -137,6 +147,7 @@ export const vendors: ReadonlyArray<Vendor> = [
     apis: ["responses"],
     reportsCost: "usage.cost.total_cost"
   },
+  // No document that lists all of its paths was found.
   {
     id: "nvidia",
     name: "NVIDIA NIM",
@@ -144,6 +155,7 @@ export const vendors: ReadonlyArray<Vendor> = [
     baseUrl: "https://integrate.api.nvidia.com/v1",
     apis: ["chat", "completions", "embeddings"]
   },
+  // docs.voyageai.com/reference.
   {
     id: "voyage",
     name: "Voyage AI",
@@ -151,6 +163,7 @@ export const vendors: ReadonlyArray<Vendor> = [
     baseUrl: "https://api.voyageai.com/v1",
     apis: ["embeddings", "rerank"]
   },
+  // No document that lists all of its paths was found.
   {
     id: "jina",
     name: "Jina AI",
@@ -166,14 +179,16 @@ export const vendors: ReadonlyArray<Vendor> = [
     apis: ["chat", "responses", "completions", "embeddings"],
     ...own
   },
+  // docs.vllm.ai/en/v0.32.0/serving/online_serving: its /v1/realtime transcribes alone.
   {
     id: "vllm",
     name: "vLLM",
     dialect: "openai",
     baseUrl: "http://localhost:8000/v1",
-    apis: ["chat", "responses", "completions", "embeddings", "rerank"],
+    apis: ["chat", "responses", "completions", "embeddings", "rerank", "transcriptions"],
     ...own
   },
+  // lmstudio.ai/docs/api/openai-api.
   {
     id: "lm-studio",
     name: "LM Studio",

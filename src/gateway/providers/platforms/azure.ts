@@ -1,8 +1,15 @@
 import { type ProviderApi } from "../../formats/domain.ts"
 import { type Platform } from "../platform.ts"
 
-/** What it serves by deployment. */
-const byDeployment: ReadonlySet<ProviderApi> = new Set(["chat", "completions", "embeddings", "speech"])
+/** What it serves by deployment (openai 6.49.0, AzureOpenAI). */
+const byDeployment: ReadonlySet<ProviderApi> = new Set([
+  "chat",
+  "completions",
+  "embeddings",
+  "speech",
+  "images",
+  "transcriptions"
+])
 
 const keyHeader = (apiKey: string) => ({ "api-key": apiKey })
 

@@ -161,7 +161,10 @@ const embedAnswer = (given: Json, format: WireFormat): Json => {
   }
 }
 
-/** The first version of Anthropic's API has a name of its own at Google; later ones keep theirs, as Anthropic's SDK sends them. */
+/**
+ * The first version of Anthropic's API has a name of its own at Google (Anthropic, "Claude on Vertex AI"); later ones keep
+ * theirs, as Anthropic's SDK sends them.
+ */
 const firstVersion = "2023-06-01"
 const firstVersionHere = "vertex-2023-10-16"
 const countModel = "count-tokens"
