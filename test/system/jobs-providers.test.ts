@@ -274,6 +274,65 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
       )
     }
 
+    for (const [width] of widths) {
+      it.effect(`a model of one's own machines is charged by the time of its GPU, at ${width} px`, () =>
+        Effect.gen(function* () {
+          const service = yield* TestService
+          const vendor = yield* startVendor
+          const window = yield* openConsole(service)
+          const { page } = window
+          yield* step(() => page.setViewportSize({ width, height: 800 }))
+          const { body: before } = yield* service.call("GET", "/api/llm/admin/config")
+          yield* window.visit("/gateway?create=new")
+          const form = page.getByRole("dialog", { name: "Add a provider" })
+          yield* step(() => form.getByLabel("Vendor").selectOption("vLLM"))
+          yield* step(() => form.getByLabel("Requests are authorized by").selectOption("An API key"))
+          yield* step(() => form.getByLabel("API key").fill(vendorKey))
+          yield* step(() => form.getByLabel("Base URL").fill(`${vendor.url}/v1`))
+          yield* step(() => form.getByLabel("Name", { exact: true }).fill("gpu"))
+          yield* step(() => form.getByRole("button", { name: "Test and list models" }).click())
+          yield* step(() => form.getByLabel("house-model", { exact: true }).check())
+          yield* step(() => form.getByLabel("calls of house-model are charged by").selectOption("by GPU time"))
+          assert.strictEqual(yield* step(() => form.getByLabel("that house-model reads").count()), 0)
+          assert.include(yield* step(() => form.innerText()), "shared by the calls that a GPU runs at once")
+          const [hour, slots] = ["Dollars for an hour of the GPU", "Calls of house-model that a GPU runs at once"]
+          yield* step(() => form.getByLabel(hour).fill("4"))
+          // Half of a price is none.
+          yield* step(() => form.getByRole("button", { name: "Add the provider" }).click())
+          assert.isTrue(yield* step(() => form.getByLabel(slots).evaluate((input) => input.matches(":invalid"))))
+          yield* step(() => form.getByLabel(slots).fill("8"))
+          const isWhole = (one: Element) => one.scrollWidth <= one.clientWidth
+          assert.isTrue(yield* step(() => form.locator(".models .choices").evaluate(isWhole)))
+          assert.deepStrictEqual(yield* violationsOf(window), [])
+          yield* step(() => form.getByRole("button", { name: "Add the provider" }).click())
+          yield* step(() => form.waitFor({ state: "detached" }))
+          const { body: document } = yield* service.call("GET", "/api/llm/admin/config")
+          const { prices } = document.models.find(({ id }: { readonly id: string }) => id === "house-model")
+          assert.deepStrictEqual(prices, { gpuHour: { usd: 4, slots: 8 } })
+          const answer = yield* service.call("POST", "/v1/chat/completions", {
+            body: { model: "house-model", messages: [{ role: "user", content: "Hello" }] }
+          })
+          assert.strictEqual(answer.status, 200, answer.text)
+          // Its tokens have no price.
+          assert.isAbove(Number(answer.headers.get("x-cost-usd")), 0)
+
+          yield* window.visit("/models?provider=gpu")
+          yield* step(() => page.getByText("$4.00 a GPU-hour, over 8 calls").waitFor())
+          yield* window.visit("/gateway")
+          const row = page.getByRole("row").filter({ hasText: vendor.url })
+          yield* step(() => row.getByRole("button", { name: "Change" }).click())
+          const change = page.getByRole("dialog", { name: "Change gpu" })
+          yield* step(() => change.getByLabel("Another API key").fill(vendorKey))
+          yield* step(() => change.getByRole("button", { name: "Test and list models" }).click())
+          yield* step(() => change.getByLabel(hour).waitFor())
+          const shown = [hour, slots].map((label) => step(() => change.getByLabel(label).inputValue()))
+          assert.deepStrictEqual(yield* Effect.all(shown), ["4", "8"])
+          yield* service.call("PUT", "/api/llm/admin/config", { body: before })
+          assertQuiet(window)
+        }).pipe(Effect.scoped)
+      )
+    }
+
     for (const [width, more] of widths) {
       it.effect(`an agent that leaks is suspended, which is undone, at ${width} px`, () =>
         Effect.gen(function* () {

@@ -70,8 +70,84 @@ const kindsByName: ReadonlyArray<readonly [RegExp, Offered["kind"]]> = [
 const kindOf = ({ id, kind }: Listed): Offered["kind"] =>
   kind ?? kindsByName.find(([name]) => name.test(id))?.[1] ?? "chat"
 
+/** The time of a GPU that a model of the configuration is charged by. */
+type GpuHour = NonNullable<NonNullable<Offered["prices"]>["gpuHour"]>
+
+/** What a model costs that the catalogue does not price: its tokens, or the time of a GPU. */
+const OwnPrice = ({ gpuHour, model }: { readonly gpuHour: GpuHour | undefined; readonly model: Listed }) => {
+  const [isByTime, setByTime] = useState(gpuHour !== undefined)
+  const { id } = model
+  return (
+    <span className="inline">
+      <select name={`kind:${id}`} aria-label={`What ${id} does`} defaultValue={kindOf(model)}>
+        <option value="chat">chat</option>
+        <option value="embedding">embedding</option>
+      </select>
+      <select
+        name={`by:${id}`}
+        aria-label={`What calls of ${id} are charged by`}
+        value={isByTime ? "time" : "tokens"}
+        onChange={(event) => setByTime(event.target.value === "time")}
+      >
+        <option value="tokens">by tokens</option>
+        <option value="time">by GPU time</option>
+      </select>
+      {isByTime ? (
+        <>
+          <input
+            key="hour"
+            name={`hour:${id}`}
+            type="number"
+            min={0}
+            step="any"
+            required
+            placeholder="$ an hour"
+            aria-label={`Dollars for an hour of the GPU that runs ${id}`}
+            defaultValue={gpuHour?.usd}
+          />
+          <input
+            key="slots"
+            name={`slots:${id}`}
+            type="number"
+            min={1}
+            max={100_000}
+            step={1}
+            required
+            placeholder="calls"
+            aria-label={`Calls of ${id} that a GPU runs at once`}
+            defaultValue={gpuHour?.slots}
+          />
+        </>
+      ) : (
+        <>
+          <input
+            key="input"
+            name={`input:${id}`}
+            type="number"
+            min={0}
+            step="any"
+            placeholder="$ in"
+            aria-label={`Dollars for a million tokens that ${id} reads`}
+          />
+          <input
+            key="output"
+            name={`output:${id}`}
+            type="number"
+            min={0}
+            step="any"
+            placeholder="$ out"
+            aria-label={`Dollars for a million tokens that ${id} writes`}
+          />
+        </>
+      )}
+    </span>
+  )
+}
+
 interface Choosing {
   readonly chosen: ReadonlySet<string>
+  /** The time of GPUs that models are charged by, by their names. */
+  readonly gpuHours: ReadonlyMap<string, GpuHour>
   /** Whether the models that the catalogue prices are served all. */
   readonly isOpen: boolean
   readonly listed: ReadonlyArray<Listed>
@@ -80,7 +156,7 @@ interface Choosing {
 }
 
 /** Chooses models of those that a provider lists, with what they cost. */
-const Models = ({ chosen, isOpen, listed, onChoose, onOpen }: Choosing) => {
+const Models = ({ chosen, gpuHours, isOpen, listed, onChoose, onOpen }: Choosing) => {
   const [filter, setFilter] = useState("")
   const priced = listed.filter(({ prices }) => prices !== null)
   const shown = listed.filter(({ id }) => id.toLowerCase().includes(filter.trim().toLowerCase()))
@@ -154,28 +230,7 @@ const Models = ({ chosen, isOpen, listed, onChoose, onOpen }: Choosing) => {
                   {outputPrice(prices) === null ? "" : ` in, ${outputPrice(prices)} out`}
                 </small>
               ) : isOn ? (
-                <span className="inline">
-                  <select name={`kind:${id}`} aria-label={`What ${id} does`} defaultValue={kindOf(model)}>
-                    <option value="chat">chat</option>
-                    <option value="embedding">embedding</option>
-                  </select>
-                  <input
-                    name={`input:${id}`}
-                    type="number"
-                    min={0}
-                    step="any"
-                    placeholder="$ in"
-                    aria-label={`Dollars for a million tokens that ${id} reads`}
-                  />
-                  <input
-                    name={`output:${id}`}
-                    type="number"
-                    min={0}
-                    step="any"
-                    placeholder="$ out"
-                    aria-label={`Dollars for a million tokens that ${id} writes`}
-                  />
-                </span>
+                <OwnPrice gpuHour={gpuHours.get(id)} model={model} />
               ) : (
                 <Soft>price unknown</Soft>
               )}
@@ -185,7 +240,9 @@ const Models = ({ chosen, isOpen, listed, onChoose, onOpen }: Choosing) => {
       </div>
       <small>
         Prices are of a million tokens, in US dollars. A model without a price is refused where a cap in dollars
-        applies.
+        applies. By GPU time, tokens cost nothing: a call costs its part of an hour, shared by the calls that a GPU runs
+        at once. At 4 dollars and 8 calls, a minute of a call costs 0.83 cents. Until it ends, a call holds the time
+        limit of calls.
       </small>
     </fieldset>
   )
@@ -203,7 +260,10 @@ const offeredIn = (
     .map((model) => {
       const { id } = model
       const kind = (textOf(data, `kind:${id}`) as Offered["kind"] | undefined) ?? kindOf(model)
-      const input = textOf(data, `input:${id}`)
+      const [input, hour, slots] = ["input", "hour", "slots"].map((name) => textOf(data, `${name}:${id}`))
+      if (hour !== undefined && slots !== undefined) {
+        return { id, kind, prices: { gpuHour: { usd: Number(hour), slots: Number(slots) } } }
+      }
       const output = textOf(data, `output:${id}`)
       if (input === undefined) return { id, kind }
       const prices = {
@@ -275,6 +335,9 @@ const ProviderForm = ({ document, of }: OfForm) => {
       new Set(
         (document.models ?? []).flatMap((model) => (of !== undefined && isOffered(model, of.id) ? [model.id] : []))
       )
+  )
+  const gpuHours = new Map(
+    (document.models ?? []).flatMap(({ id, prices }) => (prices?.gpuHour ? [[id, prices.gpuHour] as const] : []))
   )
   const dialect = dialectOf(choice)
   const preset = presetOf(choice)
@@ -458,6 +521,7 @@ const ProviderForm = ({ document, of }: OfForm) => {
       {listed && (
         <Models
           chosen={chosen}
+          gpuHours={gpuHours}
           isOpen={isOpen && listed.some(({ prices }) => prices !== null)}
           listed={listed}
           onOpen={setOpen}
