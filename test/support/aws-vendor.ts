@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto"
 import { type ServerResponse } from "node:http"
 import { crc32 } from "node:zlib"
 import { type AwsRefusal, type KnownKeys, signatureFault } from "./aws-rules.ts"
-import { type Answerer, json, type ReceivedRequest, startProvider } from "./provider.ts"
+import { type Answerer, json, keptResponse, type ReceivedRequest, startProvider } from "./provider.ts"
 import { anthropicVendor, openAiVendor } from "./vendors.ts"
 
 type Response = ServerResponse
@@ -197,21 +197,6 @@ const container = ({ headers }: ReceivedRequest, response: Response, state: AwsS
     : json(response, 401, { code: "AccessDenied", message: "The token is another one" })
 }
 
-/** A response whose text is kept. */
-const kept = () => {
-  const made = { status: 0, headers: {}, text: "" }
-  const response = {
-    writeHead: (status: number, headers: object) => {
-      made.status = status
-      made.headers = headers
-      return response
-    },
-    write: (text: string) => (made.text += text),
-    end: (text = "") => (made.text += text)
-  }
-  return { made, response: response as unknown as Response }
-}
-
 const stream = (response: Response, state: AwsState, events: string) => {
   const frames = events
     .split("\n\n")
@@ -240,7 +225,7 @@ const invoke = (
   if (body.model !== undefined || body.stream !== undefined) {
     return invalid("#: extraneous key [model] is not permitted, please reformat your input and try again.")
   }
-  const { made, response: keeping } = kept()
+  const { made, response: keeping } = keptResponse()
   anthropicVendor(
     {
       ...request,

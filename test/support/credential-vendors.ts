@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import * as jose from "jose"
 import { type CredentialAddresses } from "../../src/gateway/credentials/vendor-exchange.ts"
 import { type Answerer, json, type ProviderStandIn, type ReceivedRequest, startProvider } from "./provider.ts"
-import { openAiVendor } from "./vendors.ts"
+import { anthropicVendor, openAiVendor } from "./vendors.ts"
 
 /** Tokens that the stand-ins issued, and whether they take them. */
 export interface IssuedTokens {
@@ -68,7 +68,7 @@ const isTaken = (tokens: IssuedTokens, { headers }: ReceivedRequest) =>
 const form = (body: unknown) => Object.fromEntries(new URLSearchParams(typeof body === "string" ? body : ""))
 
 /**
- * OpenAI's, Anthropic's and Microsoft's token services, a machine's metadata service, and OpenAI's API behind them; each checks
+ * OpenAI's, Anthropic's and Microsoft's token services, a machine's metadata service, and OpenAI's and Anthropic's APIs behind them; each checks
  * what the vendor checks. `trust` says which issuer they know, by the vendor of the request.
  */
 export const startCredentialVendors = Effect.fnUntraced(function* (trust: (vendor: string) => Trust) {
@@ -130,7 +130,8 @@ export const startCredentialVendors = Effect.fnUntraced(function* (trust: (vendo
       const message = `Incorrect token: ${headers.authorization}`
       return json(response, 401, { error: { message, type: "invalid_request_error", code: "invalid_api_key" } })
     }
-    openAiVendor(request, response)
+    const vendor = path.endsWith("/messages") ? anthropicVendor : openAiVendor
+    vendor(request, response)
   }
   const standIn = yield* startProvider(answer)
   return { standIn, tokens }

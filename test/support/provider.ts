@@ -76,6 +76,38 @@ export const sse = (response: http.ServerResponse, events: ReadonlyArray<unknown
   for (const event of events) response.write(typeof event === "string" ? event : `data: ${JSON.stringify(event)}\n\n`)
 }
 
+/** A response whose text is kept. */
+export const keptResponse = () => {
+  const made = { status: 0, headers: {}, text: "" }
+  const response = {
+    writeHead: (status: number, headers: object) => {
+      made.status = status
+      made.headers = headers
+      return response
+    },
+    write: (text: string) => (made.text += text),
+    end: (text = "") => (made.text += text)
+  }
+  return { made, response: response as unknown as http.ServerResponse }
+}
+
+/** Has a stand-in hold its answers in events half-way, once it has accepted their requests, until they are released. */
+export const holdStreams = (standIn: ProviderStandIn) => {
+  const { promise: began, resolve: begin } = Promise.withResolvers<void>()
+  const { promise: isOver, resolve: release } = Promise.withResolvers<void>()
+  const { answer } = standIn
+  standIn.answer = (request, response) => {
+    if (request.body?.stream !== true) return answer(request, response)
+    const { made, response: keeping } = keptResponse()
+    answer(request, keeping)
+    const half = made.text.indexOf("\n\n", made.text.length / 2) + 2
+    response.writeHead(made.status, made.headers).write(made.text.slice(0, half))
+    begin()
+    void isOver.then(() => response.end(made.text.slice(half)))
+  }
+  return { began, release }
+}
+
 export const startProvider = (answer: Answerer) =>
   Effect.acquireRelease(
     Effect.promise(async () => {

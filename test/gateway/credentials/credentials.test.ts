@@ -3,9 +3,10 @@ import { Effect, Fiber, Layer } from "effect"
 import OpenAI from "openai"
 import { CredentialAddresses } from "../../../src/gateway/credentials/vendor-exchange.ts"
 import { startCredentialVendors, withCredentialVendors } from "../../support/credential-vendors.ts"
-import { ask, configure, model, provider, spender } from "../../support/gateway.ts"
-import { type ProviderStandIn } from "../../support/provider.ts"
+import { ask, configure, model, provider, readAll, spender } from "../../support/gateway.ts"
+import { holdStreams, type ProviderStandIn } from "../../support/provider.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
+import { said } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
 
 let current: ProviderStandIn | undefined
@@ -36,7 +37,7 @@ const audiences: Readonly<Record<string, string>> = {
   entra: "api://AzureADTokenExchange"
 }
 
-const setting = (credential: object) =>
+const setting = (credential: object, membersOf: (standIn: ProviderStandIn) => object = () => ({})) =>
   Effect.gen(function* () {
     const service = yield* TestService
     const { body } = yield* service.call("GET", "/workload/.well-known/openid-configuration", { key: null })
@@ -49,11 +50,14 @@ const setting = (credential: object) =>
     current = vendors.standIn
     // Another credential first, so that nothing is held of an earlier test.
     yield* configure(service, [], [])
-    yield* configure(service, [provider("oa", vendors.standIn, { credential })], [model("gpt", ["oa"])])
+    const members = { credential, ...membersOf(vendors.standIn) }
+    yield* configure(service, [provider("oa", vendors.standIn, members)], [model("gpt", ["oa"])])
     const { key } = yield* spender(service, [{ limit: 1 }])
     const calls = () => vendors.standIn.requests.filter(({ path }) => path.endsWith("/chat/completions"))
     return { ...vendors, calls, key, service }
   })
+
+const asAnthropic = ({ url }: ProviderStandIn) => ({ dialect: "anthropic", baseUrl: url })
 
 const healthOf = (service: TestService["Service"]) =>
   Effect.map(service.call("GET", "/api/llm/health"), ({ body, text }) => {
@@ -82,13 +86,7 @@ layer(serviceWithVendors, { excludeTestServices: true, timeout: "60 seconds" })(
 
   it.effect("are sent to Anthropic with its beta beside those of the caller", () =>
     Effect.gen(function* () {
-      const { service, standIn, tokens } = yield* setting(anthropic)
-      yield* configure(
-        service,
-        [provider("oa", standIn, { dialect: "anthropic", baseUrl: standIn.url, credential: anthropic })],
-        [model("gpt", ["oa"])]
-      )
-      const { key } = yield* spender(service, [])
+      const { key, service, standIn, tokens } = yield* setting(anthropic, asAnthropic)
       const answer = standIn.answer
       standIn.answer = (request, response) => {
         if (!request.path.endsWith("/messages")) return answer(request, response)
@@ -207,6 +205,48 @@ layer(serviceWithVendors, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.strictEqual((yield* Fiber.join(waiting)).status, 200)
       assert.lengthOf(calls(), 1)
     }).pipe(Effect.scoped)
+  )
+
+  it.effect("end while an answer is on its way: it is read to its end, and the next calls have one other", () =>
+    Effect.gen(function* () {
+      const identities = [
+        [{ ...entra, secret: "a-secret-of-entra" }],
+        [{ ...entra, assertion: "issuer" }],
+        [openAi],
+        [anthropic, asAnthropic]
+      ] as const
+      yield* Effect.forEach(identities, ([credential, members]) =>
+        Effect.gen(function* () {
+          const { key, service, standIn, tokens } = yield* setting(credential, members)
+          const { began, release } = holdStreams(standIn)
+          tokens.lifetime = 1
+          const messages = [{ role: "user", content: "What time is it?" }]
+          const streamed = yield* Effect.forkScoped(
+            readAll(service, key, "/v1/chat/completions", { model: "gpt", messages, stream: true })
+          )
+          yield* Effect.promise(() => began)
+          tokens.lifetime = 3600
+          const [first = ""] = tokens.taken
+          const before = yield* eventually(ask(service, key), () => tokens.issued > 1)
+          assert.strictEqual(before.status, 200, before.text)
+          tokens.taken.delete(first)
+          const next = Array.from({ length: 3 }, () => ask(service, key))
+          for (const { status, text } of yield* Effect.all(next, { concurrency: 3 })) {
+            assert.strictEqual(status, 200, text)
+          }
+          assert.strictEqual(tokens.issued, 2)
+          const calls = standIn.requests.filter(({ body }) => body?.messages !== undefined)
+          assert.strictEqual(calls[0]?.headers.authorization, `Bearer ${first}`)
+          for (const { headers } of calls.slice(-3)) assert.notStrictEqual(headers.authorization, `Bearer ${first}`)
+          release()
+          const { status, text } = yield* Fiber.join(streamed)
+          assert.strictEqual(status, 200, text)
+          assert.strictEqual(Array.from(text.matchAll(/"content":"([^"]*)"/g), ([, piece]) => piece).join(""), said)
+          assert.include(text, "[DONE]")
+          assert.notInclude(text, "error")
+        }).pipe(Effect.scoped)
+      )
+    })
   )
 
   it.effect("go to the vendor's own hosts alone, and only operators configure them", () =>

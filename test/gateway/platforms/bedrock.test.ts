@@ -1,14 +1,15 @@
 import Anthropic from "@anthropic-ai/sdk"
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Fiber, Layer } from "effect"
 import * as jose from "jose"
 import { CredentialAddresses } from "../../../src/gateway/credentials/vendor-exchange.ts"
-import { bearerKey, role, environmentKeys, exceptionFrame, startAws } from "../../support/aws-vendor.ts"
+import { bearerKey, environmentKeys, exceptionFrame, externalId, role, startAws } from "../../support/aws-vendor.ts"
 import { withCredentialVendors } from "../../support/credential-vendors.ts"
 import { asks, configure, costNanoUsd, model, readAll, spender } from "../../support/gateway.ts"
-import { type ProviderStandIn } from "../../support/provider.ts"
+import { holdStreams, type ProviderStandIn } from "../../support/provider.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 import { said } from "../../support/vendors.ts"
+import { eventually } from "../../support/waiting.ts"
 
 let current: ProviderStandIn | undefined
 
@@ -205,6 +206,48 @@ layer(serviceWithAws, { excludeTestServices: true, timeout: "60 seconds" })("Bed
       assert.strictEqual(state.issued, 1)
       assert.lengthOf(calls(), 2)
     }).pipe(Effect.scoped)
+  )
+
+  it.effect(
+    "goes on with an answer whose keys end meanwhile, signed and of a session; the next calls have others",
+    () =>
+      Effect.gen(function* () {
+        const identities = [
+          [native, containerKeys],
+          [{ ...native, credential: { ...aws, roleArn: role, assertion: "issuer" } }, {}],
+          [{ ...openAi, credential: { ...aws, roleArn: role, externalId } }, staticKeys]
+        ] as const
+        yield* Effect.forEach(identities, ([members, environment]) =>
+          Effect.gen(function* () {
+            const { calls, key, service, standIn, state } = yield* setting(members, environment)
+            const { began, release } = holdStreams(standIn)
+            state.lifetime = 3
+            const streamed = yield* Effect.forkScoped(
+              readAll(service, key, "/v1/chat/completions", { ...chat, messages: question, stream: true })
+            )
+            yield* Effect.promise(() => began)
+            state.lifetime = 3600
+            const [first] = [...state.keys.values()].slice(-1)
+            const ask = asks(service, key, "/v1/messages", message)
+            const before = yield* eventually(ask, () => state.issued > 1)
+            assert.strictEqual(before.status, 200, before.text)
+            if (first !== undefined) state.keys.set(first.accessKeyId, { ...first, expiresAt: Date.now() })
+            for (const { status, text } of yield* Effect.all([ask, ask, ask], { concurrency: 3 })) {
+              assert.strictEqual(status, 200, text)
+            }
+            assert.strictEqual(state.issued, 2)
+            const sessions = calls().map(({ headers }) => headers["x-amz-security-token"])
+            assert.strictEqual(sessions[0], first?.sessionToken)
+            for (const session of sessions.slice(-3)) assert.notStrictEqual(session, first?.sessionToken)
+            release()
+            const { status, text } = yield* Fiber.join(streamed)
+            assert.strictEqual(status, 200, text)
+            assert.strictEqual(Array.from(text.matchAll(/"content":"([^"]*)"/g), ([, piece]) => piece).join(""), said)
+            assert.include(text, "[DONE]")
+            assert.notInclude(text, "error")
+          }).pipe(Effect.scoped)
+        )
+      })
   )
 
   it.effect("is not asked again where it denies access, and neither callers nor operators read a secret", () =>

@@ -306,6 +306,33 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
+  it.effect("an agent's token that expires ends its sockets at the next message, with an error and 1008", () =>
+    Effect.gen(function* () {
+      const { service, tenantId } = yield* setUp()
+      const agent = yield* service.call("POST", "/api/agents", {
+        body: { name: "voice", scopeCeiling: ["llm:complete"], tenantId }
+      })
+      const issued = yield* service.call("POST", `/api/agents/${agent.body.id}/credentials`, {
+        body: { ttlSeconds: 5 }
+      })
+      assert.strictEqual(issued.status, 201, issued.text)
+      const authorization = { authorization: `Bearer ${issued.body.accessToken}` }
+      const socket = yield* openSocket(service.url, authorization)
+      assert.strictEqual(
+        (yield* socket.turn(create({ model: "native", input: "One" }))).at(-1).type,
+        "response.completed"
+      )
+      yield* eventually(
+        service.call("GET", "/api/auth/me", { key: null, headers: authorization }),
+        ({ status }) => status === 401
+      )
+      const [error] = yield* socket.turn(create({ model: "native", input: "Two" }))
+      assert.deepStrictEqual([error.status, error.error.type], [401, "authentication_error"])
+      assert.strictEqual((yield* socket.closed).code, 1008)
+      assert.lengthOf(yield* charges(service, tenantId), 1)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("is refused with 401 where no credential is accepted, and else with 426", () =>
     Effect.gen(function* () {
       const { authorization, service } = yield* setUp()
