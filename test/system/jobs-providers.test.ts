@@ -27,6 +27,9 @@ const violationsOf = ({ page }: Window) =>
     })
   })
 
+/** Whether what is in an element is not wider than it. */
+const isWhole = (one: Element) => one.scrollWidth <= one.clientWidth
+
 const vendorKey = "sk-of-the-vendor-0123456789"
 
 /** A vendor's service: it lists a model that the catalogue knows and one of its own, and answers calls. */
@@ -301,7 +304,6 @@ describe.skipIf(executablePath === undefined)("jobs with providers and in the fr
           yield* step(() => form.getByRole("button", { name: "Add the provider" }).click())
           assert.isTrue(yield* step(() => form.getByLabel(slots).evaluate((input) => input.matches(":invalid"))))
           yield* step(() => form.getByLabel(slots).fill("8"))
-          const isWhole = (one: Element) => one.scrollWidth <= one.clientWidth
           assert.isTrue(yield* step(() => form.locator(".models .choices").evaluate(isWhole)))
           assert.deepStrictEqual(yield* violationsOf(window), [])
           yield* step(() => form.getByRole("button", { name: "Add the provider" }).click())
