@@ -14,7 +14,9 @@ BEGIN
     SELECT a.id, a.tenant_id, (row_number() OVER (ORDER BY a.name, t.slug) - 1)::integer AS place, count(*) OVER () AS of
     FROM agents a JOIN tenants t ON t.id = a.tenant_id WHERE a.description = 'Generated'
   ), model AS MATERIALIZED (
-    SELECT * FROM (VALUES (0, 'gpt-5', 'openai', 1250000000, 10000000000), (1, 'gpt-5-mini', 'openai', 250000000, 2000000000),
+    SELECT m.*, jsonb_build_object('input', m.input::text, 'cacheRead', (m.input / 10)::text, 'cacheWrite', m.input::text,
+        'cacheWrite1h', m.input::text, 'output', m.output::text, 'reasoning', m.output::text) AS rates
+    FROM (VALUES (0, 'gpt-5', 'openai', 1250000000, 10000000000), (1, 'gpt-5-mini', 'openai', 250000000, 2000000000),
       (2, 'claude-opus-4-5', 'anthropic', 5000000000, 25000000000), (3, 'claude-sonnet-4-5', 'anthropic', 3000000000, 15000000000),
       (4, 'claude-haiku-4-5', 'anthropic', 1000000000, 5000000000), (5, 'gemini-2.5-pro', 'google', 1250000000, 10000000000),
       (6, 'llama-3.3-70b', 'vllm', 200000000, 600000000)) AS m(place, name, provider, input, output)
@@ -24,7 +26,7 @@ BEGIN
       sqrt(-2 * ln(1 - random())) * cos(2 * pi() * random()) AS size, sqrt(-2 * ln(1 - random())) * cos(2 * pi() * random()) AS answer
     FROM generate_series(1, calls) g
   ), placed AS MATERIALIZED (
-    SELECT d.*, a.id AS agent_id, a.tenant_id, a.place, m.name AS model, m.provider, m.input, m.output,
+    SELECT d.*, a.id AS agent_id, a.tenant_id, a.place, m.name AS model, m.provider, m.input, m.output, m.rates,
       date_trunc('milliseconds', opens + make_interval(secs => 3600 * (h.hour + d.of_rest))) AS at
     FROM drawn d
     JOIN agent a ON a.place = floor(d.of_agents * a.of)::integer
@@ -39,7 +41,7 @@ BEGIN
   ), used AS (
     INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, occurred_at, batch, cost, saved, input_tokens,
       output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, latency_ms, upstream_latency_ms, status,
-      error, method, created_by, user_id, task_type, operation, dialect, model, provider)
+      error, method, created_by, user_id, task_type, operation, dialect, model, provider, rates)
     SELECT s.tenant_id, new_id(), new_id(), s.agent_id, s.at, written_by,
       ceil((s.input_tokens - c.cached) * s.input / 1e6)::bigint + ceil(c.cached * (s.input / 10) / 1e6)::bigint
         + ceil(s.output_tokens * s.output / 1e6)::bigint,
@@ -54,7 +56,7 @@ BEGIN
       CASE WHEN s.of_ends < 0.02 THEN 'estimated' WHEN s.of_ends < 0.027 THEN 'aborted' ELSE 'provider_usage' END,
       'agent', 'user-' || floor(power(s.of_users, 2) * 300),
       (ARRAY['research', 'triage', 'extraction', 'review', 'summarize', 'translate'])[1 + s.place % 6], 'chat', 'openai-chat',
-      s.model, s.provider
+      s.model, s.provider, s.rates
     FROM sized s CROSS JOIN LATERAL (
       SELECT CASE WHEN s.of_models > 0.6 THEN (s.input_tokens * 0.6)::bigint ELSE 0 END AS cached) c
     ORDER BY s.at

@@ -78,6 +78,19 @@ const checkFigures = Effect.fnUntraced(function* (service: ServiceProcess) {
   const days = new Set(anomalies.map(({ start }: { readonly start: string }) => start.slice(0, 10)))
   assert.isAbove(days.size, 1, "anomalies over the history")
 
+  // Bills agree but for what is explained, one finding, and the days that are not settled.
+  const from = new Date(Date.now() - 40 * 86_400_000).toISOString()
+  const bills = yield* read(`/api/insights/reconciliation?limit=200&from=${from}`)
+  assert.deepStrictEqual(
+    [...new Set(bills.items.map(({ provider }: { readonly provider: string }) => provider))].toSorted(),
+    ["anthropic", "openai"]
+  )
+  const why = bills.items.flatMap(({ explanations }: { readonly explanations: ReadonlyArray<{ kind: string }> }) =>
+    explanations.map(({ kind }) => kind)
+  )
+  assert.sameMembers([...new Set(why)], ["discount", "estimated", "late", "other-clients", "price"])
+  assert.strictEqual(bills.totals.findings, 1)
+
   const { items: held } = yield* read("/api/budgets/approvals")
   assert.lengthOf(held, 1)
   const { caps: waitedFor, reservation } = held[0]

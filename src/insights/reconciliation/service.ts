@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { type AuditDraft } from "../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
-import { BillFailure, dayMillis, dayOf } from "../../gateway/bills/domain.ts"
+import { type BilledLine, BillFailure, dayMillis, dayOf } from "../../gateway/bills/domain.ts"
 import { ProviderBills } from "../../gateway/bills/service.ts"
 import { type ConfiguredBilling, type ConfiguredProvider } from "../../gateway/configuration/configuration-domain.ts"
 import { GatewayConfiguration } from "../../gateway/configuration/service.ts"
@@ -30,6 +30,9 @@ const contributors = 5
 
 /** For how many days a batch may run until it is charged. */
 const batchDays = 2
+
+/** What was charged for a day, as it is compared with a bill. */
+export type ChargedLine = StoredLine
 
 /** A provider that is asked what it billed. */
 interface Billed {
@@ -249,6 +252,21 @@ export class Reconciliations extends Context.Service<Reconciliations>()("app/ins
         if (id !== undefined && of.length === 0) return yield* new NoBilling({})
         yield* readAll(of, true)
         return { providers: yield* statesOf(of) }
+      }),
+
+      /** Keeps a bill of a provider for days that are over, as `billOf` makes it of what was charged: for demonstrations. */
+      keep: Effect.fn("Reconciliations.keep")(function* (
+        provider: string,
+        range: { readonly from: number; readonly to: number },
+        billOf: (charged: ReadonlyArray<ChargedLine>) => ReadonlyArray<BilledLine>
+      ) {
+        const days = daysOf(range)
+        const change = Effect.gen(function* () {
+          yield* repository.replace(provider, days, [])
+          yield* repository.replace(provider, days, billOf(yield* repository.lines(days, provider)))
+          return { value: undefined, entries: yield* findings(days, provider) }
+        })
+        yield* change.pipe(audit.change, asSystem)
       }),
 
       /** What providers say of the days of a range, each provider by itself; none without a bill. */

@@ -1,10 +1,13 @@
 import { Context, DateTime, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, HttpClientResponse } from "effect/http"
+import { dayMillis } from "../../gateway/bills/domain.ts"
 import { Anomalies } from "../../insights/anomalies/service.ts"
+import { Reconciliations } from "../../insights/reconciliation/service.ts"
 import { OwnerLayer } from "../../platform/database/connection.ts"
 import { Unusable } from "../../platform/runtime/unusable.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Generation } from "../generation/generation.ts"
+import { billedDays, billOf } from "./provider-bills.ts"
 import { demoDirectory } from "./settings.ts"
 
 const rows = 24_000
@@ -272,6 +275,11 @@ export const makeDemo = Effect.fnUntraced(function* (url: string, key: Option.Op
   yield* say(`Making demo data: ${rows} calls in ${days} days …`)
   yield* generation.run(rows, days)
   yield* makeThings(url, key.value, generation.count(days)).pipe(Effect.provide(FetchHttpClient.layer))
+  const { keep } = yield* Reconciliations
+  const today = Math.floor((yield* DateTime.now).epochMilliseconds / dayMillis) * dayMillis
+  for (const provider of ["openai", "anthropic"] as const) {
+    yield* keep(provider, { from: today - billedDays * dayMillis, to: today }, billOf(provider, today))
+  }
   const { detectSince } = yield* Anomalies
   yield* detectSince(DateTime.subtract(yield* DateTime.now, { days }))
   yield* say("The demo is ready; npm run demo:purge removes it.")
