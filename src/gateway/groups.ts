@@ -1,6 +1,6 @@
 import { BrokenBoundsApi } from "./broken-bounds/api.ts"
 import { LlmAdminApi } from "./configuration/api.ts"
-import { WorkloadApi } from "./credentials/api.ts"
+import { WorkloadApi } from "./credentials/issuer/api.ts"
 import { TranscriptsApi } from "./transcripts/api.ts"
 import { LlmApi, LlmCallsApi } from "./wire/native/api.ts"
 

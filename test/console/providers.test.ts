@@ -7,7 +7,7 @@ import { freeId, withoutProvider, withProvider } from "../../src/console/web/pag
 import { GatewayDocument } from "../../src/gateway/configuration/configuration-domain.ts"
 import { faultsIn } from "../../src/gateway/configuration/validate.ts"
 import { hasOwnHost, vendorAt } from "../../src/gateway/configuration/vendors-domain.ts"
-import { otherThanHosts } from "../../src/gateway/credentials/vendor-hosts.ts"
+import { otherThanHosts } from "../../src/gateway/credentials/registry/vendor-hosts.ts"
 
 const openai = { id: "openai", dialect: "openai", baseUrl: "https://api.openai.com/v1" } as const
 const local = { id: "local", dialect: "openai", baseUrl: "http://127.0.0.1:8000/v1" } as const

@@ -1,5 +1,5 @@
 import { Context, Effect, Layer, Redacted } from "effect"
-import { Credentials } from "../credentials/service.ts"
+import { Credentials } from "../credentials/registry/service.ts"
 import { type Dialect, type ProviderApi } from "../formats/domain.ts"
 import { dialects, spoken } from "../formats/registry/formats.ts"
 import { ProviderClients } from "../providers/clients.ts"

@@ -9,8 +9,8 @@ import { type Fault } from "../../kernel/problems/problem.ts"
 import { type PayloadTooLarge, ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Notifications } from "../../platform/database/notifications.ts"
 import { type CatalogueDocument } from "../catalog/catalogue-domain.ts"
+import { otherThanHosts } from "../credentials/registry/vendor-hosts.ts"
 import { CredentialAddresses } from "../credentials/vendor-exchange.ts"
-import { otherThanHosts } from "../credentials/vendor-hosts.ts"
 import {
   configurationActions,
   type ConfiguredProvider,

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { keysFreshSeconds } from "../../audit/signing-keys/domain.ts"
-import { groupHandlers } from "../../platform/http/served-api.ts"
+import { keysFreshSeconds } from "../../../audit/signing-keys/domain.ts"
+import { groupHandlers } from "../../../platform/http/served-api.ts"
 import { WorkloadApi } from "./api.ts"
 import { WorkloadIssuer } from "./workload-issuer.ts"
 

@@ -1,8 +1,8 @@
 import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { AttestationKeys } from "../../audit/signing-keys/service.ts"
-import { Settings } from "../../platform/settings/settings.ts"
-import { CredentialUnavailable } from "./token-source.ts"
+import { AttestationKeys } from "../../../audit/signing-keys/service.ts"
+import { Settings } from "../../../platform/settings/settings.ts"
+import { CredentialUnavailable } from "../token-source.ts"
 
 const lifetimeSeconds = 300
 /** Vendors' clocks may be a little behind. */

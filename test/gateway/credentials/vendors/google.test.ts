@@ -4,8 +4,8 @@ import { Effect, Fiber, FileSystem, Layer } from "effect"
 import { mkdtempSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { CredentialAddresses } from "../../../src/gateway/credentials/vendor-exchange.ts"
-import { configure, model, provider, readAll, spender } from "../../support/gateway.ts"
+import { CredentialAddresses } from "../../../../src/gateway/credentials/vendor-exchange.ts"
+import { configure, model, provider, readAll, spender } from "../../../support/gateway.ts"
 import {
   accountEmail,
   fileToken,
@@ -14,9 +14,9 @@ import {
   poolProvider,
   startGoogleCloud,
   withGoogleCloud
-} from "../../support/google-cloud.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
-import { said } from "../../support/vendors.ts"
+} from "../../../support/google-cloud.ts"
+import { serviceLayer, TestService } from "../../../support/service.ts"
+import { said } from "../../../support/vendors.ts"
 
 let current: GoogleCloud | undefined
 

@@ -1,12 +1,12 @@
 import { Clock, Effect, Redacted } from "effect"
-import { type Json } from "../../kernel/json/parsed-json.ts"
-import { type AwsCredentials, signed } from "../../platform/outbound/aws-signature.ts"
-import { awsTokenHost } from "./aws-hosts.ts"
-import { type AwsClock } from "./aws-signer.ts"
-import { type AwsCredential } from "./domain.ts"
-import { type CredentialSources } from "./sources.ts"
-import { CredentialUnavailable, type Obtained } from "./token-source.ts"
-import { type CredentialHttp, jsonOf } from "./vendor-exchange.ts"
+import { type Json } from "../../../kernel/json/parsed-json.ts"
+import { type AwsCredentials, signed } from "../../../platform/outbound/aws-signature.ts"
+import { type AwsCredential } from "../domain.ts"
+import { type CredentialSources } from "../sources.ts"
+import { CredentialUnavailable, type Obtained } from "../token-source.ts"
+import { type CredentialHttp, jsonOf } from "../vendor-exchange.ts"
+import { awsTokenHost } from "./hosts.ts"
+import { type AwsClock } from "./signer.ts"
 
 /** What a role is assumed with. */
 export interface AwsContext {

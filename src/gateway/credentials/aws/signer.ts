@@ -1,9 +1,9 @@
 import { type Clock, Effect, Redacted } from "effect"
-import { type AwsCredentials, signed } from "../../platform/outbound/aws-signature.ts"
-import { type Credential, noCredential } from "../providers/credential.ts"
-import { awsErrorCode } from "../providers/platforms/bedrock-errors.ts"
-import { type AwsService } from "./aws-hosts.ts"
-import { type TokenSource } from "./token-source.ts"
+import { type AwsCredentials, signed } from "../../../platform/outbound/aws-signature.ts"
+import { type Credential, noCredential } from "../../providers/credential.ts"
+import { awsErrorCode } from "../../providers/platforms/bedrock-errors.ts"
+import { type TokenSource } from "../token-source.ts"
+import { type AwsService } from "./hosts.ts"
 
 /** The time that signatures for AWS have. */
 export interface AwsClock {

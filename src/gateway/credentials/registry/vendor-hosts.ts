@@ -1,5 +1,5 @@
-import { awsModelHosts, awsServiceAt } from "./aws-hosts.ts"
-import { type ConfiguredCredential } from "./domain.ts"
+import { awsModelHosts, awsServiceAt } from "../aws/hosts.ts"
+import { type ConfiguredCredential } from "../domain.ts"
 
 const federated = {
   anthropic: ["api.anthropic.com"],

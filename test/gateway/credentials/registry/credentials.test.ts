@@ -1,13 +1,13 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import OpenAI from "openai"
-import { CredentialAddresses } from "../../../src/gateway/credentials/vendor-exchange.ts"
-import { startCredentialVendors, withCredentialVendors } from "../../support/credential-vendors.ts"
-import { ask, configure, model, provider, readAll, spender } from "../../support/gateway.ts"
-import { holdStreams, type ProviderStandIn } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
-import { said } from "../../support/vendors.ts"
-import { eventually } from "../../support/waiting.ts"
+import { CredentialAddresses } from "../../../../src/gateway/credentials/vendor-exchange.ts"
+import { startCredentialVendors, withCredentialVendors } from "../../../support/credential-vendors.ts"
+import { ask, configure, model, provider, readAll, spender } from "../../../support/gateway.ts"
+import { holdStreams, type ProviderStandIn } from "../../../support/provider.ts"
+import { serviceLayer, TestService } from "../../../support/service.ts"
+import { said } from "../../../support/vendors.ts"
+import { eventually } from "../../../support/waiting.ts"
 
 let current: ProviderStandIn | undefined
 

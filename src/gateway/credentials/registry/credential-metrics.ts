@@ -1,6 +1,6 @@
 import { Context, Metric } from "effect"
-import { series } from "../../platform/observability/series.ts"
-import { type CredentialState } from "../providers/credential.ts"
+import { series } from "../../../platform/observability/series.ts"
+import { type CredentialState } from "../../providers/credential.ts"
 
 const registry = Context.empty()
 

@@ -1,4 +1,4 @@
-import { type AwsCredential } from "./domain.ts"
+import { type AwsCredential } from "../domain.ts"
 
 /** A service of AWS in a region, as signatures name both. */
 export interface AwsService {

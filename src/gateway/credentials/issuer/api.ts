@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { JsonWebKeys } from "../../audit/signing-keys/domain.ts"
-import { endpoint } from "../../kernel/http/endpoint.ts"
+import { JsonWebKeys } from "../../../audit/signing-keys/domain.ts"
+import { endpoint } from "../../../kernel/http/endpoint.ts"
 
 const url = (path: string) => Schema.String.annotate({ examples: [`http://127.0.0.1:11402/workload${path}`] })
 
