@@ -382,7 +382,8 @@ export class PriceUnknown extends Problem<PriceUnknown>()(
   {
     slug: "price-unknown",
     status: 400,
-    meaning: "The catalogue has no price for this model; name the amount in US dollars instead."
+    meaning:
+      "The catalogue has no price for this model, or one by units that are not named; name them, or the amount in US dollars instead."
   },
   { model: Schema.String }
 ) {}

@@ -41,8 +41,40 @@ const TtlSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 5, m
 })
 export const ttlSecondsDefault = 300
 
+const Count = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000_000 })))
+/** A day of audio is 86,400 seconds. */
+const Seconds = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 31_536_000 })))
+
+/** What is billed by another unit than tokens. */
+const Units = Schema.Struct({
+  searchUnits: Schema.optionalKey(Count.annotate({ examples: [1] })),
+  characters: Schema.optionalKey(Count.annotate({ examples: [400] })),
+  audioSeconds: Schema.optionalKey(Seconds.annotate({ examples: [61.5] })),
+  pages: Schema.optionalKey(Count.annotate({ examples: [3] })),
+  images: Schema.optionalKey(
+    Schema.Array(
+      Schema.Struct({
+        count: Count.annotate({ examples: [2] }),
+        size: Schema.optionalKey(Label.annotate({ examples: ["1024x1024"] })),
+        quality: Schema.optionalKey(Label.annotate({ examples: ["standard"] }))
+      })
+    )
+      .pipe(Schema.check(Schema.isMaxLength(16)))
+      .annotate({ description: "The images that are made; the dearest price of those that may be meant counts" })
+  )
+}).annotate({
+  identifier: "SpendUnits",
+  description: "Units that a model has a price of besides its tokens; one that it has a price of is needed"
+})
+export type Units = typeof Units.Type
+
 /** What a call may cost, by the catalogue's prices. */
-const Estimate = Schema.Struct({ model: Label, inputTokens: Tokens, maxOutputTokens: Tokens }).annotate({
+const Estimate = Schema.Struct({
+  model: Label,
+  inputTokens: Tokens,
+  maxOutputTokens: Tokens,
+  units: Schema.optionalKey(Units)
+}).annotate({
   identifier: "SpendEstimate",
   examples: [{ model: "gpt-5", inputTokens: 1200, maxOutputTokens: 400 }]
 })
@@ -55,7 +87,8 @@ const Usage = Schema.Struct({
   outputTokens: Tokens,
   cacheReadTokens: Schema.optionalKey(Tokens),
   cacheWriteTokens: Schema.optionalKey(Tokens),
-  reasoningTokens: Schema.optionalKey(Tokens)
+  reasoningTokens: Schema.optionalKey(Tokens),
+  units: Schema.optionalKey(Units)
 })
   .pipe(
     Schema.check(
