@@ -210,6 +210,14 @@ describe("the catalogue", () => {
     })
   })
 
+  it("has what transcribes in realtime by the second, and not what has an API of its own", () => {
+    for (const name of ["gpt-live-transcribe", "gpt-realtime-whisper"]) {
+      const { kind, prices } = factsOf("openai", name) ?? {}
+      assert.deepStrictEqual([kind, prices?.audioSecondUsd], ["transcription", 283_334n], name)
+    }
+    assert.isUndefined(factsOf("openai", "gpt-realtime-translate"))
+  })
+
   it("joins the two prices of Google's long requests", () => {
     const joined = modelsOf("google").filter(({ prices }) => prices?.longContext !== undefined)
     assert.isNotEmpty(joined)
