@@ -70,6 +70,17 @@ const kindsByName: ReadonlyArray<readonly [RegExp, Offered["kind"]]> = [
 const kindOf = ({ id, kind }: Listed): Offered["kind"] =>
   kind ?? kindsByName.find(([name]) => name.test(id))?.[1] ?? "chat"
 
+const kinds: ReadonlyArray<Offered["kind"]> = [
+  "chat",
+  "embedding",
+  "moderation",
+  "rerank",
+  "speech",
+  "image",
+  "transcription",
+  "realtime"
+]
+
 /** The time of a GPU that a model of the configuration is charged by. */
 type GpuHour = NonNullable<NonNullable<Offered["prices"]>["gpuHour"]>
 
@@ -80,8 +91,11 @@ const OwnPrice = ({ gpuHour, model }: { readonly gpuHour: GpuHour | undefined; r
   return (
     <span className="inline">
       <select name={`kind:${id}`} aria-label={`What ${id} does`} defaultValue={kindOf(model)}>
-        <option value="chat">chat</option>
-        <option value="embedding">embedding</option>
+        {kinds.map((kind) => (
+          <option key={kind} value={kind}>
+            {kind}
+          </option>
+        ))}
       </select>
       <select
         name={`by:${id}`}
@@ -343,8 +357,8 @@ const ProviderForm = ({ document, of }: OfForm) => {
   const preset = presetOf(choice)
   const [places, setPlaces] = useState<Readonly<Record<string, string>>>(() => ({ region: of?.region ?? "" }))
   const [wanted, setWanted] = useState<Authorization | undefined>(of && authorizationOf(of))
-  const kinds = authorizationsOf(preset, of)
-  const authorization = kinds.find(([kind]) => kind === wanted)?.[0] ?? kinds[0]?.[0] ?? "key"
+  const authorizations = authorizationsOf(preset, of)
+  const authorization = authorizations.find(([kind]) => kind === wanted)?.[0] ?? authorizations[0]?.[0] ?? "key"
   const address = addressOf(preset, places)
   const asked = of === undefined ? placesOf(preset) : []
   /** A test sends what is in the form; a credential is the configuration's alone. */
@@ -410,11 +424,11 @@ const ProviderForm = ({ document, of }: OfForm) => {
             test.reset()
           }}
         />
-        {kinds.length > 1 && (
+        {authorizations.length > 1 && (
           <SelectField
             label="Requests are authorized by"
             value={authorization}
-            options={kinds}
+            options={authorizations}
             onChange={(event) => {
               setWanted(event.target.value as Authorization)
               test.reset()
