@@ -26,7 +26,7 @@ import { CallIdempotency } from "./pipeline/call-idempotency.ts"
 import { CallPipeline } from "./pipeline/call-pipeline.ts"
 import { MessageCounts } from "./pipeline/message-counts.ts"
 import { ResponseCache } from "./pipeline/response-cache.ts"
-import { UploadMemory } from "./pipeline/upload-memory.ts"
+import { UploadFiles } from "./pipeline/upload-files.ts"
 import { Breakers } from "./routing/breakers.ts"
 import { Bulkheads } from "./routing/bulkheads.ts"
 import { ProviderHealth, Router } from "./routing/router.ts"
@@ -81,7 +81,7 @@ export const layer = Layer.mergeAll(
       CallSessions.layer,
       Transcripts.layer,
       TurnStates.layer,
-      UploadMemory.layer
+      UploadFiles.layer
     )
   ),
   Layer.provideMerge(Layer.merge(Bulkheads.layer, BrokenBounds.layer))

@@ -8,8 +8,8 @@ import { declaresMoreThan, encoded, isEncoded } from "../../platform/http/reques
 import { headersOf } from "../../platform/http/request.ts"
 import { gatewayError, type GatewayError, invalidMember } from "../errors/gateway-error.ts"
 import { type GivenBody } from "../formats/format.ts"
-import { type FileMember, type FormPart, type FormShape } from "../formats/forms/form.ts"
-import { type UploadedBytes } from "./upload-memory.ts"
+import { type FileInspection, type FileMember, type FormPart, type FormShape } from "../formats/forms/form.ts"
+import { type RequestFiles } from "./upload-files.ts"
 
 /** Above what any API takes: 16 images and a mask, with all other fields. */
 const maxParts = 100
@@ -51,22 +51,17 @@ const plainType = /^[\w!#$&^.+-]{1,100}\/[\w!#$&^.+-]{1,100}$/
 /** A file as it arrives, and what the body of the form says of it. */
 const readFile = Effect.fnUntraced(function* (
   { content, contentType, key: name, name: filename }: Multipart.File,
-  memory: UploadedBytes
+  files: RequestFiles,
+  inspection: FileInspection | undefined
 ) {
-  const chunks: Array<Uint8Array> = []
   const digest = createHash("sha256")
-  let length = 0
-  yield* Stream.runForEach(content, (chunk) => {
-    const full = memory.add(chunk.length)
-    if (full !== undefined) return Effect.fail(full)
-    chunks.push(chunk)
+  const kept = yield* files.keep(content, (chunk) => {
     digest.update(chunk)
-    length += chunk.length
-    return Effect.void
+    inspection?.add(chunk)
   })
   const type = fileType(contentType)
-  const member: FileMember = { filename, contentType: type, bytes: length, sha256: digest.digest("hex") }
-  return { file: { name, filename, contentType: type, chunks, length }, member }
+  const member: FileMember = { filename, contentType: type, bytes: kept.length, sha256: digest.digest("hex") }
+  return { file: { name, filename, contentType: type, ...kept }, member: { ...member, ...inspection?.end() } }
 })
 
 const number = /^-?\d{1,15}(?:\.\d{1,15})?$/
@@ -107,20 +102,20 @@ class Members {
 }
 
 /**
- * A form of a request (RFC 7578), in memory. Its body has the fields as members, and what is known of a file in its place; the
+ * A form of a request (RFC 7578). Its body has the fields as members, and what is known of a file in its place; the
  * `bytes` are those of this body, so that equal forms are equal whatever their boundary is.
  */
 export const parseForm = Effect.fnUntraced(function* (
   request: HttpServerRequest.HttpServerRequest,
   shape: FormShape,
   maxBytes: number,
-  taken: Effect.Effect<UploadedBytes, never, Scope.Scope>
+  begun: Effect.Effect<RequestFiles, never, Scope.Scope>
 ): Effect.fn.Return<GivenBody, FormError, Scope.Scope> {
   const headers = headersOf(request)
   if (isEncoded(headers)) return yield* notPlain
   if (!isForm(headers)) return yield* noForm
   if (declaresMoreThan(headers, maxBytes)) return yield* tooLarge(maxBytes)
-  const memory = yield* taken
+  const files = yield* begun
   const parts: Array<FormPart> = []
   const members = new Members()
   const add = (name: string, value: unknown, part: FormPart) => {
@@ -139,15 +134,13 @@ export const parseForm = Effect.fnUntraced(function* (
     const { key } = part
     const name = key.replace(listed, "")
     if (Multipart.isField(part)) {
-      const full = memory.add(Buffer.byteLength(part.value))
+      const full = files.count(Buffer.byteLength(part.value))
       return full === undefined
         ? add(key, valueOf(name, part.value, shape), { name: key, value: part.value })
         : Effect.fail(full)
     }
     if (!shape.files.has(name)) return Effect.fail(invalidMember(name, `${name}: Expected a text, and no file`))
-    return Effect.flatMap(readFile(part, memory), ({ file, member }) =>
-      add(key, { ...member, ...shape.describe?.(file) }, file)
-    )
+    return Effect.flatMap(readFile(part, files, shape.inspect?.()), ({ file, member }) => add(key, member, file))
   }).pipe(
     Effect.provideContext(limits),
     Effect.catchTag("MultipartError", (error) => Effect.fail(errorOf(error, maxBytes)))

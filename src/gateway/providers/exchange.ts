@@ -4,7 +4,7 @@ import { Readable } from "node:stream"
 import * as zlib from "node:zlib"
 import { lookupTable } from "../../kernel/lookup-table.ts"
 import { type Slotted, Slots } from "../../kernel/slots.ts"
-import { SentForm } from "../formats/forms/form.ts"
+import { type SentForm } from "../formats/forms/form.ts"
 import { type Bytes, type ProviderAnswer, type ProviderFailure } from "./provider.ts"
 import { bad, failure, fromTransport, transportError } from "./transport-failures.ts"
 
@@ -257,7 +257,7 @@ const next = (exchange: Exchange): Bytes =>
 const sendable = (body: NonNullable<ExchangeRequest["body"]> | null) =>
   body === null || typeof body === "string" || body instanceof Uint8Array
     ? body
-    : Readable.from(body instanceof SentForm ? body.chunks : body, { objectMode: false })
+    : Readable.from(body, { objectMode: false })
 
 /**
  * Sends a request; returns the complete response, or a stream with its first bytes, which closing the scope cancels.

@@ -1,5 +1,6 @@
 import { codesOf, isUnsent } from "../../platform/outbound/connection-errors.ts"
 import { addressRefused } from "../../platform/outbound/guarded-dispatcher.ts"
+import { unreadableFile } from "../../platform/runtime/temporary-file.ts"
 import { type DialectError } from "../formats/errors.ts"
 import { ProviderFailure } from "./provider.ts"
 
@@ -12,6 +13,17 @@ export const failure = (
   answer: Partial<Pick<ProviderFailure, "headers" | "received" | "retryAfterSeconds" | "usage">> = {}
 ) => new ProviderFailure({ reason, error, sent, ...answer })
 
+/** Says nothing against the provider, which cannot use a form without its end. */
+const unreadableFiles = failure(
+  "busy",
+  bad(
+    503,
+    "The provider did not get the whole request, whose files cannot be read again from the directory of Llm:Gateway:UploadDirectory.",
+    "overloaded"
+  ),
+  false
+)
+
 const late = new Set(["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT", "ERR_DEADLINE"])
 
 /** A connection error with a code, like Node's own errors. */
@@ -23,6 +35,7 @@ export const fromTransport = (cause: unknown): ProviderFailure => {
   if (codes.some((code) => late.has(code))) {
     return failure("timeout", bad(504, "The provider did not answer in time.", "provider-timeout"), true)
   }
+  if (codes.includes(unreadableFile)) return unreadableFiles
   if (codes.includes(addressRefused)) {
     return failure(
       "connection",

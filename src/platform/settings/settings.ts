@@ -204,9 +204,13 @@ const settings = {
     "Largest form with files of a gateway call in bytes"
   ),
   "Llm:Gateway:MaxUploadsBytes": setting(
-    integer(1024, 2 ** 34),
-    "268435456",
-    "Bytes of such forms that a replica keeps in memory at once, half of them for one tenant"
+    integer(1024, 2 ** 40),
+    "1073741824",
+    "Bytes of such forms that a replica keeps at once, on disk but for their beginnings, half of them for one tenant"
+  ),
+  "Llm:Gateway:UploadDirectory": optional(
+    text,
+    "Directory for the files of such forms while their calls run; the system's temporary directory unless given"
   ),
   "Llm:Gateway:MaxBatchBytes": setting(
     integer(1024, 2 ** 30),

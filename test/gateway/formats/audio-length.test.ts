@@ -1,18 +1,18 @@
 import { assert, describe, it } from "@effect/vitest"
-import { maxSecondsOf } from "../../../src/gateway/formats/openai-transcriptions/audio-length.ts"
+import { AudioLength } from "../../../src/gateway/formats/openai-transcriptions/audio-length.ts"
 import { wav } from "../../support/media-vendor.ts"
 
 const length = 80_000
 
-/** A file of a length that begins so, in chunks of a size. */
-const file = (head: Uint8Array | string, chunkBytes = length) => {
-  const bytes = Buffer.concat([Buffer.from(head as string, "latin1"), Buffer.alloc(length)]).subarray(0, length)
-  const chunks: Array<Uint8Array> = []
-  for (let at = 0; at < length; at += chunkBytes) chunks.push(bytes.subarray(at, at + chunkBytes))
-  return { chunks, length }
+/** The most seconds of a file of a length that begins so, and comes in chunks of a size. */
+const secondsOf = (head: Uint8Array | string, chunkBytes: number, bytes = length) => {
+  const file = Buffer.concat([Buffer.from(head as string, "latin1"), Buffer.alloc(bytes)]).subarray(0, bytes)
+  const seen = new AudioLength()
+  for (let at = 0; at < bytes; at += chunkBytes) seen.add(file.subarray(at, at + chunkBytes))
+  return seen.end().maxSeconds
 }
 
-const rateOf = (head: Uint8Array | string, chunkBytes?: number) => length / maxSecondsOf(file(head, chunkBytes))
+const rateOf = (head: Uint8Array | string, chunkBytes = length) => length / secondsOf(head, chunkBytes)
 
 const mp3 = "\xff\xfb\x90\x00"
 const id3 = (size: number) => `ID3\x04\x00\x00\x00\x00\x00${String.fromCharCode(size)}${"\0".repeat(size)}`
@@ -48,6 +48,17 @@ describe("the most seconds of an audio file", () => {
     for (const size of [1, 3, 7, 64, 1000]) {
       assert.strictEqual(rateOf(head, size), 1)
       assert.strictEqual(rateOf(id3(20) + mp3, size), 1000)
+    }
+  })
+
+  it("looks at the beginning of a longer file, and for other codecs at all of it", () => {
+    const bytes = 600_000
+    const brand = "\0\0\0\x20ftypM4A "
+    for (const size of [1000, 65_536, bytes]) {
+      assert.strictEqual(secondsOf(`${brand}${"\0".repeat(500_000)}mp4a`, size, bytes), bytes / 50)
+      assert.strictEqual(secondsOf(`${brand}mp4a${"\0".repeat(262_144 - 18)}alac`, size, bytes), bytes)
+      assert.strictEqual(secondsOf(`\x1a\x45\xdf\xa3${"\0".repeat(300_000)}A_OPUS`, size, bytes), bytes)
+      assert.strictEqual(secondsOf(`\x1a\x45\xdf\xa3A_OPUS${"\0".repeat(500_000)}A_FLAC`, size, bytes), bytes)
     }
   })
 })

@@ -6,13 +6,19 @@ export interface FormField {
   readonly value: string
 }
 
+/** Bytes that are in memory, or are read when they are asked for; from their beginning as often as they are. */
+export type FormBytes = Iterable<Uint8Array | Promise<Uint8Array>>
+
+export interface FileContent {
+  readonly length: number
+  readonly chunks: FormBytes
+}
+
 /** A file of a form, with the name and the media type that its sender gives it. */
-export interface FormFile {
+export interface FormFile extends FileContent {
   readonly name: string
   readonly filename: string
   readonly contentType: string
-  readonly chunks: ReadonlyArray<Uint8Array>
-  readonly length: number
 }
 
 export type FormPart = FormField | FormFile
@@ -24,14 +30,20 @@ export interface GivenForm {
   readonly parts: ReadonlyArray<FormPart>
 }
 
+/** Finds out about a file while it arrives. */
+export interface FileInspection {
+  add(chunk: Uint8Array): void
+  /** What the body says of the file, once it has arrived, besides its name, type, length and hash. */
+  end(): Json
+}
+
 /** What a form of an API has, under the names that its lists have without `[]`. */
 export interface FormShape {
   readonly files: ReadonlySet<string>
   /** Fields that are numbers, and that are `true` or `false`. */
   readonly numbers: ReadonlySet<string>
   readonly switches: ReadonlySet<string>
-  /** What the body says of a file besides its name, type, length and hash. */
-  describe?(file: FormFile): Json
+  inspect?(): FileInspection
 }
 
 /** What the body of a form has in the place of a file. */
@@ -54,16 +66,20 @@ export const filesIn = (body: Json, name: string): ReadonlyArray<FileMember> => 
 /** The media type of a form. */
 export const formType = (boundary: string): string => `multipart/form-data; boundary=${boundary}`
 
-/** A form as it is sent, in chunks that are read as often as it is sent. */
-export class SentForm {
+/** A form as it is sent, whose bytes are read as often as it is sent. */
+export class SentForm implements FormBytes {
   readonly contentType: string
-  readonly chunks: ReadonlyArray<Uint8Array>
   readonly length: number
+  private readonly contents: ReadonlyArray<FileContent>
 
-  constructor(boundary: string, chunks: ReadonlyArray<Uint8Array>) {
+  constructor(boundary: string, contents: ReadonlyArray<FileContent>) {
     this.contentType = formType(boundary)
-    this.chunks = chunks
-    this.length = chunks.reduce((sum, { length }) => sum + length, 0)
+    this.length = contents.reduce((sum, { length }) => sum + length, 0)
+    this.contents = contents
+  }
+
+  *[Symbol.iterator](): Generator<Uint8Array | Promise<Uint8Array>> {
+    for (const { chunks } of this.contents) yield* chunks
   }
 }
 
@@ -75,7 +91,7 @@ const escapes: Readonly<Record<string, string>> = { '"': "%22", "\r": "%0D", "\n
 const quoted = (name: string): string => `"${name.replaceAll(/["\r\n]/g, (character) => escapes[character] ?? "")}"`
 
 /** What stands before the content of a part. */
-export const partHead = (boundary: string, part: FormField | Omit<FormFile, "chunks" | "length">): Uint8Array =>
+export const partHead = (boundary: string, part: FormField | Omit<FormFile, keyof FileContent>): Uint8Array =>
   utf8.encode(
     "filename" in part
       ? `--${boundary}\r\nContent-Disposition: form-data; name=${quoted(part.name)}; filename=${quoted(part.filename)}\r\nContent-Type: ${part.contentType}\r\n\r\n`
@@ -95,13 +111,14 @@ export const sentForm = (
 ): SentForm => {
   const kept = parts.filter(({ name }) => !Object.hasOwn(changes, name))
   const added = Object.entries(changes).flatMap(([name, value]) => (value === null ? [] : [{ name, value }]))
-  const chunks: Array<Uint8Array> = []
+  const contents: Array<FileContent> = []
+  const add = (bytes: Uint8Array) => contents.push({ length: bytes.length, chunks: [bytes] })
   for (const part of [...added, ...kept]) {
-    chunks.push(partHead(boundary, part))
-    if (isFile(part)) chunks.push(...part.chunks)
-    else chunks.push(utf8.encode(part.value))
-    chunks.push(partEnd)
+    add(partHead(boundary, part))
+    if (isFile(part)) contents.push(part)
+    else add(utf8.encode(part.value))
+    add(partEnd)
   }
-  chunks.push(formEnd(boundary))
-  return new SentForm(boundary, chunks)
+  add(formEnd(boundary))
+  return new SentForm(boundary, contents)
 }

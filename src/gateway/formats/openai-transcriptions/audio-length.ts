@@ -1,4 +1,4 @@
-import { type FormFile } from "../forms/form.ts"
+import { type FileInspection } from "../forms/form.ts"
 
 /**
  * The fewest bytes that a second of audio takes, by what its data is and not by what its name, its media type or its headers say:
@@ -12,27 +12,24 @@ const latin1 = (bytes: Uint8Array, from: number, to: number): string =>
 /** How much of a file is looked at to see what it is. */
 const headBytes = 262_144
 
-const headOf = (chunks: ReadonlyArray<Uint8Array>): Uint8Array => {
-  const parts: Array<Uint8Array> = []
-  let length = 0
-  for (const chunk of chunks) {
-    parts.push(chunk)
-    length += chunk.length
-    if (length >= headBytes) break
-  }
-  return Buffer.concat(parts)
-}
+/** Whether words are anywhere in bytes that come in chunks, split between these as well. */
+class WordSearch {
+  found = false
+  private before = Buffer.alloc(0)
+  private readonly words: ReadonlyArray<string>
+  private readonly longest: number
 
-/** Whether a file has one of these words anywhere, split between chunks as well. */
-const hasWord = (chunks: ReadonlyArray<Uint8Array>, words: ReadonlyArray<string>): boolean => {
-  const longest = Math.max(...words.map(({ length }) => length))
-  let before = Buffer.alloc(0)
-  for (const chunk of chunks) {
-    const text = Buffer.concat([before, chunk])
-    if (words.some((word) => text.includes(word, 0, "latin1"))) return true
-    before = Buffer.from(text.subarray(Math.max(0, text.length - longest + 1)))
+  constructor(words: ReadonlyArray<string>) {
+    this.words = words
+    this.longest = Math.max(...words.map(({ length }) => length))
   }
-  return false
+
+  add(chunk: Uint8Array): void {
+    if (this.found) return
+    const text = Buffer.concat([this.before, chunk])
+    this.found = this.words.some((word) => text.includes(word, 0, "latin1"))
+    this.before = Buffer.from(text.subarray(Math.max(0, text.length - this.longest + 1)))
+  }
 }
 
 const pcmTags: ReadonlySet<number> = new Set([1, 3])
@@ -66,25 +63,65 @@ const frameRate = (first: number, second: number, third: number): number => {
   return bitrate === 0 || bitrate === 15 ? bytesPerSecond.anything : bytesPerSecond.mp3
 }
 
-const rateOf = (chunks: ReadonlyArray<Uint8Array>): number => {
-  const head = Buffer.from(headOf(chunks))
-  if (latin1(head, 0, 4) === "RIFF" && latin1(head, 8, 12) === "WAVE") return wavRate(head)
-  if (latin1(head, 0, 4) === "OggS") {
-    return latin1(head, 28, 36) === "OpusHead" ? bytesPerSecond.opus : bytesPerSecond.anything
-  }
-  if (latin1(head, 4, 8) === "ftyp") {
-    const isAac = hasWord(chunks, ["mp4a"]) && !hasWord(chunks, ["Opus", "alac", "fLaC", "raw "])
-    return isAac ? bytesPerSecond.aac : bytesPerSecond.anything
-  }
-  if (head.length > 4 && head.readUInt32BE(0) === 0x1a45dfa3) {
-    const isOpus =
-      hasWord([head], ["A_OPUS"]) && !hasWord(chunks, ["A_FLAC", "A_VORBIS", "A_PCM", "A_TTA", "A_WAVPACK"])
-    return isOpus ? bytesPerSecond.opus : bytesPerSecond.anything
-  }
-  const at = afterTags(head)
-  return frameRate(head[at] ?? 0, head[at + 1] ?? 0, head[at + 2] ?? 0)
+/** What a file is by its beginning, and what is to be in the whole of it for that, or not to be. */
+interface Codec {
+  readonly bytesPerSecond: number
+  readonly has?: WordSearch
+  readonly lacks?: WordSearch
 }
 
-/** The most seconds of audio that a file may have. */
-export const maxSecondsOf = ({ chunks, length }: Pick<FormFile, "chunks" | "length">): number =>
-  Math.ceil(length / rateOf(chunks))
+const anything: Codec = { bytesPerSecond: bytesPerSecond.anything }
+
+const codecOf = (head: Buffer): Codec => {
+  if (latin1(head, 0, 4) === "RIFF" && latin1(head, 8, 12) === "WAVE") return { bytesPerSecond: wavRate(head) }
+  if (latin1(head, 0, 4) === "OggS") {
+    return latin1(head, 28, 36) === "OpusHead" ? { bytesPerSecond: bytesPerSecond.opus } : anything
+  }
+  if (latin1(head, 4, 8) === "ftyp") {
+    const lacks = new WordSearch(["Opus", "alac", "fLaC", "raw "])
+    return { bytesPerSecond: bytesPerSecond.aac, has: new WordSearch(["mp4a"]), lacks }
+  }
+  if (head.length > 4 && head.readUInt32BE(0) === 0x1a45dfa3) {
+    if (!head.includes("A_OPUS", 0, "latin1")) return anything
+    const lacks = new WordSearch(["A_FLAC", "A_VORBIS", "A_PCM", "A_TTA", "A_WAVPACK"])
+    return { bytesPerSecond: bytesPerSecond.opus, lacks }
+  }
+  const at = afterTags(head)
+  return { bytesPerSecond: frameRate(head[at] ?? 0, head[at + 1] ?? 0, head[at + 2] ?? 0) }
+}
+
+/** Finds the most seconds of audio that a file may have, while it arrives. */
+export class AudioLength implements FileInspection {
+  private length = 0
+  private head: Buffer | undefined = Buffer.allocUnsafeSlow(headBytes)
+  private codec = anything
+
+  add(chunk: Uint8Array): void {
+    const { head } = this
+    const before = this.length
+    this.length += chunk.length
+    if (head === undefined) return this.search(chunk)
+    head.set(chunk.subarray(0, headBytes - before), before)
+    if (this.length < headBytes) return
+    this.begin(head)
+    this.search(chunk.subarray(headBytes - before))
+  }
+
+  end(): { readonly maxSeconds: number } {
+    if (this.head !== undefined) this.begin(this.head.subarray(0, this.length))
+    const { bytesPerSecond: most, has, lacks } = this.codec
+    const isAsItSeems = has?.found !== false && lacks?.found !== true
+    return { maxSeconds: Math.ceil(this.length / (isAsItSeems ? most : bytesPerSecond.anything)) }
+  }
+
+  private begin(head: Buffer): void {
+    this.head = undefined
+    this.codec = codecOf(head)
+    this.search(head)
+  }
+
+  private search(bytes: Uint8Array): void {
+    this.codec.has?.add(bytes)
+    this.codec.lacks?.add(bytes)
+  }
+}

@@ -5,7 +5,7 @@ import { filesIn } from "../forms/form.ts"
 import { openAiChat } from "../openai-chat/format.ts"
 import { Faults } from "../request-faults.ts"
 import { namedEvents } from "../streams/written-events.ts"
-import { maxSecondsOf } from "./audio-length.ts"
+import { AudioLength } from "./audio-length.ts"
 import { transcriptionBound } from "./bound.ts"
 import { askedFormat, renderings } from "./rendering.ts"
 import { isLastOfTranscript, tellsOfTranscript, TranscriptGathering, TranscriptReader } from "./stream.ts"
@@ -49,7 +49,7 @@ export const openAiTranscriptions: WireFormat = {
     files: new Set(["file"]),
     numbers: new Set(["temperature"]),
     switches: new Set(["stream"]),
-    describe: (file) => ({ maxSeconds: maxSecondsOf(file) }),
+    inspect: () => new AudioLength(),
     changes
   },
   faults: (body) =>

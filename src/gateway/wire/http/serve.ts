@@ -29,7 +29,7 @@ import { type Call, parseRequest, withoutBetaMembers } from "../../pipeline/call
 import { parseForm } from "../../pipeline/form-request.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
-import { UploadMemory } from "../../pipeline/upload-memory.ts"
+import { UploadFiles } from "../../pipeline/upload-files.ts"
 import { CallSessions } from "../../routing/sessions.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
@@ -171,7 +171,7 @@ export const makeCallReader = Effect.gen(function* () {
   const authentication = yield* GatewayAuthentication
   const sessions = yield* CallSessions
   const states = yield* TurnStates
-  const memory = yield* UploadMemory
+  const files = yield* UploadFiles
   const { maxBodyBytes, maxUploadBytes } = (yield* Settings).llm.gateway
 
   const bodyOf = (
@@ -181,7 +181,7 @@ export const makeCallReader = Effect.gen(function* () {
   ): Effect.Effect<GivenBody, GatewayError<GatewayProblem>, Scope.Scope> =>
     form === undefined
       ? parseRequest(request, maxBodyBytes)
-      : parseForm(request, form, maxUploadBytes, memory.begin(tenantId))
+      : parseForm(request, form, maxUploadBytes, files.begin(tenantId))
 
   return (
     format: WireFormat,
