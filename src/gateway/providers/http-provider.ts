@@ -4,7 +4,7 @@ import { lookupTable } from "../../kernel/lookup-table.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
 import { errorAlone, type ProviderError, readErrorIn } from "../formats/errors.ts"
 import { type VendorDialect, type WireFormat } from "../formats/format.ts"
-import { type SentForm } from "../formats/forms/form.ts"
+import { SentForm } from "../formats/forms/form.ts"
 import { type ProviderClient } from "./clients.ts"
 import { type Credential } from "./credential.ts"
 import { type ExchangeRequest, isEventStream } from "./exchange.ts"
@@ -44,9 +44,13 @@ const maxModelsBytes = 4_194_304
 /** Shorter header values, such as a version or a region, are not secret and may occur in any text. */
 const shortestSecret = 8
 
-/** The body of a request, where it can be sent again; undefined for one that is made as it is sent. */
-const repeatable = ({ body = "" }: Pick<ExchangeRequest, "body">): string | Uint8Array | undefined =>
-  typeof body === "string" || body instanceof Uint8Array ? body : undefined
+/** The body of a request as far as it is signed: none that is read as it is sent. */
+const signedBody = ({ body }: Pick<ExchangeRequest, "body">): string | Uint8Array =>
+  typeof body === "string" || body instanceof Uint8Array ? body : ""
+
+/** Whether a request can be sent again: not where its body is made as it is sent. */
+const isRepeatable = ({ body = "" }: Pick<ExchangeRequest, "body">): boolean =>
+  typeof body === "string" || body instanceof Uint8Array || body instanceof SentForm
 
 /** A vendor's service, called over HTTP. Redirects are not followed. */
 export const makeHttpProvider = (
@@ -82,11 +86,11 @@ export const makeHttpProvider = (
           method: request.method,
           url: new URL(origin + request.path),
           headers: request.headers,
-          body: repeatable(request) ?? ""
+          body: signedBody(request)
         }),
         (added) =>
           Effect.flatMap(sent({ ...request, headers: { ...request.headers, ...added } }), (answer) =>
-            isRepeated || repeatable(request) === undefined || answer.status < 400
+            isRepeated || !isRepeatable(request) || answer.status < 400
               ? Effect.succeed(answer)
               : Effect.flatMap(credential.refused(answer, added), (again) =>
                   again ? authorized(request, true) : Effect.succeed(answer)

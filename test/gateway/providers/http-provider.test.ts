@@ -3,6 +3,7 @@ import { Clock, Effect, Layer, Pull, Redacted } from "effect"
 import * as zlib from "node:zlib"
 import { anthropicCount, anthropicDialect } from "../../../src/gateway/formats/anthropic-messages/format.ts"
 import { type VendorDialect } from "../../../src/gateway/formats/format.ts"
+import { sentForm } from "../../../src/gateway/formats/forms/form.ts"
 import { openAiChat, openAiDialect } from "../../../src/gateway/formats/openai-chat/format.ts"
 import { ProviderClients } from "../../../src/gateway/providers/clients.ts"
 import { type Credential, unusedCredential } from "../../../src/gateway/providers/credential.ts"
@@ -101,6 +102,25 @@ describe("a provider over HTTP", () => {
       const { error } = yield* refusal(other.provider)
       assert.deepInclude(error, { status: 502, code: "provider-credentials" })
       assert.lengthOf(other.standIn.requests, 2)
+    }).pipe(Effect.provide(clients))
+  )
+
+  it.live("is sent a form again with another credential, from its beginning", () =>
+    Effect.gen(function* () {
+      const one = numberedTokens(1)
+      const { provider: made, standIn } = yield* provider(one.answer, openAiDialect, 5, one.credential)
+      const chunks = [Buffer.alloc(70_000, 1), Promise.resolve(Buffer.alloc(70_000, 2))]
+      const file = { name: "file", filename: "a.mp3", contentType: "audio/mpeg", length: 140_000, chunks }
+      const form = sentForm({ boundary: "b", parts: [file] }, { model: "m" })
+      const { status } = yield* Effect.scoped(made.send({ ...request, form }))
+      assert.strictEqual(status, 200)
+      const [first, second] = standIn.requests
+      assert.deepStrictEqual(
+        [first?.headers.authorization, second?.headers.authorization],
+        ["Bearer token-1", "Bearer token-2"]
+      )
+      assert.strictEqual(second?.body.file.bytes.length, 140_000)
+      assert.deepStrictEqual(first?.bytes, second?.bytes)
     }).pipe(Effect.provide(clients))
   )
 
