@@ -226,6 +226,14 @@ describe.runIf(hasHelm)("the Helm chart", () => {
       assert.include([...accounts, "default"], spec.template.spec.serviceAccountName)
     })
 
+    it("has room for the files of requests, and does not keep them in memory", async () => {
+      const { spec } = ofKind(await rendered(values), "Deployment")
+      const { emptyDir } = spec.template.spec.volumes.find(({ name }: Manifest) => name === "tmp")
+      assert.isUndefined(emptyDir.medium)
+      const mebibytes = Number(/^(\d+)Mi$/.exec(emptyDir.sizeLimit)?.[1])
+      assert.isAbove(mebibytes * 2 ** 20, Number(settingsTable["Llm:Gateway:MaxUploadsBytes"]?.default))
+    })
+
     it("probes routes of the API, and waits for the shutdown", async () => {
       const { spec } = ofKind(await rendered(values), "Deployment")
       const [container] = spec.template.spec.containers
