@@ -13,6 +13,7 @@ import { type RequestFiles } from "./upload-files.ts"
 
 /** Above what any API takes: 16 images and a mask, with all other fields. */
 const maxParts = 100
+/** Of all fields, which are in memory. */
 const maxFieldBytes = 1_048_576
 const boundaryBytes = 24
 
@@ -20,8 +21,8 @@ const notPlain = gatewayError(new UnsupportedMediaType({ detail: encoded }))
 const noForm = gatewayError(new UnsupportedMediaType({ detail: "This path takes files: send multipart/form-data." }))
 const malformed = invalidMember(undefined, "The body is no form that can be read to its end.", "invalid_form")
 const tooMany = invalidMember(undefined, `The form has more than ${maxParts} parts.`, "invalid_form")
-const longField = gatewayError(
-  new PayloadTooLarge({ detail: `A field of the form has more than ${maxFieldBytes} bytes.` })
+const longFields = gatewayError(
+  new PayloadTooLarge({ detail: `The fields of the form have more than ${maxFieldBytes} bytes, beside its files.` })
 )
 
 const tooLarge = (maxBytes: number) =>
@@ -39,7 +40,7 @@ const isForm = ({ "content-type": type = "" }: Readonly<Record<string, string | 
 
 const errorOf = ({ reason }: Multipart.MultipartError, maxBytes: number): FormError => {
   if (reason._tag === "TooManyParts") return tooMany
-  if (reason._tag === "FieldTooLarge") return longField
+  if (reason._tag === "FieldTooLarge") return longFields
   return reason._tag === "BodyTooLarge" || reason._tag === "FileTooLarge" ? tooLarge(maxBytes) : malformed
 }
 
@@ -118,6 +119,7 @@ export const parseForm = Effect.fnUntraced(function* (
   const files = yield* begun
   const parts: Array<FormPart> = []
   const members = new Members()
+  let fieldBytes = 0
   const add = (name: string, value: unknown, part: FormPart) => {
     const repeated = members.add(name, value)
     if (repeated !== undefined) return Effect.fail(invalidMember(repeated, `${repeated}: The member is there twice`))
@@ -130,18 +132,23 @@ export const parseForm = Effect.fnUntraced(function* (
     maxTotalSize: ByteSize.bytes(maxBytes),
     fieldMimeTypes: []
   })
-  yield* Stream.runForEach(request.multipartStream, (part) => {
-    const { key } = part
-    const name = key.replace(listed, "")
-    if (Multipart.isField(part)) {
-      const full = files.count(Buffer.byteLength(part.value))
-      return full === undefined
-        ? add(key, valueOf(name, part.value, shape), { name: key, value: part.value })
-        : Effect.fail(full)
+  yield* Stream.runForEach(
+    request.multipartStream,
+    (part): Effect.Effect<void, FormError | Multipart.MultipartError> => {
+      const { key } = part
+      const name = key.replace(listed, "")
+      if (Multipart.isField(part)) {
+        const bytes = Buffer.byteLength(part.value)
+        fieldBytes += bytes
+        const refused = fieldBytes > maxFieldBytes ? longFields : files.count(bytes)
+        return refused === undefined
+          ? add(key, valueOf(name, part.value, shape), { name: key, value: part.value })
+          : Effect.fail(refused)
+      }
+      if (!shape.files.has(name)) return Effect.fail(invalidMember(name, `${name}: Expected a text, and no file`))
+      return Effect.flatMap(readFile(part, files, shape.inspect?.()), ({ file, member }) => add(key, member, file))
     }
-    if (!shape.files.has(name)) return Effect.fail(invalidMember(name, `${name}: Expected a text, and no file`))
-    return Effect.flatMap(readFile(part, files, shape.inspect?.()), ({ file, member }) => add(key, member, file))
-  }).pipe(
+  ).pipe(
     Effect.provideContext(limits),
     Effect.catchTag("MultipartError", (error) => Effect.fail(errorOf(error, maxBytes)))
   )

@@ -89,6 +89,19 @@ const breaking = Effect.acquireRelease(
   ({ server }) => Effect.promise(() => new Promise((resolve) => server.close(resolve)))
 )
 
+/** A provider that refuses each request before it has read it. */
+const hasty = Effect.acquireRelease(
+  Effect.promise(async () => {
+    const server = http.createServer((request, response) => {
+      request.pause()
+      response.writeHead(503).end()
+    })
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+    return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+  }),
+  ({ server }) => Effect.promise(() => new Promise((resolve) => server.close(resolve).closeAllConnections()))
+)
+
 layer(
   serviceLayer({
     Llm__Gateway__UploadDirectory: directory,
@@ -141,7 +154,7 @@ layer(
     Effect.gen(function* () {
       const failing = yield* startProvider((_, response) => response.writeHead(503).end())
       const good = yield* startProvider(imageVendor)
-      const { send } = yield* setting({ breaking: yield* breaking, failing, good })
+      const { send } = yield* setting({ breaking: yield* breaking, hasty: yield* hasty, failing, good })
       const sizes = [1, 70_000, 40_000, 65_536, 30_000, 900_001, 0]
       const files = sizes.map((size) => randomBytes(size))
       const form = new FormData()
@@ -158,6 +171,19 @@ layer(
         )
       }
       if (isLinux) yield* untilClosed
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("leave little room for fields, which are in memory", () =>
+    Effect.gen(function* () {
+      const standIn = yield* startProvider(transcriptionVendor)
+      const { send } = yield* setting({ one: standIn })
+      const prompt = "a".repeat(600_000)
+      const made = yield* send(transcriptions, talk(randomBytes(1000), { prompt }))
+      assert.strictEqual(made.status, 200, JSON.stringify(made.body))
+      const refused = yield* send(transcriptions, talk(randomBytes(1000), { prompt, language: prompt }))
+      assert.deepStrictEqual([refused.status, standIn.requests.length], [413, 1])
+      assert.include(refused.body.error.message, "1048576")
     }).pipe(Effect.scoped)
   )
 
