@@ -114,7 +114,8 @@ export class UploadFiles extends Context.Service<
           }
           yield* flush
           const length = written - start
-          return { length, chunks: (yield* Effect.orDie(file)).slice(start, length) }
+          const { slice } = yield* Effect.catch(file, failed)
+          return { length, chunks: slice(start, length) }
         })
 
         return { count, keep }
@@ -123,7 +124,7 @@ export class UploadFiles extends Context.Service<
       yield* Effect.scoped(openTemporaryFile(directory)).pipe(
         Effect.catch(({ message }) =>
           Effect.logWarning(
-            `Requests with files are refused: the directory of Llm:Gateway:UploadDirectory cannot be written to (${message})`
+            `Requests with larger files will be refused: the directory of Llm:Gateway:UploadDirectory cannot be written to (${message})`
           )
         )
       )
