@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Scope, Stream } from "effect"
 import * as os from "node:os"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { openTemporaryFile } from "../../platform/runtime/temporary-file.ts"
+import { openTemporaryFile, type UnwritableFile } from "../../platform/runtime/temporary-file.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type GatewayError, overloaded } from "../errors/gateway-error.ts"
 import { type FileContent } from "../formats/forms/form.ts"
@@ -25,7 +25,7 @@ const full = overloaded(
   2
 )
 
-const unwritable = ({ code = "unknown" }: NodeJS.ErrnoException) =>
+const unwritable = ({ code }: UnwritableFile) =>
   overloaded(
     `The service cannot write the files of this request to the directory of Llm:Gateway:UploadDirectory (${code}).`,
     10
@@ -56,7 +56,7 @@ export class UploadFiles extends Context.Service<
         else byTenant.set(tenantId, ofTenant)
       }
 
-      const failed = (error: NodeJS.ErrnoException) =>
+      const failed = (error: UnwritableFile) =>
         Effect.andThen(
           Effect.logError(`Files of requests cannot be written to ${directory} (Llm:Gateway:UploadDirectory)`, error),
           Effect.fail(unwritable(error))

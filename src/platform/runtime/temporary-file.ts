@@ -1,14 +1,27 @@
-import { Effect, type Scope } from "effect"
+import { Data, Effect, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 
 const blockBytes = 65_536
 
+/** Why a temporary file could not be opened, or be written to. */
+export class UnwritableFile extends Data.TaggedError("UnwritableFile")<{
+  /** That of the operating system, such as `ENOSPC`. */
+  readonly code: string
+  readonly message: string
+  readonly cause: unknown
+}> {}
+
+const unwritable = (cause: unknown): UnwritableFile => {
+  const { code = "unknown", message } = cause as NodeJS.ErrnoException
+  return new UnwritableFile({ code, message, cause })
+}
+
 /** A file that only this process reaches, and that ends with it. */
 export interface TemporaryFile {
-  /** Writes bytes behind those that it has; fails with the error of the operating system. */
-  append(bytes: Uint8Array): Effect.Effect<void, NodeJS.ErrnoException>
+  /** Writes bytes behind those that it has. */
+  append(bytes: Uint8Array): Effect.Effect<void, UnwritableFile>
   /** Bytes of it in blocks, each of which is read when it is asked for; they are read from their beginning as often as asked. */
   slice(start: number, length: number): Iterable<Promise<Uint8Array>>
 }
@@ -52,16 +65,12 @@ const opened = async (directory: string): Promise<fs.FileHandle> => {
  * `FileSystem` removes temporary files when a scope ends, and closes them while they may still be read; a handle of Node waits
  * for that, since the number of a closed file may be that of the next one.
  */
-export const openTemporaryFile = (
-  directory: string
-): Effect.Effect<TemporaryFile, NodeJS.ErrnoException, Scope.Scope> =>
-  Effect.acquireRelease(
-    Effect.tryPromise({ try: () => opened(directory), catch: (error) => error as NodeJS.ErrnoException }),
-    (file) => Effect.ignore(Effect.tryPromise(() => file.close()))
+export const openTemporaryFile = (directory: string): Effect.Effect<TemporaryFile, UnwritableFile, Scope.Scope> =>
+  Effect.acquireRelease(Effect.tryPromise({ try: () => opened(directory), catch: unwritable }), (file) =>
+    Effect.ignore(Effect.tryPromise(() => file.close()))
   ).pipe(
     Effect.map((file) => ({
-      append: (bytes) =>
-        Effect.tryPromise({ try: () => file.appendFile(bytes), catch: (error) => error as NodeJS.ErrnoException }),
+      append: (bytes) => Effect.tryPromise({ try: () => file.appendFile(bytes), catch: unwritable }),
       slice: (start, length) => ({ [Symbol.iterator]: () => blocksOf(file, start, start + length) })
     }))
   )
