@@ -2,6 +2,7 @@ import { Layer } from "effect"
 import { GatewayAuthentication, GatewayCredentialCheckLayer } from "./authentication/gateway-authentication.ts"
 import { BatchInputs } from "./batches/batch-input.ts"
 import { OpenAiFileBatches } from "./batches/file-batches.ts"
+import { FileUploads } from "./batches/file-uploads.ts"
 import { KeptFiles } from "./batches/files.ts"
 import { KeptThings } from "./batches/kept-things.ts"
 import { MessageBatches } from "./batches/message-batches.ts"
@@ -55,7 +56,7 @@ const Metered = Admission.layer.pipe(
 
 /** Files and batches at providers. */
 const Batched = Layer.mergeAll(OpenAiFileBatches.layer, MessageBatches.layer, BatchPollerLayer).pipe(
-  Layer.provideMerge(Layer.mergeAll(Batches.layer, KeptFiles.layer)),
+  Layer.provideMerge(Layer.mergeAll(Batches.layer, FileUploads.layer, KeptFiles.layer)),
   Layer.provideMerge(Layer.mergeAll(BatchInputs.layer, KeptThings.layer, BatchesRepository.layer))
 )
 

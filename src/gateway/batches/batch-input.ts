@@ -1,5 +1,5 @@
 import { Context, Effect, Layer } from "effect"
-import { covers } from "../../kernel/authority/capability.ts"
+import { type Capability, covers } from "../../kernel/authority/capability.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
 import { isJson, type Json, textIn } from "../../kernel/json/parsed-json.ts"
 import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
@@ -59,6 +59,14 @@ const kindsOf = ({ constraints }: PreparedCall): BoundKinds => ({
   byHardTokens: constraints.byHardTokens ?? constraints.byHard
 })
 
+/** Fails for a caller who lacks a capability, where the path takes others too. */
+export const requireCapability = (missing: Capability): Effect.Effect<void, GatewayError<Forbidden>> =>
+  Effect.flatMapEager(CurrentPrincipal, ({ capabilities }) =>
+    capabilities.some((held) => covers(held, missing))
+      ? Effect.void
+      : Effect.fail(gatewayError(new Forbidden({ missing: [missing], detail: `The caller lacks ${missing}.` })))
+  )
+
 /** What a request of a batch must not ask for, since its answer is not sent as it is made, nor at another tier. */
 const unfit = (body: Json): Failure | undefined => {
   if (body.stream === true) return noPlace("The requests of a batch are not streamed", "stream")
@@ -106,10 +114,7 @@ export class BatchInput {
     if (this.ids.size >= api.maxRequests) {
       return yield* noPlace(`A batch has at most ${api.maxRequests} requests`, "requests")
     }
-    const missing = format.route?.capability ?? "llm:complete"
-    if (!(yield* CurrentPrincipal).capabilities.some((held) => covers(held, missing))) {
-      return yield* gatewayError(new Forbidden({ missing: [missing], detail: `The caller lacks ${missing}.` }))
-    }
+    yield* requireCapability(format.route?.capability ?? "llm:complete")
     const impossible = unfit(body) ?? unsupported(body)
     if (impossible !== undefined) return yield* impossible
     const call: Call = {

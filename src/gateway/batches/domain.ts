@@ -5,6 +5,9 @@ import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { Dialect } from "../formats/domain.ts"
 
+/** How long an input of batches is listed, unless its provider removes it before, and a batch that has ended. */
+export const retentionDays = 30
+
 /** The tier that requests of batches are served and priced at. */
 export const batchTier = "batch"
 
@@ -55,18 +58,22 @@ export type BatchTerms = typeof BatchTerms.Type
 /** A provider's own description of a thing that it keeps. */
 export const ProviderAnswerJson = Schema.Record(Schema.String, Schema.Unknown)
 
-/** A file that a caller uploaded to a provider. */
+/** A file that a caller uploaded to a provider; of one with the requests of batches, also what these may cost. */
 export const KeptFile = Schema.Struct({
   tenantId: TenantId,
   id: Uuid,
   createdBy: Schema.String,
+  dialect: Dialect,
   provider: Schema.String,
   providerId: Schema.String,
+  /** Empty where the API has none. */
   purpose: Schema.String,
   answer: ProviderAnswerJson,
   terms: Schema.NullOr(InputTerms),
   places: Schema.NullOr(Schema.Uint8Array),
-  createdAt: InstantFromDate
+  createdAt: InstantFromDate,
+  /** When the provider removes it by itself; null if it stays until it is deleted. */
+  expiresAt: Schema.NullOr(InstantFromDate)
 })
 export type KeptFile = typeof KeptFile.Type
 
@@ -92,3 +99,4 @@ export const StoredBatch = Schema.Struct({
 export type StoredBatch = typeof StoredBatch.Type
 
 export const fileActions = auditActions("GatewayFile", ["GatewayFileDeleted"])
+export const batchActions = auditActions("GatewayBatch", ["GatewayBatchDeleted"])

@@ -2,6 +2,7 @@ import { Context, Effect, Layer, Option } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { isJson, type Json } from "../../kernel/json/parsed-json.ts"
 import { type GatewayError, type GatewayProblem, invalidMember } from "../errors/gateway-error.ts"
+import { openAiFiles } from "../formats/files/openai-files.ts"
 import { parseRequest } from "../pipeline/call-request.ts"
 import { type BatchCaller } from "./batch-input.ts"
 import { KeptFiles } from "./files.ts"
@@ -42,7 +43,7 @@ export class OpenAiFileBatches extends Context.Service<OpenAiFileBatches>()("app
         if (fault !== undefined) return yield* fault
         const param = "input_file_id"
         const { tenantId } = of.caller.subject
-        const { file, thing } = yield* files.find(tenantId, String(body[param] ?? ""), param)
+        const { file, thing } = yield* files.find(tenantId, openAiFiles, String(body[param] ?? ""), param)
         if (Option.isNone(file) || file.value.terms === null) {
           return yield* invalidMember(param, `${param}: Expected a file that was uploaded here for a batch`)
         }

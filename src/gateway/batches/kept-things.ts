@@ -73,6 +73,11 @@ export class KeptThings extends Context.Service<KeptThings>()("app/gateway/KeptT
     return {
       /** The thing that an id of the caller's names. */
       open,
+      /** The providers' own ids of those that the caller may name; others are left out. */
+      opened: Effect.fnUntraced(function* (tenantId: TenantId, given: ReadonlyArray<string>) {
+        const opener = ids.opener({ tenantId, principal: yield* CurrentPrincipal }, undefined)
+        return given.flatMap((id) => opener(id)?.id ?? [])
+      }),
       /** The ids that callers get of what a principal of the tenant made. */
       sealer: (tenantId: TenantId, createdBy: string, provider: string): ((id: string) => string) =>
         ids.idsFor({ tenantId, principal: makerNamed(createdBy) }, new Map())(provider),

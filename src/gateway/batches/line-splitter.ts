@@ -1,10 +1,15 @@
 import { Effect, Stream } from "effect"
 
 const lineFeed = 0x0a
-const isBlank = (line: Uint8Array): boolean => line.every((byte) => byte === 0x20 || byte === 0x0d || byte === 0x09)
+const isBlankByte = (byte: number): boolean => byte === 0x20 || byte === 0x0d || byte === 0x09
+
+/** Whether a line has nothing but white space. */
+export const isBlankLine = (line: Uint8Array): boolean => line.every(isBlankByte)
 
 /** Cuts bytes into lines. What is left at the end is the last one. */
-class LineSplitter {
+export class LineSplitter {
+  /** The first byte that is not white space. */
+  first: number | undefined
   private rest: Array<Uint8Array> = []
   private length = 0
   private readonly longest: number
@@ -19,6 +24,7 @@ class LineSplitter {
   }
 
   push(bytes: Uint8Array): ReadonlyArray<Uint8Array> {
+    this.first ??= bytes.find((byte) => byte !== lineFeed && !isBlankByte(byte))
     const lines: Array<Uint8Array> = []
     let from = 0
     for (let at = bytes.indexOf(lineFeed); at >= 0; at = bytes.indexOf(lineFeed, from)) {
@@ -52,7 +58,7 @@ export const linesIn = <E, R, F>(
     const numbered = (lines: ReadonlyArray<Uint8Array>) =>
       lines.flatMap((line) => {
         count++
-        return isBlank(line) ? [] : [[line, count] as const]
+        return isBlankLine(line) ? [] : [[line, count] as const]
       })
     const cut = Stream.mapEffect(bytes, (chunk) => {
       const lines = numbered(splitter.push(chunk))

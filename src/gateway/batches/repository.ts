@@ -2,6 +2,7 @@ import { Context, type DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
+import { Dialect } from "../formats/domain.ts"
 import { BatchState, BatchTerms, InputTerms, KeptFile, ProviderAnswerJson, StoredBatch } from "./domain.ts"
 
 /** A thing of a tenant; of one principal alone, unless `createdBy` is null. */
@@ -11,17 +12,25 @@ const AtProvider = Schema.Struct({ ...Owned, provider: Schema.String, providerId
 
 const Page = Schema.Struct({
   ...Owned,
-  /** Dialect of a list of batches, purpose of one of files; null for any. */
-  kind: Schema.NullOr(Schema.String),
+  dialect: Dialect,
   after: Schema.NullOr(Uuid),
   isUp: Schema.Boolean,
   limit: Schema.Int
 })
 
+const FilesPage = Schema.Struct({
+  ...Page.fields,
+  now: InstantFromDate,
+  /** Null for any. */
+  purpose: Schema.NullOr(Schema.String),
+  /** The providers' own ids of the files that are asked for; null for any. */
+  providerIds: Schema.NullOr(Schema.Array(Schema.String))
+})
+
 const columnsOfBatch = `b.tenant_id, b.id, b.created_by, b.dialect, b.provider, b.provider_id, b.state, b.terms, b.places,
   b.answer, b.created_at, b.held_until, b.failures`
-const columnsOfFile = `f.tenant_id, f.id, f.created_by, f.provider, f.provider_id, f.purpose, f.answer, f.terms, f.places,
-  f.created_at`
+const columnsOfFile = `f.tenant_id, f.id, f.created_by, f.dialect, f.provider, f.provider_id, f.purpose, f.answer,
+  f.terms, f.places, f.created_at, f.expires_at`
 
 const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -34,11 +43,13 @@ const make = Effect.gen(function* () {
       answer: Schema.fromJsonString(ProviderAnswerJson),
       terms: Schema.NullOr(Schema.fromJsonString(InputTerms))
     }),
-    execute: ({ answer, createdAt, createdBy, id, places, provider, providerId, purpose, tenantId, terms }) => sql`
-      INSERT INTO gateway_files (tenant_id, id, created_by, provider, provider_id, purpose, answer, terms, places,
-        created_at)
-      VALUES (${tenantId}, ${id}, ${createdBy}, ${provider}, ${providerId}, ${purpose}, ${answer}::text::jsonb,
-        ${terms}::text::jsonb, ${places}, ${createdAt}) ON CONFLICT DO NOTHING`
+    execute: ({ answer, provider, terms, ...file }) => sql`
+      INSERT INTO gateway_files (tenant_id, id, created_by, dialect, provider, provider_id, purpose, answer, terms, places,
+        created_at, expires_at)
+      VALUES (${file.tenantId}, ${file.id}, ${file.createdBy}, ${file.dialect}, ${provider}, ${file.providerId},
+        ${file.purpose}, ${answer}::text::jsonb, ${terms}::text::jsonb, ${file.places}, ${file.createdAt},
+        ${file.expiresAt})
+      ON CONFLICT DO NOTHING`
   })
   const selectFile = SqlSchema.findOneOption({
     Request: AtProvider,
@@ -49,14 +60,16 @@ const make = Effect.gen(function* () {
         AND f.created_by = coalesce(${createdBy}, f.created_by)`
   })
   const selectFiles = SqlSchema.findAll({
-    Request: Page,
+    Request: FilesPage,
     Result: Schema.Struct({ ...KeptFile.fields, terms: Schema.Null, places: Schema.Null }),
-    execute: ({ after, createdBy, isUp, kind, limit, tenantId }) => sql`
-      SELECT f.tenant_id, f.id, f.created_by, f.provider, f.provider_id, f.purpose, f.answer, NULL AS terms,
-        NULL AS places, f.created_at
+    execute: ({ after, createdBy, dialect, isUp, limit, now, providerIds, purpose, tenantId }) => sql`
+      SELECT f.tenant_id, f.id, f.created_by, f.dialect, f.provider, f.provider_id, f.purpose, f.answer, NULL AS terms,
+        NULL AS places, f.created_at, f.expires_at
       FROM gateway_files f
       WHERE f.tenant_id = ${tenantId} AND f.created_by = coalesce(${createdBy}, f.created_by)
-        AND f.purpose = coalesce(${kind}, f.purpose)
+        AND f.dialect = ${dialect} AND f.purpose = coalesce(${purpose}, f.purpose)
+        AND (f.expires_at IS NULL OR f.expires_at > ${now})
+        AND (${providerIds}::text[] IS NULL OR f.provider_id = ANY (${providerIds}::text[]))
         AND (${after}::uuid IS NULL OR ${sql.literal(isUp ? "f.id >" : "f.id <")} ${after}::uuid)
       ORDER BY f.id ${sql.literal(isUp ? "" : "DESC")} LIMIT ${limit}`
   })
@@ -107,11 +120,11 @@ const make = Effect.gen(function* () {
   const selectBatches = SqlSchema.findAll({
     Request: Page,
     Result: Schema.Struct({ ...StoredBatch.fields, places: Schema.Null }),
-    execute: ({ after, createdBy, isUp, kind, limit, tenantId }) => sql`
+    execute: ({ after, createdBy, dialect, isUp, limit, tenantId }) => sql`
       SELECT b.tenant_id, b.id, b.created_by, b.dialect, b.provider, b.provider_id, b.state, b.terms, NULL AS places,
         b.answer, b.created_at, b.held_until, b.failures
       FROM gateway_batches b
-      WHERE b.tenant_id = ${tenantId} AND b.created_by = coalesce(${createdBy}, b.created_by) AND b.dialect = ${kind}
+      WHERE b.tenant_id = ${tenantId} AND b.created_by = coalesce(${createdBy}, b.created_by) AND b.dialect = ${dialect}
         AND b.answer IS NOT NULL
         AND (${after}::uuid IS NULL OR ${sql.literal(isUp ? "b.id >" : "b.id <")} ${after}::uuid)
       ORDER BY b.id ${sql.literal(isUp ? "" : "DESC")} LIMIT ${limit}`
@@ -127,20 +140,25 @@ const make = Effect.gen(function* () {
       ) due
       WHERE b.tenant_id = due.tenant_id AND b.id = due.id RETURNING ${ofBatch}`
   })
-  const purge = Schema.Struct({ before: InstantFromDate })
+  /** One that runs stays. */
+  const removeBatch = SqlSchema.void({
+    Request: Schema.Struct({ tenantId: TenantId, id: Uuid }),
+    execute: ({ id, tenantId }) => sql`
+      DELETE FROM gateway_batches WHERE tenant_id = ${tenantId} AND id = ${id} AND closed_at IS NOT NULL`
+  })
   const purgeFiles = SqlSchema.void({
-    Request: purge,
-    execute: ({ before }) => sql`DELETE FROM gateway_files WHERE created_at < ${before}`
+    Request: Schema.Struct({ now: InstantFromDate }),
+    execute: ({ now }) => sql`DELETE FROM gateway_files WHERE expires_at < ${now}`
   })
   const purgeBatches = SqlSchema.void({
-    Request: purge,
+    Request: Schema.Struct({ before: InstantFromDate }),
     execute: ({ before }) => sql`DELETE FROM gateway_batches WHERE closed_at < ${before}`
   })
 
   return {
     insertFile: Effect.fn("BatchesRepository.insertFile")((file: KeptFile) => Effect.orDie(insertFile(file))),
     file: Effect.fn("BatchesRepository.file")((at: typeof AtProvider.Type) => Effect.orDie(selectFile(at))),
-    files: Effect.fn("BatchesRepository.files")((page: typeof Page.Type) => Effect.orDie(selectFiles(page))),
+    files: Effect.fn("BatchesRepository.files")((page: typeof FilesPage.Type) => Effect.orDie(selectFiles(page))),
     removeFile: Effect.fn("BatchesRepository.removeFile")((file: Pick<KeptFile, "id" | "tenantId">) =>
       Effect.orDie(removeFile(file))
     ),
@@ -155,8 +173,12 @@ const make = Effect.gen(function* () {
     batches: Effect.fn("BatchesRepository.batches")((page: typeof Page.Type) => Effect.orDie(selectBatches(page))),
     /** Takes batches that are due, which no other replica gets until then. */
     take: Effect.fn("BatchesRepository.take")((due: Parameters<typeof takeDue>[0]) => Effect.orDie(takeDue(due))),
-    /** Removes what ended, and what was uploaded, before a moment. */
-    purge: (before: DateTime.Utc) => Effect.orDie(Effect.andThen(purgeFiles({ before }), purgeBatches({ before })))
+    remove: Effect.fn("BatchesRepository.remove")((batch: Pick<StoredBatch, "id" | "tenantId">) =>
+      Effect.orDie(removeBatch(batch))
+    ),
+    /** Removes files that their providers have removed, and batches that ended before a moment. */
+    purge: (now: DateTime.Utc, before: DateTime.Utc) =>
+      Effect.orDie(Effect.andThen(purgeFiles({ now }), purgeBatches({ before })))
   }
 })
 

@@ -349,7 +349,7 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
             repository.batches({
               tenantId,
               createdBy: yield* reachable,
-              kind: api.dialect,
+              dialect: api.dialect,
               after,
               isUp: page.isUp,
               limit: page.limit + 1

@@ -136,8 +136,6 @@ layer(serviceLayer({ Llm__Gateway__BatchPollSeconds: "1", Api__PublicUrl: public
         assert.strictEqual(refused.body.type, "error")
       }
       assert.strictEqual(vendor.batches.size, 0)
-      const files = yield* service.call("GET", "/v1/files", { key, headers: { "anthropic-version": "2023-06-01" } })
-      assert.deepStrictEqual([files.status, files.body.error.type], [404, "not_found_error"])
     }).pipe(Effect.scoped)
   )
 })

@@ -184,7 +184,7 @@ layer(serviceLayer({ Llm__Gateway__BatchPollSeconds: "1", Llm__Gateway__MaxBatch
       }
       for (const [content, purpose, param] of [
         ["\n\n", "batch", "file"],
-        [line("a"), "user_data", "purpose"]
+        [line("a"), "fine-tune", "purpose"]
       ] as const) {
         const refused = yield* refusalOf(async () =>
           client.files.create({ file: await toFile(Buffer.from(content), "input.jsonl"), purpose })
