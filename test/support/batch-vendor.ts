@@ -340,6 +340,11 @@ const answerAnthropic = (vendor: BatchVendor, request: http.IncomingMessage, bod
     refuseUnless(batch.shown.processing_status === "ended", "there are no results yet")
     return jsonl(batch.results)
   }
+  if (request.method === "DELETE") {
+    refuseUnless(batch.shown.processing_status === "ended", "the batch has not ended")
+    vendor.batches.delete(id)
+    return { id, type: "message_batch_deleted" }
+  }
   if (below === "/cancel" && batch.shown.processing_status === "in_progress")
     batch.shown = { ...batch.shown, processing_status: "canceling" }
   return batch.shown

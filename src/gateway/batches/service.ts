@@ -1,5 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option, Schedule } from "effect"
 import { SecureRandom } from "effect/crypto"
+import { Audit } from "../../audit/log/service.ts"
 import { ChargeId, ReservationId } from "../../budgets/ledger/domain.ts"
 import { type BudgetSubject, type CloseItem, releaseOf } from "../../budgets/ledger/protocol-domain.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
@@ -29,9 +30,16 @@ import { CallIdempotency, type ClaimedCall } from "../pipeline/call-idempotency.
 import { subjectAt } from "../pipeline/call-pipeline.ts"
 import { type KeptRequest, type ProviderFailure } from "../providers/provider.ts"
 import { type BatchCaller } from "./batch-input.ts"
-import { boundKinds, type BatchPart, type BatchState, type InputTerms, type StoredBatch } from "./domain.ts"
+import {
+  batchActions,
+  boundKinds,
+  type BatchPart,
+  type BatchState,
+  type InputTerms,
+  type StoredBatch
+} from "./domain.ts"
 import { type KeptPage } from "./files.ts"
-import { jsonIn, KeptThings, notKept, reachable } from "./kept-things.ts"
+import { jsonIn, type KeptThing, KeptThings, notKept, reachable } from "./kept-things.ts"
 import { BatchesRepository } from "./repository.ts"
 import { areSameRates } from "./stored-rates.ts"
 
@@ -91,6 +99,19 @@ const noted = (step: Effect.Effect<unknown>): Effect.Effect<void> =>
 
 const noReservation = invalidMember("x-reservation-id", "x-reservation-id: A batch reserves its budget itself")
 
+const isClosed: ReadonlySet<BatchState> = new Set(["settled", "released"])
+
+const stillRuns = invalidMember(
+  undefined,
+  "The batch is still being processed: cancel it, and delete it once it has ended"
+)
+/** The time in which a replica takes a batch up that has ended. */
+const chargedInSeconds = 5
+const notCharged = overloaded(
+  "The batch has ended, and its results are being read to charge it: delete it again in a few seconds.",
+  chargedInSeconds
+)
+
 /** The closings that give back what a batch holds. */
 export const releasesOf = ({
   createdBy,
@@ -106,6 +127,7 @@ export const releasesOf = ({
 export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
   make: Effect.gen(function* () {
     const admission = yield* Admission
+    const audit = yield* Audit
     const configuration = yield* GatewayConfiguration
     const database = yield* Database
     const idempotency = yield* CallIdempotency
@@ -142,7 +164,6 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
       } = {}
     ) {
       const now = yield* DateTime.now
-      const isClosed = state === "settled" || state === "released"
       return yield* database.transaction(
         tenantId,
         repository.move({
@@ -154,7 +175,7 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
           answer: change.answer ?? null,
           dueAt: DateTime.add(now, { seconds: change.dueInSeconds ?? batchPollSeconds }),
           failures: change.failures ?? 0,
-          closedAt: isClosed ? now : null
+          closedAt: isClosed.has(state) ? now : null
         })
       )
     })
@@ -305,19 +326,28 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
       return { batch: batch.value, thing }
     })
 
-    /** Asks the provider about a batch; one that has ended is charged as soon as a replica takes it up. */
+    /** What the provider says of a batch; one that has ended is charged as soon as a replica takes it up. */
+    const ask = Effect.fnUntraced(function* (
+      batch: StoredBatch,
+      { provider }: KeptThing,
+      api: BatchApi,
+      request: KeptRequest
+    ) {
+      const answer = yield* things.ask(provider, request)
+      // A replica that has seen the end is at work on it.
+      if (batch.answer === null || !api.isEnded(batch.answer)) {
+        const dueInSeconds = api.isEnded(answer) ? 0 : batchPollSeconds
+        const seen = api.isEnded(answer) ? undefined : answer
+        yield* inTime(move(batch, ["running"], "running", { answer: seen, dueInSeconds, failures: batch.failures }))
+      }
+      return answer
+    })
+
     const asked = (method: "GET" | "POST", below: (api: BatchApi) => string) =>
       Effect.fnUntraced(function* (tenantId: TenantId, api: BatchApi, id: string, headers: KeptRequest["headers"]) {
         const { batch, thing } = yield* find(tenantId, api, id)
         const path = `${api.path}/${encodeURIComponent(thing.id)}${below(api)}`
-        const answer = yield* things.ask(thing.provider, { method, path, headers })
-        // A replica that has seen the end is at work on it.
-        if (batch.answer === null || !api.isEnded(batch.answer)) {
-          const dueInSeconds = api.isEnded(answer) ? 0 : batchPollSeconds
-          const seen = api.isEnded(answer) ? undefined : answer
-          yield* inTime(move(batch, ["running"], "running", { answer: seen, dueInSeconds, failures: batch.failures }))
-        }
-        return shown(api, { ...batch, answer })
+        return shown(api, { ...batch, answer: yield* ask(batch, thing, api, { method, path, headers }) })
       })
 
     return {
@@ -340,6 +370,31 @@ export class Batches extends Context.Service<Batches>()("app/gateway/Batches", {
           headers,
           streams: true
         })
+      }),
+      /** Deletes a batch that has ended, here and at its provider. One that is not charged yet needs its results for that. */
+      remove: Effect.fn("Batches.remove")(function* (
+        tenantId: TenantId,
+        api: BatchApi,
+        id: string,
+        headers: KeptRequest["headers"]
+      ) {
+        const { batch, thing } = yield* find(tenantId, api, id)
+        const path = `${api.path}/${encodeURIComponent(thing.id)}`
+        if (!isClosed.has(batch.state)) {
+          const answer = yield* ask(batch, thing, api, { method: "GET", path, headers })
+          return yield* api.isEnded(answer) ? notCharged : stillRuns
+        }
+        const gone = yield* Effect.result(things.ask(thing.provider, { method: "DELETE", path, headers }))
+        if (gone._tag === "Failure" && gone.failure.error.status !== 404) return yield* gone.failure
+        yield* inTime(
+          audit.change(
+            Effect.as(repository.remove(batch), {
+              value: undefined,
+              entries: [{ action: batchActions.GatewayBatchDeleted, entityId: id, tenantId }]
+            })
+          )
+        )
+        return gone._tag === "Success" ? { ...gone.success, id } : yield* notKept("batch", id, "batch_id")
       }),
       list: Effect.fn("Batches.list")(function* (tenantId: TenantId, api: BatchApi, page: KeptPage) {
         const after = page.after === undefined ? null : (yield* find(tenantId, api, page.after, "after")).batch.id

@@ -138,4 +138,53 @@ layer(serviceLayer({ Llm__Gateway__BatchPollSeconds: "1", Api__PublicUrl: public
       assert.strictEqual(vendor.batches.size, 0)
     }).pipe(Effect.scoped)
   )
+
+  it.effect("are deleted at the provider too, once they are charged", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { client, key, tenantId, vendor } = yield* setting(service, [{ limit: 1 }])
+      const ids: Array<string> = []
+      for (const model of ["gpt", "mini"]) {
+        const batch = yield* Effect.promise(() => client.messages.batches.create({ requests: [request("a", model)] }))
+        ids.push(batch.id)
+      }
+      const [first = "", second = ""] = ids
+      const running = yield* refusalOf(() => client.messages.batches.delete(first))
+      assert.deepInclude(running, { status: 400, type: "invalid_request_error" })
+      assert.match(running.message, /cancel it/)
+      const stranger = yield* spender(service, [])
+      const theirs = new Anthropic({ baseURL: service.url, apiKey: stranger.key, maxRetries: 0 })
+      for (const remove of [
+        () => theirs.messages.batches.delete(first),
+        () => client.messages.batches.delete("msgbatch_1x"),
+        () => client.messages.batches.delete("made-up")
+      ]) {
+        assert.deepInclude(yield* refusalOf(remove), { status: 404, type: "not_found_error" })
+      }
+      assert.strictEqual(vendor.batches.size, 2)
+
+      // Its results are read before they are lost, however early they are no longer wanted: the SDK asks again.
+      vendor.end("msgbatch_1x", "ended", () => ({ usage }))
+      vendor.end("msgbatch_2x", "ended", () => ({ usage }))
+      const patient = new Anthropic({ baseURL: service.url, apiKey: key })
+      const deleted = yield* Effect.promise(() => patient.messages.batches.delete(first))
+      assert.deepStrictEqual(deleted, { id: first, type: "message_batch_deleted" })
+      const [row] = yield* usageRows(service, tenantId)
+      assert.strictEqual(row?.cost, requestNanoUsd)
+      assert.deepStrictEqual([...vendor.batches.keys()], ["msgbatch_2x"])
+      assert.strictEqual((yield* refusalOf(() => client.messages.batches.retrieve(first))).status, 404)
+
+      yield* eventually(charges(service, tenantId), (all) => all.every(({ state }) => state === "settled"))
+      // What the provider has removed by itself is removed here.
+      vendor.batches.clear()
+      const gone = yield* eventually(
+        refusalOf(() => client.messages.batches.delete(second)),
+        ({ status }) => status === 404
+      )
+      assert.strictEqual(gone.type, "not_found_error")
+      assert.deepStrictEqual(yield* Effect.promise(async () => (await client.messages.batches.list()).data), [])
+      assert.lengthOf(yield* usageRows(service, tenantId), 2)
+      assert.deepStrictEqual(vendor.faults, [])
+    }).pipe(Effect.scoped)
+  )
 })

@@ -15,9 +15,9 @@ type Failure = GatewayError<GatewayProblem>
 /** The paths of files and batches, each with its methods. */
 export const batchPaths: ReadonlyArray<readonly [path: RegExp, methods: string]> = [
   [/^\/v1\/(?:files|batches|messages\/batches)$/, "GET, HEAD, POST"],
-  [/^\/v1\/files\/[^/]+$/, "GET, HEAD, DELETE"],
+  [/^\/v1\/(?:files|messages\/batches)\/[^/]+$/, "GET, HEAD, DELETE"],
   [/^\/v1\/files\/[^/]+\/content$/, "GET, HEAD"],
-  [/^\/v1\/(?:batches|messages\/batches)\/[^/]+$/, "GET, HEAD"],
+  [/^\/v1\/batches\/[^/]+$/, "GET, HEAD"],
   [/^\/v1\/(?:batches|messages\/batches)\/[^/]+\/cancel$/, "POST"],
   [/^\/v1\/messages\/batches\/[^/]+\/results$/, "GET, HEAD"]
 ]
@@ -67,6 +67,12 @@ export const BatchesLayer = Layer.unwrap(
           listed({ hasMore, items: page.isUp ? items.toReversed() : items })
         )
       }),
+      about(
+        "DELETE",
+        "/v1/messages/batches/:id",
+        ({ headers, id, tenantId }) => batches.remove(tenantId, anthropicBatches, id, headers),
+        asJson
+      ),
       about(
         "GET",
         "/v1/messages/batches/:id/results",
