@@ -36,6 +36,8 @@ export interface FileRequest {
   readonly headers: KeptRequest["headers"]
 }
 
+const pathOf = ({ path }: FilesApi, { id }: KeptThing): string => `${path}/${encodeURIComponent(id)}`
+
 /** Files of callers that providers keep. */
 export class KeptFiles extends Context.Service<KeptFiles>()("app/gateway/KeptFiles", {
   make: Effect.gen(function* () {
@@ -73,28 +75,20 @@ export class KeptFiles extends Context.Service<KeptFiles>()("app/gateway/KeptFil
       return { thing, file: yield* stored(tenantId, thing) }
     })
 
-    const pathOf = ({ path }: FilesApi, { id }: KeptThing): string => `${path}/${encodeURIComponent(id)}`
-
-    /** What its provider says of a file; one that it no longer has is listed no more. */
-    const ask = Effect.fnUntraced(function* (
-      { files, headers, id, tenantId }: FileRequest,
-      method: "GET" | "DELETE",
-      thing: KeptThing
-    ) {
-      const asked = things.ask(thing.provider, { method, path: pathOf(files, thing), headers })
-      return yield* Effect.catchIf(
-        asked,
-        ({ error }) => error.status === 404,
-        () =>
-          Effect.gen(function* () {
-            const file = yield* stored(tenantId, thing)
-            if (Option.isSome(file)) {
-              yield* inTime(database.transaction(tenantId, repository.removeFile(file.value)))
-            }
-            return yield* notKept(what, id, "file_id")
-          })
-      )
+    /** A file that its provider no longer has is listed no more. */
+    const gone = Effect.fnUntraced(function* ({ id, tenantId }: FileRequest, thing: KeptThing) {
+      const file = yield* stored(tenantId, thing)
+      if (Option.isSome(file)) yield* inTime(database.transaction(tenantId, repository.removeFile(file.value)))
+      return yield* notKept(what, id, "file_id")
     })
+
+    /** What its provider says of a file. */
+    const ask = (request: FileRequest, method: "GET" | "DELETE", thing: KeptThing) =>
+      Effect.catchIf(
+        things.ask(thing.provider, { method, path: pathOf(request.files, thing), headers: request.headers }),
+        ({ error }) => error.status === 404,
+        () => gone(request, thing)
+      )
 
     /** Where a page begins: after a file of the list, or where another page ended. */
     const startOf = Effect.fnUntraced(function* (tenantId: TenantId, files: FilesApi, { after, cursor }: FilesPage) {

@@ -206,6 +206,10 @@ const jsonLines: Json = {
   "application/octet-stream": { schema: { type: "string", format: "binary", description: "Lines of JSON" } }
 }
 
+const anyBytes: Json = {
+  "application/octet-stream": { schema: { type: "string", format: "binary" } }
+}
+
 const openAiPage = [
   queried("limit", "The page size; 20 by default", { type: "integer", minimum: 1, maximum: 100 }),
   queried("after", "Those after this one", { type: "string" })
@@ -225,6 +229,13 @@ const version = header(
   "Selects Anthropic's format; without it the response is OpenAI's",
   { type: "string" },
   "2023-06-01"
+)
+
+const keeper = header(
+  "X-Model",
+  "A model that the file is meant for, by any of its names: its first provider that keeps files gets it. The vendor's own provider that is configured first unless given",
+  { type: "string" },
+  "gpt-5-mini"
 )
 
 const reranked = (operationId: string, format: string, as: string) => ({
@@ -469,34 +480,62 @@ const paths: Json = {
   "/v1/files": {
     ...posted({
       operationId: "uploadFile",
-      summary: "Upload the requests of a batch in OpenAI's format",
+      summary: "Upload a file in OpenAI's or Anthropic's format",
       description:
-        "OpenAI's files, of purpose `batch` alone: a request in each line. Each is checked and bounded as a call by itself would be, and sent on to the provider of its model as it arrives; nothing of it is stored here. An error names the line.",
-      schema: vendorObject("OpenAI's form", {
-        purpose: { type: "string", enum: ["batch"] },
-        file: { type: "string", format: "binary", description: "At most 50,000 lines and Llm:Gateway:MaxBatchBytes" }
-      }),
-      example: { purpose: "batch", file: "{}" },
+        "A file that later requests name by its id, kept by a provider, which gets it as it arrives; Anthropic's if `anthropic-version` is sent, whose form has no purpose. Of purpose `batch`, OpenAI's has a request in each line: each is checked and bounded as a call by itself would be, and an error names the line. Nothing of the content is stored here.",
+      schema: vendorObject(
+        "The vendor's form",
+        {
+          file: {
+            type: "string",
+            format: "binary",
+            description:
+              "At most Llm:Gateway:MaxUploadBytes; requests of a batch, at most 50,000 lines and Llm:Gateway:MaxBatchBytes"
+          }
+        },
+        {
+          purpose: {
+            type: "string",
+            description: "OpenAI's: such as `user_data`, or `batch`; not `fine-tune`",
+            examples: ["user_data"]
+          }
+        }
+      ),
+      example: { purpose: "user_data", file: "Text" },
       mediaType: "multipart/form-data",
-      answer: "count"
+      answer: "count",
+      parameters: [version, keeper]
     }),
     get: keptList({
       operationId: "files",
-      summary: "List files in OpenAI's format",
-      description: "Those that were uploaded here, the newest first.",
-      parameters: [...openAiPage, queried("purpose", "Those of this purpose", { type: "string" })]
+      summary: "List files in OpenAI's or Anthropic's format",
+      description:
+        "Those that were uploaded here, the newest first; a page of Anthropic's if `anthropic-version` is sent, and of its beta with `files-api-2025-04-14` in `anthropic-beta`.",
+      parameters: [
+        version,
+        queried("limit", "The page size; 20 by default", { type: "integer", minimum: 1, maximum: 1000 }),
+        queried("after", "OpenAI's paging: those after this one", { type: "string" }),
+        queried("order", "OpenAI's: the oldest first with `asc`", { type: "string", enum: ["asc", "desc"] }),
+        queried("purpose", "OpenAI's: those of this purpose", { type: "string" }),
+        queried("page", "Anthropic's paging: `next_page` of the page before", { type: "string" }),
+        queried("ids", "Anthropic's: those with these ids, up to 100", { type: "array", items: { type: "string" } }),
+        queried("after_id", "Paging of Anthropic's beta: those after this one", { type: "string" }),
+        queried("before_id", "Paging of Anthropic's beta: those before this one", { type: "string" })
+      ]
     })
   },
   "/v1/files/{id}": {
     get: kept("file", {
       operationId: "file",
-      summary: "Get a file in OpenAI's format",
-      description: "As its provider describes it."
+      summary: "Get a file in OpenAI's or Anthropic's format",
+      description: "As its provider describes it.",
+      parameters: [version]
     }),
     delete: kept("file", {
       operationId: "deleteFile",
-      summary: "Delete a file in OpenAI's format",
-      description: "At its provider; a batch that runs has its requests already."
+      summary: "Delete a file in OpenAI's or Anthropic's format",
+      description: "At its provider; a batch that runs has its requests already.",
+      parameters: [version]
     })
   },
   "/v1/files/{id}/content": {
@@ -504,10 +543,12 @@ const paths: Json = {
       "file",
       {
         operationId: "fileContent",
-        summary: "Get the content of a file in OpenAI's format",
-        description: "Such as the results of a batch, as the provider sends them."
+        summary: "Get the content of a file in OpenAI's or Anthropic's format",
+        description:
+          "As the provider sends it, such as the results of a batch; Anthropic sends that of files of answers alone.",
+        parameters: [version]
       },
-      jsonLines
+      anyBytes
     )
   },
   "/v1/batches": {
@@ -586,6 +627,13 @@ const paths: Json = {
       operationId: "messageBatch",
       summary: "Get a batch in Anthropic's format",
       description: "As its provider describes it now; `results_url` is here.",
+      component: "AnthropicError"
+    }),
+    delete: kept("batch", {
+      operationId: "deleteMessageBatch",
+      summary: "Delete a batch in Anthropic's format",
+      description:
+        "Here and at its provider, once it has ended and is charged; before it is charged, 529 asks to try again.",
       component: "AnthropicError"
     })
   },

@@ -201,7 +201,7 @@ const settings = {
   "Llm:Gateway:MaxUploadBytes": setting(
     integer(1024, 2 ** 30),
     "33554432",
-    "Largest form with files of a gateway call in bytes"
+    "Largest form with files of a gateway call, and largest file that a provider is to keep, in bytes"
   ),
   "Llm:Gateway:MaxUploadsBytes": setting(
     integer(1024, 2 ** 40),

@@ -97,6 +97,9 @@ const send = (
     write(request)
   })
 
+const aBatch = () => toFile(Buffer.from(line("a")), "a.jsonl")
+const aText = () => toFile(Buffer.from("text"), "a.txt")
+
 const fieldOf = (name: string, value: string) =>
   `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`
 const fileHead = (parameters: string) => `--b\r\nContent-Disposition: form-data; ${parameters}\r\n\r\n`
@@ -248,77 +251,79 @@ layer(
     }).pipe(Effect.scoped)
   )
 
-  it.effect("are nobody else's: not of another tenant, agent, provider or API, and no id is guessed", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const { anthropic, claude, client, openai, tenantId } = yield* setting(service)
-      const file = yield* upload(client, "secret")
-      const paper = yield* uploadClaude(claude, "secret")
-      const stranger = yield* spender(service, [])
-      const agentOf = Effect.gen(function* () {
-        const agent = yield* makeAgent(service, { tenantId })
-        return (yield* tokenOf(service, agent)).accessToken
-      })
-      const before = [openai.log.length, anthropic.log.length]
-      const keys = [stranger.key, yield* agentOf]
-      for (const key of keys) {
-        const theirs = openAiClient(service, key)
-        const messages = [
-          {
-            role: "user" as const,
-            content: [{ type: "document" as const, source: { type: "file" as const, file_id: paper.id } }]
-          }
-        ]
-        for (const request of [
-          () => theirs.files.retrieve(file.id),
-          () => theirs.files.content(file.id),
-          () => theirs.files.delete(file.id),
-          () => theirs.files.list({ after: file.id }),
-          () =>
-            theirs.responses.create({
-              model: "gpt",
-              input: [{ role: "user", content: [{ type: "input_file", file_id: file.id }] }]
-            }),
-          () => claudeClient(service, key).files.retrieveMetadata(paper.id),
-          () => claudeClient(service, key).files.delete(paper.id),
-          () => claudeClient(service, key).beta.messages.create({ model: "claude", max_tokens: 1, messages })
-        ]) {
-          assert.strictEqual((yield* refusalOf(request)).status, 404)
-        }
-        assert.deepStrictEqual(yield* Effect.promise(() => listed(theirs.files.list())), [])
-        assert.deepStrictEqual(
-          yield* Effect.promise(() => listed(claudeClient(service, key).files.list({ ids: [paper.id] }))),
-          []
-        )
-      }
-      const [head, seal] = [file.id.slice(0, -36), file.id.slice(-36)]
-      for (const id of [
-        "file-1x",
-        `file-2x${seal}`,
-        `${head}${"0".repeat(36)}`,
-        `${head}${seal.toUpperCase()}x`,
-        paper.id,
-        `file_1x${seal}`,
-        "../models",
-        "..%2Fmodels"
-      ]) {
-        assert.strictEqual((yield* refusalOf(() => client.files.retrieve(id))).status, 404, id)
-      }
-      assert.strictEqual((yield* refusalOf(() => claude.files.retrieveMetadata(file.id))).status, 404)
-      // A model of another provider cannot read it.
-      const elsewhere = yield* refusalOf(() =>
-        client.responses.create({
-          model: "claude",
-          input: [{ role: "user", content: [{ type: "input_file", file_id: file.id }] }]
+  it.effect(
+    "belong to their maker alone, not to another tenant, agent, provider or API, and no id can be guessed",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const { anthropic, claude, client, openai, tenantId } = yield* setting(service)
+        const file = yield* upload(client, "secret")
+        const paper = yield* uploadClaude(claude, "secret")
+        const stranger = yield* spender(service, [])
+        const agentOf = Effect.gen(function* () {
+          const agent = yield* makeAgent(service, { tenantId })
+          return (yield* tokenOf(service, agent)).accessToken
         })
-      )
-      assert.strictEqual(elsewhere.status, 400, elsewhere.message)
-      const asBatch = yield* refusalOf(() =>
-        client.batches.create({ input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" })
-      )
-      assert.deepInclude(asBatch, { status: 400, param: "input_file_id" })
-      assert.deepStrictEqual([openai.log.length, anthropic.log.length], before)
-    }).pipe(Effect.scoped)
+        const before = [openai.log.length, anthropic.log.length]
+        const keys = [stranger.key, yield* agentOf]
+        for (const key of keys) {
+          const theirs = openAiClient(service, key)
+          const messages = [
+            {
+              role: "user" as const,
+              content: [{ type: "document" as const, source: { type: "file" as const, file_id: paper.id } }]
+            }
+          ]
+          for (const request of [
+            () => theirs.files.retrieve(file.id),
+            () => theirs.files.content(file.id),
+            () => theirs.files.delete(file.id),
+            () => theirs.files.list({ after: file.id }),
+            () =>
+              theirs.responses.create({
+                model: "gpt",
+                input: [{ role: "user", content: [{ type: "input_file", file_id: file.id }] }]
+              }),
+            () => claudeClient(service, key).files.retrieveMetadata(paper.id),
+            () => claudeClient(service, key).files.delete(paper.id),
+            () => claudeClient(service, key).beta.messages.create({ model: "claude", max_tokens: 1, messages })
+          ]) {
+            assert.strictEqual((yield* refusalOf(request)).status, 404)
+          }
+          assert.deepStrictEqual(yield* Effect.promise(() => listed(theirs.files.list())), [])
+          assert.deepStrictEqual(
+            yield* Effect.promise(() => listed(claudeClient(service, key).files.list({ ids: [paper.id] }))),
+            []
+          )
+        }
+        const [head, seal] = [file.id.slice(0, -36), file.id.slice(-36)]
+        for (const id of [
+          "file-1x",
+          `file-2x${seal}`,
+          `${head}${"0".repeat(36)}`,
+          `${head}${seal.toUpperCase()}x`,
+          paper.id,
+          `file_1x${seal}`,
+          "../models",
+          "..%2Fmodels"
+        ]) {
+          assert.strictEqual((yield* refusalOf(() => client.files.retrieve(id))).status, 404, id)
+        }
+        assert.strictEqual((yield* refusalOf(() => claude.files.retrieveMetadata(file.id))).status, 404)
+        // A model of another provider cannot read it.
+        const elsewhere = yield* refusalOf(() =>
+          client.responses.create({
+            model: "claude",
+            input: [{ role: "user", content: [{ type: "input_file", file_id: file.id }] }]
+          })
+        )
+        assert.strictEqual(elsewhere.status, 400, elsewhere.message)
+        const asBatch = yield* refusalOf(() =>
+          client.batches.create({ input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" })
+        )
+        assert.deepInclude(asBatch, { status: 400, param: "input_file_id" })
+        assert.deepStrictEqual([openai.log.length, anthropic.log.length], before)
+      }).pipe(Effect.scoped)
   )
 
   it.effect("are refused over the limit, and of purposes that are not served, wherever the purpose stands", () =>
@@ -347,7 +352,6 @@ layer(
       }
       assert.oneOf(yield* send(service, { "x-api-key": key }, endless), [413, "closed"])
 
-      const batch = () => toFile(Buffer.from(line("a")), "a.jsonl")
       const fine = /fine-tuning/
       for (const [purpose, content, param, message, known = message] of [
         ["fine-tune", "text", "purpose", fine],
@@ -377,7 +381,7 @@ layer(
         assert.match(early.body.error.message, known)
       }
       // A file that looks like the requests of a batch is none where its purpose says so in time.
-      const early = yield* Effect.promise(async () => client.files.create({ purpose: "evals", file: await batch() }))
+      const early = yield* Effect.promise(async () => client.files.create({ purpose: "evals", file: await aBatch() }))
       assert.strictEqual(early.purpose, "evals")
       // JSON that is no request goes on as it is.
       const rows = `${"\n".repeat(100)}{"item":{"question":"a"}}\n{"item":{"question":"b"}}`
@@ -574,10 +578,9 @@ layer(
       const service = yield* TestService
       const { client, openai, tenantId } = yield* setting(service)
       const embedder = openAiClient(service, (yield* makeKey(service, ["llm:embed"], { tenantId })).key)
-      const file = () => toFile(Buffer.from("text"), "a.txt")
       for (const request of [
-        async () => embedder.files.create({ file: await file(), purpose: "user_data" }),
-        async () => embedder.files.create({ purpose: "vision", file: await file() })
+        async () => embedder.files.create({ file: await aText(), purpose: "user_data" }),
+        async () => embedder.files.create({ purpose: "vision", file: await aText() })
       ]) {
         assert.strictEqual((yield* refusalOf(request)).status, 403)
       }

@@ -176,7 +176,7 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
       assert.deepStrictEqual([openai.status, openai.body.error.code], [404, "unknown_url"])
       for (const [path, headers] of [
         ["/v1/messages/threads", {}],
-        ["/v1/files", { "anthropic-version": "2023-06-01" }]
+        ["/v1/skills", { "anthropic-version": "2023-06-01" }]
       ] as const) {
         const anthropic = yield* ask(path, {}, { headers })
         assert.deepStrictEqual([anthropic.status, anthropic.body.error.type], [404, "not_found_error"])

@@ -12,7 +12,7 @@ import { type FilesApi } from "../../formats/files/files.ts"
 import { batchApis } from "../../formats/registry/batches.ts"
 import { filesApis } from "../../formats/registry/files.ts"
 import { dialectOf } from "../../formats/registry/formats.ts"
-import { asBytes, asJson, eitherWay, listed, makeKeptRoutes, pageIn } from "./kept-routes.ts"
+import { asBytes, type Asked, asJson, eitherWay, listed, makeKeptRoutes, type Making, pageIn } from "./kept-routes.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 type Failure = GatewayError<GatewayProblem>
@@ -110,34 +110,30 @@ export const FilesLayer = Layer.unwrap(
         write
       )
 
+    const upload = Effect.fnUntraced(function* (request: Request, by: Making) {
+      const api = yield* filesOf(request)
+      const batches = batchApis[api.dialect]
+      const { "x-model": model } = headersOf(request)
+      const answer = yield* uploads.upload(request, {
+        ...by,
+        files: api,
+        api: batches?.hasFiles === true ? batches : undefined,
+        model: model === undefined ? undefined : textOfHeader(model)
+      })
+      return { answer }
+    })
+
+    const list = Effect.fnUntraced(function* ({ query, tenantId }: Asked, request: Request) {
+      const api = yield* filesOf(request)
+      const form = listOf(api, request)
+      const page = form.asked(query)
+      if (page instanceof GatewayError) return yield* page
+      return form.written(yield* files.list(tenantId, api, page), page)
+    })
+
     return Layer.mergeAll(
-      making("/v1/files", "rate", (request, by) =>
-        Effect.gen(function* () {
-          const api = yield* filesOf(request)
-          const batches = batchApis[api.dialect]
-          const { "x-model": model } = headersOf(request)
-          const answer = yield* uploads.upload(request, {
-            ...by,
-            files: api,
-            api: batches?.hasFiles === true ? batches : undefined,
-            model: model === undefined ? undefined : textOfHeader(model)
-          })
-          return { answer }
-        })
-      ),
-      about(
-        "GET",
-        "/v1/files",
-        ({ query, tenantId }, request) =>
-          Effect.gen(function* () {
-            const api = yield* filesOf(request)
-            const list = listOf(api, request)
-            const page = list.asked(query)
-            if (page instanceof GatewayError) return yield* page
-            return list.written(yield* files.list(tenantId, api, page), page)
-          }),
-        asJson
-      ),
+      making("/v1/files", "rate", upload),
+      about("GET", "/v1/files", list, asJson),
       aboutOne("GET", "", files.retrieve, asJson),
       aboutOne("DELETE", "", files.remove, asJson),
       aboutOne("GET", "/content", files.content, asBytes)
