@@ -5,9 +5,6 @@ import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { Dialect } from "../formats/domain.ts"
 
-/** How long an input of batches is listed, unless its provider removes it before, and a batch that has ended. */
-export const retentionDays = 30
-
 /** The tier that requests of batches are served and priced at. */
 export const batchTier = "batch"
 

@@ -30,7 +30,7 @@ import {
   requestIn,
   requireCapability
 } from "./batch-input.ts"
-import { type KeptFile, retentionDays } from "./domain.ts"
+import { type KeptFile } from "./domain.ts"
 import { jsonIn, KeptThings } from "./kept-things.ts"
 import { isBlankLine, LineSplitter, linesIn } from "./line-splitter.ts"
 import { BatchesRepository } from "./repository.ts"
@@ -56,6 +56,9 @@ interface Sending {
   /** What is stored of a file with the requests of a batch, once all of them were sent. */
   readonly input?: BatchInput
 }
+
+/** A later moment is none that is stored; the year is 5138. */
+const latest = 1e14
 
 const storeLate = "The store of files did not answer in time."
 
@@ -314,11 +317,7 @@ export class FileUploads extends Context.Service<FileUploads>()("app/gateway/Fil
             terms: input?.terms ?? null,
             places: input?.modelPlaces ?? null,
             createdAt,
-            expiresAt: Number.isFinite(expires)
-              ? DateTime.makeUnsafe(expires)
-              : input === undefined
-                ? null
-                : DateTime.add(createdAt, { days: retentionDays })
+            expiresAt: expires > 0 && expires < latest ? DateTime.makeUnsafe(expires) : null
           }
           yield* Effect.onError(inTime(database.transaction(tenantId, repository.insertFile(file))), () =>
             // What is not stored here can be neither listed nor deleted by anyone.

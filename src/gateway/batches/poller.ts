@@ -11,7 +11,7 @@ import { unreadableAnswer } from "../errors/gateway-error.ts"
 import { type BatchApi } from "../formats/batches/batches.ts"
 import { batchApis } from "../formats/registry/batches.ts"
 import { BatchCharges } from "./batch-charges.ts"
-import { retentionDays, type StoredBatch } from "./domain.ts"
+import { type StoredBatch } from "./domain.ts"
 import { KeptThings } from "./kept-things.ts"
 import { linesIn } from "./line-splitter.ts"
 import { BatchesRepository } from "./repository.ts"
@@ -29,6 +29,7 @@ const mostDoublings = 5
 /** Batches of a provider that are looked through for one whose submission had no answer, a hundred at once. */
 const mostPages = 50
 const longestLine = 134_217_728
+const retentionDays = 30
 
 /**
  * Goes on with batches where they are: asks their providers how they stand, and charges those that have ended. Each batch is

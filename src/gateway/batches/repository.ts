@@ -150,6 +150,10 @@ const make = Effect.gen(function* () {
     Request: Schema.Struct({ now: InstantFromDate }),
     execute: ({ now }) => sql`DELETE FROM gateway_files WHERE expires_at < ${now}`
   })
+  const purgeInputs = SqlSchema.void({
+    Request: Schema.Struct({ before: InstantFromDate }),
+    execute: ({ before }) => sql`DELETE FROM gateway_files WHERE terms IS NOT NULL AND created_at < ${before}`
+  })
   const purgeBatches = SqlSchema.void({
     Request: Schema.Struct({ before: InstantFromDate }),
     execute: ({ before }) => sql`DELETE FROM gateway_batches WHERE closed_at < ${before}`
@@ -176,9 +180,11 @@ const make = Effect.gen(function* () {
     remove: Effect.fn("BatchesRepository.remove")((batch: Pick<StoredBatch, "id" | "tenantId">) =>
       Effect.orDie(removeBatch(batch))
     ),
-    /** Removes files that their providers have removed, and batches that ended before a moment. */
+    /** Removes files that their providers have removed, and before a moment inputs of batches and batches that had ended. */
     purge: (now: DateTime.Utc, before: DateTime.Utc) =>
-      Effect.orDie(Effect.andThen(purgeFiles({ now }), purgeBatches({ before })))
+      Effect.orDie(
+        Effect.all([purgeFiles({ now }), purgeInputs({ before }), purgeBatches({ before })], { discard: true })
+      )
   }
 })
 

@@ -1,6 +1,7 @@
 import { type Cause, Effect, Pull, type Scope, Stream } from "effect"
 import { type HttpServerRequest, Multipart } from "effect/http"
 import { PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems/problems.ts"
+import { isStorable } from "../../kernel/text.ts"
 import { declaresMoreThan, encoded, isEncoded } from "../../platform/http/request-body.ts"
 import { headersOf } from "../../platform/http/request.ts"
 import { gatewayError, type GatewayError, type GatewayProblem, invalidMember } from "../errors/gateway-error.ts"
@@ -67,6 +68,7 @@ export const readUpload = Effect.fnUntraced(function* (
   yield* Pull.catchDone(read, () => Effect.void)
   const file = files.shift()
   if (file?.key !== "file") return yield* invalidMember("file", "file: Expected a file")
+  if (!isStorable(file.name)) return yield* invalidMember("file", "file: Expected a name without NUL")
   const rest = Effect.gen(function* () {
     yield* Pull.catchDone(read, () => Effect.void)
     if (files.length > 0) return yield* invalidMember("file", "file: Expected one file")

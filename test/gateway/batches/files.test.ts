@@ -345,8 +345,8 @@ layer(
       assert.strictEqual(yield* send(service, declared, (request) => request.flushHeaders()), 413)
       const endless = (request: http.ClientRequest) => {
         request.write(`${fieldOf("purpose", "vision")}${fileHead('name="file"; filename="a.png"')}`)
-        const more = () => {
-          if (!request.destroyed) request.write(large, more)
+        const more = (error?: Error | null) => {
+          if (error == null && !request.destroyed) request.write(large, more)
         }
         more()
       }
@@ -434,6 +434,7 @@ layer(
       for (const form of [
         `${fileHead('name="other"; filename="a"')}text\r\n--b--\r\n`,
         `${fileHead('name="file"; filename="a"')}a\r\n${fileHead('name="file"; filename="b"')}b\r\n--b--\r\n`,
+        `${fileHead('name="file"; filename="a\0.txt"')}text\r\n--b--\r\n`,
         fieldOf("purpose", "user_data"),
         "no form"
       ]) {

@@ -20,6 +20,7 @@ const unknown = "resp_0198a5b07c0070008000000000000001"
 const reference = { type: "item_reference", id: "msg_0198a5b07c0070008000000000000001_0" }
 
 const openAi: Answerer = (request, response) => {
+  if (request.path.endsWith("/files")) return json(response, 200, { id: "file-1", object: "file" })
   if (request.body?.messages?.[0]?.content !== "refuse") return openAiVendor(request, response)
   json(response, 400, { error: { message: "No.", type: "invalid_request_error", param: null, code: null } })
 }
@@ -78,6 +79,10 @@ interface Unreserved {
 }
 
 const chat = "/v1/chat/completions"
+const form = [
+  '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nuser_data\r\n',
+  '--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\ntext\r\n--b--\r\n'
+].join("")
 const nothing = [{ limit: 0 }]
 
 /** What ends without a reservation. */
@@ -93,6 +98,14 @@ const unreserved: Readonly<Record<string, Unreserved>> = {
     call: { body: { model: "gpt", input: "Hi" } }
   },
   "the list of models": { method: "GET", path: "/v1/models", status: 200 },
+  "the list of files": { method: "GET", path: "/v1/files", status: 200 },
+  "an upload of a file": {
+    path: "/v1/files",
+    status: 200,
+    call: { headers: { "content-type": "multipart/form-data; boundary=b" }, body: form }
+  },
+  "a file that there is not": { method: "DELETE", path: "/v1/files/file-1", status: 404 },
+  "a batch that there is not": { method: "DELETE", path: "/v1/messages/batches/msgbatch_1", status: 404 },
   "a model that there is not": { method: "GET", path: "/v1/models/none", status: 404 },
   "a stored response": { method: "GET", path: `/v1/responses/${unknown}`, status: 404 },
   "the input of a stored response": { method: "GET", path: `/v1/responses/${unknown}/input_items`, status: 404 },
