@@ -41,6 +41,7 @@ const refused = new Map<string, number>(
     createMessageBatch: 400,
     messageBatch: 404,
     cancelMessageBatch: 404,
+    deleteMessageBatch: 404,
     messageBatchResults: 404
   }).map(([name, status]) => [`compatibility.${name}`, status])
 )
@@ -104,6 +105,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
             "POST /v1/messages/batches",
             "GET /v1/messages/batches",
             "GET /v1/messages/batches/{id}",
+            "DELETE /v1/messages/batches/{id}",
             "POST /v1/messages/batches/{id}/cancel",
             "GET /v1/messages/batches/{id}/results",
             "GET /v1/models",

@@ -52,7 +52,7 @@ describe("nothing but metered calls", () => {
     assert.deepStrictEqual(filesWith(/\.stored\(\{/), ["gateway/wire/openai-responses/native.ts"])
     // What batches may cost is held before they are submitted.
     assert.deepStrictEqual(filesWith(/\.kept(?:\?\.)?\(/).toSorted(), [
-      "gateway/batches/files.ts",
+      "gateway/batches/file-uploads.ts",
       "gateway/batches/kept-things.ts",
       "gateway/batches/service.ts"
     ])
