@@ -15,6 +15,8 @@ export interface VendorFile {
   readonly content: Buffer
   /** The other fields of its form. */
   readonly fields: Readonly<Record<string, string>>
+  /** Whether a tool of the vendor's made it, so that Anthropic sends its content. */
+  readonly isMade?: boolean
 }
 
 /** A stand-in for the files of OpenAI or Anthropic, and for the calls that name them, which verifies what they verify. */
@@ -275,7 +277,7 @@ const answer = (vendor: FileVendor, dialect: Dialect, request: http.IncomingMess
       const file = vendor.files.get(id)
       if (file === undefined) json(response, 404, { error: { message: `No such File ${id}`, type: "not_found_error" } })
       else if (below === "/content") {
-        refuseUnless(dialect === "openai", "the file cannot be downloaded")
+        refuseUnless(dialect === "openai" || file.isMade === true, "the file cannot be downloaded")
         response.writeHead(200, { "content-type": "text/html" }).end(file.content)
       } else if (request.method === "DELETE") {
         vendor.files.delete(id)

@@ -251,6 +251,43 @@ layer(
     }).pipe(Effect.scoped)
   )
 
+  it.effect("of answers are read and deleted by the ids in these, and not listed", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { anthropic, claude, client } = yield* setting(service)
+      const content = bytesOf(1000)
+      const kept = { filename: "plot.png", contentType: "image/png", length: content.length, sha256: "", fields: {} }
+      anthropic.files.set("file_made", { ...kept, id: "file_made", content, isMade: true })
+      anthropic.interfere = ({ path }, response) => {
+        if (path !== "/v1/messages") return false
+        const output = { type: "bash_code_execution_output", file_id: "file_made" }
+        const result = { type: "bash_code_execution_result", stdout: "", stderr: "", return_code: 0, content: [output] }
+        const block = { type: "bash_code_execution_tool_result", tool_use_id: "srvtoolu_1", content: result }
+        const usage = { input_tokens: 10, output_tokens: 1 }
+        const message = { id: "msg_1", type: "message", role: "assistant", model: "up", stop_reason: "end_turn", usage }
+        response.writeHead(200, { "content-type": "application/json" })
+        response.end(JSON.stringify({ ...message, content: [block] }))
+        return true
+      }
+      const { content: blocks } = yield* Effect.promise(() =>
+        claude.messages.create({ model: "claude", max_tokens: 10, messages: [{ role: "user", content: "Plot it" }] })
+      )
+      const id = /"file_id":"([^"]*)"/.exec(JSON.stringify(blocks))?.[1] ?? ""
+      assert.match(id, /^file_made[0-9a-f]{36}$/)
+      const download = yield* Effect.promise(() => claude.files.download(id))
+      assert.strictEqual(sha256(Buffer.from(yield* Effect.promise(() => download.arrayBuffer()))), sha256(content))
+      assert.deepStrictEqual(yield* Effect.promise(() => listed(claude.files.list())), [])
+      // Without a version, the beta tells whose client asks.
+      const beta = { "anthropic-version": null, "anthropic-beta": "files-api-2025-04-14" }
+      const found = yield* Effect.promise(() => claude.files.retrieveMetadata(id, {}, { headers: beta }))
+      assert.deepInclude(found, { id, filename: "plot.png" })
+      assert.strictEqual((yield* refusalOf(() => client.files.content(id))).status, 404)
+      yield* Effect.promise(() => claude.files.delete(id))
+      assert.strictEqual(anthropic.files.size, 0)
+      assert.deepStrictEqual(anthropic.faults, [])
+    }).pipe(Effect.scoped)
+  )
+
   it.effect(
     "belong to their maker alone, not to another tenant, agent, provider or API, and no id can be guessed",
     () =>
@@ -611,3 +648,25 @@ layer(
     }).pipe(Effect.scoped)
   )
 })
+
+layer(serviceLayer({ Api__RequestTimeoutSeconds: "1" }), { excludeTestServices: true, timeout: "60 seconds" })(
+  "/v1/files of a sender who stops",
+  (it) => {
+    it.effect("are given up at the time that a request may take, also at the provider", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const { client, key, openai } = yield* setting(service)
+        const status = yield* send(service, { "x-api-key": key }, (request) =>
+          request.write(`${fieldOf("purpose", "user_data")}${fileHead('name="file"; filename="a.pdf"')}half`)
+        )
+        assert.strictEqual(status, 408)
+        yield* eventually(
+          Effect.sync(() => openai.broken),
+          (broken) => broken === 1
+        )
+        assert.strictEqual(openai.files.size, 0)
+        assert.deepStrictEqual(yield* Effect.promise(() => listed(client.files.list())), [])
+      }).pipe(Effect.scoped)
+    )
+  }
+)

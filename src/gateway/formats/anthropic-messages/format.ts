@@ -116,7 +116,8 @@ export const anthropicDialect: VendorDialect = {
   cacheWritesCostMore: true,
   translatesTools: true,
   errors: anthropicErrors,
-  isClient: ({ headers, url }) => headers["anthropic-version"] !== undefined || /^(?:\/v1)*\/messages/.test(url),
+  isClient: ({ headers, url }) =>
+    (headers["anthropic-version"] ?? headers["anthropic-beta"]) !== undefined || /^(?:\/v1)*\/messages/.test(url),
   models: anthropicModels,
   model: anthropicModel
 }
