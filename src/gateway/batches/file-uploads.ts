@@ -21,7 +21,8 @@ import { type FilesApi } from "../formats/files/files.ts"
 import { formEnd, formType, partEnd, partHead } from "../formats/forms/form.ts"
 import { type Place, placesIn } from "../json/json-edits.ts"
 import { givenBody } from "../pipeline/call-request.ts"
-import { modelNotFound } from "../routing/resolve-model.ts"
+import { type RequestFiles, UploadFiles } from "../pipeline/upload-files.ts"
+import { isModelName, modelNotFound, noModelName } from "../routing/resolve-model.ts"
 import {
   type BatchCaller,
   type BatchInput,
@@ -92,10 +93,14 @@ interface Beginning {
   readonly content: Stream.Stream<Uint8Array, Failure>
 }
 
-/** Reads the first line of a file, as far as it may be a request of a batch, and no more than `most` bytes. */
+/**
+ * Reads the first line of a file, as far as it may be a request of a batch, and no more than `most` bytes: they stay in memory until
+ * all of the file is sent.
+ */
 const beginningOf = Effect.fnUntraced(function* (
   given: Stream.Stream<Uint8Array, Failure>,
-  most: number
+  most: number,
+  room: RequestFiles
 ): Effect.fn.Return<Beginning, Failure, Scope.Scope> {
   const pull = yield* Stream.toPull(given)
   const splitter = new LineSplitter(most)
@@ -119,6 +124,8 @@ const beginningOf = Effect.fnUntraced(function* (
     }
     read.push(...chunks)
     for (const chunk of chunks) {
+      const full = room.count(chunk.length)
+      if (full !== undefined) return yield* full
       length += chunk.length
       for (const text of splitter.push(chunk)) {
         if (!isBlankLine(text)) return begins(text)
@@ -135,6 +142,7 @@ export class FileUploads extends Context.Service<FileUploads>()("app/gateway/Fil
     const configuration = yield* GatewayConfiguration
     const database = yield* Database
     const inputs = yield* BatchInputs
+    const uploads = yield* UploadFiles
     const repository = yield* BatchesRepository
     const things = yield* KeptThings
     const newId = (yield* SecureRandom.SecureRandom).uuidV7()
@@ -146,6 +154,7 @@ export class FileUploads extends Context.Service<FileUploads>()("app/gateway/Fil
       { dialect, keepers, name }: FilesApi,
       asked: string | undefined
     ): Effect.Effect<ConnectedProvider, Failure> => {
+      if (asked !== undefined && !isModelName(asked)) return Effect.fail(noModelName("x-model"))
       const gateway = configuration.snapshot()
       const model = asked === undefined ? undefined : gateway.modelNamed(asked)
       if (asked !== undefined && model === undefined) return Effect.fail(modelNotFound(gateway, asked))
@@ -241,7 +250,8 @@ export class FileUploads extends Context.Service<FileUploads>()("app/gateway/Fil
         return yield* dataOf(form, form.content, of, () => undefined)
       }
       // OpenAI's SDK writes the fields of a form in the order of its caller, who usually names the file first.
-      const { content, fault } = yield* withoutDeadline(beginningOf(form.content, maxBodyBytes))
+      const room = yield* uploads.begin(of.caller.subject.tenantId)
+      const { content, fault } = yield* withoutDeadline(beginningOf(form.content, maxBodyBytes, room))
       if (fault === undefined) return yield* requestsOf(form, content, asBatch, batch)
       return yield* dataOf(form, content, of, () => {
         const purpose = form.fields.get("purpose")

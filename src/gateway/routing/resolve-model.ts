@@ -21,15 +21,20 @@ export const modelNotFound = (gateway: GatewaySnapshot, name: string): GatewayEr
 
 const longestName = 500
 
+export const isModelName = (name: unknown): name is string =>
+  typeof name === "string" && name !== "" && name.length <= longestName && isStorable(name)
+
+/** The error for what cannot be the name of a model; `param` is where it stands. */
+export const noModelName = (param: string): GatewayError =>
+  invalidMember(param, `${param}: Expected the name of a model, in at most ${longestName} characters`)
+
 /** The model with this name, if it can be asked in a format. */
 export const resolveModel = (
   gateway: GatewaySnapshot,
   name: unknown,
   format: WireFormat
 ): ServedModel | GatewayError => {
-  if (typeof name !== "string" || name === "" || name.length > longestName || !isStorable(name)) {
-    return invalidMember("model", `model: Expected the name of a model, in at most ${longestName} characters`)
-  }
+  if (!isModelName(name)) return noModelName("model")
   const model = gateway.modelNamed(name)
   if (model === undefined) return modelNotFound(gateway, name)
   const own = ownApis[format.modelKind]

@@ -598,6 +598,7 @@ layer(
         vendors.map(({ files }) => files.size),
         [1, 1, 0]
       )
+      assert.deepInclude(yield* refusalOf(() => withModel("x".repeat(501))), { status: 400, param: "x-model" })
       for (const [model, code] of [
         ["nope", "model_not_found"],
         ["none", "no_file_provider"]
