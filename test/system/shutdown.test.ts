@@ -274,7 +274,11 @@ layer(UsedDirectory.layer, { excludeTestServices: true, timeout: "60 seconds" })
           assert.strictEqual(yield* service.ended, 0, service.output())
           const again = yield* startProcess(directory, {})
           const { body } = yield* again.call("GET", "/api/usage?limit=10")
-          assert.lengthOf(body.items, 3, JSON.stringify(body))
+          const made = body.items.filter(({ provider: of }: { readonly provider: string }) => of === "rt")
+          assert.deepStrictEqual(
+            made.map(({ method, operation }: Readonly<Record<string, string>>) => `${operation} ${method}`).toSorted(),
+            ["realtime provider_usage", "transcribe provider_usage", "transcribe provider_usage"]
+          )
         }).pipe(Effect.scoped),
       120_000
     )
