@@ -156,8 +156,12 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         [application.id]
       )
       assert.isNull(rejected.body.nextCursor)
-      const next = yield* service.call("GET", `/api/applications?limit=200&cursor=${first.body.nextCursor}`)
-      const ids = next.body.items.map(({ id }: { readonly id: number }) => id)
+      const ids: Array<number> = []
+      for (let cursor = first.body.nextCursor; cursor !== null;) {
+        const next = yield* service.call("GET", `/api/applications?limit=200&cursor=${cursor}`)
+        ids.push(...next.body.items.map(({ id }: { readonly id: number }) => id))
+        cursor = next.body.nextCursor
+      }
       assert.include(ids, application.id)
       assert.notInclude(ids, first.body.items[1].id)
     })
