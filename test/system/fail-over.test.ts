@@ -205,7 +205,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "300 seconds" })("a fai
         assert.isBelow(writesMillis, 30_000, name)
         yield* end
         assert.deepStrictEqual(yield* missing, [], name)
-        assert.includeMembers([...allowed], [...refusals.keys()], `${name}: ${last}`)
+        assert.includeMembers([...allowed], [...refusals.keys()], `${name}: ${[...defects].join() || last}`)
       }
       state.isOver = true
       yield* Fiber.join(traffic)
