@@ -15,8 +15,11 @@ const longestAnswer = 4096
 
 const objectIn = (value: unknown): Json => (isJson(value) ? value : {})
 
-/** What a response is made with: the members of its request, and those of the session where it has none. */
-const effective = ({ response, session }: Json): Json => ({ ...objectIn(session), ...objectIn(response) })
+/** What a response is made with: the members of its request, and those of the session where it has none, or null. */
+const effective = ({ response, session }: Json): Json => ({
+  ...objectIn(session),
+  ...Object.fromEntries(Object.entries(objectIn(response)).filter(([, value]) => value !== null))
+})
 
 const isFunction = (tool: unknown): boolean => isJson(tool) && tool.type === "function"
 

@@ -3,6 +3,7 @@ import { noUsage } from "../domain.ts"
 import { readError } from "../errors.ts"
 import { type StreamProgress, type StreamReader } from "../format.ts"
 import { usageOfResponse } from "../openai-responses/usage.ts"
+import { plausibleUsage } from "../usage.ts"
 
 /** Bytes of audio in a second by its format: 24 kHz of 16 bits, or 8 kHz of G.711 (OpenAI, API reference, "Realtime"). */
 export const bytesPerSecond = (format: unknown): number => (isJson(format) && isG711(format.type) ? 8000 : 48_000)
@@ -77,7 +78,9 @@ export class RealtimeReader implements StreamReader {
   private end(response: Json): void {
     const { progress } = this
     progress.describe(response)
-    if (isJson(response.usage)) progress.report(usageOfResponse(response.usage), true)
+    const usage = isJson(response.usage) ? plausibleUsage(usageOfResponse(response.usage)) : undefined
+    // What cannot be one leaves the estimate of what was heard.
+    if (usage !== undefined) progress.report(usage, true)
     const details = isJson(response.status_details) ? response.status_details : {}
     if (response.status === "failed") progress.failed(readError(502, { error: details.error }))
     progress.finish(String(details.reason ?? response.status), 0)
