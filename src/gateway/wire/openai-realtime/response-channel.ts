@@ -28,7 +28,9 @@ export class ResponseChannel implements Sender {
   /** When the response must have ended, in milliseconds since 1970. */
   private deadline = Infinity
   private readonly events: Queue.Queue<Uint8Array, ProviderFailure | Cause.Done>
-  private readonly begun: Deferred.Deferred<void, ProviderFailure>
+  /** Whether the provider makes the response that it was asked for last. */
+  private begun: Deferred.Deferred<void, ProviderFailure>
+  private readonly made = Deferred.makeUnsafe<void>()
 
   /** `responseId`: of a response that its provider made without being asked. */
   constructor(upstream: OpenedSocket, eventId: string, responseId?: string) {
@@ -74,17 +76,17 @@ export class ResponseChannel implements Sender {
   begin(responseId: string): Effect.Effect<unknown> {
     this.responseId = responseId
     this.isOpen = true
-    return Deferred.succeed(this.begun, undefined)
+    return Effect.andThen(Deferred.succeed(this.begun, undefined), Deferred.succeed(this.made, undefined))
   }
 
   /** The provider refuses to make the response, with an event of its own. */
   refuse(event: Json): Effect.Effect<unknown> {
     const status = statusOf(event.error)
     this.isOpen = false
-    return Deferred.fail(
-      this.begun,
-      failure("status", readErrorIn("openai", status, event), false, { received: status })
-    )
+    const { begun } = this
+    // It may be asked again.
+    this.begun = Deferred.makeUnsafe()
+    return Deferred.fail(begun, failure("status", readErrorIn("openai", status, event), false, { received: status }))
   }
 
   /** Nothing more comes of the response. */
@@ -103,9 +105,9 @@ export class ResponseChannel implements Sender {
     Queue.shutdownUnsafe(this.events)
   }
 
-  /** Done once the provider makes the response, or refuses to. */
-  get answered(): Effect.Effect<unknown> {
-    return Effect.exit(Deferred.await(this.begun))
+  /** Done once the provider makes the response. */
+  get answered(): Effect.Effect<void> {
+    return Deferred.await(this.made)
   }
 
   private get next(): Bytes {
