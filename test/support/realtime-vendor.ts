@@ -19,6 +19,10 @@ export interface RealtimeFaults {
   cutsAfter?: number
   /** Refuses to make responses. */
   refusesResponses?: boolean
+  /** Refuses so many responses because it is overloaded. */
+  overloadedTimes?: number
+  /** Reports this usage of responses. */
+  usage?: unknown
   /** How many pieces of audio it sends in a response, instead of two. */
   deltas?: number
   /** Reports no transcription. */
@@ -137,6 +141,18 @@ class Session {
           )
         }
         if (this.standIn.faults.refusesResponses === true) return this.fail("No such voice", event)
+        if ((this.standIn.faults.overloadedTimes ?? 0) > 0) {
+          this.standIn.faults.overloadedTimes! -= 1
+          return this.send("error", {
+            error: {
+              type: "server_error",
+              code: "server_error",
+              message: "The server had an error",
+              param: null,
+              event_id: event.event_id ?? null
+            }
+          })
+        }
         return this.respond(event.response ?? {})
       case "response.cancel":
         if (this.active === undefined) return this.fail("no active response found", event, "response_cancel_not_active")
@@ -260,7 +276,7 @@ class Session {
         status,
         status_details: details,
         output: this.output,
-        usage
+        usage: "usage" in this.standIn.faults ? this.standIn.faults.usage : usage
       }
     })
     this.output = []

@@ -48,7 +48,11 @@ const costOf = ({ input_token_details: input, output_token_details: output }: Us
 /** What a response is held for: the whole context, and the longest answer. */
 const heldNanoUsd = (output = 4096) => 32_000 * perToken.audioInput + output * perToken.audioOutput
 
-const setUp = Effect.fnUntraced(function* (caps: ReadonlyArray<object> = [{ limit: 10 }], members: object = {}) {
+const setUp = Effect.fnUntraced(function* (
+  caps: ReadonlyArray<object> = [{ limit: 10 }],
+  members: object = {},
+  routing: object = {}
+) {
   const service = yield* TestService
   const vendor = yield* startRealtimeVendor()
   yield* configure(
@@ -82,7 +86,8 @@ const setUp = Effect.fnUntraced(function* (caps: ReadonlyArray<object> = [{ limi
         maxOutputTokens: 2000,
         targets: [{ provider: "rt", model: "upstream-listener" }]
       }
-    ]
+    ],
+    routing
   )
   const { key, tenantId } = yield* spender(service, caps)
   const authorization = { authorization: `Bearer ${key}` }
@@ -524,6 +529,118 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           method: "provider_usage"
         }
       ])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("what is said is held for at the price of the model that transcribes it, whenever that is named", () =>
+    Effect.gen(function* () {
+      const { open, service, tenantId, vendor } = yield* setUp([{ limit: 10, mode: "soft" }])
+      const socket = yield* open()
+      yield* socket.next
+      socket.send({ type: "session.update", session: { audio: { input: { turn_detection: null } } } })
+      yield* until(socket, "session.updated")
+      // Said before anything is transcribed.
+      socket.send(speech)
+      socket.send(transcribing("whisper"))
+      yield* until(socket, "session.updated")
+      const held = (yield* charges(service, tenantId)).filter(({ state }) => state === "open")
+      assert.lengthOf(held, 1)
+      socket.send({ type: "input_audio_buffer.commit" })
+      yield* until(socket, "conversation.item.input_audio_transcription.completed")
+      // Said while another model is to transcribe it.
+      socket.send(speech)
+      socket.send(transcribing("listener"))
+      yield* until(socket, "session.updated")
+      socket.send({ type: "input_audio_buffer.commit" })
+      const { usage } = (yield* until(socket, "conversation.item.input_audio_transcription.completed")).at(-1)
+      socket.socket.close()
+      yield* eventually(Effect.sync(vendor.open), (left) => left === 0)
+      assert.sameMembers(
+        (yield* charges(service, tenantId)).map(({ amount, method }) => `${method} ${amount}`),
+        [100_000, usage.input_tokens * 6000 + usage.output_tokens * 10_000].map((cost) => `provider_usage ${cost}`)
+      )
+
+      const poor = yield* setUp([{ limit: 0.029 }])
+      const refused = yield* poor.open()
+      yield* refused.next
+      refused.send(speech)
+      refused.send(transcribing("whisper"))
+      assert.strictEqual((yield* until(refused, "error")).at(-1).error.code, "request_exceeds_budget")
+      assert.strictEqual((yield* refused.closed).code, 1008)
+      assert.isFalse(poor.vendor.events.some(({ session }) => session?.audio?.input?.transcription !== undefined))
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a response that takes the session's members where it says null is bounded by them", () =>
+    Effect.gen(function* () {
+      const { open, vendor } = yield* setUp()
+      const socket = yield* open()
+      yield* socket.next
+      socket.send({ type: "session.update", session: { tools: [{ type: "mcp", server_label: "x" }] } })
+      yield* until(socket, "session.updated")
+      socket.send({ type: "response.create", response: { tools: null } })
+      assert.strictEqual((yield* socket.next).error?.code, "cost_unbounded")
+      assert.isFalse(vendor.events.some(({ type }) => type === "response.create"))
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a client that leaves before its response has begun has it cancelled, and pays what was used", () =>
+    Effect.gen(function* () {
+      const { open, service, tenantId, vendor } = yield* setUp()
+      vendor.faults = { holdsEnd: true }
+      const socket = yield* open()
+      yield* socket.next
+      socket.send({ type: "response.create" })
+      socket.socket.close()
+      yield* eventually(Effect.sync(vendor.open), (open) => open === 0)
+      assert.strictEqual(vendor.events.at(-1).type, "response.cancel")
+      const [charged] = yield* charges(service, tenantId)
+      assert.deepInclude(charged, { state: "settled", method: "provider_usage" })
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a usage that cannot be one leaves the estimate of what was heard", () =>
+    Effect.gen(function* () {
+      for (const usage of [
+        null,
+        {},
+        { input_tokens: -5, output_tokens: -1 },
+        { input_tokens: 1e30, output_tokens: 1 }
+      ]) {
+        const { open, service, tenantId, vendor } = yield* setUp()
+        vendor.faults = { usage }
+        const socket = yield* open()
+        yield* socket.next
+        socket.send({ type: "response.create" })
+        yield* until(socket, "response.done")
+        assert.deepStrictEqual(
+          yield* charges(service, tenantId),
+          // Two pieces of audio of two tokens each.
+          [{ amount: String(4 * perToken.audioOutput), state: "settled", method: "estimated" }],
+          JSON.stringify(usage)
+        )
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a response that is asked for again has the session that it was bounded by, and is charged once", () =>
+    Effect.gen(function* () {
+      const { open, service, tenantId, vendor } = yield* setUp(undefined, {}, { retries: 1 })
+      vendor.faults = { overloadedTimes: 1 }
+      const socket = yield* open()
+      yield* socket.next
+      socket.send({ type: "response.create" })
+      socket.send({ type: "session.update", session: { tools: [{ type: "mcp", server_label: "x" }] } })
+      const types = (yield* until(socket, "session.updated")).map(({ type }) => type)
+      if (!types.includes("response.done")) yield* until(socket, "response.done")
+      assert.notInclude(types, "error")
+      assert.deepStrictEqual(
+        vendor.events.slice(1).map(({ type }) => type),
+        ["response.create", "response.create", "session.update"]
+      )
+      const [charged, ...others] = yield* charges(service, tenantId)
+      assert.deepInclude(charged, { state: "settled", method: "provider_usage" })
+      assert.lengthOf(others, 0)
     }).pipe(Effect.scoped)
   )
 

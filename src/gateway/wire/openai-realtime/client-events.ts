@@ -4,7 +4,7 @@ import { answerScope, keptIds } from "../../json/kept-ids.ts"
 
 /** What a client asks for, with the id that it gave its event. */
 export type ClientEvent = { readonly eventId: string | undefined } & (
-  | { readonly kind: "passed"; readonly text: string }
+  | { readonly kind: "passed" | "commit"; readonly text: string }
   | { readonly kind: "audio"; readonly text: string; readonly bytes: number }
   | { readonly kind: "session"; readonly session: Json }
   | { readonly kind: "response"; readonly response: Json }
@@ -106,7 +106,7 @@ export const readClientEvent = (message: string): ClientEvent => {
   const text = JSON.stringify(event)
   return typeof event.audio === "string"
     ? { kind: "audio", eventId, text, bytes: Buffer.byteLength(event.audio, "base64") }
-    : { kind: "passed", eventId, text }
+    : { kind: type === "input_audio_buffer.commit" ? "commit" : "passed", eventId, text }
 }
 
 const fault = (eventId: string | undefined, problem: GatewayError<GatewayProblem>): ClientEvent => ({

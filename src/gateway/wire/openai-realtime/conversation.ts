@@ -179,11 +179,8 @@ export class Conversation {
   readonly leave: Effect.Effect<void> = Effect.suspend(() => {
     this.waiting = undefined
     const { running, transcriptions } = this
-    const work = [running?.fiber, transcriptions.fiber].filter((fiber) => fiber !== undefined)
-    const cancel = { type: "response.cancel", response_id: running?.channel.responseId }
-    const cancelled =
-      cancel.response_id === undefined ? Effect.void : Effect.ignore(this.given.upstream.send(JSON.stringify(cancel)))
-    return cancelled.pipe(
+    const work = running === undefined ? transcriptions.fibers : [running.fiber, ...transcriptions.fibers]
+    return this.cancel(running?.channel.responseId).pipe(
       Effect.andThen(transcriptions.leave),
       Effect.andThen(Effect.timeoutOption(Effect.forEach(work, Fiber.await), lastEventsPatience)),
       Effect.andThen(transcriptions.end),
@@ -199,6 +196,8 @@ export class Conversation {
         return this.tell(event.fault, event.eventId)
       case "passed":
         return Effect.ignore(this.given.upstream.send(event.text))
+      case "commit":
+        return this.commit(event)
       case "audio":
         return this.say(event)
       case "session":
@@ -214,10 +213,18 @@ export class Conversation {
   private say({ bytes, text }: Extract<ClientEvent, { readonly kind: "audio" }>): Effect.Effect<void> {
     return Effect.flatMap(
       this.transcriptions.reserve(this.transcriber?.served, bytes, spokenBytes(this.session)),
-      (isHeld) =>
-        isHeld
-          ? Effect.ignore(this.given.upstream.send(text))
-          : this.socket.end(closeCodes.refused, "The transcription has no budget.")
+      (isHeld) => (isHeld ? Effect.ignore(this.given.upstream.send(text)) : this.endUnheld)
+    )
+  }
+
+  private get endUnheld(): Effect.Effect<void> {
+    return this.socket.end(closeCodes.refused, "The transcription has no budget.")
+  }
+
+  /** Has what was said become an item, once the cost of its transcription is held: that may have been long ago. */
+  private commit({ text }: Extract<ClientEvent, { readonly kind: "commit" }>): Effect.Effect<void> {
+    return Effect.flatMap(this.transcriptions.renew(this.transcriber?.served, spokenBytes(this.session)), (isHeld) =>
+      isHeld ? Effect.ignore(this.given.upstream.send(text)) : this.endUnheld
     )
   }
 
@@ -252,7 +259,10 @@ export class Conversation {
           duration: confirmationPatience,
           orElse: () => this.socket.end(goneWrong, "The provider does not confirm a change of the session.")
         })
-        return this.asked.pipe(Effect.andThen(Effect.ignore(sent)), Effect.andThen(confirmed))
+        // What was said before may be transcribed by this model.
+        return Effect.flatMap(this.transcriptions.renew(transcriber?.served, spokenBytes(this.session)), (isHeld) =>
+          isHeld ? this.asked.pipe(Effect.andThen(Effect.ignore(sent)), Effect.andThen(confirmed)) : this.endUnheld
+        )
       }
     })
   }
@@ -274,6 +284,13 @@ export class Conversation {
     if (running !== undefined || waiting === undefined || this.hasLeft) return Effect.void
     this.waiting = undefined
     return this.begin(waiting)
+  }
+
+  /** Has the provider give a response up, if it makes one. */
+  private cancel(responseId: string | undefined): Effect.Effect<void> {
+    return responseId === undefined
+      ? Effect.void
+      : Effect.ignore(this.given.upstream.send(JSON.stringify({ type: "response.cancel", response_id: responseId })))
   }
 
   /** Makes a response by a request of its own, which may be refused. */
@@ -318,12 +335,9 @@ export class Conversation {
     const isMadeAlready = responseId !== undefined
     // It would be refused as well.
     this.waiting = undefined
-    const cancelled = isMadeAlready
-      ? Effect.ignore(this.given.upstream.send(JSON.stringify({ type: "response.cancel", response_id: responseId })))
-      : Effect.void
     return errorOf(answer).pipe(
       Effect.flatMap((error) => this.sendError(error, clientId)),
-      Effect.andThen(cancelled),
+      Effect.andThen(this.cancel(responseId)),
       Effect.andThen(
         answer.status === 401 || isMadeAlready
           ? this.socket.end(
@@ -375,7 +389,10 @@ export class Conversation {
         if (typeof id !== "string") return this.pass(event)
         if (running !== undefined) {
           const { channel } = running
-          return Effect.andThen(channel.responseId === undefined ? channel.begin(id) : Effect.void, this.pass(event))
+          const begun = channel.responseId === undefined ? channel.begin(id) : Effect.void
+          // Its client has left since it was asked for.
+          const given = this.hasLeft ? this.cancel(id) : Effect.void
+          return begun.pipe(Effect.andThen(given), Effect.andThen(this.pass(event)))
         }
         // Its provider makes a response that it was not asked for: it is charged all the same.
         return Effect.andThen(
@@ -391,7 +408,7 @@ export class Conversation {
         return this.pass(event)
       case "input_audio_buffer.committed": {
         const isTurn = this.turns.delete(event.item_id) && this.responds
-        this.transcriptions.committed(event.item_id, this.transcriber !== undefined)
+        this.transcriptions.committed(event.item_id, this.transcriber?.served)
         return Effect.andThen(this.pass(event), isTurn ? this.turnEnded : Effect.void)
       }
       case "input_audio_buffer.cleared":

@@ -1,4 +1,4 @@
-import { Clock, Deferred, Effect, type Fiber } from "effect"
+import { Clock, Deferred, Effect, type Fiber, Semaphore } from "effect"
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { type GivenBody } from "../../formats/format.ts"
 import {
@@ -68,8 +68,11 @@ class Block implements Sender {
   readonly used = new Used()
   /** Bytes that may still be sent. */
   left: number
+  /** Bytes of the audio that is no item yet, as far as they are held for. */
+  uncommitted = 0
   items = 0
   endsAt = Infinity
+  isOver = false
   fiber: Fiber.Fiber<unknown, unknown> | undefined
   private readonly over = Deferred.makeUnsafe<void>()
 
@@ -87,6 +90,7 @@ class Block implements Sender {
       this.endsAt = deadline - marginMillis
       yield* Deferred.succeed(this.held, true)
       yield* Effect.timeoutOption(Deferred.await(this.over), Math.max(0, this.endsAt - now))
+      this.isOver = true
       const { reported } = this.used
       if (reported === undefined) return yield* nothing
       const body = Buffer.from(JSON.stringify({ text: "", usage: reported }))
@@ -96,6 +100,11 @@ class Block implements Sender {
 
   get end(): Effect.Effect<unknown> {
     return Deferred.succeed(this.over, undefined)
+  }
+
+  /** Whether what more is used would be charged. */
+  get isUsable(): Effect.Effect<boolean> {
+    return Effect.map(Clock.currentTimeMillis, (now) => this.items < maxItems && now < this.endsAt - marginMillis)
   }
 }
 
@@ -111,62 +120,88 @@ export type ServeBlock = (
  * committed without being asked, and says later what that used.
  */
 export class TranscriptionHold {
-  private block: Block | undefined
-  /** The bytes of audio that are no item yet, and of the items that were not reported. */
+  /** By the name of the model, which has its own price. */
+  private readonly blocks = new Map<string, Block>()
+  /** The bytes of audio that are no item yet. */
   private uncommitted = 0
-  private readonly items = new Map<unknown, number>()
+  /** The items that were not reported. */
+  private readonly items = new Map<unknown, { readonly model: string; readonly bytes: number }>()
   private isEnding = false
   private readonly serve: ServeBlock
+  private readonly oneAtATime = Semaphore.makeUnsafe(1)
 
   constructor(serve: ServeBlock) {
     this.serve = serve
   }
 
-  /** Makes room for bytes of audio to be transcribed by a model; false where they may not be sent. */
-  readonly reserve = Effect.fnUntraced(
+  /** Makes room for the audio that is no item yet, with bytes more, to be transcribed by a model; false where it has none. */
+  reserve(model: string | undefined, bytes: number, bytesPerSecond: number): Effect.Effect<boolean> {
+    if (model === undefined) {
+      this.uncommitted += bytes
+      return Effect.succeed(true)
+    }
+    return this.oneAtATime.withPermit(this.reserveOne(model, bytes, bytesPerSecond))
+  }
+
+  private readonly reserveOne = Effect.fnUntraced(
     { self: this },
-    function* (this: TranscriptionHold, model: string | undefined, bytes: number, bytesPerSecond: number) {
-      const now = yield* Clock.currentTimeMillis
-      const { block: before } = this
-      const hasRoom =
-        before !== undefined && before.left >= bytes && before.items < maxItems && now < before.endsAt - marginMillis
-      if (model !== undefined && !hasRoom) {
-        const open = this.unreported
-        const seconds = Math.max(heldSeconds, Math.ceil((open + bytes) / bytesPerSecond))
-        const block = new Block(seconds * bytesPerSecond - open)
+    function* (this: TranscriptionHold, model: string, bytes: number, bytesPerSecond: number) {
+      const before = this.blocks.get(model)
+      let block = before
+      const isUsable = yield* before?.isUsable ?? Effect.succeed(false)
+      if (block === undefined || !isUsable || block.left < this.uncommitted + bytes - block.uncommitted) {
+        const open = this.unreported(model)
+        const seconds = Math.max(heldSeconds, Math.ceil((open + this.uncommitted + bytes) / bytesPerSecond))
+        block = new Block(seconds * bytesPerSecond - open)
         block.fiber = this.serve(transcriptionOf(model, seconds), block, block.held)
         if (!(yield* Deferred.await(block.held))) return false
-        this.block = block
+        this.blocks.set(model, block)
         yield* before?.end ?? Effect.void
       }
-      if (this.block !== undefined) this.block.left -= bytes
       this.uncommitted += bytes
+      block.left -= this.uncommitted - block.uncommitted
+      block.uncommitted = this.uncommitted
       return true
     }
   )
 
-  /** The audio so far became an item. */
-  committed(itemId: unknown, isTranscribed: boolean): void {
-    if (isTranscribed) {
-      this.items.set(itemId, this.uncommitted)
-      if (this.block !== undefined) this.block.items += 1
+  /** Makes room for the audio that is no item yet, if there is any. */
+  renew(model: string | undefined, bytesPerSecond: number): Effect.Effect<boolean> {
+    return this.uncommitted === 0 ? Effect.succeed(true) : this.reserve(model, 0, bytesPerSecond)
+  }
+
+  /** The audio so far became an item, which a model transcribes if one is named. */
+  committed(itemId: unknown, model: string | undefined): void {
+    if (model !== undefined) {
+      this.items.set(itemId, { model, bytes: this.uncommitted })
+      const block = this.blocks.get(model)
+      if (block !== undefined) block.items += 1
     }
-    this.uncommitted = 0
+    this.cleared()
   }
 
   /** The audio so far was dropped. */
   cleared(): void {
     this.uncommitted = 0
+    for (const block of this.blocks.values()) block.uncommitted = 0
   }
 
   /** An item was transcribed, or could not be. */
-  reported(itemId: unknown, usage: Json | null | undefined, bytesPerSecond: number): Effect.Effect<unknown> {
-    const bytes = this.items.get(itemId)
-    if (bytes === undefined) return Effect.void
-    this.items.delete(itemId)
-    if (usage !== undefined) this.block?.used.add(usage, bytes / bytesPerSecond)
-    return this.items.size === 0 && this.isEnding ? this.end : Effect.void
-  }
+  readonly reported = Effect.fnUntraced(
+    { self: this },
+    function* (this: TranscriptionHold, itemId: unknown, usage: Json | null | undefined, bytesPerSecond: number) {
+      const item = this.items.get(itemId)
+      if (item === undefined) return
+      const { bytes, model } = item
+      // What is reported after its block has ended is charged to another one.
+      if (usage !== undefined && this.blocks.get(model)?.isOver === true) {
+        yield* this.reserve(model, 0, bytesPerSecond)
+      }
+      this.items.delete(itemId)
+      if (usage !== undefined) this.blocks.get(model)?.used.add(usage, bytes / bytesPerSecond)
+      if (this.items.size === 0 && this.isEnding) yield* this.end
+    }
+  )
 
   /** Charges what was used once all items are reported. */
   get leave(): Effect.Effect<unknown> {
@@ -176,17 +211,17 @@ export class TranscriptionHold {
 
   /** Charges what was used so far. */
   get end(): Effect.Effect<unknown> {
-    const { block } = this
-    this.block = undefined
-    return block?.end ?? Effect.void
+    const blocks = [...this.blocks.values()]
+    this.blocks.clear()
+    return Effect.forEach(blocks, ({ end }) => end, { discard: true })
   }
 
-  /** The request that is in progress, if there is one. */
-  get fiber(): Fiber.Fiber<unknown, unknown> | undefined {
-    return this.block?.fiber
+  /** The requests that are in progress. */
+  get fibers(): ReadonlyArray<Fiber.Fiber<unknown, unknown>> {
+    return [...this.blocks.values()].flatMap(({ fiber = undefined }) => (fiber === undefined ? [] : [fiber]))
   }
 
-  private get unreported(): number {
-    return [...this.items.values()].reduce((sum, bytes) => sum + bytes, this.uncommitted)
+  private unreported(of: string): number {
+    return [...this.items.values()].reduce((sum, { bytes, model }) => sum + (model === of ? bytes : 0), 0)
   }
 }
