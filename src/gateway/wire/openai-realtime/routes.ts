@@ -1,4 +1,4 @@
-import { Effect, Exit, Layer, Scope } from "effect"
+import { Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { Headers, type HttpServerRequest } from "effect/http"
 import { isJson, type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
@@ -170,11 +170,15 @@ export const OpenAiRealtimeLayer = Layer.unwrap(
         const own = { upstream, candidate, model, transcriber, session, responds, created, newId }
         return yield* accept(request, (socket) => {
           const conversation = new Conversation(own, inner, headers, socket)
-          return Effect.forkIn(conversation.serveProvider, scope).pipe(
-            Effect.andThen(conversation.serveClient),
+          return Effect.flatMap(Effect.forkIn(conversation.serveProvider, scope), (listening) => {
+            // Closing neither ends what waits for the provider, nor what waits for a client that has left.
+            const end = Effect.andThen(close, Fiber.interrupt(listening))
             // It goes on after its session, which may be ended from outside.
-            Effect.ensuring(Effect.forkIn(Effect.ensuring(conversation.leave, close), scope))
-          )
+            return Effect.ensuring(
+              conversation.serveClient,
+              Effect.forkIn(Effect.ensuring(conversation.leave, end), scope)
+            )
+          })
         })
       }).pipe(Effect.onError(() => close))
     })
