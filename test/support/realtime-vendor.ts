@@ -21,6 +21,8 @@ export interface RealtimeFaults {
   refusesResponses?: boolean
   /** Refuses so many responses because it is overloaded. */
   overloadedTimes?: number
+  /** Begins each session with this error. */
+  beginsWith?: unknown
   /** Reports this usage of responses. */
   usage?: unknown
   /** How many pieces of audio it sends in a response, instead of two. */
@@ -99,6 +101,7 @@ class Session {
         output: { format: { type: "audio/pcm", rate: 24_000 }, voice: "marin" }
       }
     }
+    if (standIn.faults.beginsWith !== undefined) this.send("error", { error: standIn.faults.beginsWith })
     this.send("session.created", { session: this.session })
   }
 

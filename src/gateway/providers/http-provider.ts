@@ -1,4 +1,4 @@
-import { Clock, Effect, Redacted, type Scope } from "effect"
+import { Array as Arrays, Clock, Effect, Redacted, type Scope } from "effect"
 import { isJson, type Json, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { lookupTable } from "../../kernel/lookup-table.ts"
 import { utf8Text } from "../../kernel/utf8.ts"
@@ -72,6 +72,9 @@ export const makeHttpProvider = (
   /** Some providers repeat credentials of the request in their errors. */
   const withoutSecrets = (text: string) =>
     [...secrets, ...(credential?.secrets() ?? [])].reduce((rest, secret) => rest.replaceAll(secret, "***"), text)
+
+  const messageWithoutSecrets = (message: string | Uint8Array) =>
+    withoutSecrets(typeof message === "string" ? message : utf8Text(message))
 
   type Leaving = Omit<ExchangeRequest, "origin" | "timeoutSeconds">
 
@@ -194,7 +197,9 @@ export const makeHttpProvider = (
           const headers = { ...usual, ...request.headers, ...fixed }
           const path = (format.baseOf?.(base) ?? base) + request.path
           const answer = yield* opened({ method: "GET", path, headers })
-          return answer.socket ?? (yield* refused(answer, format))
+          const { socket } = answer
+          if (socket === undefined) return yield* refused(answer, format)
+          return { ...socket, pull: Effect.map(socket.pull, Arrays.map(messageWithoutSecrets)) }
         })
 
   // A file is sent on as it comes, which no signature covers.
@@ -235,21 +240,23 @@ const parseProviderError = (
   const text = body instanceof Uint8Array ? utf8Text(body) : ""
   const said = parsedJson(withoutSecrets(text))
   const error: ProviderError = readError?.(received, said) ?? readErrorIn(dialect, received, said)
-  if (error.status === 401 || error.status === 403) {
-    const refused = bad(502, "The provider refuses the gateway's key.", providerCredentials)
-    return failure("status", refused, false, { headers, received })
-  }
-  // A caller that receives 402 or a quota error would look for a cap of its own.
-  if (received === 402 || (received === 429 && unpaidCodes.has(error.code))) {
-    const unpaid = bad(502, "The provider refuses the gateway's account: it is not paid for.", providerCredentials)
-    return failure("status", unpaid, false, { headers, received })
-  }
+  const refused = refusalOfAccount(error, received)
+  if (refused !== undefined) return failure("status", refused, false, { headers, received })
   return failure("status", error, false, {
     headers,
     received,
     retryAfterSeconds: retryAfterSeconds(headers, now) ?? error.retryAfterSeconds,
     usage: format?.usageIn(said)
   })
+}
+
+/** What a caller gets where the provider refuses the gateway's key, or its account; undefined for any other error. */
+export const refusalOfAccount = ({ code, status }: ProviderError, received: number): ProviderError | undefined => {
+  if (status === 401 || status === 403) return bad(502, "The provider refuses the gateway's key.", providerCredentials)
+  // A caller that receives 402 or a quota error would look for a cap of its own.
+  return received === 402 || (received === 429 && unpaidCodes.has(code))
+    ? bad(502, "The provider refuses the gateway's account: it is not paid for.", providerCredentials)
+    : undefined
 }
 
 /** Codes of an empty or closed account; OpenAI sends 429 both for these and for rate limits. */

@@ -3,8 +3,10 @@ import { OpenAIRealtimeWebSocket, RealtimeAgent, RealtimeSession, tool } from "@
 import { Effect } from "effect"
 import * as net from "node:net"
 import * as tls from "node:tls"
+import { queryObjects } from "node:v8"
 import OpenAI from "openai"
 import { OpenAIRealtimeWS } from "openai/realtime/ws"
+import { Conversation } from "../../../src/gateway/wire/openai-realtime/conversation.ts"
 import { makeCertificate } from "../../support/certificate.ts"
 import { charges, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { realtimeUsage, startRealtimeVendor } from "../../support/realtime-vendor.ts"
@@ -641,6 +643,48 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const [charged, ...others] = yield* charges(service, tenantId)
       assert.deepInclude(charged, { state: "settled", method: "provider_usage" })
       assert.lengthOf(others, 0)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("no error of a provider has the gateway's key, or says that a caller's key or quota is refused", () =>
+    Effect.gen(function* () {
+      const { authorization, service, vendor } = yield* setUp()
+      const errors = [
+        [
+          { type: "authentication_error", code: "invalid_api_key", message: "Wrong key: sk-realtime" },
+          "refuses the gateway's key"
+        ],
+        [{ type: "insufficient_quota", code: "insufficient_quota", message: "Pay for sk-realtime" }, "not paid for"],
+        [{ type: "server_error", code: "odd", message: "No such thing: sk-realtime" }, "No such thing: ***"]
+      ] as const
+      for (const [beginsWith, message] of errors) {
+        vendor.faults = { beginsWith }
+        const { status, text } = yield* refusedSocket(service.url, authorization, {}, "/v1/realtime?model=voice")
+        assert.strictEqual(status, 502, text)
+        assert.include(text, message)
+        assert.notInclude(text, "sk-realtime")
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a session that has ended leaves nothing in memory", () =>
+    Effect.gen(function* () {
+      const { open, vendor } = yield* setUp()
+      for (let session = 0; session < 3; session++) {
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const socket = yield* open()
+            yield* socket.next
+            socket.send({ type: "response.create" })
+            yield* until(socket, "response.done")
+          })
+        )
+      }
+      yield* eventually(Effect.sync(vendor.open), (open) => open === 0)
+      yield* eventually(
+        Effect.sync(() => queryObjects(Conversation)),
+        (left) => left === 0
+      )
     }).pipe(Effect.scoped)
   )
 

@@ -3,7 +3,7 @@ import { type Json } from "../../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
 import { type OpenedSocket } from "../../../platform/outbound/web-socket-client.ts"
 import { readErrorIn } from "../../formats/errors.ts"
-import { statusOf } from "../../providers/http-provider.ts"
+import { refusalOfAccount, statusOf } from "../../providers/http-provider.ts"
 import { type Bytes, type ProviderAnswer, type ProviderFailure, type Sender } from "../../providers/provider.ts"
 import { bad, failure } from "../../providers/transport-failures.ts"
 
@@ -15,6 +15,13 @@ const eventStream = { "content-type": "text/event-stream" }
 
 const ended = failure("broken-off", bad(502, "The provider ended the session.", "provider-unavailable"), true)
 const late = failure("timeout", bad(504, "The provider did not answer in time.", "provider-timeout"), true)
+
+/** The error that an event of a provider is. */
+export const failureIn = (event: Json): ProviderFailure => {
+  const received = statusOf(event.error)
+  const error = readErrorIn("openai", received, event)
+  return failure("status", refusalOfAccount(error, received) ?? error, false, { received })
+}
 
 /** The events of a provider's WebSocket while one response is made on it, as a stream that answers the request for it. */
 export class ResponseChannel implements Sender {
@@ -81,12 +88,11 @@ export class ResponseChannel implements Sender {
 
   /** The provider refuses to make the response, with an event of its own. */
   refuse(event: Json): Effect.Effect<unknown> {
-    const status = statusOf(event.error)
     this.isOpen = false
     const { begun } = this
     // It may be asked again.
     this.begun = Deferred.makeUnsafe()
-    return Deferred.fail(begun, failure("status", readErrorIn("openai", status, event), false, { received: status }))
+    return Deferred.fail(begun, failureIn(event))
   }
 
   /** Nothing more comes of the response. */

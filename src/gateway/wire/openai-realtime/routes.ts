@@ -9,18 +9,17 @@ import { headersOfConnection, makeInnerRequests } from "../../../platform/web-so
 import { GatewayAuthentication, keyInProtocols } from "../../authentication/gateway-authentication.ts"
 import { type ModelTarget } from "../../configuration/gateway-snapshot.ts"
 import { invalidMember, providerError } from "../../errors/gateway-error.ts"
-import { readErrorIn } from "../../formats/errors.ts"
 import { openAiErrors } from "../../formats/openai-chat/errors.ts"
 import { openAiRealtime } from "../../formats/openai-realtime/format.ts"
 import { liveTranscriptions } from "../../formats/openai-transcriptions/live.ts"
 import { CallPipeline } from "../../pipeline/call-pipeline.ts"
-import { statusOf } from "../../providers/http-provider.ts"
 import { type ProviderFailure } from "../../providers/provider.ts"
 import { bad, failure } from "../../providers/transport-failures.ts"
 import { type Candidate } from "../../routing/resolve-model.ts"
 import { makeCallReader, methodNotServed, responseOf, vendorRoute } from "../http/serve.ts"
 import { makeSocketAcceptor, socketRefused } from "../http/web-sockets.ts"
 import { Conversation, CurrentRealtimeRequest, path } from "./conversation.ts"
+import { failureIn } from "./response-channel.ts"
 import { respondsByItself, withoutResponses } from "./session-settings.ts"
 import { transcriptionOf } from "./transcription-hold.ts"
 
@@ -80,12 +79,6 @@ const sessionAt = Effect.fnUntraced(function* ({ target }: Candidate, newId: Eff
   if (!isJson(session) || respondsByItself(session)) return yield* unfit
   return { created, session, socket, responds: respondsByItself(given) }
 })
-
-/** An error that a provider begins a session with. */
-const failureIn = (event: Json): ProviderFailure => {
-  const status = statusOf(event.error)
-  return failure("status", readErrorIn("openai", status, event), false, { received: status })
-}
 
 /** The headers of each request of a session; a page has no other place for a key than the protocols of its WebSocket. */
 const headersOfSession = (opening: Headers.Headers): Headers.Headers => {
