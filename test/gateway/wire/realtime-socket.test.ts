@@ -688,6 +688,24 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
+  it.effect("a response that breaks off is charged for the conversation that it read", () =>
+    Effect.gen(function* () {
+      const { open, service, tenantId, vendor } = yield* setUp()
+      const socket = yield* open()
+      yield* socket.next
+      socket.send({ type: "response.create" })
+      const { usage } = (yield* until(socket, "response.done")).at(-1).response
+      const content = [{ type: "input_text", text: "word ".repeat(4000) }]
+      socket.send({ type: "conversation.item.create", item: { type: "message", role: "user", content } })
+      yield* until(socket, "conversation.item.done")
+      vendor.faults = { cutsAfter: 0 }
+      socket.send({ type: "response.create" })
+      yield* socket.closed
+      const broken = (yield* charges(service, tenantId)).find(({ method }) => method === "estimated")
+      assert.strictEqual(broken?.amount, String((usage.total_tokens + 5000) * perToken.input))
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("a response is made with the session that it was bounded by", () =>
     Effect.gen(function* () {
       const { open, vendor } = yield* setUp()

@@ -44,7 +44,8 @@ const bound = (body: Json, terms: BoundTerms): TokenUpperBound => {
   const elsewhere = walk.requireContext(terms.contextTokens, undefined)
   return {
     inputTokens: terms.bodyBytes + perRequest,
-    mediaTokens: 0,
+    // What the provider keeps is no text of the request; where no usage is reported, this is charged of it.
+    mediaTokens: positive(body.reads) ?? 0,
     elsewhere,
     extraOutputTokens: 0,
     choices: 1,
@@ -63,7 +64,7 @@ const isLimit = (value: unknown): boolean =>
 
 /**
  * A response in a conversation of OpenAI's Realtime API (API reference, "Realtime"). A request has what the session says in
- * `session`, and what the client asks for beside it in `response`; a provider gets it as an event on the WebSocket of the
+ * `session`, what the client asks for beside it in `response`, and in `reads` about how many tokens of the conversation are read; a provider gets it as an event on the WebSocket of the
  * session, and answers with events there.
  */
 export const openAiRealtime: WireFormat = {

@@ -1,7 +1,7 @@
 import { Cause, Context, Deferred, Effect, Fiber, Stream } from "effect"
 import { type Headers, type HttpServerResponse } from "effect/http"
 import { type Socket } from "effect/socket"
-import { isJson, type Json, parsedJson } from "../../../kernel/json/parsed-json.ts"
+import { isJson, type Json, listIn, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { utf8Text } from "../../../kernel/utf8.ts"
 import { type OpenedSocket } from "../../../platform/outbound/web-socket-client.ts"
 import { abandon, bytesIn, type InnerRequests } from "../../../platform/web-sockets/inner-requests.ts"
@@ -115,6 +115,8 @@ export class Conversation {
   /** What is to be made after the response in progress. */
   private waiting: Asked | undefined
   private hasLeft = false
+  /** About how many tokens of the conversation a response reads, for one of which no usage is reported. */
+  private tokens = 0
   private transcriber: Transcriber | undefined
   private readonly transcriptions: TranscriptionHold
   /** The items of turns whose end the provider has found. */
@@ -298,7 +300,7 @@ export class Conversation {
     const { given } = this
     return Effect.map(given.newId, (eventId) => {
       const channel = new ResponseChannel(given.upstream, eventId, madeAlready)
-      const body = { model: given.model, session: madeWith(this.session), response }
+      const body = { model: given.model, session: madeWith(this.session), response, reads: this.tokens }
       const { model, provider } = given.candidate.target
       const bytes = Buffer.from(JSON.stringify(body))
       const fiber = this.request(
@@ -400,6 +402,9 @@ export class Conversation {
           Effect.suspend(() => this.pass(event))
         )
       }
+      case "conversation.item.added":
+        this.tokens += Math.ceil(textBytesIn(event.item) / bytesPerToken)
+        return this.pass(event)
       case "response.done":
         return this.done(event)
       case "input_audio_buffer.speech_stopped":
@@ -459,8 +464,10 @@ export class Conversation {
 
   private done(event: Json): Effect.Effect<unknown, Socket.SocketError> {
     const { running } = this
-    const { id } = isJson(event.response) ? event.response : {}
+    const { id, usage } = isJson(event.response) ? event.response : {}
     if (running === undefined || running.channel.responseId !== id) return this.pass(event)
+    const used = openAiRealtime.usageIn({ usage })
+    if (used !== undefined) this.tokens = used.inputTokens + used.outputTokens
     // What follows is sent after the response, which is charged first.
     return running.channel
       .push(event)
@@ -519,6 +526,15 @@ export class Conversation {
     return this.hasLeft ? Effect.void : this.socket.send(text)
   }
 }
+
+const bytesPerToken = 4
+
+/** The bytes of the texts of an item. */
+const textBytesIn = (item: unknown): number =>
+  listIn(isJson(item) ? item.content : undefined).reduce(
+    (sum: number, part) => sum + (isJson(part) && typeof part.text === "string" ? Buffer.byteLength(part.text) : 0),
+    0
+  )
 
 const emptyBody = Buffer.from("{}")
 
