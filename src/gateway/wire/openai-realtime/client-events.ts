@@ -4,7 +4,8 @@ import { answerScope, keptIds } from "../../json/kept-ids.ts"
 
 /** What a client asks for, with the id that it gave its event. */
 export type ClientEvent = { readonly eventId: string | undefined } & (
-  | { readonly kind: "passed" | "commit"; readonly text: string }
+  | { readonly kind: "passed"; readonly text: string }
+  | { readonly kind: "commit"; readonly text: string }
   | { readonly kind: "audio"; readonly text: string; readonly bytes: number }
   | { readonly kind: "session"; readonly session: Json }
   | { readonly kind: "response"; readonly response: Json }
