@@ -21,6 +21,8 @@ export interface RealtimeFaults {
   refusesResponses?: boolean
   /** Refuses so many responses because it is overloaded. */
   overloadedTimes?: number
+  /** Ends another response, of this usage, within each that it makes. */
+  endsOther?: unknown
   /** Begins each session with this error. */
   beginsWith?: unknown
   /** Reports this usage of responses. */
@@ -231,7 +233,8 @@ class Session {
     const item = { id: at.item_id, object: "realtime.item", type: "message", role: "assistant", content: [] }
     this.part("response.output_item.added", { ...at, item: { ...item, status: "in_progress" } })
     this.part("conversation.item.added", { item: { ...item, status: "in_progress" } })
-    const { deltas = 2 } = this.standIn.faults
+    const { deltas = 2, endsOther: usage } = this.standIn.faults
+    if (usage !== undefined) this.send("response.done", { response: { ...response, id: id("resp"), usage } })
     for (const delta of ["It is ", "noon.", ...Array<string>(deltas).fill("")].slice(0, deltas)) {
       this.part("response.output_audio_transcript.delta", { ...at, delta })
       this.part("response.output_audio.delta", { ...at, delta: Buffer.alloc(4800, 1).toString("base64") })

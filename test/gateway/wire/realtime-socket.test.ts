@@ -706,6 +706,22 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
+  it.effect("the end of another response does not end the one in progress", () =>
+    Effect.gen(function* () {
+      const { open, service, tenantId, vendor } = yield* setUp()
+      vendor.faults = { endsOther: { input_tokens: 1, output_tokens: 1 } }
+      const socket = yield* open()
+      yield* socket.next
+      socket.send({ type: "response.create" })
+      const { usage } = (yield* until(socket, "response.output_item.done").pipe(
+        Effect.andThen(until(socket, "response.done"))
+      )).at(-1).response
+      assert.deepStrictEqual(yield* charges(service, tenantId), [
+        { amount: String(costOf(usage)), state: "settled", method: "provider_usage" }
+      ])
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("a response is made with the session that it was bounded by", () =>
     Effect.gen(function* () {
       const { open, vendor } = yield* setUp()

@@ -465,7 +465,8 @@ export class Conversation {
   private done(event: Json): Effect.Effect<unknown, Socket.SocketError> {
     const { running } = this
     const { id, usage } = isJson(event.response) ? event.response : {}
-    if (running === undefined || running.channel.responseId !== id) return this.pass(event)
+    // That of another response would end the one in progress, with a usage that is not its own.
+    if (running === undefined || running.channel.responseId !== id) return this.send(JSON.stringify(event))
     const used = openAiRealtime.usageIn({ usage })
     if (used !== undefined) this.tokens = used.inputTokens + used.outputTokens
     // What follows is sent after the response, which is charged first.
