@@ -27,6 +27,8 @@ export interface RealtimeFaults {
   beginsWith?: unknown
   /** Reports this usage of responses. */
   usage?: unknown
+  /** Answers a buffer that is cleared with this error. */
+  failsWith?: object
   /** How many pieces of audio it sends in a response, instead of two. */
   deltas?: number
   /** Reports no transcription. */
@@ -130,6 +132,9 @@ class Session {
           : this.commit(id("item"))
       case "input_audio_buffer.clear":
         this.buffered = 0
+        if (this.standIn.faults.failsWith !== undefined) {
+          return this.send("error", { error: this.standIn.faults.failsWith })
+        }
         return this.send("input_audio_buffer.cleared", {})
       case "conversation.item.create": {
         this.text += JSON.stringify(event.item).length

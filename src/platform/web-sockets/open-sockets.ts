@@ -21,6 +21,9 @@ export interface OpenSocket {
   end(code: number, reason: string): Effect.Effect<void>
 }
 
+/** What serves a WebSocket, until it ends. */
+export type SocketSession = (socket: OpenSocket) => Effect.Effect<void, Socket.SocketError>
+
 /** Codes of RFC 6455 §7.4.1 with which the service closes sockets. */
 export const closeCodes = { idle: 1000, goingAway: 1001, noText: 1003, refused: 1008 } as const
 
@@ -70,13 +73,13 @@ export class OpenSockets extends Context.Service<
   OpenSockets,
   {
     /**
-     * Accepts the WebSocket that the current request asks for, for the current principal, and serves it by `session`, which goes on
-     * after the request; 429 names the limit that is reached.
+     * Accepts the WebSocket that the current request asks for, for the current principal, and serves it by the session that is
+     * `begun` once there is a place for it, which goes on after the request; 429 names the limit that is reached.
      */
-    accept(
+    accept<E, R>(
       request: HttpServerRequest.HttpServerRequest,
-      session: (socket: OpenSocket) => Effect.Effect<void, Socket.SocketError>
-    ): Effect.Effect<void, RateLimited | HttpServerError.HttpServerError | Socket.SocketError>
+      begun: Effect.Effect<SocketSession, E, R>
+    ): Effect.Effect<void, E | RateLimited | HttpServerError.HttpServerError | Socket.SocketError, R>
   }
 >()("app/platform/OpenSockets") {
   static readonly layer = Layer.effect(
@@ -128,13 +131,14 @@ export class OpenSockets extends Context.Service<
         return Effect.all(ends, { discard: true })
       }).pipe(Effect.repeat(Schedule.spaced(sweepEvery)), Effect.forkScoped)
 
-      const accept = Effect.fnUntraced(function* (
+      const accept = Effect.fnUntraced(function* <E, R>(
         request: HttpServerRequest.HttpServerRequest,
-        session: (socket: OpenSocket) => Effect.Effect<void, Socket.SocketError>
+        begun: Effect.Effect<SocketSession, E, R>
       ) {
         const { source } = request
         if (!(source instanceof IncomingMessage)) return yield* Effect.die(new Error("Only a listener has WebSockets"))
         const place = yield* claim
+        const session = yield* Effect.onError(begun, () => place.release)
         const scope = Scope.makeUnsafe()
         // A socket keeps the context in which it is asked for: that of the request would be most of what an idle one holds.
         const upgrade = Effect.updateContext(request.upgrade, withoutServices)

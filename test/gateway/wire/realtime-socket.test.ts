@@ -851,4 +851,53 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.deepInclude(charged, { state: "settled", method: "provider_usage" })
     }).pipe(Effect.scoped)
   )
+
+  it.effect("what a provider says of the gateway's account in a session is told as by HTTP", () =>
+    Effect.gen(function* () {
+      const { open, vendor } = yield* setUp()
+      const socket = yield* open()
+      yield* socket.next
+      const message = "You exceeded your current quota, organization org-secret"
+      vendor.faults = { failsWith: { type: "insufficient_quota", code: "insufficient_quota", message } }
+      socket.send({ type: "input_audio_buffer.clear" })
+      const { error } = yield* socket.next
+      assert.deepInclude(error, { type: "server_error", code: "provider-credentials" })
+      assert.notInclude(JSON.stringify(error), "org-secret")
+      const prompt = "x".repeat(2001)
+      socket.send({
+        type: "session.update",
+        session: { audio: { input: { transcription: { model: "whisper", prompt } } } }
+      })
+      assert.match((yield* socket.next).error.message, /prompt: Expected a text of at most 2000 bytes/)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a response that takes longer than a call may is cancelled at its provider", () =>
+    Effect.gen(function* () {
+      const { authorization, service, tenantId, vendor } = yield* setUp()
+      yield* configure(
+        service,
+        [provider("rt", vendor, { apiKey: "sk-realtime", apis: ["realtime"] })],
+        [
+          model("voice", ["rt"], {
+            kind: "realtime",
+            prices: realtimePrices,
+            contextTokens: 32_000,
+            maxOutputTokens: 4096
+          })
+        ],
+        { timeoutSeconds: 1 }
+      )
+      vendor.faults = { holdsEnd: true }
+      const socket = yield* openSocket(service.url, authorization, "/v1/realtime?model=voice")
+      yield* socket.next
+      socket.send({ type: "response.create" })
+      yield* until(socket, "error")
+      const events = yield* until(socket, "response.done")
+      assert.strictEqual(events.at(-1).response.status, "cancelled")
+      assert.strictEqual(vendor.events.at(-1).type, "response.cancel")
+      const [charged] = yield* charges(service, tenantId)
+      assert.deepInclude(charged, { state: "settled", method: "estimated" })
+    }).pipe(Effect.scoped)
+  )
 })

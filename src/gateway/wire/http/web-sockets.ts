@@ -1,11 +1,10 @@
 import { Effect } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
-import { type Socket } from "effect/socket"
 import { Overloaded } from "../../../kernel/problems/problems.ts"
 import { Shutdown } from "../../../platform/http/in-flight.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { handshakeFault, upgradeHeaders } from "../../../platform/web-sockets/handshake.ts"
-import { type OpenSocket, OpenSockets } from "../../../platform/web-sockets/open-sockets.ts"
+import { OpenSockets, type SocketSession } from "../../../platform/web-sockets/open-sockets.ts"
 import { gatewayError, type GatewayError, type GatewayProblem } from "../../errors/gateway-error.ts"
 
 type Refusal = GatewayError<GatewayProblem>
@@ -32,11 +31,11 @@ export const makeSocketAcceptor = Effect.gen(function* () {
     return fault === undefined ? undefined : socketRefused(fault)
   }
 
-  const accept = (
+  const accept = <R>(
     request: HttpServerRequest.HttpServerRequest,
-    session: (socket: OpenSocket) => Effect.Effect<void, Socket.SocketError>
-  ): Effect.Effect<HttpServerResponse.HttpServerResponse, Refusal> =>
-    sockets.accept(request, session).pipe(
+    begun: Effect.Effect<SocketSession, Refusal, R>
+  ): Effect.Effect<HttpServerResponse.HttpServerResponse, Refusal, R> =>
+    sockets.accept(request, begun).pipe(
       Effect.as(HttpServerResponse.empty({ status: 101 })),
       Effect.catchTags({
         RateLimited: (limited) => Effect.fail<Refusal>(gatewayError(limited)),

@@ -14,7 +14,7 @@ import { liveTranscriptions } from "../../formats/openai-transcriptions/live.ts"
 import { type Sender } from "../../providers/provider.ts"
 import { type Candidate } from "../../routing/resolve-model.ts"
 import { type ClientEvent, readClientEvent } from "./client-events.ts"
-import { ResponseChannel } from "./response-channel.ts"
+import { failureIn, ResponseChannel } from "./response-channel.ts"
 import {
   changeOf,
   madeWith,
@@ -174,7 +174,9 @@ export class Conversation {
   readonly serveProvider: Effect.Effect<void> = Effect.suspend(() => this.given.upstream.pull).pipe(
     Effect.flatMap((messages) => Effect.forEach(messages, (message) => this.hear(message), { discard: true })),
     Effect.forever,
-    Effect.catch((error: Socket.SocketError) => this.providerLeft(error))
+    Effect.catchCause((cause) =>
+      Cause.hasInterruptsOnly(cause) ? Effect.failCause(cause as Cause.Cause<never>) : this.providerLeft(cause)
+    )
   )
 
   /** Ends what a client left: its provider gives a response up, and says what it and the transcriptions have used. */
@@ -459,7 +461,9 @@ export class Conversation {
     }
     const isOfResponse = of !== undefined && of === running?.channel.eventId
     if (isOfResponse && running.channel.responseId === undefined) return running.channel.refuse(event)
-    return this.pass(event)
+    // What the provider says of the gateway's account would have the client look for a cap of its own.
+    const { error: read, isOwn } = failureIn(event)
+    return this.pass(isOwn ? { ...event, error: { type: "server_error", ...read, status: undefined } } : event)
   }
 
   private done(event: Json): Effect.Effect<unknown, Socket.SocketError> {
@@ -479,9 +483,10 @@ export class Conversation {
       )
   }
 
-  private providerLeft(error: Socket.SocketError): Effect.Effect<void> {
+  private providerLeft(cause: Cause.Cause<Socket.SocketError>): Effect.Effect<void> {
     const { changing, running } = this
-    return Effect.logDebug("A provider has ended a realtime session", error).pipe(
+    const log = Cause.hasDies(cause) ? Effect.logError : Effect.logDebug
+    return log("A provider has ended a realtime session", cause).pipe(
       Effect.andThen(changing === undefined ? Effect.void : this.changed(changing)),
       Effect.andThen(this.transcriptions.end),
       Effect.andThen(running === undefined ? Effect.void : running.channel.breakOff),

@@ -32,6 +32,7 @@ export class ResponseChannel implements Sender {
   /** The response, once it is known. */
   responseId: string | undefined
   private readonly upstream: OpenedSocket
+  private hasEnded = false
   /** When the response must have ended, in milliseconds since 1970. */
   private deadline = Infinity
   private readonly events: Queue.Queue<Uint8Array, ProviderFailure | Cause.Done>
@@ -70,7 +71,7 @@ export class ResponseChannel implements Sender {
         headers: eventStream,
         body: { first, rest: this.next }
       })),
-      Effect.tap(() => Effect.addFinalizer(() => Effect.sync(() => this.close())))
+      Effect.tap(() => Effect.addFinalizer(() => this.giveUp))
     )
   }
 
@@ -97,7 +98,16 @@ export class ResponseChannel implements Sender {
 
   /** Nothing more comes of the response. */
   get end(): Effect.Effect<unknown> {
+    this.hasEnded = true
     return Queue.end(this.events)
+  }
+
+  /** Has the provider end a response that is read no longer, as where it takes longer than a call may. */
+  private get giveUp(): Effect.Effect<void> {
+    this.close()
+    if (this.hasEnded || this.responseId === undefined) return Effect.void
+    const cancel = { type: "response.cancel", response_id: this.responseId }
+    return Effect.ignore(this.upstream.send(JSON.stringify(cancel)))
   }
 
   /** The provider has ended the session. */

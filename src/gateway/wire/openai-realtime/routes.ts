@@ -6,6 +6,7 @@ import { utf8Text } from "../../../kernel/utf8.ts"
 import { type OpenedSocket } from "../../../platform/outbound/web-socket-client.ts"
 import { asksForWebSocket } from "../../../platform/web-sockets/handshake.ts"
 import { headersOfConnection, makeInnerRequests } from "../../../platform/web-sockets/inner-requests.ts"
+import { type OpenSocket } from "../../../platform/web-sockets/open-sockets.ts"
 import { GatewayAuthentication, keyInProtocols } from "../../authentication/gateway-authentication.ts"
 import { type ModelTarget } from "../../configuration/gateway-snapshot.ts"
 import { invalidMember, providerError } from "../../errors/gateway-error.ts"
@@ -136,7 +137,7 @@ export const OpenAiRealtimeLayer = Layer.unwrap(
       const candidates = yield* pipeline.candidates(call)
       const within = yield* Scope.fork(scope)
       const close = Scope.close(within, Exit.void)
-      return yield* Effect.gen(function* () {
+      const begun = Effect.gen(function* () {
         const { candidate, created, responds, session, socket: upstream } = yield* openAny(candidates, within)
         const inner = yield* innerRequests
         const headers = headersOfSession(request.headers)
@@ -161,7 +162,7 @@ export const OpenAiRealtimeLayer = Layer.unwrap(
             () => served(name, `${id}/${name}`)
           )
         const own = { upstream, candidate, model, transcriber, session, responds, created, newId }
-        return yield* accept(request, (socket) => {
+        return (socket: OpenSocket) => {
           const conversation = new Conversation(own, inner, headers, socket)
           return Effect.flatMap(Effect.forkIn(conversation.serveProvider, scope), (listening) => {
             // Closing neither ends what waits for the provider, nor what waits for a client that has left.
@@ -172,8 +173,9 @@ export const OpenAiRealtimeLayer = Layer.unwrap(
               Effect.forkIn(Effect.ensuring(conversation.leave, end), scope)
             )
           })
-        })
-      }).pipe(Effect.onError(() => close))
+        }
+      })
+      return yield* Effect.onError(accept(request, begun), () => close)
     })
 
     /** The request that a response of a session is. */

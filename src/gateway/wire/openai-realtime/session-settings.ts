@@ -1,6 +1,7 @@
 import { isJson, type Json } from "../../../kernel/json/parsed-json.ts"
 import { GatewayError, invalidMember } from "../../errors/gateway-error.ts"
 import { bytesPerSecond } from "../../formats/openai-realtime/stream.ts"
+import { longestPrompt } from "../../formats/openai-transcriptions/live.ts"
 import { foreignIdIn, unknownMember } from "./client-events.ts"
 
 /** The members of a session that a client may set (OpenAI, API reference, "session.update"). */
@@ -57,7 +58,11 @@ export const withoutResponses = (session: Json): Json =>
 /** The model that is to transcribe what is said; null for none, undefined where a client does not say it. */
 const transcriberIn = (transcription: unknown): string | null | undefined | GatewayError => {
   if (transcription === undefined || transcription === null) return transcription
-  const { model } = objectIn(transcription)
+  const { model, prompt = null } = objectIn(transcription)
+  if (prompt !== null && (typeof prompt !== "string" || Buffer.byteLength(prompt) > longestPrompt)) {
+    const where = "session.audio.input.transcription.prompt"
+    return invalidMember(where, `${where}: Expected a text of at most ${longestPrompt} bytes`)
+  }
   const at = "session.audio.input.transcription.model"
   return typeof model === "string" ? model : invalidMember(at, `${at}: Expected the name of a model for transcriptions`)
 }

@@ -199,7 +199,8 @@ export const makeSocketRoute = Effect.gen(function* () {
     if (refused !== undefined) return yield* refused
     const inner = yield* innerRequests
     const client = { headers: headersOfSocket(request.headers), owner: (yield* CurrentPrincipal).name }
-    return yield* accept(request, (socket) => new Session(inner, client, locals, socket).serve)
+    const begun = Effect.succeed((socket: OpenSocket) => new Session(inner, client, locals, socket).serve)
+    return yield* accept(request, begun)
   })
 
   return vendorRoute(
