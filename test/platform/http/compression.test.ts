@@ -8,6 +8,7 @@ import { OneTimeSecrets } from "../../../src/platform/idempotency/domain.ts"
 import { makeApplication, makeFile } from "../../support/configuration.ts"
 import { make } from "../../support/scenarios.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
+import { eventually } from "../../support/waiting.ts"
 
 /** Requests with an Accept-Encoding; the body comes decoded, the headers as they were sent. */
 const request = Effect.fnUntraced(function* (
@@ -123,6 +124,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("com
 
   it.effect("of exports, as they are written", () =>
     Effect.gen(function* () {
+      const service = yield* TestService
+      // Entries get their place in the chain a moment after they are written.
+      yield* eventually(service.call("GET", "/api/audit-logs?limit=1"), ({ body }) => body.items[0]?.sequence !== null)
       for (const path of ["/api/usage/export?format=csv", "/api/usage/export", "/api/audit-logs?limit=100"]) {
         const [plain, gzip, br] = [
           yield* request(path, "identity"),

@@ -70,16 +70,17 @@ const kindsByName: ReadonlyArray<readonly [RegExp, Offered["kind"]]> = [
 const kindOf = ({ id, kind }: Listed): Offered["kind"] =>
   kind ?? kindsByName.find(([name]) => name.test(id))?.[1] ?? "chat"
 
-const kinds: ReadonlyArray<Offered["kind"]> = [
-  "chat",
-  "embedding",
-  "moderation",
-  "rerank",
-  "speech",
-  "image",
-  "transcription",
-  "realtime"
-]
+/** What each kind of model is called in the list. */
+const kindNames: Readonly<Record<Offered["kind"], string>> = {
+  chat: "chat",
+  embedding: "embedding",
+  moderation: "moderation",
+  rerank: "reranking",
+  speech: "speech",
+  image: "images",
+  transcription: "transcription",
+  realtime: "realtime"
+}
 
 /** The time of a GPU that a model of the configuration is charged by. */
 type GpuHour = NonNullable<NonNullable<Offered["prices"]>["gpuHour"]>
@@ -91,9 +92,9 @@ const OwnPrice = ({ gpuHour, model }: { readonly gpuHour: GpuHour | undefined; r
   return (
     <span className="inline">
       <select name={`kind:${id}`} aria-label={`What ${id} does`} defaultValue={kindOf(model)}>
-        {kinds.map((kind) => (
+        {Object.entries(kindNames).map(([kind, name]) => (
           <option key={kind} value={kind}>
-            {kind}
+            {name}
           </option>
         ))}
       </select>
