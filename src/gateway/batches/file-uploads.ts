@@ -163,9 +163,12 @@ export class FileUploads extends Context.Service<FileUploads>()("app/gateway/Fil
       const own = able.find(({ platform = "", vendor = "" }) => keepers.has(vendor) || keepers.has(platform))
       const found = model === undefined ? (own ?? able[0]) : able[0]
       if (found !== undefined) return Effect.succeed(found)
-      const of = model === undefined ? "is configured" : `the model \`${asked}\` has`
+      const detail =
+        model === undefined
+          ? `No provider of the configuration keeps files of ${name}: an operator has to add one of the dialect ${dialect}.`
+          : `No provider of the model \`${asked}\` keeps files of ${name}; name another model in x-model, or none.`
       return Effect.fail(
-        gatewayError(new RouteNotFound({ detail: `No provider that ${of} keeps files of ${name}.` }), {
+        gatewayError(new RouteNotFound({ detail }), {
           code: "no_file_provider"
         })
       )
