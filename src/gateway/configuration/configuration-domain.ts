@@ -5,7 +5,7 @@ import { described, HttpUrl, member, text } from "../../kernel/text.ts"
 import { Prices } from "../catalog/rate-domain.ts"
 import { ApiKey, ConfiguredCredential } from "../credentials/domain.ts"
 import { Dialect, PromptCache, ProviderApi } from "../formats/domain.ts"
-import { BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"
+import { BaseUrl, ModelKind, ModelName, ProviderId, ProviderPlatform } from "./domain.ts"
 
 export const SecretId = Uuid.pipe(Schema.brand("GatewaySecretId"))
 export type SecretId = typeof SecretId.Type
@@ -13,11 +13,6 @@ export type SecretId = typeof SecretId.Type
 /** The wire format of a configured provider; `loopback` is the provider within this process. */
 export const ProviderDialect = Schema.Literals([...Dialect.literals, "loopback"]).annotate({ examples: ["openai"] })
 export type ProviderDialect = typeof ProviderDialect.Type
-
-export const ProviderPlatform = Schema.Literals(["direct", "azure", "bedrock", "vertex"]).annotate({
-  examples: ["direct"]
-})
-export type ProviderPlatform = typeof ProviderPlatform.Type
 
 const Apis = Schema.Array(ProviderApi).pipe(
   Schema.check(Schema.isMinLength(1), Schema.isMaxLength(ProviderApi.literals.length))

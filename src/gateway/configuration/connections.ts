@@ -33,6 +33,12 @@ const apisOf = (
   return apis === undefined ? (platform?.apis ?? usual) : new Set(apis)
 }
 
+/** Where a provider is, and how it serves its dialect. */
+type ProviderPlace = Pick<
+  ConfiguredProvider,
+  "apiVersion" | "baseUrl" | "dialect" | "platform" | "project" | "region" | "surface"
+>
+
 /** The form in which the cloud of a provider serves its dialect. */
 const platformOf = ({
   apiVersion,
@@ -42,7 +48,7 @@ const platformOf = ({
   project = "",
   region = vertexLocation(baseUrl) ?? "",
   surface
-}: ConfiguredProvider): Platform | undefined => {
+}: ProviderPlace): Platform | undefined => {
   switch (platform) {
     case "azure":
       return azurePlatform(apiVersion)
@@ -73,7 +79,7 @@ export class Connections extends Context.Service<
       document: GatewayDocument
     ): Effect.Effect<{ readonly providers: ReadonlyArray<ConnectedProvider>; readonly warnings: ReadonlyArray<string> }>
     /** A provider at an address of a caller's choice, with the caller's own key. */
-    guarded(dialect: Dialect, baseUrl: string, apiKey: Redacted.Redacted<string> | undefined): Provider
+    guarded(at: ProviderPlace & { readonly dialect: Dialect }, apiKey: Redacted.Redacted<string> | undefined): Provider
   }
 >()("app/gateway/Connections") {
   static readonly layerNoDeps = Layer.effect(
@@ -162,10 +168,11 @@ export class Connections extends Context.Service<
             warnings: opened.flatMap(({ warnings }) => warnings)
           }
         }),
-        guarded: (dialect, baseUrl, apiKey) =>
-          makeHttpProvider(clients.guarded, dialects[dialect], {
+        guarded: (at, apiKey) =>
+          makeHttpProvider(clients.guarded, dialects[at.dialect], {
             id: "tested",
-            baseUrl,
+            baseUrl: at.baseUrl,
+            platform: platformOf(at),
             apiKey,
             headers: {},
             timeoutSeconds: testTimeoutSeconds

@@ -112,6 +112,11 @@ export const GatewayHealth = Schema.Struct({
 }).annotate({ identifier: "GatewayHealth" })
 export type GatewayHealth = typeof GatewayHealth.Type
 
+export const ProviderPlatform = Schema.Literals(["direct", "azure", "bedrock", "vertex"]).annotate({
+  examples: ["direct"]
+})
+export type ProviderPlatform = typeof ProviderPlatform.Type
+
 /** A provider that a caller specifies: a configured one, or one at its own address with its own key. */
 export const NamedProvider = Schema.Union([
   Schema.Struct({
@@ -127,6 +132,8 @@ export const NamedProvider = Schema.Union([
     ),
     dialect: Dialect,
     baseUrl: BaseUrl,
+    platform: Schema.optionalKey(ProviderPlatform),
+    apiVersion: Schema.optionalKey(text(1, 40).annotate({ examples: ["2024-10-21"] })),
     apiKey: Schema.optionalKey(ApiKey),
     model: Schema.optionalKey(ModelName)
   })

@@ -8,13 +8,9 @@ import { type ModelTraits, noTraits } from "../formats/traits-domain.ts"
 import { type Credential } from "../providers/credential.ts"
 import { loopbackId, loopbackImageTokens, loopbackModel } from "../providers/loopback.ts"
 import { type Provider } from "../providers/provider.ts"
-import {
-  type ConfiguredModel,
-  type GatewayDocument,
-  type ProviderPlatform,
-  type Strategy
-} from "./configuration-domain.ts"
+import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./configuration-domain.ts"
 import { type AllowedMcpServer } from "./configuration-domain.ts"
+import { type ProviderPlatform } from "./domain.ts"
 
 /** A provider that calls can be sent to. */
 export interface ConnectedProvider {

@@ -9,12 +9,8 @@ import { spoken } from "../formats/registry/formats.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
 import { invokedDialects } from "../providers/platforms/bedrock.ts"
 import { vertexLocation } from "../providers/platforms/vertex.ts"
-import {
-  type ConfiguredProvider,
-  type GatewayDocument,
-  ProviderDialect,
-  type ProviderPlatform
-} from "./configuration-domain.ts"
+import { type ConfiguredProvider, type GatewayDocument, ProviderDialect } from "./configuration-domain.ts"
+import { type ProviderPlatform } from "./domain.ts"
 
 /** What a provider's key reference points to. */
 export type KeyReference =

@@ -140,13 +140,13 @@ export class Gateway extends Context.Service<
           const detail = "Only the service account, API keys of the installation and people who are signed in may."
           return yield* new Forbidden({ missing: [], detail })
         }
-        const { apiKey, baseUrl, dialect, id } = named
+        const { apiKey, baseUrl, id } = named
         if (apiKey !== undefined && referenceOf(apiKey).kind !== "literal") {
           const message = "With an address of your own, the key is given as it is: no reference is followed"
           return yield* new ValidationFailed({ errors: [{ path: ["payload", "apiKey"], message }] })
         }
         const key = apiKey === undefined ? undefined : Redacted.make(apiKey)
-        return { provider: connections.guarded(dialect, baseUrl, key), vendor: vendorAt(baseUrl) ?? id }
+        return { provider: connections.guarded(named, key), vendor: vendorAt(baseUrl) ?? id }
       })
 
       const test = Effect.fn("Gateway.test")(function* (named: NamedProvider) {

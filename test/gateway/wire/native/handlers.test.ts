@@ -143,6 +143,28 @@ layer(sharedServiceLayer, options)("providers", (it) => {
 })
 
 layer(serviceLayer({ Llm__Gateway__AllowPrivateAddresses: "true" }), options)("providers in private networks", (it) => {
+  it.effect("are tested as the cloud serves them that is asked for", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const vendor = yield* startProvider((_, response) => json(response, 200, { data: [{ id: "gpt-4o" }] }))
+      const own = { dialect: "openai", baseUrl: vendor.url, apiKey: "azure-key", platform: "azure" }
+      for (const body of [
+        { ...own, baseUrl: `${vendor.url}/openai/v1` },
+        { ...own, apiVersion: "2024-10-21" }
+      ]) {
+        const tested = yield* service.call("POST", test, { body })
+        assert.deepInclude(tested.body, { ok: true, detail: "The provider lists 1 models." })
+      }
+      assert.deepStrictEqual(
+        vendor.requests.map(({ headers, path }) => [path, headers["api-key"], headers.authorization]),
+        [
+          ["/openai/v1/models", "azure-key", undefined],
+          ["/openai/models?api-version=2024-10-21", "azure-key", undefined]
+        ]
+      )
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("are reached where the settings allow it, with the caller's own key", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -48,13 +48,15 @@ export const TestResult = ({ result }: { readonly result: Answer<"llm.testProvid
   </div>
 )
 
-/** What is tested: the address and the key of the form, and what the provider is to be called. */
-const targetOf = (data: FormData, dialect: Dialect) => {
+/** What is tested: the address and the key of the form, how a cloud serves it, and what the provider is to be called. */
+const targetOf = (data: FormData, dialect: Dialect, { apiVersion, platform }: Partial<Provider>) => {
   const apiKey = textOf(data, "apiKey")
   const id = textOf(data, "id")
   return {
     dialect,
     baseUrl: textOf(data, "baseUrl") ?? "",
+    ...(platform === undefined ? {} : { platform }),
+    ...(apiVersion === undefined ? {} : { apiVersion }),
     ...(id === undefined ? {} : { id }),
     ...(apiKey === undefined ? {} : { apiKey })
   }
@@ -366,7 +368,7 @@ const ProviderForm = ({ document, of }: OfForm) => {
   const canTest = authorization === "key" || authorization === "none"
   const test = useMutation({
     mutationFn: async (data: FormData) => {
-      const body = targetOf(data, dialect)
+      const body = targetOf(data, dialect, of ?? quirksOf(preset ?? {}))
       const tested = await call("llm.testProvider", { body })
       return { tested, listed: tested.ok ? await call("llm.listModels", { body }) : undefined }
     }
