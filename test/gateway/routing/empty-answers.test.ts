@@ -15,6 +15,7 @@ import { type Answerer, json, sse, startProvider } from "../../support/provider.
 import { makeResponsesVendor } from "../../support/responses-vendor.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, said } from "../../support/vendors.ts"
+import { eventually } from "../../support/waiting.ts"
 
 const messages = [{ role: "user", content: "Hi" }]
 const wires = {
@@ -166,7 +167,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "120 seconds" })
           }
           // None was answered from the cache.
           assert.lengthOf(empty.requests, paths.length * 3)
-          const made = yield* charges(service, tenantId)
+          // What is released has its row a moment later.
+          const made = yield* eventually(charges(service, tenantId), (all) =>
+            all.every(({ method }) => method !== null)
+          )
           const others = made.filter(({ method }) => method === "provider_usage")
           assert.lengthOf(others, paths.length)
           for (const { amount, method } of made) {
