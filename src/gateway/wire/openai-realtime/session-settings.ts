@@ -33,11 +33,14 @@ const objectIn = (value: unknown): Json => (isJson(value) ? value : {})
 
 const inputOf = (session: Json): Json => objectIn(objectIn(session.audio).input)
 
-/** A session with another detection of turns. */
-const withTurns = (session: Json, detection: Json): Json => ({
+/** A session with other settings of what is said. */
+const withInput = (session: Json, changes: Json): Json => ({
   ...session,
-  audio: { ...objectIn(session.audio), input: { ...inputOf(session), turn_detection: detection } }
+  audio: { ...objectIn(session.audio), input: { ...inputOf(session), ...changes } }
 })
+
+/** A session with another detection of turns. */
+const withTurns = (session: Json, detection: Json): Json => withInput(session, { turn_detection: detection })
 
 /** How a provider finds that a turn has ended; undefined if it does not. */
 const detectionOf = (session: Json): Json | undefined => {
@@ -98,13 +101,7 @@ export const withTranscriber = (session: Json, model: string | undefined): Json 
   const { transcription } = inputOf(session)
   return model === undefined || !isJson(transcription)
     ? session
-    : {
-        ...session,
-        audio: {
-          ...objectIn(session.audio),
-          input: { ...inputOf(session), transcription: { ...transcription, model } }
-        }
-      }
+    : withInput(session, { transcription: { ...transcription, model } })
 }
 
 /** Bytes of a second of what is said, by the format of a session's input. */
