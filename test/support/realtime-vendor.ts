@@ -27,6 +27,8 @@ export interface RealtimeFaults {
   beginsWith?: unknown
   /** Reports this usage of responses. */
   usage?: unknown
+  /** Ends a response that is made when its session changes, and gets what confirms the change. */
+  endsAtUpdate?: (confirm: () => void) => void
   /** Answers a buffer that is cleared with this error. */
   failsWith?: object
   /** How many pieces of audio it sends in a response, instead of two. */
@@ -179,7 +181,11 @@ class Session {
       input.turn_detection = { type: "server_vad", create_response: true }
     const output = { ...this.session.audio.output, ...audio?.output }
     this.session = { ...this.session, ...members, audio: { input, output } }
-    this.send("session.updated", { session: this.session })
+    const confirm = () => this.send("session.updated", { session: this.session })
+    const { endsAtUpdate } = this.standIn.faults
+    if (endsAtUpdate === undefined) return confirm()
+    endsAtUpdate(confirm)
+    this.end("completed", null)
   }
 
   private append(audio: Buffer): void {

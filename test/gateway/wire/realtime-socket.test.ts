@@ -3,10 +3,8 @@ import { OpenAIRealtimeWebSocket, RealtimeAgent, RealtimeSession, tool } from "@
 import { Effect } from "effect"
 import * as net from "node:net"
 import * as tls from "node:tls"
-import { queryObjects } from "node:v8"
 import OpenAI from "openai"
 import { OpenAIRealtimeWS } from "openai/realtime/ws"
-import { Conversation } from "../../../src/gateway/wire/openai-realtime/conversation.ts"
 import { makeCertificate } from "../../support/certificate.ts"
 import { charges, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { realtimeUsage, startRealtimeVendor } from "../../support/realtime-vendor.ts"
@@ -667,27 +665,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
-  it.effect("a session that has ended leaves nothing in memory", () =>
-    Effect.gen(function* () {
-      const { open, vendor } = yield* setUp()
-      for (let session = 0; session < 3; session++) {
-        yield* Effect.scoped(
-          Effect.gen(function* () {
-            const socket = yield* open()
-            yield* socket.next
-            socket.send({ type: "response.create" })
-            yield* until(socket, "response.done")
-          })
-        )
-      }
-      yield* eventually(Effect.sync(vendor.open), (open) => open === 0)
-      yield* eventually(
-        Effect.sync(() => queryObjects(Conversation)),
-        (left) => left === 0
-      )
-    }).pipe(Effect.scoped)
-  )
-
   it.effect("a response that breaks off is charged for the conversation that it read", () =>
     Effect.gen(function* () {
       const { open, service, tenantId, vendor } = yield* setUp()
@@ -898,6 +875,34 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.strictEqual(vendor.events.at(-1).type, "response.cancel")
       const [charged] = yield* charges(service, tenantId)
       assert.deepInclude(charged, { state: "settled", method: "estimated" })
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a turn that ended before a change of the session is answered by the session after it", () =>
+    Effect.gen(function* () {
+      const { open, vendor } = yield* setUp()
+      vendor.faults = { holdsEnd: true }
+      const socket = yield* open()
+      yield* socket.next
+      socket.send(turns(true, { interrupt_response: false }))
+      yield* until(socket, "session.updated")
+      socket.send({ type: "response.create" })
+      yield* until(socket, "response.output_audio.delta")
+      for (const message of [speech, silence]) socket.send(message)
+      yield* until(socket, "input_audio_buffer.committed")
+      // The response ends after the change was sent, and before it is confirmed.
+      const confirms: Array<() => void> = []
+      vendor.faults = { holdsEnd: true, endsAtUpdate: (confirm) => void confirms.push(confirm) }
+      const tools = [{ type: "mcp", server_label: "x", server_url: "https://example.com" }]
+      socket.send({ type: "session.update", session: { tools } })
+      yield* until(socket, "response.done")
+      confirms[0]?.()
+      yield* until(socket, "session.updated")
+      assert.strictEqual((yield* until(socket, "error")).at(-1).error.code, "cost_unbounded")
+      assert.lengthOf(
+        vendor.events.filter(({ type }) => type === "response.create"),
+        1
+      )
     }).pipe(Effect.scoped)
   )
 })

@@ -4,6 +4,7 @@ import * as net from "node:net"
 import { configure, model, provider, spender } from "../../support/gateway.ts"
 import { sse, startProvider } from "../../support/provider.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"
+import { startRealtimeVendor } from "../../support/realtime-vendor.ts"
 import { makeResponsesVendor } from "../../support/responses-vendor.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
@@ -82,6 +83,16 @@ layer(
       const { headers, status, text } = yield* refusedSocket(service.url, authorization)
       assert.deepStrictEqual([status, headers.upgrade], [426, "websocket"])
       assert.match(JSON.parse(text).error.message, /2 open WebSockets/)
+      // No session is opened at a provider for one that has no place.
+      const vendor = yield* startRealtimeVendor()
+      yield* configure(
+        service,
+        [provider("rt", vendor, { apiKey: "sk-realtime", apis: ["realtime"] })],
+        [model("voice", ["rt"], { kind: "realtime" })]
+      )
+      const realtime = yield* refusedSocket(service.url, authorization, {}, "/v1/realtime?model=voice")
+      assert.strictEqual(realtime.status, 429, realtime.text)
+      assert.isEmpty(vendor.handshakes)
       first.socket.close()
       yield* eventually(
         Effect.exit(Effect.scoped(openSocket(service.url, authorization))),

@@ -112,8 +112,8 @@ export class Conversation {
   private responds: boolean
   private changing: Changing | undefined
   private running: Running | undefined
-  /** What is to be made after the response in progress. */
-  private waiting: Asked | undefined
+  /** Whether a turn has ended of which a response is still to be made. */
+  private hasTurn = false
   private hasLeft = false
   /** About how many tokens of the conversation a response reads, for one of which no usage is reported. */
   private tokens = 0
@@ -181,7 +181,7 @@ export class Conversation {
 
   /** Ends what a client left: its provider gives a response up, and says what it and the transcriptions have used. */
   readonly leave: Effect.Effect<void> = Effect.suspend(() => {
-    this.waiting = undefined
+    this.hasTurn = false
     const { running, transcriptions } = this
     const work = running === undefined ? transcriptions.fibers : [running.fiber, ...transcriptions.fibers]
     return this.cancel(running?.channel.responseId).pipe(
@@ -207,7 +207,7 @@ export class Conversation {
       case "session":
         return this.change(event)
       case "response":
-        return this.running === undefined && this.waiting === undefined
+        return this.running === undefined && !this.hasTurn
           ? this.begin({ response: event.response, clientId: event.eventId })
           : this.tell(isActive, event.eventId)
     }
@@ -282,12 +282,11 @@ export class Conversation {
     return Effect.andThen(Deferred.succeed(changing.over, undefined), this.next)
   }
 
-  /** Makes the response that waits, if none is in progress. */
+  /** Makes the response to a turn, unless another one is in progress, or a change that its cost depends on. */
   private get next(): Effect.Effect<void> {
-    const { running, waiting } = this
-    if (running !== undefined || waiting === undefined || this.hasLeft) return Effect.void
-    this.waiting = undefined
-    return this.begin(waiting)
+    if (!this.hasTurn || this.hasLeft || this.running !== undefined || this.changing !== undefined) return Effect.void
+    this.hasTurn = false
+    return this.begin({ response: {} })
   }
 
   /** Has the provider give a response up, if it makes one. */
@@ -338,7 +337,7 @@ export class Conversation {
   ): Effect.Effect<void, Socket.SocketError> {
     const isMadeAlready = responseId !== undefined
     // It would be refused as well.
-    this.waiting = undefined
+    this.hasTurn = false
     return errorOf(answer).pipe(
       Effect.flatMap((error) => this.sendError(error, clientId)),
       Effect.andThen(this.cancel(responseId)),
@@ -436,8 +435,8 @@ export class Conversation {
 
   /** A turn of the user has ended, of which a response is to be made after what is in progress. */
   private get turnEnded(): Effect.Effect<void> {
-    this.waiting ??= { response: {} }
-    return this.changing === undefined ? this.next : Effect.void
+    this.hasTurn = true
+    return this.next
   }
 
   private updated(event: Json): Effect.Effect<unknown, Socket.SocketError> {
@@ -462,8 +461,10 @@ export class Conversation {
     const isOfResponse = of !== undefined && of === running?.channel.eventId
     if (isOfResponse && running.channel.responseId === undefined) return running.channel.refuse(event)
     // What the provider says of the gateway's account would have the client look for a cap of its own.
-    const { error: read, isOwn } = failureIn(event)
-    return this.pass(isOwn ? { ...event, error: { type: "server_error", ...read, status: undefined } } : event)
+    const refused = failureIn(event)
+    const { code, message } = refused.error
+    const told = { type: "server_error", code, message, param: null, event_id: of ?? null }
+    return this.pass(refused.isOwn ? { ...event, error: told } : event)
   }
 
   private done(event: Json): Effect.Effect<unknown, Socket.SocketError> {
