@@ -463,8 +463,8 @@ export class Conversation {
     // What the provider says of the gateway's account would have the client look for a cap of its own.
     const refused = failureIn(event)
     const { code, message } = refused.error
-    const told = { type: "server_error", code, message, param: null, event_id: of ?? null }
-    return this.pass(refused.isOwn ? { ...event, error: told } : event)
+    const shown = { type: "server_error", code, message, param: null, event_id: of ?? null }
+    return this.pass(refused.isOwn ? { ...event, error: shown } : event)
   }
 
   private done(event: Json): Effect.Effect<unknown, Socket.SocketError> {
